@@ -93,6 +93,13 @@ pub const STATUS_BEFORE: &str = "operator.dynamo/status-before";
 pub const COPIED_FROM_GRAPH: [&str; 5] =
     [ENABLE_METRICS, DISCOVERY_BACKEND, DISCOVERY_MODE, ORIGIN_VERSION, VLLM_EXECUTOR_BACKEND];
 
+/// On a graph, set by users: `paused` keeps worker replicas where they are, `undone` returns to the older revision.
+pub const ROLLOUT: &str = "operator.dynamo/rollout";
+/// On a graph, set by users: the most workers of each component that a new revision gets, as a count or a percentage.
+pub const ROLLOUT_STEP: &str = "operator.dynamo/rollout-step";
+/// On a graph, set by users: time without a new available worker after which a rollout is undone, such as `10m`.
+pub const PROGRESS_DEADLINE: &str = "operator.dynamo/progress-deadline";
+
 /// Uid of the checkpoint for which a Job removes what was kept.
 pub const CLEANUP_FOR: &str = "operator.dynamo/cleanup-for";
 

@@ -21,6 +21,9 @@ pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
 pub const MPI_KEY_AVAILABLE: &str = "MPIKeyAvailable";
 /// DynamoGraphDeployment on Grove: the topology in which it is placed exists. Only there when it names one.
 pub const TOPOLOGY_AVAILABLE: &str = "TopologyLevelsAvailable";
+/// DynamoGraphDeployment: the new worker revision progresses within its deadline. Only there while a deadline counts, or
+/// after it has passed. Its message ends with the record from which the controller continues.
+pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 /// DynamoComponentDeployment: the workload has its replicas available.
 pub const AVAILABLE: &str = "Available";
 /// DynamoComponentDeployment: mirror of [`AVAILABLE`] under the upstream operator's second name.
@@ -37,6 +40,18 @@ pub mod graph {
     pub const SOME_NOT_READY: &str = "some_resources_are_not_ready";
     /// `Ready`: a new worker generation is taking over.
     pub const ROLLING_UPDATE: &str = "rolling_update_in_progress";
+    /// `Ready`: the workers are not those of the spec, because the rollout is paused, held at a step, or undone.
+    pub const ROLLING_UPDATE_HELD: &str = "rolling_update_held";
+    /// `Reconciling`: the rollout is paused by its user.
+    pub const ROLLOUT_PAUSED: &str = "RolloutPaused";
+    /// `Reconciling`: the new worker revision has the replicas of its step.
+    pub const ROLLOUT_HELD: &str = "RolloutHeld";
+    /// `Reconciling` and `Stalled`: the workers return, or have returned, to an older revision.
+    pub const ROLLOUT_UNDONE: &str = "RolloutUndone";
+    /// `RolloutProgressing`: the next worker of the new revision is waited for.
+    pub const WORKERS_AWAITED: &str = "WorkersAwaited";
+    /// `RolloutProgressing` and `Stalled`: no worker of the new revision became available in time.
+    pub const DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
     /// `Ready`: the spec cannot be reconciled as it is.
     pub const FAILED: &str = "failed_to_reconcile_the_resources";
     /// `Ready`: multi-node components need LeaderWorkerSet or Grove, and neither is served.

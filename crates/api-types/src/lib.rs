@@ -8,6 +8,7 @@
 //! | [`labels`], [`annotations`], [`mod@env`], [`ports`], [`conditions`], [`gpu_memory_service`] | the vocabulary, each string once |
 //! | [`limits`] | budgets for what users write |
 //! | [`external`] | kinds of other projects, as far as we write them |
+//! | [`rollout_control`] | the annotations by which users control rollouts |
 //! | [`owner`] | the references by which objects belong to others |
 //! | [`grove`] | the kinds of Grove that a graph may run as |
 //! | [`conversion`] | objects of one version made into objects of the other; pure and total |
@@ -31,6 +32,7 @@ pub mod names;
 pub mod owner;
 pub mod ports;
 pub mod quantity;
+pub mod rollout_control;
 #[cfg(feature = "schema")]
 pub mod schema;
 pub mod v1alpha1;

@@ -15,6 +15,7 @@ use graph_controller::graph::{
     settings::Settings,
     validate::validate,
 };
+use k8s_openapi::jiff::Timestamp;
 use kit::{Case, differ};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
@@ -80,7 +81,7 @@ fn real_graphs_give_the_references_components() {
                     wrong.insert(case.name.clone(), format!("refused: {}", refusal.message));
                 }
                 Ok(valid) => {
-                    got.extend(plan(&valid, &observed(&graph, vec![])).components.iter().map(named));
+                    got.extend(plan(&valid, &observed(&graph, vec![]), Timestamp::UNIX_EPOCH).components.iter().map(named));
                 }
             }
         }
@@ -131,12 +132,12 @@ fn what_is_left_is_what_the_reference_reads() {
             // What another revision has left.
             graph.annotations_mut().insert("nvidia.com/current-worker-hash-v2".to_owned(), "0ther000".to_owned());
             let Ok(valid) = validate(&graph, &settings, ValidationContext::default()) else { continue };
-            let mut made = plan(&valid, &observed(&graph, vec![])).components;
+            let mut made = plan(&valid, &observed(&graph, vec![]), Timestamp::UNIX_EPOCH).components;
             for d in &mut made {
                 d.metadata.uid = Some(d.name_any());
                 d.metadata.owner_references = Some(vec![graph.controller_owner_ref(&()).unwrap()]);
             }
-            let plan = plan(&valid, &observed(&graph, made.clone()));
+            let plan = plan(&valid, &observed(&graph, made.clone()), Timestamp::UNIX_EPOCH);
             let Some(suffix) = plan.rollout.target.as_ref().map(ToString::to_string) else { continue };
             let noted = |note: Option<&str>, digest: Option<&str>| {
                 let mut metadata = graph.metadata.clone();

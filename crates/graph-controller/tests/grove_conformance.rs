@@ -19,6 +19,7 @@ use graph_controller::graph::{
     settings::{Grove, Settings},
     validate::validate,
 };
+use k8s_openapi::jiff::Timestamp;
 use kit::{Case, differ};
 use kube::ResourceExt;
 use rendering::{WorkloadProvider, is_operators_program};
@@ -41,7 +42,7 @@ fn planned(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodClique
     };
     let settings = settings();
     let valid = validate(graph, &settings, observed.validation_context()).map_err(|refusal| refusal.message)?;
-    Ok(plan(&valid, &observed))
+    Ok(plan(&valid, &observed, Timestamp::UNIX_EPOCH))
 }
 
 /// Annotations and labels in which an implementation is free.

@@ -6,6 +6,8 @@ use api_types::{
 };
 use controller_kit::{conditions::find, events::Event};
 
+use crate::graph::model::RolloutCondition;
+
 /// Action of every event.
 const ACTION: &str = "Reconcile";
 
@@ -34,6 +36,18 @@ pub(super) fn events(before: Option<&DynamoGraphDeploymentStatus>, after: &Dynam
             format!("Restart {id} is not carried out: a change of workers is in progress, and starts them anew"),
         )
     }));
+    let late = |s: &DynamoGraphDeploymentStatus| {
+        let found = find(&s.conditions, conditions::ROLLOUT_PROGRESSING).filter(|c| c.status == "False")?;
+        Some((found.reason.clone(), RolloutCondition::stored(&s.conditions)?.0))
+    };
+    if let Some((reason, note)) = late(after)
+        && before.and_then(late).is_none_or(|(known, _)| known != reason)
+    {
+        let undone = reason == conditions::graph::ROLLOUT_UNDONE;
+        let reason =
+            if undone { conditions::graph::ROLLOUT_UNDONE } else { conditions::graph::DEADLINE_EXCEEDED };
+        events.push(Event::warning(reason, ACTION, note));
+    }
     let stalled = |s: &DynamoGraphDeploymentStatus| {
         find(&s.conditions, conditions::STALLED).filter(|c| c.status == "True").map(|c| c.message.clone())
     };
@@ -84,6 +98,26 @@ mod tests {
         controller_kit::conditions::set_condition(&mut gone.conditions, type_, status, reason, "m", None, now);
         assert_eq!(reasons(&DynamoGraphDeploymentStatus::default(), &gone), [reason]);
         assert_eq!(reasons(&gone, &gone), [""; 0]);
+    }
+
+    #[test]
+    fn a_deadline_that_passes_is_published_once_without_its_record() {
+        let status = |holds: bool, reason: &str| {
+            let mut status = DynamoGraphDeploymentStatus::default();
+            let now = k8s_openapi::jiff::Timestamp::UNIX_EPOCH;
+            let (type_, message) = (conditions::ROLLOUT_PROGRESSING, "why [undone v1:0 1]");
+            let all = &mut status.conditions;
+            controller_kit::conditions::set_condition(all, type_, holds.into(), reason, message, None, now);
+            status
+        };
+        let (waits, undone) = (status(true, "WorkersAwaited"), status(false, "RolloutUndone"));
+        let late = status(false, "ProgressDeadlineExceeded");
+        assert_eq!(reasons(&DynamoGraphDeploymentStatus::default(), &waits), [""; 0]);
+        assert_eq!(reasons(&waits, &undone), ["RolloutUndone"]);
+        assert_eq!(reasons(&undone, &undone), [""; 0]);
+        assert_eq!(reasons(&waits, &late), ["ProgressDeadlineExceeded"]);
+        assert_eq!(reasons(&late, &undone), ["RolloutUndone"]);
+        assert_eq!(events(Some(&waits), &undone)[0].note, "why");
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::graph::{
     validate::validate,
 };
 
+/// The moment of plans that no deadline changes.
+pub const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
 /// A frontend and a decode worker; named so that swapped names would show.
 pub fn graph() -> DynamoGraphDeployment {
     graph_with(|_| {})
@@ -160,7 +163,7 @@ pub mod grove {
 
     /// What is planned.
     pub fn planned(observed: &Observed) -> Plan {
-        plan(&validate(&observed.graph, settings(), observed.validation_context()).unwrap(), observed)
+        plan(&validate(&observed.graph, settings(), observed.validation_context()).unwrap(), observed, NOW)
     }
 
     /// The PodCliqueSet that is planned on for a new graph, as it comes back from the API server.

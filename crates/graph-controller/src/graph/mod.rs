@@ -149,12 +149,12 @@ impl Reconcile for Reconciler {
         }
     }
 
-    fn plan(&self, observed: &Observed, _: Timestamp) -> Result<Plan, Blocked> {
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Result<Plan, Blocked> {
         if let Some(blocked) = &observed.blocked {
             return Err(blocked.clone());
         }
         let valid = validate(&observed.graph, &self.settings, observed.validation_context());
-        Ok(plan::plan(&valid.map_err(Blocked::Violation)?, observed))
+        Ok(plan::plan(&valid.map_err(Blocked::Violation)?, observed, now))
     }
 
     async fn apply(&self, observed: &Observed, plan: Result<Plan, Blocked>) -> Result<Pass, Interruption> {
@@ -182,7 +182,8 @@ impl Reconcile for Reconciler {
                 let status = status::status(observed, plan, applied, rejection.as_ref(), now);
                 let waits = !applied.tally.waiting.is_empty() || plan.obstacle.is_some() || rejection.is_some();
                 let next = if waits { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() };
-                (status, diagnose_after.map_or(next, |after| next.no_later_than(after)))
+                let next = diagnose_after.map_or(next, |after| next.no_later_than(after));
+                (status, plan.rollout.again.map_or(next, |at| next.no_later_than(until(at, now))))
             }
         };
         let (health, generation) = (self.nats_etcd.current(), observed.graph.metadata.generation);
@@ -204,6 +205,11 @@ impl Reconcile for Reconciler {
             None => Ok(()),
         }
     }
+}
+
+/// Time from now until a deadline; none if it has passed. Deadlines have whole seconds, so it is not below one.
+fn until(deadline: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(deadline.duration_since(now)).unwrap_or_default().max(Duration::from_secs(1))
 }
 
 /// Result of the writes of one reconcile.

@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
     use crate::graph::{
-        fixtures::{cached, graph_with, grove, live, observed, valid},
+        fixtures::{NOW, cached, graph_with, grove, live, observed, valid},
         model::Served,
     };
 
@@ -142,7 +142,7 @@ mod tests {
             graph_with(|g| g["metadata"]["annotations"] = json!({ annotations::WORKLOAD_PROVIDER: provider }))
         };
         let (on_grove, as_components) = (pinned("grove"), pinned("component"));
-        let decided = crate::graph::plan::plan(&valid(&as_components), &observed(&as_components, vec![]));
+        let decided = crate::graph::plan::plan(&valid(&as_components), &observed(&as_components, vec![]), NOW);
         let components: Vec<_> = decided.components.iter().map(|d| live(d, 1)).collect();
         assert_eq!(
             choose(&cached(&on_grove, components.clone()), grove::settings()).unwrap(),

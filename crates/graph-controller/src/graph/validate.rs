@@ -7,6 +7,7 @@ use api_types::{
     annotations::GRAPH_SAVED,
     conditions,
     conversion::preserved::{MOST_CLAIMS, too_many_claims},
+    rollout_control::{RolloutControl, rollout_control},
     v1beta1::{
         BackendFramework, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoGraphDeployment,
         DynamoGraphDeploymentSpec, MAIN_CONTAINER,
@@ -17,7 +18,9 @@ use api_types::{
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 pub use rendering::DiscoveryBackend;
-use rendering::{ValidatedComponent, WorkloadProvider, device_claims::Claim, validate_on};
+use rendering::{
+    RolloutStrategy, ValidatedComponent, WorkloadProvider, component_annotations, device_claims::Claim, validate_on,
+};
 
 use crate::graph::{
     merge::{Placement, checkpoint_engine, component_deployment},
@@ -55,6 +58,7 @@ pub fn validate<'a>(
         spec: &graph.spec,
         framework: graph.spec.backend_framework,
         discovery: DiscoveryBackend::Etcd,
+        control: RolloutControl::default(),
         claim_templates: Vec::new(),
         settings,
         provider,
@@ -79,6 +83,7 @@ pub fn validate<'a>(
     if merged.iter().any(|d| backend_of(d, settings.discovery) == DiscoveryBackend::Kubernetes) {
         valid.discovery = DiscoveryBackend::Kubernetes;
     }
+    valid.control = check_control(graph, provider, &merged, &mut problems);
     if !problems.is_empty() {
         return Err(Obstacle::of_violations(&problems));
     }
@@ -114,6 +119,26 @@ fn check_claims(graph: &DynamoGraphDeployment, problems: &mut Vec<Violation>) {
         let remedy = format!("name at most {MOST_CLAIMS}, or mount claims in the pod templates");
         problems.push(Violation::forbidden(field, format!("has {count} claims"), remedy));
     }
+}
+
+/// The annotations by which the user controls the rollout of workers.
+fn check_control(
+    graph: &DynamoGraphDeployment,
+    provider: WorkloadProvider,
+    merged: &[DynamoComponentDeployment],
+    problems: &mut Vec<Violation>,
+) -> RolloutControl {
+    let is_recreated = |d: &&DynamoComponentDeployment| {
+        let strategy = RolloutStrategy::from_annotations(Some(&component_annotations(d)));
+        d.spec.component.is_worker() && strategy.is_ok_and(|strategy| strategy == RolloutStrategy::Recreate)
+    };
+    let recreated: Vec<_> = merged.iter().filter(is_recreated).map(|d| d.spec.component.name.as_str()).collect();
+    let read = rollout_control(graph.annotations(), provider == WorkloadProvider::Grove, &recreated);
+    read.unwrap_or_else(|violations| {
+        let at = |key: &&str| format!("metadata.annotations[{key}]");
+        problems.extend(violations.into_iter().map(|violation| violation.at(at)));
+        RolloutControl::default()
+    })
 }
 
 /// Cluster topologies need Grove; without it, the policy names a node label.

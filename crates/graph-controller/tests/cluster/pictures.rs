@@ -22,6 +22,7 @@ use graph_controller::{
         validate::validate,
     },
 };
+use k8s_openapi::jiff::Timestamp;
 use kube::{
     ResourceExt,
     api::{DeleteParams, Patch, PatchParams},
@@ -90,7 +91,7 @@ async fn pass(bed: &Bed, picture: &[Component]) -> Result<(), Error> {
     let cached = cached(&caches, &settings, &caches.graphs.all().pop().unwrap(), graph).unwrap();
     let observed = Observed::complete(cached, Target::default(), Reads::default());
     let valid = validate(&observed.graph, &settings, observed.validation_context()).unwrap();
-    let plan = plan::plan(&valid, &observed);
+    let plan = plan::plan(&valid, &observed, Timestamp::now());
     let applied = apply::apply(&applier, &EventSink::new(client, NAME), &caches, &observed, &plan).await;
     applied.tally.failed.into_iter().next().map_or(Ok(()), Err)
 }

@@ -88,7 +88,7 @@ pub async fn apply(
     remove_old(writer, caches, observed, plan, &mut applied, may_go).await;
     let adapters = objects::prune_adapters(writer, caches, &plan.objects).await;
     applied.tally.add(adapters);
-    if complete && !plan.rollout.in_progress() && plan.obstacle.is_none() {
+    if complete && plan.rollout.is_complete() && plan.obstacle.is_none() {
         // Pods of an old revision may still mount what the new one does without.
         applied.tally.add(objects::prune(writer, caches, &plan.objects).await);
     }

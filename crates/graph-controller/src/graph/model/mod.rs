@@ -6,6 +6,7 @@ mod needs;
 mod observed;
 mod obstacle;
 mod plan;
+mod rollout;
 mod valid;
 
 pub use self::{
@@ -17,5 +18,6 @@ pub use self::{
         Adapters, Capture, Child, ComponentCheckpoint, DesiredCheckpoint, GraphVolume, GrovePlan, Objects, Plan,
         Removal, Rollout, Scale, SharedAccount,
     },
+    rollout::{RolloutCondition, RolloutHold, RolloutRecord},
     valid::{ValidGraph, ValidationContext},
 };

@@ -10,15 +10,21 @@ use api_types::{
     },
 };
 use controller_kit::apply::MetadataPatch;
-use k8s_openapi::api::{
-    autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::{ConfigMap, PersistentVolumeClaim, Service, ServiceAccount},
-    networking::v1::Ingress,
-    rbac::v1::{Role, RoleBinding},
-    resource::v1::ResourceClaimTemplate,
+use k8s_openapi::{
+    api::{
+        autoscaling::v2::HorizontalPodAutoscaler,
+        core::v1::{ConfigMap, PersistentVolumeClaim, Service, ServiceAccount},
+        networking::v1::Ingress,
+        rbac::v1::{Role, RoleBinding},
+        resource::v1::ResourceClaimTemplate,
+    },
+    jiff::Timestamp,
 };
 
-use super::obstacle::Obstacle;
+use super::{
+    obstacle::Obstacle,
+    rollout::{RolloutCondition, RolloutHold},
+};
 
 /// What to write and delete, in the order of the fields: an account before the pods that run under it, new workers
 /// before old ones are drained, deletions last.
@@ -63,20 +69,33 @@ pub struct Removal {
 /// Progress of the rollout of workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
-    /// The revision that the spec asks for, if the graph has workers and revisions.
+    /// The revision that the workers shall be of, if the graph has workers and revisions.
     pub target: Option<RevisionSuffix>,
+    /// Whether the target is not the revision that the spec asks for.
+    pub is_behind: bool,
     /// Names of the live workers of other revisions, oldest first.
     pub old: Vec<String>,
     /// Worker components of which only the target revision serves.
     pub updated: Vec<String>,
     /// What the rollout waits for, one line for each object.
     pub waits: Vec<String>,
+    /// What holds it.
+    pub hold: Option<RolloutHold>,
+    /// State of its deadline; `None` if none counts.
+    pub condition: Option<RolloutCondition>,
+    /// When to reconcile again for the deadline.
+    pub again: Option<Timestamp>,
 }
 
 impl Rollout {
     /// Whether workers of another revision remain.
     pub fn in_progress(&self) -> bool {
         !self.old.is_empty()
+    }
+
+    /// Whether all workers are of the revision that the spec asks for.
+    pub fn is_complete(&self) -> bool {
+        !self.in_progress() && !self.is_behind
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use api_types::v1beta1::{BackendFramework, ComponentSpec, ComponentType, DynamoGraphDeploymentSpec};
+use api_types::{
+    rollout_control::RolloutControl,
+    v1beta1::{BackendFramework, ComponentSpec, ComponentType, DynamoGraphDeploymentSpec},
+};
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use rendering::{DiscoveryBackend, WorkloadProvider, device_claims::Claim};
 
@@ -24,6 +27,8 @@ pub struct ValidGraph<'a> {
     pub framework: Option<BackendFramework>,
     /// Discovery of its pods; Kubernetes if any component uses it.
     pub discovery: DiscoveryBackend,
+    /// How its user controls the rollout of its workers.
+    pub control: RolloutControl,
     /// Claims of GPUs that the processes of one pod share, without owner.
     pub claim_templates: Vec<ResourceClaimTemplate>,
     /// The provider of its workloads.

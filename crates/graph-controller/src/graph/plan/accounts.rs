@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
     use crate::graph::{
-        fixtures::{graph_with, grove, observed, settings, valid, valid_with},
+        fixtures::{NOW, graph_with, grove, observed, settings, valid, valid_with},
         plan::plan,
         settings::Settings,
     };
@@ -122,7 +122,7 @@ mod tests {
         };
         let as_component = |account| {
             let graph = planner(account);
-            let all = plan(&valid(&graph), &observed(&graph, vec![])).components;
+            let all = plan(&valid(&graph), &observed(&graph, vec![]), NOW).components;
             let planner = all.into_iter().map(|component| component.spec.component);
             let mut planner = planner.filter(|component| component.type_ == Some(ComponentType::Planner));
             planner.next()?.pod_template?.spec?.service_account_name

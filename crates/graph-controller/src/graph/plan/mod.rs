@@ -5,6 +5,7 @@ pub mod adapters;
 mod autoscalers;
 pub mod bookkeeping;
 pub mod checkpoints;
+mod control;
 pub mod discovery;
 pub mod endpoint_picker;
 mod graph_label;
@@ -20,7 +21,7 @@ mod workers;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::ObjectMeta, jiff::Timestamp};
 use kube::ResourceExt;
 use rendering::WorkloadProvider;
 
@@ -30,14 +31,14 @@ use crate::graph::{
     model::{Observed, Plan, Removal, ValidGraph},
 };
 
-/// Decides on a valid graph that is not being deleted.
-pub fn plan(graph: &ValidGraph<'_>, observed: &Observed) -> Plan {
+/// Decides on a valid graph that is not being deleted. Only the deadline of a rollout depends on `now`.
+pub fn plan(graph: &ValidGraph<'_>, observed: &Observed, now: Timestamp) -> Plan {
     let mut plan = Plan { objects: objects::objects(graph, observed), ..Plan::default() };
     if graph.obstacle.is_some() {
         return Plan { obstacle: graph.obstacle.clone(), old: scaled(graph, observed), ..plan };
     }
     match graph.provider {
-        WorkloadProvider::Component => plan_components(graph, observed, &mut plan),
+        WorkloadProvider::Component => plan_components(graph, observed, now, &mut plan),
         WorkloadProvider::Grove => grove::plan(graph, observed, &mut plan),
     }
     plan.bookkeeping = bookkeeping::bookkeeping(&observed.graph, graph.provider, &plan.rollout);
@@ -58,12 +59,17 @@ fn scaled(graph: &ValidGraph<'_>, observed: &Observed) -> Vec<DynamoComponentDep
 }
 
 /// The component provider: an object for each component, and for each revision of its workers.
-fn plan_components(graph: &ValidGraph<'_>, observed: &Observed, plan: &mut Plan) {
+fn plan_components(graph: &ValidGraph<'_>, observed: &Observed, now: Timestamp, plan: &mut Plan) {
     let origin_version = origin_version(&observed.graph, &observed.components);
     let (workers, others): (Vec<_>, Vec<_>) = observed.present().partition(|d| d.spec.component.is_worker());
     let target = graph.workers().next().map(|_| revision::target(graph, &workers));
-    let suffix = target.as_ref().and_then(|target| target.suffix.as_ref());
+    let course = target.map(|target| control::course(graph, observed, &workers, target));
+    let suffix = course.as_ref().and_then(|course| course.target.suffix.as_ref());
     plan.checkpoints = checkpoints::checkpoints(graph, observed, suffix, &origin_version);
+    if course.as_ref().is_some_and(|course| !course.is_of_spec) {
+        // Those of the spec's workers belong to a revision that does not start.
+        plan.checkpoints.retain(|checkpoint| !graph.has_worker(&checkpoint.component));
+    }
     for component in graph.spec.components.iter().filter(|c| !c.is_worker()) {
         let checkpoint = checkpoints::of(&plan.checkpoints, &component.name);
         let placement = Placement {
@@ -79,11 +85,11 @@ fn plan_components(graph: &ValidGraph<'_>, observed: &Observed, plan: &mut Plan)
         desired.spec.component.replicas = Some(if waits { checkpoints::held(live, replicas) } else { replicas });
         plan.components.push(desired);
     }
-    match &target {
-        Some(target) => plan_workers(graph, observed, &workers, (target, &origin_version), plan),
+    match &course {
+        Some(course) => plan_workers(graph, observed, &workers, (course, &origin_version, now), plan),
         None => plan.delete.extend(workers.iter().filter_map(|d| removal(observed, d))),
     }
-    if !plan.rollout.in_progress() {
+    if plan.rollout.is_complete() {
         let stale = checkpoints::stale(graph, observed, &plan.checkpoints);
         plan.stale_checkpoints = stale.into_iter().cloned().collect();
     }

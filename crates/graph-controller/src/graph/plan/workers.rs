@@ -1,91 +1,63 @@
 //! The workers of a graph: which revision is the target, how many replicas each has, which are done with.
 
-use api_types::{
-    names::RevisionSuffix,
-    v1beta1::{ComponentSpec, DynamoComponentDeployment},
-};
-use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment};
+use k8s_openapi::{apimachinery::pkg::util::intstr::IntOrString, jiff::Timestamp};
 use kube::ResourceExt;
 use rendering::RolloutStrategy;
 
-use super::{checkpoints, removal, revision, revision::Target, rollout, rollout::Live, spread, with_replicas};
+use super::{
+    checkpoints, control,
+    control::{Course, Deadline, deadline, set_caps},
+    removal, revision,
+    revision::live::{Revision, live_counts, revisions, sort_by_age},
+    rollout,
+    rollout::Live,
+    spread, with_replicas,
+};
 use crate::graph::{
     merge::{Placement, component_deployment},
     model::{Capture, ComponentCheckpoint, Observed, Plan, Rollout, ValidGraph, is_current, is_stalled},
 };
-
-/// An old revision of the graph's workers.
-struct Revision<'a> {
-    /// Its live objects, one a component.
-    members: Vec<&'a DynamoComponentDeployment>,
-}
-
-impl<'a> Revision<'a> {
-    fn of(&self, component: &str) -> Option<&'a DynamoComponentDeployment> {
-        self.members.iter().copied().find(|d| d.spec.component.name == component)
-    }
-
-    /// Whether one of its components has no worker that can serve, so that all the others serve nobody.
-    fn serves_nobody(&self) -> bool {
-        self.members.iter().any(|d| live_counts(d).serving() == 0)
-    }
-}
-
-/// All revisions but the target, oldest first.
-fn revisions<'a>(old: &[&'a DynamoComponentDeployment]) -> Vec<Revision<'a>> {
-    let mut revisions: Vec<(Option<RevisionSuffix>, Revision<'a>)> = Vec::new();
-    // The objects are sorted by age, so a revision is as old as its first.
-    for d in old.iter().copied() {
-        let suffix = revision::suffix_of(d);
-        match revisions.iter_mut().find(|(known, _)| *known == suffix) {
-            Some((_, revision)) => revision.members.push(d),
-            None => revisions.push((suffix, Revision { members: vec![d] })),
-        }
-    }
-    revisions.into_iter().map(|(_, revision)| revision).collect()
-}
 
 /// Plans the revisions of all workers: which is the target, how many replicas each has, which are done with.
 pub(super) fn plan_workers(
     graph: &ValidGraph<'_>,
     observed: &Observed,
     workers: &[&DynamoComponentDeployment],
-    (target, origin_version): (&Target, &str),
+    (course, origin_version, now): (&Course, &str, Timestamp),
     plan: &mut Plan,
 ) {
-    let (new, mut old): (Vec<_>, Vec<_>) = workers
-        .iter()
-        .copied()
-        .partition(|d| revision::suffix_of(d) == target.suffix && graph.has_worker(&d.spec.component.name));
-    old.sort_by_key(|d| (d.metadata.creation_timestamp.clone(), d.name_any()));
+    let target = &course.target;
+    // What a revision has beyond the spec goes, unless the workers stay of that revision.
+    let stays = |d: &DynamoComponentDeployment| !course.is_of_spec || graph.has_worker(&d.spec.component.name);
+    let (new, mut old): (Vec<_>, Vec<_>) =
+        workers.iter().copied().partition(|d| revision::suffix_of(d) == target.suffix && stays(d));
+    sort_by_age(&mut old);
     let revisions = revisions(&old);
 
-    let mut live = Vec::new();
-    for component in graph.workers() {
-        let new = new.iter().copied().find(|d| d.spec.component.name == component.name);
-        let checkpoint = checkpoints::of(&plan.checkpoints, &component.name);
-        let placement = Placement {
-            revision: target.suffix.as_ref(),
-            fingerprint: Some(&target.fingerprint),
-            replicas: component.wanted_replicas(),
-            origin_version,
-            checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
-        };
-        let mut desired = component_deployment(graph, component, placement);
-        spread::scope(&mut desired, new);
-        let olds: Vec<_> = revisions.iter().map(|revision| revision.of(&component.name)).collect();
-        live.push(LiveWorkers { desired, new, olds });
-    }
+    let live = live_workers(graph, &new, &revisions, (course, origin_version), &plan.checkpoints);
+    // Components that the spec does not have any more.
+    let beyond = new.iter().filter(|d| !graph.has_worker(&d.spec.component.name));
+    plan.components.extend(beyond.map(|d| with_replicas(d, d.spec.component.wanted_replicas())));
 
-    let planned = planned(graph, observed, &live, &plan.checkpoints);
+    let planned = planned(course, observed, &live, &plan.checkpoints);
+    let named = live.iter().map(|live| live.component.name.as_str());
+    let components: Vec<_> = named.zip(planned.iter().map(|(component, _)| component)).collect();
+    let hold = course.hold(graph, &components, !old.is_empty());
+    let is_awaited = plan.checkpoints.iter().any(|one| one.awaited.is_some() && graph.has_worker(&one.component));
+    let deadline = match is_awaited {
+        true => Deadline::default(),
+        false => deadline(course, graph, observed, &components, (&new, &revisions), now),
+    };
+    let all = if course.is_of_spec { graph.workers().count() } else { live.len() };
     let mut updated = Vec::new();
-    for (LiveWorkers { mut desired, new, olds }, (component, targets)) in live.into_iter().zip(planned) {
+    for (LiveWorkers { mut desired, new, olds, .. }, (component, targets)) in live.into_iter().zip(planned) {
         desired.spec.component.replicas = Some(targets.new);
         let name = desired.spec.component.name.clone();
         plan.components.push(desired);
         let olds = || olds.iter().zip(&targets.old).filter_map(|(d, replicas)| Some(((*d)?, *replicas)));
         let recreate = component.strategy == RolloutStrategy::Recreate;
-        if recreate {
+        if recreate && !course.is_frozen {
             // One that its controller cannot act on would never drain.
             let stuck = olds().filter(|(d, to)| *to == 0 && d.spec.component.wanted_replicas() == 0 && is_stalled(d));
             plan.delete.extend(stuck.filter_map(|(d, _)| removal(observed, d)));
@@ -96,7 +68,9 @@ pub(super) fn plan_workers(
         }
     }
     let waits = old.iter().filter_map(|d| remains_of(observed, d)).collect();
-    if updated.len() == graph.workers().count() {
+    if course.is_frozen {
+        // Objects stay as well, so that nothing else than the user ends the pause.
+    } else if all > 0 && updated.len() == all {
         // Every component's new workers carry the load: what is left of the old revisions can go, in one go.
         // Orphans are adopted first and go with the next pass: only what is ours is deleted.
         plan.old.retain(|d| old.iter().any(|o| o.name_any() == d.name_any() && !observed.owns(o)));
@@ -105,28 +79,73 @@ pub(super) fn plan_workers(
         collect_superseded(graph, observed, &revisions, plan);
     }
     let names = old.iter().map(|d| d.name_any()).collect();
-    plan.rollout = Rollout { target: target.suffix.clone(), old: names, updated, waits };
+    plan.rollout = Rollout {
+        target: target.suffix.clone(),
+        is_behind: !course.is_of_spec,
+        old: names,
+        updated,
+        waits,
+        hold: deadline.hold.or(hold),
+        condition: deadline.condition,
+        again: deadline.again,
+    };
 }
 
 /// One worker component: its object of the target revision as it shall be, but for the replicas, and what is live.
 struct LiveWorkers<'a> {
+    component: &'a ComponentSpec,
     desired: DynamoComponentDeployment,
     new: Option<&'a DynamoComponentDeployment>,
     olds: Vec<Option<&'a DynamoComponentDeployment>>,
 }
 
+/// The worker components that the target revision has, or gets.
+fn live_workers<'a>(
+    graph: &'a ValidGraph<'_>,
+    new: &[&'a DynamoComponentDeployment],
+    revisions: &[Revision<'a>],
+    (course, origin_version): (&Course, &str),
+    checkpoints: &[ComponentCheckpoint],
+) -> Vec<LiveWorkers<'a>> {
+    let of_component = |component: &'a ComponentSpec| {
+        let new = new.iter().copied().find(|d| d.spec.component.name == component.name);
+        let desired = match new {
+            // A frozen rollout creates nothing.
+            None if course.is_frozen || !course.is_of_spec => return None,
+            Some(new) if !course.is_of_spec => with_replicas(new, new.spec.component.wanted_replicas()),
+            _ => {
+                let checkpoint = checkpoints::of(checkpoints, &component.name);
+                let placement = Placement {
+                    revision: course.target.suffix.as_ref(),
+                    fingerprint: Some(&course.target.fingerprint),
+                    replicas: component.wanted_replicas(),
+                    origin_version,
+                    checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
+                };
+                let mut desired = component_deployment(graph, component, placement);
+                spread::scope(&mut desired, new);
+                desired
+            }
+        };
+        let olds = revisions.iter().map(|revision| revision.of(&component.name)).collect();
+        Some(LiveWorkers { component, desired, new, olds })
+    };
+    graph.workers().filter_map(of_component).collect()
+}
+
 /// The replicas of all worker components, with what they were planned from.
 fn planned(
-    graph: &ValidGraph<'_>,
+    course: &Course,
     observed: &Observed,
     live: &[LiveWorkers<'_>],
     checkpoints: &[ComponentCheckpoint],
 ) -> Vec<(rollout::Component, rollout::Targets)> {
     // Old and new workers do not talk to each other: none goes before all can come.
-    let own = |c: &ComponentSpec| checkpoints::of(checkpoints, &c.name);
-    let waits = graph.workers().filter_map(own).any(|checkpoint| checkpoint.awaited.is_some());
-    let lost = graph.workers().filter_map(own).any(|checkpoint| checkpoint.capture == Capture::Lost);
-    let component = |(live, component): (&LiveWorkers<'_>, &ComponentSpec)| {
+    let own = |live: &LiveWorkers<'_>| checkpoints::of(checkpoints, &live.component.name);
+    let waits = live.iter().filter_map(own).any(|checkpoint| checkpoint.awaited.is_some());
+    let lost = live.iter().filter_map(own).any(|checkpoint| checkpoint.capture == Capture::Lost);
+    let component = |live: &LiveWorkers<'_>| {
+        let component = live.component;
         let others_ended = observed.running_pods.iter().all(|(object, pods)| {
             pods.component != component.name || Some(object) == live.desired.metadata.name.as_ref() || pods.count == 0
         });
@@ -136,15 +155,20 @@ fn planned(
             new: live.new.map(new_counts).unwrap_or_default(),
             old: live.olds.iter().map(|old| old.map(live_counts)).collect(),
             drained: others_ended && live.olds.iter().flatten().all(|d| is_drained(observed, d)),
-            capture: match own(component).map(|checkpoint| checkpoint.capture).unwrap_or_default() {
+            capture: match own(live).map(|checkpoint| checkpoint.capture).unwrap_or_default() {
                 // What it was emptied for is of no use without the others.
                 Capture::Done if lost => Capture::Lost,
                 own => own,
             },
+            cap: None,
         }
     };
-    let components: Vec<_> = live.iter().zip(graph.workers()).map(component).collect();
-    let targets = if waits { rollout::hold(&components) } else { rollout::plan(&components) };
+    let mut components: Vec<_> = live.iter().map(component).collect();
+    set_caps(course, &mut components);
+    let targets = match waits && !course.is_frozen {
+        true => rollout::hold(&components),
+        false => control::replicas(course, &components),
+    };
     components.into_iter().zip(targets).collect()
 }
 
@@ -171,15 +195,7 @@ fn strategy_of(desired: &DynamoComponentDeployment) -> RolloutStrategy {
         .unwrap_or_else(|_| RolloutStrategy::RollingUpdate { max_surge: quarter(), max_unavailable: quarter() })
 }
 
-fn live_counts(d: &DynamoComponentDeployment) -> Live {
-    let status = d.status.as_ref().and_then(|s| s.component.as_ref());
-    Live {
-        spec: d.spec.component.wanted_replicas(),
-        available: status.and_then(|c| c.available_replicas.or(c.ready_replicas)).unwrap_or(0),
-    }
-}
-
-/// The same for the target revision. A status that speaks of an older spec may count workers that were told to go.
+/// Replicas of a live worker of the target revision. A status that speaks of an older spec may count workers that were told to go.
 fn new_counts(d: &DynamoComponentDeployment) -> Live {
     let counts = live_counts(d);
     Live { available: if is_current(d) { counts.available } else { 0 }, ..counts }

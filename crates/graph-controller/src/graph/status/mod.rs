@@ -3,6 +3,7 @@
 pub mod grove;
 mod ignored_fields;
 pub mod rejection;
+mod rollout;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,19 +11,24 @@ use api_types::{
     conditions as c,
     v1beta1::{
         ComponentReplicaStatus, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentStatus,
-        GraphState, MAIN_CONTAINER, RollingUpdatePhase, RollingUpdateStatus,
+        GraphState, MAIN_CONTAINER,
     },
 };
 use controller_kit::conditions::{find, set_condition};
 use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::{Condition, Time},
+    apimachinery::pkg::apis::meta::v1::Condition,
     jiff::Timestamp,
 };
 use kube::ResourceExt;
 use rendering::WorkloadProvider;
 
-use self::ignored_fields::unserved_fields;
-use crate::graph::model::{Applied, Observed, Obstacle, Plan, Progress, Rollout, Served, is_current, is_stalled};
+use self::{
+    ignored_fields::unserved_fields,
+    rollout::{held, rolling_update, rollout_progressing},
+};
+use crate::graph::model::{
+    Applied, Observed, Obstacle, Plan, Progress, Served, is_current, is_stalled,
+};
 
 /// Status of a graph after the writes of its plan.
 pub fn status(
@@ -71,6 +77,7 @@ pub fn of_plan(observed: &Observed, plan: &Plan, applied: &Applied, now: Timesta
     nodes_joined(&mut status, graph, &unjoined, now);
     status.components = components(&desired, &old);
     status.rolling_update = rolling_update(status.rolling_update.take(), &plan.rollout, now);
+    rollout_progressing(&mut status, graph, &plan.rollout, now);
 
     let mut waiting = applied.tally.waiting.clone();
     waiting.extend(waiting_for(plan, &by_name));
@@ -81,6 +88,8 @@ pub fn of_plan(observed: &Observed, plan: &Plan, applied: &Applied, now: Timesta
         status.state = GraphState::Pending;
     } else if let Some(message) = checkpoints_awaited(plan) {
         wait_for_checkpoints(&mut status, graph, plan, message, now);
+    } else if let Some(hold) = &plan.rollout.hold {
+        held(&mut status, graph, hold, &waiting, now);
     } else if plan.rollout.in_progress() {
         let message = match waiting.is_empty() {
             true => "Rolling update in progress".to_owned(),
@@ -265,36 +274,6 @@ fn add(a: Option<i32>, b: Option<i32>) -> Option<i32> {
         (None, None) => None,
         (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
     }
-}
-
-/// The phase follows from live objects; the previous status only adds times, which no plan depends on.
-fn rolling_update(
-    previous: Option<RollingUpdateStatus>,
-    rollout: &Rollout,
-    now: Timestamp,
-) -> Option<RollingUpdateStatus> {
-    let running = previous
-        .as_ref()
-        .is_some_and(|p| matches!(p.phase, Some(RollingUpdatePhase::InProgress | RollingUpdatePhase::Pending)));
-    if rollout.in_progress() {
-        let start_time = previous.filter(|_| running).and_then(|p| p.start_time).or(Some(Time(now)));
-        let updated = (!rollout.updated.is_empty()).then(|| rollout.updated.clone());
-        return Some(RollingUpdateStatus {
-            phase: Some(RollingUpdatePhase::InProgress),
-            start_time,
-            end_time: None,
-            updated_components: updated,
-        });
-    }
-    if running {
-        return previous.map(|p| RollingUpdateStatus {
-            phase: Some(RollingUpdatePhase::Completed),
-            end_time: Some(Time(now)),
-            updated_components: Some(rollout.updated.clone()),
-            ..p
-        });
-    }
-    previous
 }
 
 /// What the graph waits for, one entry for each object: missing, behind its spec, or not available and why.

@@ -12,13 +12,13 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn status_of(graph: &DynamoGraphDeployment, live: Vec<DynamoComponentDeployment>) -> DynamoGraphDeploymentStatus {
     let valid = valid(graph);
-    let plan = plan(&valid, &observed(graph, live.clone()));
+    let plan = plan(&valid, &observed(graph, live.clone()), NOW);
     of_plan(&observed(graph, vec![]), &plan, &Applied { live, ..Applied::default() }, NOW)
 }
 
 fn fresh(graph: &DynamoGraphDeployment, available: impl Fn(i32) -> i32) -> Vec<DynamoComponentDeployment> {
     let valid = valid(graph);
-    let plan = plan(&valid, &observed(graph, vec![]));
+    let plan = plan(&valid, &observed(graph, vec![]), NOW);
     plan.components.iter().map(|d| live(d, available(d.spec.component.wanted_replicas()))).collect()
 }
 
@@ -172,7 +172,7 @@ fn a_graph_whose_workers_wait_for_their_checkpoint_says_so() {
         ..crate::graph::fixtures::settings().clone()
     };
     let valid = crate::graph::fixtures::valid_with(&graph, &settings);
-    let plan = plan(&valid, &observed(&graph, vec![]));
+    let plan = plan(&valid, &observed(&graph, vec![]), NOW);
     let live: Vec<_> = plan.components.iter().map(|d| live(d, d.spec.component.wanted_replicas())).collect();
     let status = of_plan(&observed(&graph, vec![]), &plan, &Applied { live, ..Applied::default() }, NOW);
     assert_eq!(status.state, GraphState::Pending);
@@ -207,7 +207,7 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
         let served = Served { leader_worker_sets: true, ..Served::default() };
         let valid = validate(&graph, settings, ValidationContext { served, ..ValidationContext::default() }).unwrap();
         let observed = Observed { missing_key, ..observed(&graph, vec![]) };
-        let plan = plan(&valid, &observed);
+        let plan = plan(&valid, &observed, NOW);
         assert_eq!(plan.components.len(), 2, "{what}");
         let status = of_plan(&observed, &plan, &Applied::default(), NOW);
         // A graph that no API can run asks for it too, as it does of the upstream operator.

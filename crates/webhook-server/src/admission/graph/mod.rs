@@ -6,6 +6,7 @@ mod dynamo_namespace;
 mod metadata;
 mod names;
 mod restart;
+mod rollout;
 mod topology;
 mod update;
 
@@ -37,6 +38,7 @@ pub(super) fn lookups(graph: &Graph<'_>, operation: Operation, facts: &Facts) ->
 pub(super) fn check(graph: &Graph<'_>, operation: Operation, facts: &Facts, out: &mut Findings) {
     let (pathway, provider) = (Pathway::of(graph, facts), graph.provider());
     metadata::check(graph, operation, out);
+    rollout::check(graph, pathway.is_grove(), out);
     dynamo_namespace::check(graph, operation, facts, out);
     let spec = graph.spec();
     let root = spec.field("providerOverride");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::graph::{
-    fixtures::{cached, graph_with, live, observed, settings, valid},
+    fixtures::{NOW, cached, graph_with, live, observed, settings, valid},
     model::{Observed, Plan, Reads, Target},
     plan::plan,
     validate::validate,
@@ -77,7 +77,7 @@ pub(super) fn planned(
     let (spec, legacy) = translate(graph, build.as_ref()).unwrap().unwrap();
     let target = Target { spec: Some(spec), legacy, ..Target::default() };
     let seen = Observed::complete(cached(graph, components), target, Reads::default());
-    let plan = plan(&validate(&seen.graph, settings(), seen.validation_context()).unwrap(), &seen);
+    let plan = plan(&validate(&seen.graph, settings(), seen.validation_context()).unwrap(), &seen, NOW);
     (plan, seen)
 }
 
@@ -221,7 +221,7 @@ fn the_configuration_of_an_ordinary_graph_reaches_its_components() {
         Ok::<_, Obstacle>(graph)
     };
     let graph = configured_with(&config).unwrap();
-    let plan = plan(&valid(&graph), &observed(&graph, vec![]));
+    let plan = plan(&valid(&graph), &observed(&graph, vec![]), NOW);
     let worker = plan.components.iter().find(|d| d.spec.component.name == "Decode").unwrap();
     assert_eq!(worker.spec.component.replicas, Some(3));
     let amounts = json!({ "cpu": "2", "nvidia.com/gpu": "1" });

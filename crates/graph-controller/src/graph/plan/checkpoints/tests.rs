@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::graph::{
-    fixtures::{graph_with, live, observed, owner, set_image, settings, valid_with},
+    fixtures::{NOW, graph_with, live, observed, owner, set_image, settings, valid_with},
     model::Plan,
     plan::plan,
     settings::Settings,
@@ -44,7 +44,7 @@ fn decided_with(
 ) -> Plan {
     let mut observed = observed(graph, components);
     observed.checkpoints.all = checkpoints;
-    plan(&valid_with(graph, switched_on()), &observed)
+    plan(&valid_with(graph, switched_on()), &observed, NOW)
 }
 
 fn worker(plan: &Plan) -> &DynamoComponentDeployment {
@@ -174,7 +174,7 @@ fn a_checkpoint_goes_with_the_last_of_its_generation_unless_somebody_starts_from
     let mut observed = observed(&graph, components);
     observed.checkpoints.all = vec![present, of_before, retained];
     let stale = |observed: &Observed| -> Vec<String> {
-        let plan = plan(&valid_with(&graph, switched_on()), observed);
+        let plan = plan(&valid_with(&graph, switched_on()), observed, NOW);
         plan.stale_checkpoints.iter().map(ResourceExt::name_any).collect()
     };
     assert_eq!(stale(&observed), ["checkpoint-before"]);
@@ -272,7 +272,7 @@ fn switched_off_nothing_that_was_kept_is_deleted() {
     let components: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();
     let mut observed = observed(&graph, components);
     observed.checkpoints.all = vec![as_live(&first, CheckpointPhase::Ready)];
-    let off = plan(&valid_with(&graph, settings()), &observed);
+    let off = plan(&valid_with(&graph, settings()), &observed, NOW);
     assert_eq!((off.checkpoints.len(), off.stale_checkpoints.len()), (0, 0));
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::graph::{
     fixtures::{
-        graph_with,
+        NOW, graph_with,
         grove::{as_live, clique, observed},
         owner, set_image,
     },
@@ -35,7 +35,7 @@ fn graph(policy: &str, image: &str) -> DynamoGraphDeployment {
 fn planned(observed: &Observed) -> Plan {
     let settings =
         Settings { snapshots: Some(Default::default()), ..crate::graph::fixtures::grove::settings().clone() };
-    plan::plan(&validate(&observed.graph, &settings, observed.validation_context()).unwrap(), observed)
+    plan::plan(&validate(&observed.graph, &settings, observed.validation_context()).unwrap(), observed, NOW)
 }
 
 fn on_grove(plan: &Plan) -> &GrovePlan {

@@ -11,7 +11,7 @@ use super::*;
 use crate::graph::{
     fixtures,
     fixtures::{
-        graph, graph_with,
+        NOW, graph, graph_with,
         grove::{as_live, clique, group, live_set, observed, observed_with, planned},
         set_image,
     },
@@ -88,7 +88,7 @@ fn a_frontend_has_a_way_in_that_is_the_graphs_where_the_operator_is_told_of_one(
         settings.pods.exposure.gateway = gateway.map(str::to_owned);
         let observed = observed(&graph());
         let valid = validate(&observed.graph, &settings, observed.validation_context()).unwrap();
-        let objects = crate::graph::plan::plan(&valid, &observed).objects;
+        let objects = crate::graph::plan::plan(&valid, &observed, NOW).objects;
         let ingresses = objects.ingresses.iter().map(|ingress| json!(ingress));
         let routes = objects.virtual_services.iter().map(|route| json!(route));
         ingresses.chain(routes).collect::<Vec<_>>()

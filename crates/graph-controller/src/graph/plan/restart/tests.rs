@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::graph::{
-    fixtures::{graph_with, live, observed, report, set_image, valid},
+    fixtures::{NOW, graph_with, live, observed, report, set_image, valid},
     plan::plan,
 };
 
@@ -34,7 +34,7 @@ impl System {
 
     /// One pass of the controller. Objects that change are no longer ready.
     fn pass(&mut self) -> Plan {
-        let plan = plan(&valid(&self.graph), &observed(&self.graph, self.components.clone()));
+        let plan = plan(&valid(&self.graph), &observed(&self.graph, self.components.clone()), NOW);
         for desired in &plan.components {
             match self.components.iter_mut().find(|d| d.name_any() == desired.name_any()) {
                 Some(d) if d.spec == desired.spec => {}

@@ -4,6 +4,8 @@
 //! recognised by its fingerprint, which is stored with its objects. Nothing is remembered on the graph itself, so that
 //! nothing is lost when somebody replaces the graph's annotations.
 
+pub mod live;
+
 use std::collections::BTreeMap;
 
 use api_types::{

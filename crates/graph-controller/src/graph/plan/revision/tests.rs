@@ -4,7 +4,7 @@ use api_types::v1beta1::{BackendFramework, DynamoGraphDeployment};
 
 use super::*;
 use crate::graph::{
-    fixtures::{graph, graph_with, grove, live, observed, set_image, valid},
+    fixtures::{NOW, graph, graph_with, grove, live, observed, set_image, valid},
     plan::plan,
     validate::validate,
 };
@@ -19,7 +19,7 @@ fn target_of(graph: &DynamoGraphDeployment, workers: &[&DynamoComponentDeploymen
 /// The worker that a fresh deployment of `graph` makes.
 fn worker(graph: &DynamoGraphDeployment) -> DynamoComponentDeployment {
     let valid = valid(graph);
-    let plan = plan(&valid, &observed(graph, vec![]));
+    let plan = plan(&valid, &observed(graph, vec![]), NOW);
     live(plan.components.iter().find(|d| d.spec.component.is_worker()).unwrap(), 4)
 }
 
@@ -73,7 +73,7 @@ fn what_only_grove_serves_stays_out_of_components() {
             component["experimental"] = json!({ "grove": { "forceScalingGroup": true } });
         }
     });
-    for d in plan(&valid(&graph), &observed(&graph, vec![])).components {
+    for d in plan(&valid(&graph), &observed(&graph, vec![]), NOW).components {
         let spec = json!(d.spec);
         for field in ["minAvailable", "providerOverride"] {
             assert_eq!(spec.get(field), None, "{}", d.name_any());
@@ -155,21 +155,21 @@ fn a_label_that_others_put_on_the_object_is_no_other_generation() {
 fn an_adopted_component_keeps_the_engine_that_it_was_stored_with() {
     let graph = graph();
     for stored in [None, Some(BackendFramework::Sglang)] {
-        let fresh = plan(&valid(&graph), &observed(&graph, vec![]));
+        let fresh = plan(&valid(&graph), &observed(&graph, vec![]), NOW);
         let mut frontend = live(fresh.components.iter().find(|d| !d.spec.component.is_worker()).unwrap(), 1);
         let mut worker = foreign_worker(&graph, "a7137ff9");
         for d in [&mut frontend, &mut worker] {
             assert_eq!(d.spec.backend_framework, Some(BackendFramework::Vllm), "what is new is told");
             d.spec.backend_framework = stored;
         }
-        let adopted = plan(&valid(&graph), &observed(&graph, vec![frontend, worker.clone()]));
+        let adopted = plan(&valid(&graph), &observed(&graph, vec![frontend, worker.clone()]), NOW);
         assert_eq!(adopted.rollout.target, Some(RevisionSuffix::from_label("a7137ff9")), "{stored:?}");
         assert_eq!((adopted.old.len(), adopted.delete.len(), adopted.components.len()), (0, 0, 2), "{stored:?}");
         for desired in &adopted.components {
             assert_eq!(desired.spec.backend_framework, stored, "{}", desired.name_any());
         }
         let ours = adopted.components.iter().map(|d| live(d, 4)).collect();
-        let later = plan(&valid(&graph), &observed(&graph, ours));
+        let later = plan(&valid(&graph), &observed(&graph, ours), NOW);
         assert_eq!(json!(later.components), json!(adopted.components), "and from then on");
     }
 }
@@ -205,7 +205,7 @@ fn an_old_generation_keeps_what_the_graph_gave_it() {
         carrying(g);
         set_image(g, "2");
     });
-    let plan = plan(&valid(&changed), &observed(&changed, vec![before.clone()]));
+    let plan = plan(&valid(&changed), &observed(&changed, vec![before.clone()]), NOW);
     let [old] = plan.old.try_into().unwrap();
     assert_eq!(old.annotations(), annotations);
 }

@@ -15,9 +15,12 @@
 //! of three workers two revisions that serve one half hold two each. Only where such fragments leave no other way on
 //! may a step lose less than one worker of a component for each old revision but one.
 
+mod held;
+
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use rendering::RolloutStrategy;
 
+pub use self::held::{freeze, is_at_cap, plan_capped};
 use crate::graph::model::Capture;
 
 /// Surge and unavailable in workers. A percentage of unavailable can round to zero and one of surge cannot, so where
@@ -71,6 +74,8 @@ pub struct Component {
     pub drained: bool,
     /// How far the capture is that its new workers wait for (only [`hold`] asks).
     pub capture: Capture,
+    /// The most replicas that the target revision gets; none is taken away for it.
+    pub cap: Option<i32>,
 }
 
 /// Replicas to write.
@@ -136,6 +141,11 @@ impl Component {
         }
     }
 
+    /// Replicas that the target revision ends with: those of its cap, of what is there, or all.
+    fn end(&self) -> i32 {
+        self.cap.map_or(self.desired, |cap| self.desired.min(cap.max(self.new.spec)))
+    }
+
     /// Replicas of the target revision beside the old ones that are live now.
     fn new_target(&self) -> i32 {
         // A scale-down of the target revision in the same step makes room.
@@ -143,12 +153,17 @@ impl Component {
         match self.strategy {
             RolloutStrategy::Recreate if self.drained => self.desired,
             RolloutStrategy::Recreate => new_spec.max(0),
-            RolloutStrategy::RollingUpdate { .. } if !self.has_old() => self.desired,
+            RolloutStrategy::RollingUpdate { .. } if !self.has_old() => self.end(),
             RolloutStrategy::RollingUpdate { .. } => {
                 let room = self.desired.saturating_add(self.bounds().0) - self.old_spec() - new_spec;
-                self.desired.min(new_spec + room.max(0).min(self.desired))
+                self.end().min(new_spec + room.max(0).min(self.desired))
             }
         }
+    }
+
+    /// Whether all workers serve that the target revision gets.
+    pub fn is_complete(&self) -> bool {
+        self.new.serving() >= self.end()
     }
 
     /// Whether the target revision has workers that come up without another step.
@@ -165,7 +180,8 @@ fn target_share(components: &[Component]) -> Share {
 /// Plans one step for all worker components of a graph, in the order given.
 pub fn plan(components: &[Component]) -> Vec<Targets> {
     let share = target_share(components);
-    let need = |c: &Component| c.desired - c.bounds().1 - share.floor(c.desired);
+    // What the target revision never gets, the old ones keep.
+    let need = |c: &Component| (c.desired - c.bounds().1 - share.floor(c.desired)).max(c.desired - c.end());
     let needs: Vec<i32> = components.iter().map(need).collect();
     let with = |whole| {
         let kept = keep(components, &needs, whole, 1).into_iter();
@@ -176,7 +192,8 @@ pub fn plan(components: &[Component]) -> Vec<Targets> {
     let stays = |(c, t): (&Component, &Targets)| {
         t.new == c.new.spec && t.old.iter().enumerate().all(|(revision, target)| *target == c.old(revision).spec)
     };
-    if components.iter().any(Component::is_moving) || !components.iter().zip(&targets).all(stays) {
+    let moves = components.iter().any(Component::is_moving) || !components.iter().zip(&targets).all(stays);
+    if moves || is_at_cap(components) {
         return targets;
     }
     // Nothing would ever move again: whoever is left of the old revisions gives up fragments.

@@ -9,32 +9,37 @@ const WHOLE: i32 = 840;
 
 /// What may not be lost in one pass.
 pub(super) struct Guard {
+    /// The components that count: of a target that is not that of the spec, those that it has.
+    counted: Vec<Wanted>,
     capacity: i32,
     each: Vec<i32>,
     pub(super) ceilings: Vec<i32>,
 }
 
 impl Guard {
-    pub(super) fn of(system: &System, target: Option<&RevisionSuffix>) -> Self {
-        let (graph, each) = system.floors();
-        let (capacity, waste) = system.capacity(target);
-        let each =
-            system.desired.iter().zip(each).map(|(desired, floor)| floor.min(total(&system.serving(desired.name))));
-        let ceilings = system.desired.iter().map(|desired| {
+    pub(super) fn of(system: &System, target: Option<&RevisionSuffix>, is_behind: bool) -> Self {
+        let has_it = |desired: &&Wanted| system.serving(desired.name).contains_key(&target.cloned());
+        let counted: Vec<_> = system.desired.iter().filter(|desired| !is_behind || has_it(desired)).cloned().collect();
+        let (graph, each) = floors(&counted);
+        let (capacity, waste) = system.capacity(&counted, target);
+        let each = counted.iter().zip(each).map(|(desired, floor)| floor.min(total(&system.serving(desired.name))));
+        let each = each.collect();
+        let ceilings = counted.iter().map(|desired| {
             let ceiling = desired.replicas + desired.steps.bounds(desired.replicas).0;
             ceiling.max(system.asked_for(desired.name))
         });
-        Self { capacity: capacity.min(graph) - waste, each: each.collect(), ceilings: ceilings.collect() }
+        let ceilings = ceilings.collect();
+        Self { capacity: capacity.min(graph) - waste, each, ceilings, counted }
     }
 
     pub(super) fn check(&self, system: &System, target: Option<&RevisionSuffix>) {
-        let (capacity, _) = system.capacity(target);
+        let (capacity, _) = system.capacity(&self.counted, target);
         assert!(capacity >= self.capacity, "the graph serves {capacity} of {WHOLE}, and must {}", self.capacity);
-        for (desired, floor) in system.desired.iter().zip(&self.each) {
+        for (desired, floor) in self.counted.iter().zip(&self.each) {
             let serving = total(&system.serving(desired.name));
             assert!(serving >= *floor, "{serving} of {desired:?} serve, and {floor} must");
         }
-        for (desired, ceiling) in system.desired.iter().zip(&self.ceilings) {
+        for (desired, ceiling) in self.counted.iter().zip(&self.ceilings) {
             let asked_for = system.asked_for(desired.name);
             assert!(asked_for <= *ceiling, "{asked_for} of {desired:?} are asked for, and {ceiling} may");
         }
@@ -50,8 +55,8 @@ impl System {
 
     /// What all revisions can serve together, and how much of it may be lost to fragments: each old revision but one
     /// may waste less than one worker of a component.
-    fn capacity(&self, target: Option<&RevisionSuffix>) -> (i32, i32) {
-        let counted: Vec<_> = self.desired.iter().filter(|desired| desired.replicas > 0).collect();
+    fn capacity(&self, counted: &[Wanted], target: Option<&RevisionSuffix>) -> (i32, i32) {
+        let counted: Vec<_> = counted.iter().filter(|desired| desired.replicas > 0).collect();
         let by_component: Vec<_> = counted.iter().map(|desired| (desired, self.serving(desired.name))).collect();
         let revisions: BTreeSet<_> = by_component.iter().flat_map(|(_, serving)| serving.keys().cloned()).collect();
         let share = |revision: &Option<RevisionSuffix>| {
@@ -73,19 +78,19 @@ impl System {
         (shares.iter().map(|(_, share)| share).sum(), waste)
     }
 
-    /// What the graph must serve at least, and the serving workers that each component must have.
-    fn floors(&self) -> (i32, Vec<i32>) {
-        let counted = self.desired.iter().filter(|desired| desired.replicas > 0);
-        let lost = counted.map(|desired| desired.steps.bounds(desired.replicas).1 * WHOLE / desired.replicas);
-        let each = self.desired.iter().map(|desired| desired.replicas - desired.steps.bounds(desired.replicas).1);
-        (WHOLE - lost.max().unwrap_or(WHOLE), each.collect())
-    }
-
     /// Workers of a component that are asked for, of all revisions.
     pub(super) fn asked_for(&self, name: &str) -> i32 {
         let of_component = self.components.iter().filter(|d| d.spec.component.name == name);
         of_component.map(|d| d.spec.component.wanted_replicas()).sum()
     }
+}
+
+/// What the graph must serve at least, and the serving workers that each component must have.
+fn floors(all: &[Wanted]) -> (i32, Vec<i32>) {
+    let counted = all.iter().filter(|desired| desired.replicas > 0);
+    let lost = counted.map(|desired| desired.steps.bounds(desired.replicas).1 * WHOLE / desired.replicas);
+    let each = all.iter().map(|desired| desired.replicas - desired.steps.bounds(desired.replicas).1);
+    (WHOLE - lost.max().unwrap_or(WHOLE), each.collect())
 }
 
 pub(super) fn total(serving: &BTreeMap<Option<RevisionSuffix>, i32>) -> i32 {

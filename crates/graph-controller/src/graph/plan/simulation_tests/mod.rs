@@ -6,13 +6,17 @@
 //! `DYNAMO_ROLLOUT_SCRIPTS` is the number of scripts per provider [default: 1000], `DYNAMO_ROLLOUT_SEED` the first
 //! seed.
 
+mod control_tests;
 mod guard_tests;
 
 use api_types::v1beta1::DynamoGraphDeployment;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde_json::{Value, json};
 
-use self::guard_tests::{Guard, total};
+use self::{
+    control_tests::{ControlGuard, Controls},
+    guard_tests::{Guard, total},
+};
 use super::*;
 use crate::graph::{
     fixtures::{graph_with, live, observed, owner, report, set_image},
@@ -111,12 +115,14 @@ struct System {
     /// Earlier pictures of the components, since the last edit and the last worker that failed by itself.
     past: Vec<Vec<DynamoComponentDeployment>>,
     clock: i64,
+    /// How its user controls the rollout; `None` for scripts without control.
+    controls: Option<Controls>,
 }
 
 impl System {
     fn new(provider: Provider, desired: Vec<Wanted>) -> Self {
         let (components, pods, past) = (vec![], BTreeMap::new(), vec![]);
-        Self { provider, image: 0, annotated: true, desired, components, pods, past, clock: 1 }
+        Self { provider, image: 0, annotated: true, desired, components, pods, past, clock: 1, controls: None }
     }
 
     fn graph(&self) -> DynamoGraphDeployment {
@@ -138,6 +144,10 @@ impl System {
                 g["metadata"]["annotations"] = json!({ "nvidia.com/current-worker-hash": "whatever",
                     "nvidia.com/dynamo-operator-origin-version": "1.4.0" });
             }
+            if let Some(controls) = &self.controls {
+                let has_recreate = self.desired.iter().any(|desired| matches!(desired.steps, Steps::Recreate));
+                controls.write_to(g, has_recreate);
+            }
         })
     }
 
@@ -153,9 +163,11 @@ impl System {
         let valid = validate(&graph, crate::graph::fixtures::settings(), facts).unwrap();
         let mut observed = observed(&graph, picture.to_vec());
         observed.running_pods = self.pods.clone();
-        let mut plan = plan(&valid, &observed);
+        let now = self.controls.as_ref().map_or(Timestamp::UNIX_EPOCH, Controls::now);
+        let mut plan = plan(&valid, &observed, now);
         let target = plan.rollout.target.clone();
-        let mut guard = Guard::of(self, target.as_ref());
+        let mut guard = Guard::of(self, target.as_ref(), plan.rollout.is_behind);
+        let control = ControlGuard::of(self, &plan, picture == self.components);
         if picture != self.components {
             // A new object can be one too many for a moment. Only what serves is safe from an old picture.
             guard.ceilings.clear();
@@ -173,6 +185,7 @@ impl System {
                 Err(Changed) => return,
             }
             guard.check(self, target.as_ref());
+            control.check(self);
         }
         for removal in plan.delete.iter().take(left) {
             let version = |all: &[DynamoComponentDeployment]| {
@@ -185,6 +198,11 @@ impl System {
             self.tick();
             self.components.retain(|d| d.metadata.uid.as_ref() != Some(&removal.uid));
             guard.check(self, target.as_ref());
+            control.check(self);
+        }
+        let live = self.components.clone();
+        if let Some(controls) = self.controls.as_mut().filter(|_| left > plan.delete.len()) {
+            controls.report(&observed, &plan, live);
         }
     }
 
@@ -268,8 +286,8 @@ impl System {
 
     fn step(&mut self, dice: &mut Dice) {
         let worker = dice.below(self.desired.len() as u64);
-        let what = dice.below(24);
-        if what < 7 {
+        let what = dice.below(if self.controls.is_some() { 32 } else { 24 });
+        if what < 7 || what > 23 {
             // A process that sees an edit has seen what was written before it.
             self.past.clear();
         }
@@ -299,6 +317,11 @@ impl System {
             14 if !self.past.is_empty() => {
                 let old = self.past[dice.below(self.past.len() as u64)].clone();
                 self.reconcile(&old, 99, dice);
+            }
+            24.. => {
+                if let Some(controls) = &mut self.controls {
+                    controls.change(dice);
+                }
             }
             _ if !self.components.is_empty() => {
                 let which = dice.below(self.components.len() as u64);
@@ -367,9 +390,9 @@ fn any_steps(dice: &mut Dice) -> Steps {
     Steps::ALL[dice.below(Steps::ALL.len() as u64)]
 }
 
-fn play(provider: Provider, seed: u64) {
+fn play(provider: Provider, controls: Option<Controls>, seed: u64) {
     let mut dice = Dice(seed);
-    let mut system = System::new(provider, vec![]);
+    let mut system = System { controls, ..System::new(provider, vec![]) };
     for _ in 0..=dice.below(3) {
         system.rename_or_add(&mut dice, None);
     }
@@ -379,9 +402,17 @@ fn play(provider: Provider, seed: u64) {
     for _ in 0..STEPS {
         system.step(&mut dice);
     }
+    if let Some(controls) = &mut system.controls {
+        let was_refused = controls.resume();
+        if was_refused {
+            // A refused revision comes back with a change only.
+            system.image = 3;
+        }
+    }
     system.settle(&mut dice);
     let ended = system.objects();
-    let mut fresh = System { components: vec![], pods: BTreeMap::new(), past: vec![], ..system };
+    let mut fresh =
+        System { components: vec![], pods: BTreeMap::new(), past: vec![], controls: None, ..system };
     fresh.settle(&mut dice);
     assert_eq!(ended, fresh.objects());
 }
@@ -390,22 +421,22 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-fn play_all(provider: Provider) {
+fn play_all(provider: Provider, controls: Option<&Controls>) {
     let (first, count) = (setting("DYNAMO_ROLLOUT_SEED", 1), setting("DYNAMO_ROLLOUT_SCRIPTS", SCRIPTS));
     for seed in first..first + count {
-        let played = std::panic::catch_unwind(|| play(provider, seed));
+        let played = std::panic::catch_unwind(|| play(provider, controls.cloned(), seed));
         assert!(played.is_ok(), "DYNAMO_ROLLOUT_SEED={seed} DYNAMO_ROLLOUT_SCRIPTS=1 plays the script that failed");
     }
 }
 
 #[test]
 fn no_script_takes_away_what_deployments_serve() {
-    play_all(Provider::Deployment);
+    play_all(Provider::Deployment, None);
 }
 
 #[test]
 fn no_script_takes_away_what_leader_worker_sets_serve() {
-    play_all(Provider::LeaderWorkerSet);
+    play_all(Provider::LeaderWorkerSet, None);
 }
 
 fn two_workers(steps: Steps) -> System {

@@ -1,5 +1,7 @@
 //! Table and properties of the replica planner.
 
+mod held;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -19,7 +21,7 @@ fn live(spec: i32, available: i32) -> Live {
 
 fn component(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live]) -> Component {
     let (strategy, old) = (strategy.clone(), old.iter().copied().map(Some).collect());
-    Component { strategy, desired, new, old, drained: false, capture: Capture::Idle }
+    Component { strategy, desired, new, old, drained: false, capture: Capture::Idle, cap: None }
 }
 
 /// Plans for a graph with one worker component.
@@ -275,7 +277,7 @@ prop_compose! {
         new in any_live(),
         old in prop::collection::vec(prop::option::weighted(0.9, any_live()), 3),
     ) -> Component {
-        Component { strategy, desired, new, old, drained: false, capture: Capture::Idle }
+        Component { strategy, desired, new, old, drained: false, capture: Capture::Idle, cap: None }
     }
 }
 

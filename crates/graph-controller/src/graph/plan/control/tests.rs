@@ -1,0 +1,275 @@
+//! Situations of controlled rollouts: what is planned, and what the status says.
+
+use api_types::{
+    conditions as c,
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus, GraphState, RollingUpdatePhase},
+};
+use controller_kit::conditions::find;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use kube::ResourceExt;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::graph::{
+    fixtures::{graph_with, live, observed, set_image, valid},
+    model::{Applied, Plan},
+    plan::plan,
+    status::of_plan,
+};
+
+/// A graph and its live components, pass by pass.
+struct World {
+    annotations: Value,
+    image: &'static str,
+    second: &'static str,
+    replicas: i32,
+    seconds: i64,
+    status: Option<DynamoGraphDeploymentStatus>,
+    components: Vec<DynamoComponentDeployment>,
+}
+
+impl World {
+    /// Two workers that serve, of image `1.0.0`.
+    fn new() -> Self {
+        let (status, components) = (None, vec![]);
+        let mut world =
+            Self { annotations: json!({}), image: "1.0.0", second: "Prefill", replicas: 4, seconds: 0, status, components };
+        world.settle(|_| true);
+        world
+    }
+
+    fn edit(image: &'static str, annotations: Value) -> Self {
+        Self { image, annotations, ..Self::new() }
+    }
+
+    fn graph(&self) -> DynamoGraphDeployment {
+        graph_with(|g| {
+            set_image(g, self.image);
+            let mut second = g["spec"]["components"][1].clone();
+            second["name"] = json!(self.second);
+            g["spec"]["components"].as_array_mut().unwrap().push(second);
+            g["spec"]["components"][1]["replicas"] = json!(self.replicas);
+            g["metadata"]["annotations"] = self.annotations.clone();
+            g["status"] = json!(self.status.clone().unwrap_or_default());
+        })
+    }
+
+    /// One pass. Afterwards, workers come up of objects that `serves` names.
+    fn pass(&mut self, serves: impl Fn(&DynamoComponentDeployment) -> bool) -> Plan {
+        let graph = self.graph();
+        let now = Timestamp::from_second(self.seconds).unwrap();
+        let seen = observed(&graph, self.components.clone());
+        let plan = plan(&valid(&graph), &seen, now);
+        let age = self.seconds + 1;
+        for desired in plan.components.iter().chain(&plan.old) {
+            let known = self.components.iter().position(|d| d.name_any() == desired.name_any());
+            let before = known.map(|index| self.components.remove(index));
+            let replicas = desired.spec.component.wanted_replicas();
+            let mut after = live(desired, if serves(desired) { replicas } else { 0 });
+            let made = before.and_then(|d| d.metadata.creation_timestamp);
+            after.metadata.creation_timestamp = made.or(Some(Time(Timestamp::from_second(age).unwrap())));
+            if replicas == 0 {
+                crate::graph::fixtures::report(&mut after, 0);
+            }
+            self.components.push(after);
+        }
+        let deleted = |d: &DynamoComponentDeployment| plan.delete.iter().any(|gone| gone.name == d.name_any());
+        self.components.retain(|d| !deleted(d));
+        let applied = Applied { live: self.components.clone(), ..Applied::default() };
+        self.status = Some(of_plan(&seen, &plan, &applied, now));
+        self.seconds += 1;
+        plan
+    }
+
+    fn settle(&mut self, serves: impl Fn(&DynamoComponentDeployment) -> bool) {
+        for _ in 0..16 {
+            self.pass(&serves);
+        }
+    }
+
+    /// Objects of workers with their replicas.
+    fn workers(&self) -> Vec<(String, i32)> {
+        let workers = self.components.iter().filter(|d| d.spec.component.is_worker());
+        let mut all: Vec<_> = workers.map(|d| (d.name_any(), d.spec.component.wanted_replicas())).collect();
+        all.sort();
+        all
+    }
+
+    /// Status, reason and message of a condition.
+    fn condition(&self, type_: &str) -> Option<(&str, &str, &str)> {
+        let found = find(&self.status.as_ref()?.conditions, type_)?;
+        Some((found.status.as_str(), found.reason.as_str(), found.message.as_str()))
+    }
+}
+
+fn image_of(d: &DynamoComponentDeployment) -> String {
+    let template = d.spec.component.pod_template.as_ref();
+    let spec = template.and_then(|template| template.spec.as_ref()).unwrap();
+    spec.containers[0].image.clone().unwrap()
+}
+
+/// Workers of image `2.0.0` never serve.
+fn all_but_second(d: &DynamoComponentDeployment) -> bool {
+    !image_of(d).ends_with(":2.0.0")
+}
+
+#[test]
+fn a_graph_without_edit_is_ready_whatever_its_annotations() {
+    let all = json!({ "operator.dynamo/rollout": "paused", "operator.dynamo/rollout-step": "1",
+        "operator.dynamo/progress-deadline": "1s" });
+    for annotations in [all, json!({ "operator.dynamo/rollout": "undone" })] {
+        let mut world = World::edit("1.0.0", annotations);
+        let before = world.workers();
+        world.settle(|_| true);
+        assert_eq!(world.condition(c::READY).unwrap().0, "True");
+        assert_eq!((world.workers(), world.condition(c::ROLLOUT_PROGRESSING)), (before, None));
+    }
+}
+
+#[test]
+fn a_paused_edit_is_reconciling_and_names_the_remedy() {
+    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/rollout": "paused" }));
+    let before = world.workers();
+    world.settle(|_| true);
+    assert_eq!(world.workers(), before);
+    let (status, reason, message) = world.condition(c::RECONCILING).unwrap();
+    assert_eq!((status, reason), ("True", "RolloutPaused"));
+    assert!(message.contains("remove annotation operator.dynamo/rollout"), "{message}");
+    assert_eq!(world.condition(c::READY).unwrap().1, "rolling_update_held");
+    assert_eq!(world.condition(c::STALLED).unwrap().0, "False");
+    assert_eq!(world.status.as_ref().unwrap().state, GraphState::Pending);
+}
+
+#[test]
+fn a_pause_in_the_middle_keeps_both_revisions_and_a_further_edit_starts_none() {
+    let mut world = World::edit("2.0.0", json!({}));
+    world.pass(|_| true);
+    world.pass(|_| true);
+    let middle = world.workers();
+    assert_eq!(middle.len(), 4);
+    world.annotations = json!({ "operator.dynamo/rollout": "paused" });
+    for image in ["2.0.0", "3.0.0", "1.0.0"] {
+        world.image = image;
+        world.settle(|_| true);
+        assert_eq!(world.workers(), middle, "{image}");
+        let (status, reason, message) = world.condition(c::RECONCILING).unwrap();
+        assert_eq!((status, reason), ("True", "RolloutPaused"));
+        assert!(message.contains("Decode has") && message.contains("desired workers"), "{message}");
+    }
+    (world.image, world.annotations) = ("2.0.0", json!({}));
+    world.settle(|_| true);
+    assert_eq!((world.workers().len(), world.condition(c::READY).unwrap().0), (2, "True"));
+}
+
+#[test]
+fn a_canary_is_held_until_its_step_is_raised() {
+    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/rollout-step": "25%" }));
+    world.settle(|_| true);
+    let mut replicas: Vec<_> = world.workers().into_iter().map(|(_, replicas)| replicas).collect();
+    replicas.sort_unstable();
+    assert_eq!(replicas, [1, 1, 3, 3]);
+    let (status, reason, message) = world.condition(c::RECONCILING).unwrap();
+    assert_eq!((status, reason), ("True", "RolloutHeld"));
+    assert!(message.contains("operator.dynamo/rollout-step 25%: Decode has 1 new and 3 old of 4"), "{message}");
+    assert_eq!(world.condition(c::STALLED).unwrap().0, "False");
+    world.annotations = json!({ "operator.dynamo/rollout-step": "100%" });
+    world.settle(|_| true);
+    assert_eq!((world.workers().len(), world.condition(c::READY).unwrap().0), (2, "True"));
+}
+
+#[test]
+fn a_deadline_that_passes_returns_the_workers_and_says_why() {
+    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "20s" }));
+    let first = world.workers();
+    let begun = world.seconds;
+    let plan = world.pass(all_but_second);
+    assert_eq!(plan.rollout.again, Some(Timestamp::from_second(begun + 20).unwrap()));
+    assert_eq!(world.condition(c::ROLLOUT_PROGRESSING).unwrap().1, "WorkersAwaited");
+    world.settle(all_but_second);
+    let waiting = world.condition(c::ROLLOUT_PROGRESSING).unwrap().2.to_owned();
+    world.pass(all_but_second);
+    assert_eq!(world.condition(c::ROLLOUT_PROGRESSING).unwrap().2, waiting, "nothing is written while nothing changes");
+    world.settle(all_but_second);
+    assert_eq!(world.workers(), first);
+    let (status, reason, message) = world.condition(c::ROLLOUT_PROGRESSING).unwrap();
+    assert_eq!((status, reason), ("False", "RolloutUndone"));
+    assert!(message.contains("progress-deadline 20s") && message.contains("0 of"), "{message}");
+    assert!(message.contains("spec.components change"), "{message}");
+    assert_eq!(world.condition(c::STALLED).unwrap().1, "RolloutUndone");
+    let rolled = world.status.as_ref().unwrap().rolling_update.as_ref().unwrap();
+    assert_eq!(rolled.phase, Some(RollingUpdatePhase::Failed));
+
+    // The refusal is in the status alone: without annotation and after a restart of the controller it holds.
+    world.annotations = json!({});
+    world.settle(|_| true);
+    assert_eq!(world.workers(), first);
+    world.image = "3.0.0";
+    world.settle(|_| true);
+    assert_eq!((world.condition(c::READY).unwrap().0, world.condition(c::ROLLOUT_PROGRESSING)), ("True", None));
+    assert!(world.workers().iter().all(|worker| !first.contains(worker)));
+}
+
+#[test]
+fn a_deadline_begins_anew_with_each_new_worker() {
+    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "3s" }));
+    // A worker needs less than the deadline, all of them more.
+    for _ in 0..12 {
+        world.pass(|_| true);
+        world.seconds += 1;
+    }
+    assert_eq!(world.condition(c::READY).unwrap().0, "True");
+    assert_eq!(world.workers().len(), 2);
+}
+
+#[test]
+fn a_pause_stops_the_deadline() {
+    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "5s" }));
+    world.pass(all_but_second);
+    world.annotations["operator.dynamo/rollout"] = json!("paused");
+    world.seconds += 100;
+    world.settle(all_but_second);
+    assert_eq!(world.condition(c::ROLLOUT_PROGRESSING), None);
+    world.annotations = json!({ "operator.dynamo/progress-deadline": "5s" });
+    world.pass(all_but_second);
+    assert_eq!(world.condition(c::ROLLOUT_PROGRESSING).unwrap().1, "WorkersAwaited");
+}
+
+#[test]
+fn a_rollout_without_anything_to_return_to_is_stalled_and_goes_on_by_itself() {
+    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "5s" }));
+    world.settle(|_| false);
+    let (status, reason, message) = world.condition(c::STALLED).unwrap();
+    assert_eq!((status, reason), ("True", "ProgressDeadlineExceeded"));
+    assert!(message.contains("No older revision serves"), "{message}");
+    assert_eq!(world.condition(c::ROLLOUT_PROGRESSING).unwrap().1, "ProgressDeadlineExceeded");
+    world.settle(|_| true);
+    assert_eq!((world.workers().len(), world.condition(c::READY).unwrap().0), (2, "True"));
+}
+
+#[test]
+fn an_undone_edit_keeps_components_that_the_spec_has_not_any_more() {
+    let mut world = World { second: "Other", ..World::edit("2.0.0", json!({})) };
+    let first = world.workers();
+    world.pass(|_| true);
+    world.annotations = json!({ "operator.dynamo/rollout": "undone" });
+    world.settle(|_| true);
+    assert_eq!(world.workers(), first);
+    let (status, reason, message) = world.condition(c::RECONCILING).unwrap();
+    assert_eq!((status, reason), ("True", "RolloutUndone"));
+    assert!(message.contains("set the workers in spec.components back"), "{message}");
+    // What the message says ends it.
+    (world.image, world.second) = ("1.0.0", "Prefill");
+    world.settle(|_| true);
+    assert_eq!((world.workers(), world.condition(c::READY).unwrap().0), (first, "True"));
+}
+
+#[test]
+fn a_revision_that_does_not_start_replaces_nothing_of_the_live_one() {
+    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/rollout": "paused" }));
+    let plan = world.pass(|_| true);
+    assert!(plan.rollout.is_behind && !plan.rollout.is_complete() && !plan.rollout.in_progress());
+    assert!(plan.delete.is_empty());
+    world.replicas = 6;
+    world.settle(|_| true);
+    assert!(world.workers().iter().any(|(name, replicas)| name.starts_with("chat-decode") && *replicas == 6));
+}

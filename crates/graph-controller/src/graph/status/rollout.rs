@@ -1,0 +1,79 @@
+//! Status of a rollout of workers.
+
+use api_types::{
+    conditions as c,
+    v1beta1::{
+        DynamoGraphDeployment, DynamoGraphDeploymentStatus, GraphState, RollingUpdatePhase, RollingUpdateStatus,
+    },
+};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+
+use super::{progress, set, stall};
+use crate::graph::model::{Rollout, RolloutHold};
+
+/// Sets the condition of a rollout's deadline. Only there while one counts.
+pub(super) fn rollout_progressing(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    rollout: &Rollout,
+    now: Timestamp,
+) {
+    match &rollout.condition {
+        Some(it) => set(status, graph, now, c::ROLLOUT_PROGRESSING, it.holds, it.reason, &it.message()),
+        None => status.conditions.retain(|condition| condition.type_ != c::ROLLOUT_PROGRESSING),
+    }
+}
+
+/// Sets the conditions of a rollout that is held. What is missing besides is in the message of `Ready`.
+pub(super) fn held(
+    status: &mut DynamoGraphDeploymentStatus,
+    graph: &DynamoGraphDeployment,
+    hold: &RolloutHold,
+    waiting: &[String],
+    now: Timestamp,
+) {
+    let ready = c::graph::ROLLING_UPDATE_HELD;
+    if hold.stalled {
+        stall(status, graph, (ready, hold.reason), &hold.message, now);
+        // Workers go on serving, so the graph has not failed.
+        status.state = GraphState::Pending;
+        return;
+    }
+    let message = match waiting.is_empty() {
+        true => hold.message.clone(),
+        false => format!("{}. Waiting for: {}", hold.message, waiting.join("; ")),
+    };
+    progress(status, graph, ready, &message, now);
+    set(status, graph, now, c::RECONCILING, true, hold.reason, &hold.message);
+}
+
+/// The phase follows from live objects; the previous status only adds times, which no plan depends on.
+pub(super) fn rolling_update(
+    previous: Option<RollingUpdateStatus>,
+    rollout: &Rollout,
+    now: Timestamp,
+) -> Option<RollingUpdateStatus> {
+    let running = previous
+        .as_ref()
+        .is_some_and(|p| matches!(p.phase, Some(RollingUpdatePhase::InProgress | RollingUpdatePhase::Pending)));
+    if rollout.in_progress() {
+        let start_time = previous.filter(|_| running).and_then(|p| p.start_time).or(Some(Time(now)));
+        let updated = (!rollout.updated.is_empty()).then(|| rollout.updated.clone());
+        return Some(RollingUpdateStatus {
+            phase: Some(RollingUpdatePhase::InProgress),
+            start_time,
+            end_time: None,
+            updated_components: updated,
+        });
+    }
+    if running {
+        let phase = if rollout.is_behind { RollingUpdatePhase::Failed } else { RollingUpdatePhase::Completed };
+        return previous.map(|p| RollingUpdateStatus {
+            phase: Some(phase),
+            end_time: Some(Time(now)),
+            updated_components: Some(rollout.updated.clone()),
+            ..p
+        });
+    }
+    previous
+}
