@@ -115,7 +115,8 @@ pub fn rollout_control(
 }
 
 fn on_grove_violation(key: &'static str) -> Violation<&'static str> {
-    let problem = "is for graphs that run as components; Grove replaces the pods of this one, and cannot be held or undone";
+    let problem =
+        "is for graphs that run as components; Grove replaces the pods of this one, and cannot be held or undone";
     let remedy =
         format!("remove it, or create the graph anew without Grove ({WORKLOAD_PROVIDER} is {PROVIDER_GROVE} for life)");
     Violation::forbidden(key, problem, remedy)

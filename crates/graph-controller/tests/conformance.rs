@@ -81,7 +81,9 @@ fn real_graphs_give_the_references_components() {
                     wrong.insert(case.name.clone(), format!("refused: {}", refusal.message));
                 }
                 Ok(valid) => {
-                    got.extend(plan(&valid, &observed(&graph, vec![]), Timestamp::UNIX_EPOCH).components.iter().map(named));
+                    got.extend(
+                        plan(&valid, &observed(&graph, vec![]), Timestamp::UNIX_EPOCH).components.iter().map(named),
+                    );
                 }
             }
         }

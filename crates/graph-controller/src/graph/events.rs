@@ -44,8 +44,7 @@ pub(super) fn events(before: Option<&DynamoGraphDeploymentStatus>, after: &Dynam
         && before.and_then(late).is_none_or(|(known, _)| known != reason)
     {
         let undone = reason == conditions::graph::ROLLOUT_UNDONE;
-        let reason =
-            if undone { conditions::graph::ROLLOUT_UNDONE } else { conditions::graph::DEADLINE_EXCEEDED };
+        let reason = if undone { conditions::graph::ROLLOUT_UNDONE } else { conditions::graph::DEADLINE_EXCEEDED };
         events.push(Event::warning(reason, ACTION, note));
     }
     let stalled = |s: &DynamoGraphDeploymentStatus| {

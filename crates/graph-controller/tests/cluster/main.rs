@@ -15,6 +15,7 @@ mod recovery;
 mod refusals;
 mod requests;
 mod restart;
+mod rollouts;
 mod scaling;
 mod takeover;
 mod topology;

@@ -7,6 +7,53 @@ use crate::support::*;
 const METADATA: &str = "metadata";
 
 #[test]
+fn rollouts_are_controlled_by_annotations() {
+    const CONTROLS: [&str; 3] =
+        ["operator.dynamo/rollout", "operator.dynamo/rollout-step", "operator.dynamo/progress-deadline"];
+    fn set(g: &mut Value, values: [&str; 3]) {
+        for (key, value) in CONTROLS.into_iter().zip(values) {
+            g[METADATA]["annotations"][key] = json!(value);
+        }
+    }
+    let rows: [Row; 4] = [
+        ("controls", |g| set(g, ["paused", "25%", "10m"]), &[]),
+        ("others", |g| set(g, ["undone", "1", "1h30m"]), &[]),
+        (
+            "mistakes",
+            |g| set(g, ["resumed", "0%", "soon"]),
+            &[
+                "NotSupported metadata.annotations[operator.dynamo/rollout]",
+                "Invalid metadata.annotations[operator.dynamo/rollout-step]",
+                "Invalid metadata.annotations[operator.dynamo/progress-deadline]",
+            ],
+        ),
+        (
+            "a step of workers that are replaced at once",
+            |g| {
+                g[METADATA]["annotations"]["operator.dynamo/rollout-step"] = json!("1");
+                let workers = g["spec"]["components"].as_array_mut().unwrap();
+                for worker in workers {
+                    worker["podTemplate"]["metadata"]["annotations"]["nvidia.com/deployment-strategy"] =
+                        json!("Recreate");
+                }
+            },
+            &["Forbidden metadata.annotations[operator.dynamo/rollout-step]"],
+        ),
+    ];
+    creates(&graph(), &facts(), &rows);
+    let on_grove: [Row; 1] = [(
+        "Grove cannot be held",
+        |g| set(g, ["paused", "25%", "10m"]),
+        &[
+            "Forbidden metadata.annotations[operator.dynamo/rollout]",
+            "Forbidden metadata.annotations[operator.dynamo/rollout-step]",
+            "Forbidden metadata.annotations[operator.dynamo/progress-deadline]",
+        ],
+    )];
+    creates(&graph(), &grove(), &on_grove);
+}
+
+#[test]
 fn metadata_of_graphs() {
     creates(
         &graph(),

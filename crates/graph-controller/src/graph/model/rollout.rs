@@ -112,7 +112,8 @@ mod tests {
             RolloutRecord::Undone { fingerprint: fingerprint(), kept: None },
         ] {
             let text = "why [not] it is so".to_owned();
-            let written = RolloutCondition { holds: true, reason: "Reason", text: text.clone(), record: record.clone() };
+            let written =
+                RolloutCondition { holds: true, reason: "Reason", text: text.clone(), record: record.clone() };
             let mut all = Vec::new();
             let type_ = conditions::ROLLOUT_PROGRESSING;
             set_condition(&mut all, type_, Status::True, "Reason", &written.message(), None, since);

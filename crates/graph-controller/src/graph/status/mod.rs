@@ -15,10 +15,7 @@ use api_types::{
     },
 };
 use controller_kit::conditions::{find, set_condition};
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::Condition,
-    jiff::Timestamp,
-};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use kube::ResourceExt;
 use rendering::WorkloadProvider;
 
@@ -26,9 +23,7 @@ use self::{
     ignored_fields::unserved_fields,
     rollout::{held, rolling_update, rollout_progressing},
 };
-use crate::graph::model::{
-    Applied, Observed, Obstacle, Plan, Progress, Served, is_current, is_stalled,
-};
+use crate::graph::model::{Applied, Observed, Obstacle, Plan, Progress, Served, is_current, is_stalled};
 
 /// Status of a graph after the writes of its plan.
 pub fn status(

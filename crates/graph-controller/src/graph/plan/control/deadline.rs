@@ -56,8 +56,7 @@ pub fn deadline(
     let waiting = RolloutRecord::Waiting { fingerprint: fingerprint.clone(), available, since };
     if now < ends {
         let text = format!("{available} workers of the new revision are available; the next one has until {ends}");
-        let condition =
-            RolloutCondition { holds: true, reason: c::graph::WORKERS_AWAITED, text, record: waiting };
+        let condition = RolloutCondition { holds: true, reason: c::graph::WORKERS_AWAITED, text, record: waiting };
         return Deadline { condition: Some(condition), hold: None, again: Some(ends) };
     }
     let what = exceeded(deadline, available, new);

@@ -127,15 +127,12 @@ impl Course {
         let counts = counts(components);
         let hold = |reason, message| Some(RolloutHold { reason, message, stalled: false });
         if self.is_frozen {
-            let message = format!("The rollout of workers is paused: {counts}; remove annotation {ROLLOUT} to continue");
+            let message =
+                format!("The rollout of workers is paused: {counts}; remove annotation {ROLLOUT} to continue");
             return hold(reasons::ROLLOUT_PAUSED, message);
         }
         if let Some((text, _)) = &self.refusal {
-            return Some(RolloutHold {
-                reason: reasons::ROLLOUT_UNDONE,
-                message: text.clone(),
-                stalled: !in_progress,
-            });
+            return Some(RolloutHold { reason: reasons::ROLLOUT_UNDONE, message: text.clone(), stalled: !in_progress });
         }
         if !self.is_of_spec {
             return match graph.control.stop {

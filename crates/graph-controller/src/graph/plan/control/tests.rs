@@ -32,8 +32,15 @@ impl World {
     /// Two workers that serve, of image `1.0.0`.
     fn new() -> Self {
         let (status, components) = (None, vec![]);
-        let mut world =
-            Self { annotations: json!({}), image: "1.0.0", second: "Prefill", replicas: 4, seconds: 0, status, components };
+        let mut world = Self {
+            annotations: json!({}),
+            image: "1.0.0",
+            second: "Prefill",
+            replicas: 4,
+            seconds: 0,
+            status,
+            components,
+        };
         world.settle(|_| true);
         world
     }

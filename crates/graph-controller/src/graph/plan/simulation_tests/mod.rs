@@ -411,8 +411,7 @@ fn play(provider: Provider, controls: Option<Controls>, seed: u64) {
     }
     system.settle(&mut dice);
     let ended = system.objects();
-    let mut fresh =
-        System { components: vec![], pods: BTreeMap::new(), past: vec![], controls: None, ..system };
+    let mut fresh = System { components: vec![], pods: BTreeMap::new(), past: vec![], controls: None, ..system };
     fresh.settle(&mut dice);
     assert_eq!(ended, fresh.objects());
 }
