@@ -75,9 +75,6 @@ impl World {
             let mut after = live(desired, if serves(desired) { replicas } else { 0 });
             let made = before.and_then(|d| d.metadata.creation_timestamp);
             after.metadata.creation_timestamp = made.or(Some(Time(Timestamp::from_second(age).unwrap())));
-            if replicas == 0 {
-                crate::graph::fixtures::report(&mut after, 0);
-            }
             self.components.push(after);
         }
         let deleted = |d: &DynamoComponentDeployment| plan.delete.iter().any(|gone| gone.name == d.name_any());
