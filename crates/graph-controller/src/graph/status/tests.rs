@@ -1,5 +1,8 @@
 //! What a graph's status says, situation by situation.
 
+use api_types::v1beta1::{RollingUpdatePhase, RollingUpdateStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
 use super::*;
 use crate::graph::{
     fixtures::{graph, graph_with, live, observed, set_image, valid},
