@@ -94,6 +94,7 @@ pub(super) fn plan_workers(
 /// One worker component: its object of the target revision as it shall be, but for the replicas, and what is live.
 struct LiveWorkers<'a> {
     component: &'a ComponentSpec,
+    strategy: RolloutStrategy,
     desired: DynamoComponentDeployment,
     new: Option<&'a DynamoComponentDeployment>,
     olds: Vec<Option<&'a DynamoComponentDeployment>>,
@@ -109,26 +110,30 @@ fn live_workers<'a>(
 ) -> Vec<LiveWorkers<'a>> {
     let of_component = |component: &'a ComponentSpec| {
         let new = new.iter().copied().find(|d| d.spec.component.name == component.name);
-        let desired = match new {
-            // A frozen rollout creates nothing.
-            None if course.is_frozen || !course.is_of_spec => return None,
-            Some(new) if !course.is_of_spec => with_replicas(new, new.spec.component.wanted_replicas()),
-            _ => {
-                let checkpoint = checkpoints::of(checkpoints, &component.name);
-                let placement = Placement {
-                    revision: course.target.suffix.as_ref(),
-                    fingerprint: Some(&course.target.fingerprint),
-                    replicas: component.wanted_replicas(),
-                    origin_version,
-                    checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
-                };
-                let mut desired = component_deployment(graph, component, placement);
+        if new.is_none() && (course.is_frozen || !course.is_of_spec) {
+            // A frozen rollout creates nothing, and no revision but that of the spec gets components.
+            return None;
+        }
+        let checkpoint = checkpoints::of(checkpoints, &component.name);
+        let placement = Placement {
+            revision: course.target.suffix.as_ref(),
+            fingerprint: Some(&course.target.fingerprint),
+            replicas: component.wanted_replicas(),
+            origin_version,
+            checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
+        };
+        let of_spec = component_deployment(graph, component, placement);
+        let strategy = strategy_of(&of_spec);
+        let desired = match new.filter(|_| !course.is_of_spec) {
+            Some(kept) => with_replicas(kept, kept.spec.component.wanted_replicas()),
+            None => {
+                let mut desired = of_spec;
                 spread::scope(&mut desired, new);
                 desired
             }
         };
         let olds = revisions.iter().map(|revision| revision.of(&component.name)).collect();
-        Some(LiveWorkers { component, desired, new, olds })
+        Some(LiveWorkers { component, strategy, desired, new, olds })
     };
     graph.workers().filter_map(of_component).collect()
 }
@@ -150,7 +155,7 @@ fn planned(
             pods.component != component.name || Some(object) == live.desired.metadata.name.as_ref() || pods.count == 0
         });
         rollout::Component {
-            strategy: strategy_of(&live.desired),
+            strategy: live.strategy.clone(),
             desired: component.wanted_replicas(),
             new: live.new.map(new_counts).unwrap_or_default(),
             old: live.olds.iter().map(|old| old.map(live_counts)).collect(),

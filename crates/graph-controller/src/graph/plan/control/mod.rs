@@ -24,7 +24,7 @@ pub use self::deadline::{Deadline, deadline};
 use super::{
     revision::{
         Target,
-        live::{Revision, revisions, sort_by_age},
+        live::{revisions, sort_by_age},
     },
     rollout,
 };
@@ -64,13 +64,13 @@ pub fn course(
     let kept = match &refusal {
         _ if others.is_empty() => None,
         Some((_, RolloutRecord::Undone { kept, .. })) => {
-            let recorded = others.iter().copied().find(|revision| revision.suffix == *kept);
-            recorded.or_else(|| served_last(graph, &others))
+            let recorded = others.iter().find(|revision| revision.suffix == *kept);
+            recorded.or(others.first()).copied()
         }
         _ if graph.control.stop == Some(RolloutStop::Undone) => {
-            // One that was reverted to already is the oldest itself.
-            let older: Vec<_> = live.iter().take_while(|revision| revision.suffix != spec.suffix).collect();
-            served_last(graph, &older)
+            // The oldest served alone before. One that was reverted to already is that itself. Which of them serve now
+            // does not count, so that no old picture chooses another one.
+            live.first().filter(|revision| revision.suffix != spec.suffix)
         }
         _ if is_paused && starts => others.last().copied(),
         _ => None,
@@ -95,12 +95,6 @@ fn refusal(observed: &Observed, fingerprint: &str) -> Option<(String, RolloutRec
     let stored = RolloutCondition::stored(&observed.graph.status.as_ref()?.conditions)?;
     let is_it = matches!(&stored.1, RolloutRecord::Undone { fingerprint: refused, .. } if refused == fingerprint);
     is_it.then_some(stored)
-}
-
-/// The newest revision that serves, else the oldest: that one served alone.
-fn served_last<'a, 'b>(graph: &ValidGraph<'_>, others: &[&'a Revision<'b>]) -> Option<&'a Revision<'b>> {
-    let serving = others.iter().rev().find(|revision| revision.serves(graph));
-    serving.or(others.first()).copied()
 }
 
 /// Sets the caps of a step.
