@@ -70,11 +70,15 @@ impl Observer {
             }
         }
         let cleanup = Key::new(&namespace, &names::checkpoint_cleanup_job(&id));
+        let pod = job.as_ref().and_then(|job| self.pod_of(job));
+        if pod.is_some() {
+            self.caches.captures.need();
+        }
         let capture = self.caches.captures.get(&Key::new(&namespace, &name));
         Ok(Observed {
             elder: self.elder(&checkpoint, &namespace, &id),
             waits: self.waits(&checkpoint, job.as_ref()).await,
-            pod: job.as_ref().and_then(|job| self.pod_of(job)),
+            pod,
             is_captured: self.is_captured(&namespace, &name),
             cleanup: self.caches.jobs.get(&cleanup).map(|packed| packed.unpack()).transpose()?,
             capture: capture.map(|packed| packed.unpack()).transpose()?,

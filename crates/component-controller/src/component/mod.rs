@@ -30,7 +30,7 @@ use k8s_openapi::api::core::v1::Pod;
 use rendering::{Diagnosis, PodSettings};
 
 use self::{
-    model::{Applied, Blocked, Observed, Plan},
+    model::{Applied, Blocked, Observed, Plan, WorkloadKind},
     observe::{Observer, pods},
     status::StatusInputs,
 };
@@ -118,7 +118,10 @@ impl Reconcile for Reconciler {
         observed: &Observed,
         plan: Result<Result<Plan, Blocked>, Interruption>,
     ) -> Result<Result<Applied, Blocked>, Interruption> {
-        let plan = match plan? {
+        let plan = plan?;
+        let lacks_api = plan.as_ref().is_ok_and(|plan| plan.lacks_api);
+        self.observer.need(WorkloadKind::of(&observed.component), lacks_api);
+        let plan = match plan {
             Ok(plan) => plan,
             Err(blocked) => return Ok(Err(blocked)),
         };

@@ -12,6 +12,7 @@ mod cache;
 mod index;
 pub mod keep;
 pub(crate) mod list_watch;
+mod looks;
 mod optional;
 mod packed;
 mod pause;

@@ -8,14 +8,18 @@ use kube::{
     core::{ApiResource, NamespaceResourceScope},
     runtime::{utils::Backoff, watcher::Event},
 };
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
 use tracing::{info, warn};
 
 use super::{
     Packed, Pauses, Scope, Store, Watch,
     keep::{self, Rule},
     list_watch::WatchError,
-    served::{HOLDS, ServedApi, ServedApis, lately},
+    looks::Looks,
+    served::{ServedApi, ServedApis, lately},
     watch::untyped_events,
 };
 use crate::failure::ErrorType;
@@ -53,6 +57,7 @@ where
     let optional = Optional {
         api: ServedApi::new(apis, ApiResource::erase::<K>(&K::DynamicType::default())),
         seen: None,
+        looks: apis.looks(),
         store: store.clone(),
         open: Box::new(move || {
             untyped_events(client.clone(), &scope, labels.as_deref(), None, rule, Pauses::default()).boxed()
@@ -70,6 +75,7 @@ struct Optional<O: Resource> {
     api: ServedApi,
     /// When the answer was given that it acts on.
     seen: Option<Instant>,
+    looks: watch::Receiver<Looks>,
     store: Store<O>,
     open: Box<dyn Fn() -> BoxStream<'static, Result<Event<O>, WatchError>> + Send>,
     /// The watch, while the kind is served.
@@ -105,13 +111,25 @@ where
         }
     }
 
+    /// Returns when to look again: after a pause, or as soon as the API groups have changed or an object needs the kind.
+    async fn next_look(&mut self, seen: Instant) -> Instant {
+        loop {
+            let due = self.looks.borrow_and_update().due(seen);
+            tokio::select! {
+                () = sleep_until(due) => return due,
+                // The sender is there as long as this is.
+                _ = self.looks.changed() => {}
+                () = self.store.needed() => self.api.apis().needed(),
+            }
+        }
+    }
+
     /// Asks once whether the kind is served, when the last answer holds no longer. Others wait for the same moment.
     async fn look(&mut self) {
         let not_before = match self.seen {
-            Some(seen) => seen + HOLDS,
+            Some(seen) => self.next_look(seen).await,
             None => lately(),
         };
-        sleep_until(not_before).await;
         let answer = self.api.is_served_since(not_before).await.map(|(at, served)| {
             self.seen = Some(at);
             served

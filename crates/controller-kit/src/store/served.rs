@@ -3,8 +3,8 @@
 use std::{
     collections::{BTreeSet, HashMap},
     future::Future,
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
 use futures::{
@@ -12,22 +12,22 @@ use futures::{
     future::{BoxFuture, Shared},
 };
 use kube::{Client, core::ApiResource};
-use tokio::time::Instant;
+use tokio::{sync::watch, time::Instant};
 
+use super::looks::{Looks, SHORTEST};
 use crate::{
     failure::{ErrorType, Failure},
     request::{Error, ObjectId, timed},
 };
 
-/// How long an answer holds: the longest time between an install of CRDs and their first use.
-pub(super) const HOLDS: Duration = Duration::from_secs(10);
-
 /// What the API server serves. Cheap to clone; clones share what is known, so that however many kinds are missing, the
-/// list of API groups is read once in ten seconds. Every authenticated user may read it.
+/// list of API groups is read once for all, and ever more rarely while nothing needs them ([`Looks`]). Every
+/// authenticated user may read it.
 #[derive(Clone)]
 pub struct ServedApis {
     client: Client,
     groups: Arc<Question<Arc<Groups>>>,
+    looks: Arc<watch::Sender<Looks>>,
 }
 
 /// Plural names of kinds.
@@ -37,6 +37,8 @@ type Kinds = Arc<BTreeSet<String>>;
 struct Groups {
     /// `group/version` of all.
     versions: BTreeSet<String>,
+    /// Of these.
+    hash: u64,
     /// Plural names of the kinds of the versions that were asked for.
     kinds: Mutex<HashMap<String, Arc<Question<Kinds>>>>,
 }
@@ -45,7 +47,17 @@ impl ServedApis {
     /// Nothing is asked yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, groups: Arc::default() }
+        Self { client, groups: Arc::default(), looks: Arc::default() }
+    }
+
+    /// When to look again for what is missing, and each change of that.
+    pub(super) fn looks(&self) -> watch::Receiver<Looks> {
+        self.looks.subscribe()
+    }
+
+    /// An object needs an API that is not served.
+    pub(super) fn needed(&self) {
+        self.looks.send_if_modified(|looks| looks.needed(Instant::now()));
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -57,6 +69,7 @@ impl ServedApis {
         let client = self.client.clone();
         let groups = self.groups.answer(not_before, || async move { groups(&client).await.map(Arc::new) });
         let (at, groups) = groups.await.map_err(Error::Shared)?;
+        self.looks.send_if_modified(|looks| looks.answered(at, groups.hash));
         let version = &resource.api_version;
         if !groups.versions.contains(version) {
             return Ok((at, false));
@@ -97,6 +110,11 @@ impl ServedApi {
         self.apis.is_served(&self.resource, not_before).await
     }
 
+    /// What is known of all APIs.
+    pub(super) fn apis(&self) -> &ServedApis {
+        &self.apis
+    }
+
     /// Whether it is served no longer; an answer of before does not count.
     pub(super) async fn is_gone(&self) -> bool {
         matches!(self.is_served_since(Instant::now()).await, Ok((_, false)))
@@ -111,13 +129,16 @@ impl ServedApi {
 /// The earliest moment whose answer still holds.
 pub(super) fn lately() -> Instant {
     let now = Instant::now();
-    now.checked_sub(HOLDS).unwrap_or(now)
+    now.checked_sub(SHORTEST).unwrap_or(now)
 }
 
 async fn groups(client: &Client) -> Result<Groups, Error> {
     let list = timed("list", &named("APIGroup", ""), client.list_api_groups()).await?;
     let versions = list.groups.into_iter().flat_map(|group| group.versions);
-    Ok(Groups { versions: versions.map(|version| version.group_version).collect(), kinds: Mutex::default() })
+    let versions: BTreeSet<_> = versions.map(|version| version.group_version).collect();
+    let mut hasher = DefaultHasher::new();
+    versions.hash(&mut hasher);
+    Ok(Groups { versions, hash: hasher.finish(), kinds: Mutex::default() })
 }
 
 async fn kinds(client: &Client, version: &str) -> Result<BTreeSet<String>, Error> {
@@ -189,7 +210,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        time::Duration,
+    };
 
     use futures::future::join_all;
 
@@ -213,7 +237,7 @@ mod tests {
         let begin = Instant::now();
         assert_eq!(all(begin).await, [Some(1)].into());
         assert_eq!(all(begin).await, [Some(1)].into(), "it is known");
-        let later = begin + HOLDS;
+        let later = begin + SHORTEST;
         tokio::time::sleep_until(later).await;
         assert_eq!(all(later).await, [None].into(), "all get the failure");
         assert_eq!(all(begin).await, [Some(1)].into(), "what was known before is known still");

@@ -59,6 +59,8 @@ async fn an_api_that_comes_later_is_watched_and_one_that_goes_leaves_an_empty_st
         gadgets.create(&PostParams::default(), &gadget).await.map_err(|error| error.to_string())
     };
     wait::until("the API to be served", PATIENCE, create).await.unwrap();
+    // Without that, it might take minutes until the API is asked for again.
+    store.need();
     let look = async || match (store.is_served(), store.all()) {
         (true, all) if all.iter().map(|gadget| gadget.name_any()).eq(["g".to_owned()]) => Ok(()),
         other => Err(format!("{other:?}")),
@@ -122,9 +124,10 @@ missing!(one: "One" of "one.example", two: "Two" of "two.example", three: "Three
 #[tokio::test]
 async fn kinds_that_are_missing_are_looked_for_together() {
     let namespace = TestNamespace::new(test_cluster::shared(&[]).await.unwrap(), "missing").await.unwrap();
-    let (scope, paths) = (Scope::Namespace(namespace.name().to_owned()), Arc::default());
+    let (scope, log) = (Scope::Namespace(namespace.name().to_owned()), Arc::default());
+    let paths_of = |log: &Arc<Mutex<Vec<String>>>| log.lock().unwrap().clone();
     let begin = Instant::now();
-    let apis = ServedApis::new(noting(namespace.client(), &paths));
+    let apis = ServedApis::new(noting(namespace.client(), &log));
     let one = watch_if_served::<one::One>(&apis, &scope, None);
     let two = watch_if_served::<two::Two>(&apis, &scope, None);
     let three = watch_if_served::<three::Three>(&apis, &scope, None);
@@ -135,11 +138,17 @@ async fn kinds_that_are_missing_are_looked_for_together() {
     let other = ServedApi::new(&apis, ApiResource::erase::<three::Three>(&()));
     assert!(!other.is_served().await.unwrap());
     let asked = async || {
-        let paths = paths.lock().unwrap().clone();
+        let paths = paths_of(&log);
         if paths.len() < 2 { Err(format!("{paths:?}")) } else { Ok(paths) }
     };
     let paths = wait::until("another look", PATIENCE, asked).await.unwrap();
     assert!(paths.iter().all(|path| path == "/apis"), "{paths:?}");
     let intervals = usize::try_from(begin.elapsed().as_secs() / 10).unwrap();
     assert!(paths.len() <= 1 + intervals, "{} looks in {:?}", paths.len(), begin.elapsed());
+
+    // The next look would be due 20 s after the second.
+    let known = paths_of(&log).len();
+    one.0.need();
+    let asked = async || (paths_of(&log).len() > known).then_some(()).ok_or("no request");
+    wait::until("a look for what is needed", Duration::from_secs(15), asked).await.unwrap();
 }

@@ -52,7 +52,7 @@ use self::{
     observe::{
         Caches,
         pods::{pods_of, troubles},
-        read::{Apis, read},
+        read::{Apis, is_served, read},
     },
     settings::Settings,
     status::rejection::rejection,
@@ -135,7 +135,11 @@ impl Reconcile for Reconciler {
         packed: &Packed<DynamoGraphDeployment>,
         graph: DynamoGraphDeployment,
     ) -> Result<Observed, Interruption> {
-        let cached = observe::cached(&self.caches, &self.settings, packed, graph)?;
+        let mut cached = observe::cached(&self.caches, &self.settings, packed, graph)?;
+        if provider::depends_on_grove(&cached, &self.settings) {
+            // Chosen for life: Grove may have been installed since the caches looked for it.
+            cached.served.grove = is_served(self.apis.pod_clique_sets.as_ref()).await?;
+        }
         let needs = match needs(&cached, &self.settings) {
             Ok(needs) => needs,
             Err(obstacle) => return Ok(Observed::blocked(cached, Target::default(), Blocked::Violation(obstacle))),

@@ -10,6 +10,14 @@ use crate::graph::{
     settings::Settings,
 };
 
+/// Whether the provider depends on what the cluster serves, and Grove was not served when that was asked last. Admission
+/// has chosen for graphs that it has seen.
+pub fn depends_on_grove(cached: &Cached, settings: &Settings) -> bool {
+    let is_new = cached.components.is_empty() && cached.grove.sets.is_empty();
+    let given = cached.graph.annotations();
+    is_new && settings.grove.enabled && !cached.served.grove && !given.contains_key(annotations::WORKLOAD_PROVIDER)
+}
+
 /// Chooses the workload provider of a graph.
 ///
 /// Live objects take precedence over the annotation, which may have been replaced: a serving graph must not be started

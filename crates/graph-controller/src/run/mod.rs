@@ -15,6 +15,7 @@ use std::{
 use api_types::{
     annotations,
     external::{DestinationRule, InferencePool, VirtualService},
+    grove::PodCliqueSet,
     labels,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
     v1beta1::{ComponentType, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
@@ -215,6 +216,7 @@ fn apis(apis: &ServedApis, settings: &Settings) -> Apis {
     let leader_worker_sets = ApiResource::erase::<LeaderWorkerSet>(&());
     Apis {
         leader_worker_sets: settings.leader_worker_sets.then(|| served(leader_worker_sets)),
+        pod_clique_sets: settings.grove.enabled.then(|| served(ApiResource::erase::<PodCliqueSet>(&()))),
         kai_queues: (settings.grove.enabled && settings.grove.kai.is_none()).then(|| served(kai_queues())),
         volcano_groups: (settings.grove.enabled && settings.grove.volcano).then(|| served(volcano_groups())),
     }

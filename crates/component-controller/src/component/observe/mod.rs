@@ -99,6 +99,16 @@ impl Observer {
         }
     }
 
+    /// Looks at once for what a component needs and the cluster did not serve.
+    pub fn need(&self, workload: WorkloadKind, virtual_service: bool) {
+        if workload == WorkloadKind::LeaderWorkerSet {
+            self.caches.leader_worker_sets.iter().for_each(Store::need);
+        }
+        if virtual_service {
+            self.caches.virtual_services.need();
+        }
+    }
+
     /// Observes one component. A legacy component is not converted yet, and no GPUs are counted.
     ///
     /// # Errors

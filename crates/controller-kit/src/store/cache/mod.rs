@@ -9,7 +9,7 @@ use std::{
 };
 
 use kube::{Resource, runtime::watcher::Event};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::{Key, packed::controller_owner};
 
@@ -35,6 +35,7 @@ struct Shared<O> {
     content: RwLock<Content<O>>,
     ready: watch::Sender<bool>,
     served: AtomicBool,
+    needed: Notify,
 }
 
 /// What the apply engine reads of a cache.
@@ -81,6 +82,7 @@ impl<O: Resource> Store<O> {
             content: RwLock::new(Content::default()),
             ready: watch::Sender::new(false),
             served: AtomicBool::new(true),
+            needed: Notify::new(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -147,6 +149,18 @@ impl<O: Resource> Store<O> {
     #[must_use]
     pub fn is_served(&self) -> bool {
         self.shared.served.load(Ordering::Relaxed)
+    }
+
+    /// Lets the API server be asked at once whether it serves this kind, if it did not: an object needs it.
+    pub fn need(&self) {
+        if !self.is_served() {
+            self.shared.needed.notify_one();
+        }
+    }
+
+    /// Returns once an object has needed the kind.
+    pub(super) async fn needed(&self) {
+        self.shared.needed.notified().await;
     }
 
     pub(super) fn set_served(&self, served: bool) {

@@ -46,6 +46,7 @@ async fn write_claim(
     uid: &str,
 ) -> Result<Option<String>, Error> {
     if !caches.claim_templates.is_served() {
+        caches.claim_templates.need();
         return Ok(Some(unserved(claim)));
     }
     let mut claim = claim.clone();

@@ -129,6 +129,9 @@ impl Writer<'_> {
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
         if !store.is_served() {
+            if !wanted.is_empty() {
+                store.need();
+            }
             return Tally { waiting: wanted.iter().map(unserved).collect(), ..Tally::default() };
         }
         let mut tally = Tally::default();

@@ -54,6 +54,13 @@ impl GroveCaches {
     pub(super) fn is_served(&self) -> bool {
         self.sets.is_served() && self.cliques.is_served() && self.groups.is_served()
     }
+
+    /// A graph runs on Grove.
+    pub(super) fn need(&self) {
+        self.sets.need();
+        self.cliques.need();
+        self.groups.need();
+    }
 }
 
 /// Component types of a stored graph that the API does not define. Our conversion keeps them in an annotation, the

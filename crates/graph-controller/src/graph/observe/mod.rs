@@ -8,6 +8,7 @@ pub mod read;
 use std::{collections::BTreeMap, sync::Arc};
 
 use api_types::{
+    annotations,
     conversion::preserved::{archive::PreservedGraph, autoscaling::add_implied_adapters},
     external::{DestinationRule, InferencePool, VirtualService},
     labels, names,
@@ -99,6 +100,11 @@ pub fn cached(
     let mut checkpoints = checkpoints::cached(caches, &graph, &components);
     let mut grove = grove::cached(&caches.grove, &graph)?;
     let has_set = !grove.sets.is_empty();
+    if has_set
+        || graph.annotations().get(annotations::WORKLOAD_PROVIDER).is_some_and(|it| it == annotations::PROVIDER_GROVE)
+    {
+        caches.grove.need();
+    }
     if has_set && graph.spec.components.iter().any(|component| component.wanted_replicas() == 0) {
         grove.running_pods = count_pods(caches, &graph, component_name);
     }

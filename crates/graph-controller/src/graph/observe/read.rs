@@ -20,6 +20,8 @@ use crate::graph::{
 pub struct Apis {
     /// LeaderWorkerSets; none if the configuration switches them off.
     pub leader_worker_sets: Option<ServedApi>,
+    /// PodCliqueSets; none if the configuration switches Grove off.
+    pub pod_clique_sets: Option<ServedApi>,
     /// Queues of the KAI scheduler; none if the configuration decides whether it is used.
     pub kai_queues: Option<ServedApi>,
     /// Pod groups of the Volcano scheduler; none unless the configuration asks for it.
@@ -78,7 +80,11 @@ async fn read_grove(
     Ok(reads)
 }
 
-async fn is_served(api: Option<&ServedApi>) -> Result<bool, Error> {
+/// Whether an API is served; no if the configuration switches it off.
+///
+/// # Errors
+/// What the API server answered.
+pub async fn is_served(api: Option<&ServedApi>) -> Result<bool, Error> {
     match api {
         Some(api) => api.is_served().await,
         None => Ok(false),
