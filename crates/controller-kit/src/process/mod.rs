@@ -7,7 +7,7 @@ mod memory;
 mod server;
 mod tls;
 
-use std::{future::Future, io::IsTerminal, process::ExitCode, sync::Arc, time::Duration};
+use std::{future::Future, io::IsTerminal, num::NonZero, process::ExitCode, sync::Arc, time::Duration};
 
 use kube::{
     Client,
@@ -31,8 +31,9 @@ use crate::{
 /// Exit code for flags, files or credentials that cannot work.
 const USAGE: u8 = 2;
 
-/// A controller waits for the network almost always; more threads would only cost memory.
-const WORKERS: usize = 2;
+/// Least and most worker threads: with one, a long computation would hold up the probes; the API server bounds what more
+/// than these could do.
+const WORKERS: (usize, usize) = (2, 8);
 
 /// What keeps a process from starting.
 #[derive(Debug, thiserror::Error)]
@@ -115,13 +116,15 @@ where
     Fut: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
-    let outcome =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map(|runtime| {
-            let outcome = runtime.block_on(serve(process, name, args, start));
-            // Whatever still runs has been given its time.
-            runtime.shutdown_background();
-            outcome
-        });
+    // Counts the CPUs that the process may use, and the CPU limit of its container.
+    let workers = workers(std::thread::available_parallelism().map_or(1, NonZero::get));
+    let outcome = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
+    let outcome = outcome.map(|runtime| {
+        let outcome = runtime.block_on(serve(process, name, args, start));
+        // Whatever still runs has been given its time.
+        runtime.shutdown_background();
+        outcome
+    });
     match outcome.map_err(StartError::from).flatten() {
         Ok(code) => code,
         Err(error) => {
@@ -130,6 +133,11 @@ where
             ExitCode::from(USAGE)
         }
     }
+}
+
+/// Worker threads for so many CPUs.
+fn workers(cpus: usize) -> usize {
+    cpus.clamp(WORKERS.0, WORKERS.1)
 }
 
 /// [`run`] for a program of whose replicas one acts, where the configuration switches leader election on: `start` runs
@@ -328,7 +336,13 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{GRACE, Shutdown, until_done};
+    use super::{GRACE, Shutdown, until_done, workers};
+
+    #[test]
+    fn threads_follow_the_cpu_limit() {
+        let found = [1, 2, 3, 8, 64].map(workers);
+        assert_eq!(found, [2, 2, 3, 8, 8]);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn work_that_does_not_stop_is_given_up_at_the_deadline() {
