@@ -11,7 +11,7 @@ use k8s_openapi::{
     api::{apps::v1::Deployment, core::v1::ServiceAccount, rbac::v1::ClusterRole},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use test_cluster::{
     Cluster, Controllers, Options, TestNamespace,
@@ -176,4 +176,42 @@ async fn a_namespace_whose_accounts_another_operator_has_made_can_be_handed_over
     let planner =
         text.split("\n---\n").find(|one| one.contains("ServiceAccount\nmetadata:\n  name: planner-serviceaccount\n"));
     assert!(planner.unwrap().contains("helm.sh/resource-policy: keep"), "{planner:?}");
+}
+
+/// Pods of graphs have their rights by the role, so it outlives its release, and the next one uses it as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_a_release_has_left_serves_the_next_one() {
+    let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
+    let chart = format!("{CHART}/charts/dynamo-operator/charts/graph-controller");
+    let helm = |args: &[&str]| {
+        let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
+        helm.args(args).arg("--kubeconfig").arg(cluster.kubeconfig());
+        let output = helm.output().unwrap();
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    };
+    let roles: Api<ClusterRole> = Api::all(cluster.client().unwrap());
+    let name = "dynamo-operator-discovery";
+    helm(&["install", "one", &chart, "--namespace", "default"]).unwrap();
+    helm(&["uninstall", "one", "--namespace", "default"]).unwrap();
+    let left = roles.get(name).await.unwrap();
+    helm(&["install", "two", &chart, "--namespace", "other", "--create-namespace"]).unwrap();
+    assert_eq!(roles.get(name).await.unwrap(), left);
+
+    let edit = async |patch: Value| {
+        roles.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    };
+    edit(json!({ "rules": [] })).await;
+    let upgrade = ["upgrade", "two", &chart, "--namespace", "other"];
+    let refusal = helm(&upgrade).unwrap_err();
+    let remedy = format!(
+        "kubectl annotate --overwrite clusterrole {name} meta.helm.sh/release-name=two meta.helm.sh/release-namespace=other"
+    );
+    assert!(refusal.contains(&remedy), "{refusal}");
+    let annotations = json!({ "meta.helm.sh/release-name": "two", "meta.helm.sh/release-namespace": "other" });
+    edit(json!({ "metadata": { "annotations": annotations } })).await;
+    helm(&upgrade).unwrap();
+    assert_eq!(roles.get(name).await.unwrap().rules, left.rules);
 }

@@ -166,7 +166,7 @@ pub fn discovery_service_account(graph: &str) -> String {
     bounded(&format!("{graph}-k8s-service-discovery"), 253)
 }
 
-/// Role of the discovery account.
+/// Role that only the discovery account of one graph has.
 pub fn discovery_role(graph: &str) -> String {
     bounded(&format!("{graph}-k8s-service-discovery-role"), 253)
 }

@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use controller_kit::{
     access::{print_pod_role, print_role_with},
     process::{self, CommonArgs},
-    settings::{PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE},
+    settings::{DISCOVERY_ROLE, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE},
 };
 use graph_controller::{access, apply_overrides, relay::run::RelayArgs, request::settings::RequestArgs};
 
@@ -31,7 +31,7 @@ enum Command {
     },
     /// Prints the role that the controller needs: a ClusterRole, or with --namespace a Role
     Access {
-        /// Prints the role of pods that the controller binds to their account instead
+        /// Prints the role that the controller binds to the account of pods instead
         #[arg(long, value_enum)]
         of: Option<Pods>,
     },
@@ -40,6 +40,8 @@ enum Command {
 /// Pods with an account of their own.
 #[derive(Clone, Copy, ValueEnum)]
 enum Pods {
+    /// Pods of a graph that discover each other through the Kubernetes API
+    Discovery,
     /// Planners
     Planner,
     /// Endpoint pickers
@@ -69,10 +71,10 @@ fn main() -> ExitCode {
 fn print_access(of: Option<Pods>, namespace: Option<&str>) -> ExitCode {
     match of {
         None => {
-            // ClusterRoles are bound by installs for the whole cluster only.
-            let binds = if namespace.is_none() { access::BINDS } else { &[] };
+            let binds = if namespace.is_none() { access::BINDS } else { access::BINDS_IN_NAMESPACE };
             print_role_with(graph_controller::NAME, namespace, &access::rights(), binds)
         }
+        Some(Pods::Discovery) => print_pod_role(DISCOVERY_ROLE, namespace, access::DISCOVERY),
         Some(Pods::Planner) => print_pod_role(PLANNER_ROLE, namespace, access::PLANNER),
         Some(Pods::Epp) => print_pod_role(PICKER_ROLE, namespace, access::PICKER),
         Some(Pods::Profiling) => print_pod_role(PROFILING_ROLE, namespace, access::PROFILER),

@@ -30,6 +30,27 @@ impl Operators {
         Self::start(world, world.cluster.kubeconfig(), world.cluster.kubeconfig()).await
     }
 
+    /// Starts both for a namespace, with all rights and the configuration of an install.
+    ///
+    /// # Errors
+    /// As [`Operators::start`].
+    pub async fn configured(world: &World) -> Result<Self, BoxError> {
+        let path = world.cluster.dir().join(format!("{}.json", world.ns()));
+        let configuration = serde_json::json!({
+            "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
+            "rbac": {"discoveryRoleName": "dynamo-operator-discovery"},
+        });
+        std::fs::write(&path, configuration.to_string())?;
+        let kubeconfig = world.cluster.kubeconfig();
+        let configured = |binary| {
+            let mut program = program(binary, world.ns(), kubeconfig)?;
+            program.args.push(format!("--config={}", path.display()));
+            Ok::<_, BoxError>(program)
+        };
+        let programs = [configured(GRAPH_CONTROLLER)?, configured(COMPONENT_CONTROLLER)?];
+        Self::run(world, programs).await
+    }
+
     /// Starts both with a kubeconfig each.
     ///
     /// # Errors
@@ -37,6 +58,10 @@ impl Operators {
     pub async fn start(world: &World, graph: &Path, component: &Path) -> Result<Self, BoxError> {
         let programs =
             [program(GRAPH_CONTROLLER, world.ns(), graph)?, program(COMPONENT_CONTROLLER, world.ns(), component)?];
+        Self::run(world, programs).await
+    }
+
+    async fn run(world: &World, programs: [Program; 2]) -> Result<Self, BoxError> {
         for program in &programs {
             world.cluster.run(program).await?;
         }

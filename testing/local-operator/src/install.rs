@@ -11,6 +11,8 @@ use test_cluster::Cluster;
 
 use super::{NAMESPACE, role, webhook::SERVICE};
 
+/// The role that `graph-controller access --of discovery` prints.
+const DISCOVERY_ROLE: &str = "dynamo-operator-discovery";
 const MPI_KEY: &str = "mpi-run-ssh-secret";
 
 /// Prepares the operator's namespace. Gives the file with its configuration.
@@ -21,7 +23,7 @@ pub(super) async fn prepare(
     checkpoints: bool,
 ) -> Result<PathBuf> {
     let mut objects = vec![json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})];
-    for pods in ["planner", "epp", "profiling"] {
+    for pods in ["discovery", "planner", "epp", "profiling"] {
         objects.extend(graph_controller.map(|program| role(program, &["--of", pods])).transpose()?);
     }
     cluster.apply(&objects).await?;
@@ -51,6 +53,7 @@ fn configuration(webhook: SocketAddr, checkpoints: bool) -> Value {
         // With what the expectations of the conformance kit were recorded.
         "orchestrators": {"grove": {"terminationDelay": "4h"}},
         "checkpoint": {"enabled": checkpoints},
+        "rbac": {"discoveryRoleName": DISCOVERY_ROLE},
         "mpi": {"sshSecretName": MPI_KEY, "sshSecretNamespace": NAMESPACE},
     })
 }

@@ -80,18 +80,7 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         programs: GRAPHS,
         rights: &["bind rbac.authorization.k8s.io/clusterroles"],
         reach: Reach::Never,
-        why: "asked for when accounts of planners, endpoint pickers and profilers are bound to the roles of the chart",
-    },
-    Argument {
-        programs: GRAPHS,
-        rights: &[
-            "* core/endpoints",
-            "get,list,watch core/pods",
-            "* discovery.k8s.io/endpointslices",
-            "* nvidia.com/dynamoworkermetadatas",
-        ],
-        reach: Reach::Never,
-        why: "granted to the discovery accounts of graphs; the API server lets nobody grant what it does not hold",
+        why: "asked for when accounts of graphs, planners, endpoint pickers and profilers are bound to the roles of the chart",
     },
     Argument {
         programs: GRAPHS,
@@ -156,7 +145,7 @@ pub(super) const ARGUMENTS: &[Argument] = &[
     },
     Argument {
         programs: GRAPHS,
-        rights: &["get core/nodes", "patch,delete core/pods"],
+        rights: &["get core/nodes", "get,list,patch,delete core/pods"],
         reach: Reach::Run,
         why: "workers that exchange key-value caches, and engines that stand by for each other, which a run does not have",
     },

@@ -36,12 +36,13 @@ const OF_CLUSTER: [&str; 5] = ["clustertopologybindings", "deviceclasses", "node
 const MADE: (&str, [&str; 2]) = ("monitoring.coreos.com", ["podmonitors", "servicemonitors"]);
 
 /// Commands that print a role which such a release grants.
-const GRANTED: [(&str, &[&str]); 8] = [
-    ("graph-controller", &["access"]),
+const GRANTED: [(&str, &[&str]); 9] = [
+    ("graph-controller", &["--namespace=served", "access"]),
     ("component-controller", &["access"]),
     ("model-controller", &["access"]),
     ("lease-scope", &["access"]),
     ("webhook-server", &["--operator-namespace=dynamo-system", "--namespace=served", "access"]),
+    ("graph-controller", &["access", "--of", "discovery"]),
     ("graph-controller", &["access", "--of", "planner"]),
     ("graph-controller", &["access", "--of", "epp"]),
     ("graph-controller", &["access", "--of", "profiling"]),
@@ -71,14 +72,37 @@ fn text(roles: &[Value]) -> String {
         }
         let _ = writeln!(text, "  verbs: [{}]", verbs.join(", "));
     }
+    for (group, resource, names) in bound(roles) {
+        let _ = write!(
+            text,
+            "- apiGroups: [{group}]\n  resources: [{resource}]\n  resourceNames: [{}]\n  verbs: [bind]\n",
+            names.join(", ")
+        );
+    }
     text
+}
+
+/// Roles that a program binds. Whoever lets it do so needs the right himself, which `admin` does not have. By name: a
+/// user fills a role of these names with no other rights than his own.
+fn bound(roles: &[Value]) -> BTreeSet<(String, String, Vec<String>)> {
+    let rules = roles.iter().flat_map(|role| role["rules"].as_array().into_iter().flatten());
+    let binding = rules.filter(|rule| list(&rule["verbs"]).any(|verb| verb == "bind"));
+    let named = binding.flat_map(|rule| {
+        let names: Vec<String> = list(&rule["resourceNames"]).map(str::to_owned).collect();
+        let resources = list(&rule["resources"]).map(move |resource| (resource.to_owned(), names.clone()));
+        resources.flat_map(|(resource, names)| {
+            list(&rule["apiGroups"]).map(move |group| (group.to_owned(), resource.clone(), names.clone()))
+        })
+    });
+    named.collect()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &str> + Clone {
+    value.as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(Value::as_str)
 }
 
 /// Resources by group and verbs.
 fn rules(roles: &[Value]) -> BTreeMap<(String, Vec<String>), Vec<String>> {
-    fn list(value: &Value) -> impl Iterator<Item = &str> + Clone {
-        value.as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(Value::as_str)
-    }
     let mut verbs: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for rule in roles.iter().flat_map(|role| role["rules"].as_array().into_iter().flatten()) {
         for group in list(&rule["apiGroups"]).filter(|group| !OF_ADMIN.contains(group)) {
@@ -106,13 +130,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_has_what_roles_grant_and_admin_does_not_know() {
+    fn it_has_what_roles_grant_and_admin_does_not_have() {
         let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
         let one = json!({"rules": [rule("", &["pods"], &["get"]), rule("nvidia.com", &["a", "b"], &["get"])]});
-        let other = json!({"rules": [rule("nvidia.com", &["a"], &["patch"]), rule("grove.io", &["clustertopologybindings"], &["get"])]});
+        let bind = json!({"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "resourceNames": ["r"], "verbs": ["bind"]});
+        let other = json!({"rules": [rule("nvidia.com", &["a"], &["patch"]), rule("grove.io", &["clustertopologybindings"], &["get"]), bind]});
         let found: Value = serde_saphyr::from_str(&text(&[one, other])).unwrap();
         assert_eq!(found["rules"][0]["resources"], json!(MADE.1));
-        let rules = [rule("nvidia.com", &["b"], &["get"]), rule("nvidia.com", &["a"], &["get", "patch"])];
+        let rules = [rule("nvidia.com", &["b"], &["get"]), rule("nvidia.com", &["a"], &["get", "patch"]), bind];
         assert_eq!(found["rules"].as_array().unwrap()[1..], rules);
     }
 }

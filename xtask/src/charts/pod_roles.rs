@@ -6,8 +6,13 @@ use anyhow::{Context, Result, ensure};
 use repository::{chart::render, target};
 use serde_json::Value;
 
-/// What `graph-controller access --of` calls the pods, and what the names of their ClusterRoles end with.
-const PODS: [(&str, &str); 3] = [("planner", "planner"), ("epp", "epp"), ("profiling", "dgdr-profiling")];
+/// What `graph-controller access --of` calls the pods, and the names of their ClusterRoles.
+const PODS: [(&str, &str); 4] = [
+    ("discovery", "dynamo-operator-discovery"),
+    ("planner", "rel-dynamo-operator-planner"),
+    ("epp", "rel-dynamo-operator-epp"),
+    ("profiling", "rel-dynamo-operator-dgdr-profiling"),
+];
 
 /// Fails if a role of the chart grants something else than the program, which is built already, prints.
 pub(super) fn check() -> Result<()> {
@@ -16,8 +21,7 @@ pub(super) fn check() -> Result<()> {
         let output = Command::new(target().join("graph-controller")).args(["access", "--of", pods]).output();
         let printed: Value = serde_saphyr::from_slice(&output.context("cannot run graph-controller")?.stdout)
             .with_context(|| format!("graph-controller access --of {pods} printed no YAML"))?;
-        let name = format!("rel-dynamo-operator-{name}");
-        let role = objects.iter().find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == *name);
+        let role = objects.iter().find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name);
         let (granted, wanted) = (rights(role.with_context(|| format!("the chart has no {name}"))?), rights(&printed));
         let different: Vec<&String> = granted.symmetric_difference(&wanted).collect();
         ensure!(

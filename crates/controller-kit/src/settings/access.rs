@@ -8,8 +8,10 @@ pub const PLANNER_ROLE: &str = "dynamo-operator-planner";
 pub const PICKER_ROLE: &str = "dynamo-operator-epp";
 /// ClusterRole of Jobs that profile, likewise.
 pub const PROFILING_ROLE: &str = "dynamo-operator-dgdr-profiling";
+/// Role of discovery accounts that the chart makes: a ClusterRole, or a Role in the only namespace that is served.
+pub const DISCOVERY_ROLE: &str = "dynamo-operator-discovery";
 
-/// ClusterRoles that accounts in a graph's namespace are bound to. Only cluster-wide installs bind them.
+/// Roles that accounts in a graph's namespace are bound to. Only cluster-wide installs bind the ClusterRoles.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
@@ -20,6 +22,9 @@ pub struct Rbac {
     pub epp_cluster_role_name: String,
     /// Of Jobs that profile. Default `dynamo-operator-dgdr-profiling`.
     pub dgdr_profiling_cluster_role_name: String,
+    /// Role of discovery accounts: a ClusterRole, or in a restricted install a Role. Empty, the default: each graph has
+    /// a Role of its own. Ours, unknown to the reference.
+    pub discovery_role_name: String,
 }
 
 impl Default for Rbac {
@@ -28,6 +33,7 @@ impl Default for Rbac {
             planner_cluster_role_name: PLANNER_ROLE.to_owned(),
             epp_cluster_role_name: PICKER_ROLE.to_owned(),
             dgdr_profiling_cluster_role_name: PROFILING_ROLE.to_owned(),
+            discovery_role_name: String::new(),
         }
     }
 }

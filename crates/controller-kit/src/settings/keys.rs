@@ -52,6 +52,7 @@ const KNOWN: &[&str] = &[
     "rbac.plannerClusterRoleName",
     "rbac.dgdrProfilingClusterRoleName",
     "rbac.eppClusterRoleName",
+    "rbac.discoveryRoleName",
     "mpi.sshSecretName",
     "mpi.sshSecretNamespace",
     "checkpoint.enabled",

@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use self::{
-    access::{PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE, Rbac},
+    access::{DISCOVERY_ROLE, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE, Rbac},
     checkpoint::Checkpoint,
     duration::GoDuration,
     features::{Feature, Gpu, Orchestrators},

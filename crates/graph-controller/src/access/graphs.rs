@@ -5,10 +5,6 @@ use controller_kit::{
     events, warnings,
 };
 
-use super::EVERYTHING;
-
-const GRANTED_TO_DISCOVERY: &str = "granted to discovery accounts: nobody can grant what it does not hold";
-
 pub(super) const GRAPHS: &[Access] = &[
     Access {
         group: api_types::GROUP,
@@ -108,8 +104,8 @@ pub(super) const GRAPHS: &[Access] = &[
         group: "rbac.authorization.k8s.io",
         resource: "roles",
         subresource: None,
-        verbs: Verb::KEEP,
-        why: "what the discovery account of a graph may do",
+        verbs: Verb::CACHE,
+        why: "whether the Role is there that another operator has made for a graph; it stays bound until the graph is deleted",
     },
     Access {
         group: "rbac.authorization.k8s.io",
@@ -167,23 +163,8 @@ pub(super) const GRAPHS: &[Access] = &[
         resource: "pods",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "waits for the last old worker pod before a Recreate goes on; why pods on Grove do not serve; why a profiler does not start, or how it failed; granted \
-              to discovery accounts",
-    },
-    Access { group: "", resource: "endpoints", subresource: None, verbs: Verb::CACHE, why: GRANTED_TO_DISCOVERY },
-    Access {
-        group: "discovery.k8s.io",
-        resource: "endpointslices",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: GRANTED_TO_DISCOVERY,
-    },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamoworkermetadatas",
-        subresource: None,
-        verbs: EVERYTHING,
-        why: GRANTED_TO_DISCOVERY,
+        why: "waits for the last old worker pod before a Recreate goes on; why pods on Grove do not serve; why a profiler \
+              does not start, or how it failed",
     },
     warnings::ACCESS,
     events::ACCESS,

@@ -7,10 +7,10 @@ mod requests;
 
 use controller_kit::{
     access::{Access, NamedAccess, Verb},
-    settings::{PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE},
+    settings::{DISCOVERY_ROLE, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE},
 };
 
-pub use self::pods::{PICKER, PLANNER, PROFILER};
+pub use self::pods::{DISCOVERY, PICKER, PLANNER, PROFILER};
 use self::{graphs::GRAPHS, grove::ON_GROVE, requests::REQUESTS};
 
 /// What those get who keep objects of a kind themselves.
@@ -23,19 +23,44 @@ pub fn rights() -> Vec<Access> {
     [GRAPHS, ON_GROVE, REQUESTS].concat()
 }
 
-/// Rights on single objects of the cluster. The chart gives the ClusterRoles of its release their names.
-pub const BINDS: &[NamedAccess] = &[NamedAccess {
-    group: "rbac.authorization.k8s.io",
-    resource: "clusterroles",
-    names: &[PLANNER_ROLE, PICKER_ROLE, PROFILING_ROLE],
+/// Rights on single objects in an install for the whole cluster. The chart gives the ClusterRoles of its release their
+/// names, but for that of discovery accounts, which all releases share.
+pub const BINDS: &[NamedAccess] = &[
+    NamedAccess {
+        group: RBAC,
+        resource: "clusterroles",
+        names: &[PLANNER_ROLE, PICKER_ROLE, PROFILING_ROLE],
+        verbs: &[Verb::Bind],
+        why: "binds accounts of pods to their roles, whose rights it does not have itself; in an install for one namespace \
+              the chart has bound them",
+    },
+    NamedAccess {
+        group: RBAC,
+        resource: "clusterroles",
+        names: &[DISCOVERY_ROLE],
+        verbs: &[Verb::Bind],
+        why: DISCOVERY_BOUND,
+    },
+];
+
+/// Rights on single objects in an install for one namespace.
+pub const BINDS_IN_NAMESPACE: &[NamedAccess] = &[NamedAccess {
+    group: RBAC,
+    resource: "roles",
+    names: &[DISCOVERY_ROLE],
     verbs: &[Verb::Bind],
-    why: "binds accounts of pods to their roles, whose rights it does not have itself; in an install for one namespace the \
-          chart has bound them",
+    why: DISCOVERY_BOUND,
 }];
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const DISCOVERY_BOUND: &str =
+    "binds the discovery account of each graph to its role, whose rights it does not have itself";
 
 #[cfg(test)]
 mod tests {
-    use super::{BINDS, pods::POOLS_ALPHA, rights};
+    use std::collections::BTreeSet;
+
+    use super::{BINDS, BINDS_IN_NAMESPACE, DISCOVERY, RBAC, pods::POOLS_ALPHA, rights};
     use crate::graph::plan::discovery;
 
     fn holds(group: &str, resource: &str, verb: &str) -> bool {
@@ -52,18 +77,28 @@ mod tests {
         assert!(writes.iter().all(|verb| !holds("", "secrets", verb)));
     }
 
-    /// The API server refuses a role that holds more than the one who makes it.
+    /// Where the chart has made no role, each graph has one with the same rights.
     #[test]
-    fn what_a_discovery_account_gets_is_held() {
-        for rule in discovery::rules() {
-            for resource in rule.resources.unwrap() {
-                let group = &rule.api_groups.as_ref().unwrap()[0];
-                assert!(rule.verbs.iter().all(|verb| holds(group, &resource, verb)), "{resource}");
-            }
-        }
+    fn a_role_of_one_graph_grants_what_the_shared_one_does() {
+        let shared = DISCOVERY.iter().flat_map(|access| {
+            access
+                .verbs
+                .iter()
+                .map(|verb| (access.group.to_owned(), access.resource.to_owned(), verb.as_str().to_owned()))
+        });
+        let own = discovery::rules().into_iter().flat_map(|rule| {
+            let group = rule.api_groups.unwrap().remove(0);
+            let pairs = rule
+                .resources
+                .unwrap()
+                .into_iter()
+                .flat_map(move |resource| rule.verbs.clone().into_iter().map(move |verb| (resource.clone(), verb)));
+            pairs.map(move |(resource, verb)| (group.clone(), resource, verb)).collect::<Vec<_>>()
+        });
+        assert_eq!(own.collect::<BTreeSet<_>>(), shared.collect());
     }
 
-    /// Who takes over this account cannot do what planners, pickers and profilers may.
+    /// Who takes over this account cannot do what pods may.
     #[test]
     fn what_is_only_bound_is_not_held() {
         for (group, resource, verb) in [
@@ -73,9 +108,21 @@ mod tests {
             ("", "pods/log", "get"),
             ("authentication.k8s.io", "tokenreviews", "create"),
             (POOLS_ALPHA, "inferencepools", "list"),
+            (api_types::GROUP, "dynamoworkermetadatas", "create"),
+            ("", "endpoints", "get"),
         ] {
             assert!(!holds(group, resource, verb), "{verb} {resource}");
         }
-        assert!(BINDS.iter().all(|access| !access.names.is_empty()), "no role but those of the chart");
+        let binds = || BINDS.iter().chain(BINDS_IN_NAMESPACE);
+        assert!(binds().all(|access| !access.names.is_empty()), "no role but those of the chart");
+    }
+
+    /// A role that one can write is one that one can fill with rights.
+    #[test]
+    fn roles_are_only_bound() {
+        for resource in ["roles", "clusterroles", "clusterrolebindings"] {
+            let verbs = ["create", "update", "patch", "delete", "bind", "escalate"];
+            assert!(verbs.iter().all(|verb| !holds(RBAC, resource, verb)), "{resource}");
+        }
     }
 }

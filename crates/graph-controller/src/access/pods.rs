@@ -1,4 +1,4 @@
-//! ClusterRoles of pods, which the chart makes and this controller binds in the namespaces of graphs.
+//! Roles of pods, which the chart makes and this controller binds in the namespaces of graphs.
 
 use controller_kit::access::{Access, Verb};
 
@@ -6,6 +6,14 @@ use super::EVERYTHING;
 
 /// Group of the kinds of endpoint pickers that are not stable yet.
 pub(super) const POOLS_ALPHA: &str = "inference.networking.x-k8s.io";
+
+/// The role of the discovery accounts of graphs. Also a Role, where an install serves one namespace.
+pub const DISCOVERY: &[Access] = &[
+    Access { group: "", resource: "endpoints", subresource: None, verbs: Verb::CACHE, why: DISCOVERS },
+    Access { group: "", resource: "pods", subresource: None, verbs: Verb::CACHE, why: DISCOVERS },
+    SLICES,
+    WORKERS,
+];
 
 /// The ClusterRole of planners.
 pub const PLANNER: &[Access] = &[
@@ -84,18 +92,19 @@ pub const PROFILER: &[Access] = &[
     },
 ];
 
+const DISCOVERS: &str = "the runtime's discovery";
 const CHOOSES: &str = "knows the workers it chooses from";
 const SLICES: Access = Access {
     group: "discovery.k8s.io",
     resource: "endpointslices",
     subresource: None,
     verbs: Verb::CACHE,
-    why: "the runtime's discovery",
+    why: DISCOVERS,
 };
 const WORKERS: Access = Access {
     group: api_types::GROUP,
     resource: "dynamoworkermetadatas",
     subresource: None,
     verbs: EVERYTHING,
-    why: "the runtime's discovery",
+    why: DISCOVERS,
 };

@@ -4,6 +4,7 @@ use controller_kit::{
     settings::{self, Dns, Istio, OperatorConfiguration, Rbac},
     store::Scope,
 };
+use k8s_openapi::api::rbac::v1::RoleRef;
 use rendering::{
     DiscoveryBackend, PodSettings,
     checkpoint::CheckpointConfig,
@@ -17,6 +18,8 @@ pub struct Settings {
     pub discovery: DiscoveryBackend,
     /// ClusterRoles of planners and endpoint pickers; none in a restricted install, where the chart binds them.
     pub roles: Option<Rbac>,
+    /// Role of discovery accounts; none: each graph has a Role of its own.
+    pub discovery_role: Option<RoleRef>,
     /// The cluster's DNS.
     pub dns: Dns,
     /// Istio's settings, if it is the service mesh.
@@ -83,6 +86,7 @@ impl Settings {
                 settings::DiscoveryBackend::Etcd => DiscoveryBackend::Etcd,
             },
             roles: (*scope == Scope::Cluster).then(|| configuration.rbac.clone()),
+            discovery_role: discovery_role(&configuration.rbac.discovery_role_name, scope),
             dns: configuration.dns.clone(),
             istio: configuration.service_mesh.active_istio().cloned(),
             mpi_key: Some(configuration.mpi.ssh_secret_name.clone()).filter(|name| !name.is_empty()),
@@ -92,6 +96,18 @@ impl Settings {
             pods: configuration.pods(),
         }
     }
+}
+
+fn discovery_role(name: &str, scope: &Scope) -> Option<RoleRef> {
+    let kind = match scope {
+        Scope::Cluster => "ClusterRole",
+        Scope::Namespace(_) => "Role",
+    };
+    (!name.is_empty()).then(|| RoleRef {
+        api_group: Some("rbac.authorization.k8s.io".to_owned()),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -111,6 +127,15 @@ mod tests {
         let roles = read("", &Scope::Cluster).roles.unwrap();
         assert_eq!(roles.planner_cluster_role_name, "dynamo-operator-planner");
         assert!(read("", &Scope::Namespace("team-a".into())).roles.is_none());
+    }
+
+    #[test]
+    fn the_role_of_discovery_accounts_is_where_the_install_is() {
+        let role = |text: &str, scope: &Scope| read(text, scope).discovery_role.map(|role| (role.kind, role.name));
+        let named = "rbac: {discoveryRoleName: d}";
+        assert_eq!(role(named, &Scope::Cluster), Some(("ClusterRole".to_owned(), "d".to_owned())));
+        assert_eq!(role(named, &Scope::Namespace("team-a".into())), Some(("Role".to_owned(), "d".to_owned())));
+        assert_eq!(role("", &Scope::Cluster), None, "a configuration of an earlier release");
     }
 
     #[test]

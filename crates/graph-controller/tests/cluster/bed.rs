@@ -7,16 +7,16 @@ use api_types::v1beta1::{
     DynamoGraphDeployment, DynamoGraphDeploymentRequest,
 };
 use controller_kit::{
-    access::{Access as Rights, NamedAccess, RoleScope, role},
+    access::{Access as Rights, NamedAccess, RoleScope, role_with},
     context::{Context, Readiness, Shutdown},
     metrics::Metrics,
     scope::Fence,
-    settings::OperatorConfiguration,
+    settings::{DISCOVERY_ROLE, OperatorConfiguration},
     store::Scope,
 };
 use graph_controller::{
     NAME,
-    access::{BINDS, rights},
+    access::{BINDS, BINDS_IN_NAMESPACE, DISCOVERY, rights},
     request::settings::RequestArgs,
 };
 use k8s_openapi::{
@@ -81,14 +81,7 @@ impl Bed {
         let of_kind =
             |right: &Rights| (right.group, right.resource) == (group, resource) && right.subresource.is_none();
         let held: Vec<_> = rights().into_iter().filter(of_kind).collect();
-        let rules: Vec<_> = held
-            .iter()
-            .map(|right| {
-                let verbs: Vec<_> = right.verbs.iter().map(|verb| verb.as_str()).collect();
-                json!({ "apiGroups": [group], "resources": [resource], "verbs": verbs })
-            })
-            .collect();
-        self.grant(resource, json!(rules)).await;
+        self.grant(resource, rules(&held)).await;
         for verb in held.iter().flat_map(|right| right.verbs) {
             self.until_allowed(json!({ "group": group, "resource": resource, "verb": verb.as_str() })).await;
         }
@@ -103,7 +96,7 @@ impl Bed {
     }
 
     /// Grants the controller rules in the whole cluster.
-    async fn grant(&self, what: &str, rules: Value) {
+    pub async fn grant(&self, what: &str, rules: Value) {
         let name = format!("{}-{what}", self.namespace);
         let group = "rbac.authorization.k8s.io";
         let role = json!({ "apiVersion": format!("{group}/v1"), "kind": "ClusterRole",
@@ -116,7 +109,7 @@ impl Bed {
     }
 
     /// Roles reach the API server's authorizer after they are written.
-    async fn until_allowed(&self, attributes: Value) {
+    pub async fn until_allowed(&self, attributes: Value) {
         let review = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
             "spec": { "resourceAttributes": attributes } });
         let review: SelfSubjectAccessReview = serde_json::from_value(review).unwrap();
@@ -155,12 +148,18 @@ impl Bed {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let namespace = guard.name().to_owned();
         access
-            .apply(&account(NAME, &namespace, role(NAME, RoleScope::Namespace(&namespace), &rights())))
+            .apply(&account(
+                NAME,
+                &namespace,
+                role_with(NAME, RoleScope::Namespace(&namespace), &rights(), BINDS_IN_NAMESPACE),
+            ))
             .await
             .unwrap();
+        access.apply(&[discovery_role(&namespace)]).await.unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
         let mut settings = OperatorConfiguration::default();
         settings.orchestrators.grove.enabled = Some(grove);
+        settings.rbac.discovery_role_name = DISCOVERY_ROLE.to_owned();
         settings.ingress.controller_class_name = "nginx".to_owned();
         // As in the chart of the upstream operator.
         settings.orchestrators.grove.termination_delay.0 = Duration::from_secs(4 * 3600);
@@ -363,6 +362,21 @@ impl Drop for Bed {
     fn drop(&mut self) {
         self.context.shutdown.request();
     }
+}
+
+/// The rules of a role that grants these rights.
+pub fn rules(rights: &[Rights]) -> Value {
+    let rule = |right: &Rights| {
+        let verbs: Vec<_> = right.verbs.iter().map(|verb| verb.as_str()).collect();
+        json!({ "apiGroups": [right.group], "resources": [right.resource], "verbs": verbs })
+    };
+    rights.iter().map(rule).collect()
+}
+
+/// The role of discovery accounts, as the chart makes it in an install for one namespace.
+fn discovery_role(namespace: &str) -> Value {
+    json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
+        "metadata": { "name": DISCOVERY_ROLE, "namespace": namespace }, "rules": rules(DISCOVERY) })
 }
 
 pub fn is_ready(graph: &DynamoGraphDeployment) -> bool {

@@ -6,6 +6,7 @@ mod autoscaling;
 mod bed;
 mod checkpoints;
 mod claims;
+mod discovery;
 mod endpoint_picker;
 mod grove;
 mod images;

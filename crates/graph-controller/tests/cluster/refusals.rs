@@ -7,6 +7,7 @@ use std::{
 
 use api_types::{
     grove::{PodCliqueScalingGroup, PodCliqueSet},
+    names,
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
 };
 use controller_kit::{
@@ -20,7 +21,7 @@ use k8s_openapi::api::{
     admissionregistration::v1::ValidatingWebhookConfiguration,
     core::v1::{ResourceQuota, ServiceAccount},
     networking::v1::Ingress,
-    rbac::v1::{Role, RoleBinding},
+    rbac::v1::RoleBinding,
 };
 use kube::{
     Api,
@@ -162,13 +163,9 @@ async fn refused_rights_hold_up_no_rollout_and_no_removal() {
     bed.apply(&three("registry.example.com/decode:1.5.0")).await;
     bed.ready("chat").await;
     let old = bed.component("chat", "Decode").await;
-    bed.allow_no("roles.rbac.authorization.k8s.io").await;
-    for role in bed.api::<Role>().list(&Default::default()).await.unwrap() {
-        let name = role.metadata.name.unwrap();
-        if name.starts_with("chat") {
-            bed.api::<Role>().delete(&name, &DeleteParams::default()).await.unwrap();
-        }
-    }
+    bed.allow_no("rolebindings.rbac.authorization.k8s.io").await;
+    let binding = names::discovery_role_binding("chat");
+    bed.api::<RoleBinding>().delete(&binding, &DeleteParams::default()).await.unwrap();
     let mut changed = three("registry.example.com/decode:1.6.0");
     changed["spec"]["components"].as_array_mut().unwrap().pop();
     bed.apply(&changed).await;

@@ -193,3 +193,21 @@ fn long_values_are_cut() {
     assert!(lines[0].ends_with("xxx...)"), "{lines:?}");
     assert!(lines[0].len() < 220, "{lines:?}");
 }
+
+#[test]
+fn graphs_may_share_a_role_and_each_is_bound() {
+    let object = |kind: &str, name: &str, rest: Value| {
+        let mut object =
+            json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": {"name": name}});
+        merge(&mut object, rest);
+        object
+    };
+    let binding = |role: &str| {
+        object("RoleBinding", "g-k8s-service-discovery-binding", json!({"roleRef": {"name": role}, "subjects": []}))
+    };
+    let own = object("Role", "g-k8s-service-discovery-role", json!({"rules": []}));
+    let expected = objects(&[own.clone(), binding("g-k8s-service-discovery-role")]);
+    assert_eq!(compare(&expected, &objects(&[binding("shared")])), [""; 0]);
+    let unbound = compare(&expected, &objects(&[own]));
+    assert_eq!(unbound, ["rbac.authorization.k8s.io/RoleBinding/g-k8s-service-discovery-binding: not generated"]);
+}

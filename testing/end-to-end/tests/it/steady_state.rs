@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use end_to_end::{BoxError, Operators, World, world};
+use end_to_end::{BoxError, Operators, World, private_world, world};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::core::ApiResource;
 use serde_json::Value;
@@ -33,13 +33,12 @@ pub fn requests(world: &World) -> Result<BTreeMap<String, usize>, BoxError> {
 #[tokio::test]
 async fn a_ready_graph_causes_no_request() -> Result<(), BoxError> {
     let world = world("idle").await?;
-    let _operators = Operators::of(&world).await?;
+    let _operators = Operators::configured(&world).await?;
     world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
     world.ready("chat").await?;
     let before = requests(&world)?;
     let once = [
         ("serviceaccounts", 1),
-        ("roles", 1),
         ("rolebindings", 1),
         ("dynamocomponentdeployments", 3),
         ("deployments", 3),
@@ -48,9 +47,54 @@ async fn a_ready_graph_causes_no_request() -> Result<(), BoxError> {
     for (resource, objects) in once {
         assert_eq!(before.get(&format!("patch {resource}")), Some(&objects), "each object is written once: {before:?}");
     }
+    assert!(!before.keys().any(|request| request.ends_with(" roles")), "graphs share one role: {before:?}");
     // Silence can only be observed by listening for a while.
     tokio::time::sleep(IDLE).await;
     assert_eq!(requests(&world)?, before);
+    Ok(())
+}
+
+/// Longer than the first pauses between two looks for what the cluster does not serve: 10, 20 and 40 s.
+const LOOKS: Duration = Duration::from_secs(45);
+
+/// All requests of the controllers of a control plane, but watches, by program, verb and path.
+fn all_requests(world: &World) -> Result<BTreeMap<String, usize>, BoxError> {
+    let mut counts = BTreeMap::new();
+    for line in std::fs::read_to_string(world.cluster.audit_log()?)?.lines() {
+        let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
+        let text = |pointer| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let (agent, verb) = (text("/userAgent").split('/').next().unwrap_or_default(), text("/verb"));
+        if agent.starts_with("dynamo-") && verb != "watch" {
+            let path = text("/requestURI").split('?').next().unwrap_or_default();
+            *counts.entry(format!("{agent} {verb} {path}")).or_default() += 1;
+        }
+    }
+    Ok(counts)
+}
+
+/// What is left are reads of marker Leases, and looks for APIs that the cluster does not serve, which become rare.
+#[tokio::test]
+async fn a_steady_state_has_no_requests_but_for_markers_and_missing_apis() -> Result<(), BoxError> {
+    let world = private_world("looks").await?;
+    let _operators = Operators::configured(&world).await?;
+    world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
+    world.ready("chat").await?;
+    let before = all_requests(&world)?;
+    tokio::time::sleep(LOOKS).await;
+    let after = all_requests(&world)?;
+    let more = after.iter().filter_map(|(request, count)| {
+        let more = count - before.get(request).copied().unwrap_or_default();
+        (more > 0).then_some((request.as_str(), more))
+    });
+    let (markers, looks): (Vec<_>, Vec<_>) = more.partition(|(request, _)| request.ends_with("/leases"));
+    println!("in {LOOKS:?}: {markers:?} {looks:?}");
+    assert!(markers.iter().all(|(request, _)| request.contains(" list ")), "{markers:?}");
+    assert!(!looks.is_empty(), "the cluster has no gateways: {after:?}");
+    for (request, count) in &looks {
+        let path = request.rsplit(' ').next().unwrap_or_default();
+        assert!(path == "/apis" || (path.starts_with("/apis/") && path.split('/').count() == 4), "{looks:?}");
+        assert!(*count <= 2, "pauses grow: {looks:?}");
+    }
     Ok(())
 }
 

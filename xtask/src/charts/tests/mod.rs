@@ -132,7 +132,10 @@ fn the_graph_controller_binds_the_roles_of_its_release_and_no_other() {
     };
     let objects = render(&[]).unwrap();
     let found = binds(&objects, "ClusterRole");
-    assert_eq!((found.len(), &found[0]["resources"]), (1, &json!(["clusterroles"])));
+    let bound = |rule: &Value| (rule["resources"].clone(), rule["resourceNames"].clone());
+    let discovery = json!(["dynamo-operator-discovery"]);
+    assert_eq!((found.len(), &found[0]["resources"]), (2, &json!(["clusterroles"])));
+    assert_eq!(bound(&found[1]), (json!(["clusterroles"]), discovery.clone()));
     let config = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].as_str().unwrap();
     for name in found[0]["resourceNames"].as_array().unwrap() {
         let name = name.as_str().unwrap();
@@ -140,7 +143,31 @@ fn the_graph_controller_binds_the_roles_of_its_release_and_no_other() {
         assert!(config.contains(&format!("ClusterRoleName: {name}\n")), "{name} is not in {config}");
     }
     assert_eq!(found[0]["resourceNames"].as_array().map(Vec::len), Some(3));
-    assert!(binds(&render(&RESTRICTED).unwrap(), "Role").is_empty(), "the chart has bound them");
+    let restricted = binds(&render(&RESTRICTED).unwrap(), "Role");
+    assert_eq!(restricted.len(), 1, "the chart has bound the others: {restricted:?}");
+    assert_eq!(bound(&restricted[0]), (json!(["roles"]), discovery));
+}
+
+/// Pods of graphs run on when the release goes, and discover each other by this role.
+#[test]
+fn the_role_of_discovery_accounts_is_kept_and_has_one_name() {
+    let target = [&RESTRICTED[..], &["dynamo-operator.namespaceRestriction.targetNamespace=team"]].concat();
+    let named = ["dynamo-operator.fullnameOverride=ours"];
+    for (values, kind, namespace) in [
+        (&[][..], "ClusterRole", Value::Null),
+        (&named, "ClusterRole", Value::Null),
+        (&RESTRICTED, "Role", json!("dyn")),
+        (&target, "Role", json!("team")),
+    ] {
+        let objects = render(values).unwrap();
+        let role = find(&objects, kind, "dynamo-operator-discovery");
+        assert_eq!(role["metadata"]["namespace"], namespace, "{values:?}");
+        assert_eq!(role["metadata"]["annotations"], json!({ "helm.sh/resource-policy": "keep" }), "{values:?}");
+        let config =
+            objects.iter().find(|object| object["kind"] == "ConfigMap" && object["data"]["config.yaml"].is_string());
+        let config = config.unwrap()["data"]["config.yaml"].as_str().unwrap();
+        assert!(config.contains("discoveryRoleName: dynamo-operator-discovery\n"), "{config}");
+    }
 }
 
 #[test]

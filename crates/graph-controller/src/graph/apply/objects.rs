@@ -8,7 +8,7 @@ use api_types::{
 use controller_kit::{
     apply::{Desired, Error, MetadataPatch, ObjectId},
     failure::Class,
-    store::{Key, Packed, Store},
+    store::{Key, Packed, Store, controller_owner},
 };
 use futures::join;
 use k8s_openapi::api::{
@@ -23,7 +23,7 @@ use super::{
     writer::{Writer, Written},
 };
 use crate::graph::{
-    model::{GraphVolume, Objects, SharedAccount, Tally},
+    model::{GraphVolume, MARKS, Objects, SharedAccount, Tally},
     observe::Caches,
 };
 
@@ -89,10 +89,34 @@ pub(super) async fn beside_pods(writer: Writer<'_>, caches: &Caches, objects: &O
 pub(super) async fn rights(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Tally {
     let mut tally = writer.write_all(&caches.roles, objects.role.as_slice()).await;
     // The API server refuses a binding of a role that is not there.
-    if tally.failed.is_empty() || objects.role.iter().all(|role| is_known(&caches.roles, role)) {
-        tally.add(writer.write_all(&caches.bindings, objects.binding.as_slice()).await);
+    if !tally.failed.is_empty() && !objects.role.iter().all(|role| is_known(&caches.roles, role)) {
+        return tally;
+    }
+    if let Some(binding) = &objects.binding {
+        tally.add([own_binding(writer, caches, binding).await].into_iter().collect());
     }
     tally
+}
+
+/// Writes the binding of the graph's account. The role of a binding cannot be changed: one that names another, which is
+/// gone or of another install, is made anew, and deleted only if the API server lets us create the new one.
+async fn own_binding(writer: Writer<'_>, caches: &Caches, wanted: &RoleBinding) -> Waits {
+    let live = caches.bindings.get(&Key::of(wanted));
+    let is_ours = |live: &Packed<RoleBinding>| match controller_owner(live) {
+        Some(owner) => owner.uid == writer.uid(),
+        // An earlier graph of this name has left it.
+        None => MARKS.iter().any(|mark| live.annotations().contains_key(*mark)),
+    };
+    let own = live.filter(|live| is_ours(live));
+    if let Some(live) = own
+        && live.unpack().is_ok_and(|binding| binding.role_ref != wanted.role_ref)
+    {
+        let desired = Desired::of(&writer.owned(wanted), writer.uid())?;
+        writer.applier.check_creation(&desired).await?;
+        writer.applier.delete(live.as_ref(), writer.uid()).await?;
+        return Ok(writer.send(&desired, None).await?.reason());
+    }
+    Ok(writer.write(&caches.bindings, wanted).await?.reason())
 }
 
 /// Others scale by it meanwhile: what was decided on an older count must not be written.

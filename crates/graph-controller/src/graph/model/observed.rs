@@ -52,6 +52,8 @@ pub struct Cached {
     pub build: Option<DynamoComponent>,
     /// Secret with the SSH key for MPI that its namespace lacks.
     pub missing_key: Option<String>,
+    /// Whether its discovery account is bound to a Role of its own, which is there.
+    pub has_own_role: bool,
 }
 
 impl Cached {
@@ -67,6 +69,7 @@ impl Cached {
             grove: LiveGrove::default(),
             build: None,
             missing_key: None,
+            has_own_role: false,
         }
     }
 
@@ -101,6 +104,8 @@ pub struct Observed {
     pub claimed_gpus: BTreeMap<String, Result<u32, String>>,
     /// Secret with the SSH key for MPI that its namespace lacks.
     pub missing_key: Option<String>,
+    /// Whether its discovery account is bound to a Role of its own, which is there.
+    pub has_own_role: bool,
     /// Why nothing can be planned.
     pub blocked: Option<Blocked>,
 }
@@ -128,6 +133,7 @@ impl Observed {
             mut grove,
             build: _,
             missing_key,
+            has_own_role,
         } = cached;
         graph.spec = target.spec.unwrap_or(graph.spec);
         (grove.missing_queue, grove.topology_domains) = (reads.missing_queue, reads.topology_domains);
@@ -149,6 +155,7 @@ impl Observed {
             provider: target.provider,
             claimed_gpus: reads.claimed_gpus,
             missing_key,
+            has_own_role,
             blocked: None,
         }
     }

@@ -105,9 +105,9 @@ pub struct Objects {
     /// The discovery account; none if no component discovers through Kubernetes. An account that is not desired any
     /// more stays until the graph is deleted: running pods must not lose it.
     pub account: Option<ServiceAccount>,
-    /// Rights of that account.
+    /// Role of that account alone; none where it need not be written.
     pub role: Option<Role>,
-    /// Binding of that role.
+    /// Binding of that account to its role; none where it stays as it is.
     pub binding: Option<RoleBinding>,
     /// Accounts that all graphs of the namespace share. They have no owner and are never deleted.
     pub shared_accounts: Vec<SharedAccount>,

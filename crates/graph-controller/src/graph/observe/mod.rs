@@ -43,9 +43,9 @@ pub struct Caches {
     pub components: Store<Packed<DynamoComponentDeployment>>,
     /// Discovery accounts.
     pub accounts: Store<Packed<ServiceAccount>>,
-    /// Their roles.
+    /// Roles of single graphs.
     pub roles: Store<Packed<Role>>,
-    /// Their role bindings.
+    /// RoleBindings of the accounts.
     pub bindings: Store<Packed<RoleBinding>>,
     /// Worker pods that have not ended, metadata only.
     pub worker_pods: Store<PartialObjectMeta<Pod>>,
@@ -128,8 +128,25 @@ pub fn cached(
         grove,
         build: build.map(|build| build.unpack()).transpose()?,
         missing_key: missing_key(caches, settings, &namespace),
+        has_own_role: has_own_role(caches, &graph),
         graph,
     })
+}
+
+/// Whether a Role is there that only the discovery account of this graph has, and it is bound as it should be.
+fn has_own_role(caches: &Caches, graph: &DynamoGraphDeployment) -> bool {
+    let (namespace, name) = (graph.namespace().unwrap_or_default(), graph.name_any());
+    let (role, account) = (names::discovery_role(&name), names::discovery_service_account(&name));
+    let binding = caches.bindings.get(&Key::new(&namespace, &names::discovery_role_binding(&name)));
+    let own = binding.filter(|binding| {
+        controller_owner(binding.as_ref()).is_some_and(|owner| Some(&owner.uid) == graph.metadata.uid.as_ref())
+    });
+    let is_bound = own.and_then(|binding| binding.unpack().ok()).is_some_and(|binding| {
+        let subjects = binding.subjects.unwrap_or_default();
+        let names_role = binding.role_ref.kind == "Role" && binding.role_ref.name == role;
+        names_role && subjects.iter().any(|subject| subject.kind == "ServiceAccount" && subject.name == account)
+    });
+    is_bound && caches.roles.get(&Key::new(&namespace, &role)).is_some()
 }
 
 /// Name of the DynamoComponent that builds a graph's image, by the graph's annotations.

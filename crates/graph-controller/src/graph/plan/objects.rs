@@ -45,8 +45,8 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
         add_graph_label(template, graph);
     }
     if graph.discovery == DiscoveryBackend::Kubernetes {
-        let DiscoveryAccess { account, role, binding } = discovery_access(graph);
-        (objects.account, objects.role, objects.binding) = (Some(account), Some(role), Some(binding));
+        let DiscoveryAccess { account, role, binding } = discovery_access(graph, observed.has_own_role);
+        (objects.account, objects.role, objects.binding) = (Some(account), role, binding);
     }
     if graph.spec.components.iter().any(|component| component.is_multinode()) {
         objects.config_maps.push(wait_for_leader(graph));

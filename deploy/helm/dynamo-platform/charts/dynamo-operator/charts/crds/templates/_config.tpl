@@ -95,8 +95,9 @@ serviceMesh:
     {{- end }}
   {{- end }}
 {{- end }}
-{{- if not (include "dynamo-operator.restricted" .) }}
 rbac:
+  discoveryRoleName: {{ include "dynamo-operator.discoveryRole" . }}
+{{- if not (include "dynamo-operator.restricted" .) }}
   plannerClusterRoleName: {{ $full }}-planner
   dgdrProfilingClusterRoleName: {{ $full }}-dgdr-profiling
   eppClusterRoleName: {{ $full }}-epp

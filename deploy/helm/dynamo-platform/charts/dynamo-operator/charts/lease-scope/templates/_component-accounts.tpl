@@ -69,6 +69,38 @@ made them would need every right in them.
   (dict "apiGroups" (list "") "resources" (list "pods/log") "verbs" (list "get"))
   (dict "apiGroups" (list "nvidia.com") "resources" (list "dynamographdeploymentrequests") "verbs" (list "get"))
   (dict "apiGroups" (list "nvidia.com") "resources" (list "dynamographdeployments") "verbs" (list "get" "create" "delete" "list" "watch")) }}
+{{- /*
+Of the discovery accounts of graphs. Its name is the same in every release, and it stays when the release goes: pods of graphs that
+run on have their rights by it. So a later release uses the role that an earlier one has left.
+*/}}
+{{- $discovery := list
+  (dict "apiGroups" (list "") "resources" (list "endpoints" "pods") "verbs" (list "get" "list" "watch"))
+  (dict "apiGroups" (list "discovery.k8s.io") "resources" (list "endpointslices") "verbs" (list "get" "list" "watch"))
+  (dict "apiGroups" (list "nvidia.com") "resources" (list "dynamoworkermetadatas") "verbs" (list "get" "list" "watch" "create" "update" "patch" "delete")) }}
+{{- $kind := ternary "Role" "ClusterRole" (not (empty $restricted)) }}
+{{- $name := include "dynamo-operator.discoveryRole" . }}
+{{- $there := lookup "rbac.authorization.k8s.io/v1" $kind (ternary $served "" (not (empty $restricted))) $name | default dict }}
+{{- $ours := or (empty $there) (include "dynamo-operator.isOfRelease" (dict "root" . "object" $there)) }}
+{{- if and (not $ours) (ne (toJson $there.rules) (toJson $discovery)) }}
+{{- $where := ternary (printf " --namespace %s" $served) "" (not (empty $restricted)) }}
+{{- fail (printf "%s %s grants other rights than this version does, and is of another release; let this release take it over: kubectl annotate --overwrite %s %s%s meta.helm.sh/release-name=%s meta.helm.sh/release-namespace=%s" $kind $name (lower $kind) $name $where .Release.Name .Release.Namespace) }}
+{{- end }}
+{{- if $ours }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ $kind }}
+metadata:
+  name: {{ $name }}
+  {{- if $restricted }}
+  namespace: {{ $served }}
+  {{- end }}
+  labels:
+    {{- $labels | nindent 4 }}
+  annotations:
+    helm.sh/resource-policy: keep
+rules:
+  {{- toYaml $discovery | nindent 2 }}
+{{- end }}
 {{- $accounts := dict
   "planner" (dict "account" "planner-serviceaccount" "role" "planner-role" "binding" "planner-binding" "rules" $planner)
   "epp" (dict "account" "epp-serviceaccount" "role" "epp-role" "binding" "epp-binding" "rules" $epp)
@@ -87,9 +119,7 @@ rules:
 {{- else }}
 {{- /* An operator that served the namespace before may have made the account. It stays as it is, and stays when this release goes: pods run under it. */}}
 {{- $there := lookup "v1" "ServiceAccount" $served $it.account | default dict }}
-{{- $notes := dig "metadata" "annotations" dict $there }}
-{{- $ours := and (eq (index $notes "meta.helm.sh/release-name" | default "") $.Release.Name) (eq (index $notes "meta.helm.sh/release-namespace" | default "") $.Release.Namespace) }}
-{{- if or (empty $there) $ours }}
+{{- if or (empty $there) (include "dynamo-operator.isOfRelease" (dict "root" $ "object" $there)) }}
 ---
 apiVersion: v1
 kind: ServiceAccount

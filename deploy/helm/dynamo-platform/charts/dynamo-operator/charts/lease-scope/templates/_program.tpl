@@ -191,8 +191,9 @@ subjects:
 The role that a program asks for (files/role.yaml, printed by the program itself), in the whole cluster or in the one namespace
 that is served. Secrets are left out unless image pull secrets are to be found, but for the one with the MPI key and the one with which images
 of builds are looked for; so is the list of nodes where GPUs are not looked for, and
-the review of tokens where metrics need none. ClusterRoles that it may bind and webhook configurations that it may change have the names of this release;
-for one namespace, roles are bound below (_component-accounts.tpl).
+the review of tokens where metrics need none. ClusterRoles that it may bind and webhook configurations that it may change have the names of this release,
+but for the role of discovery accounts, which is one for all releases (a Role, for one namespace); for one namespace, the other roles are bound below
+(_component-accounts.tpl).
 */}}
 {{- define "dynamo-operator.role" -}}
 {{- $restricted := include "dynamo-operator.restricted" .root -}}
@@ -235,15 +236,19 @@ for one namespace, roles are bound below (_component-accounts.tpl).
 {{- $_ := set $rule "resources" $resources -}}
 {{- end -}}
 {{- end -}}
+{{- $shared := has (include "dynamo-operator.discoveryRole" $.root) (.resourceNames | default list) -}}
+{{- if and $shared $restricted -}}
+{{- $_ := set $rule "resources" (list "roles") -}}
+{{- end -}}
 {{- /* Programs print the names of an install that is called dynamo-operator. */ -}}
-{{- if and .resourceNames (or (has "bind" .verbs) (has "admissionregistration.k8s.io" .apiGroups)) -}}
+{{- if and .resourceNames (not $shared) (or (has "bind" .verbs) (has "admissionregistration.k8s.io" .apiGroups)) -}}
 {{- $names := list -}}
 {{- range .resourceNames -}}
 {{- $names = append $names (printf "%s-%s" (include "dynamo-operator.fullname" $.root) (trimPrefix "dynamo-operator-" .)) -}}
 {{- end -}}
 {{- $_ := set $rule "resourceNames" $names -}}
 {{- end -}}
-{{- if and $resources (not (and $restricted (has "bind" .verbs))) -}}
+{{- if and $resources (or $shared (not (and $restricted (has "bind" .verbs)))) -}}
 {{- $rules = append $rules $rule -}}
 {{- end -}}
 {{- end -}}

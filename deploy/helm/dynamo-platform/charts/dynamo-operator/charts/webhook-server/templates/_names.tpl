@@ -36,6 +36,17 @@
 {{- printf "%s-webhook-ca" (include "dynamo-operator.fullname" .) -}}
 {{- end -}}
 
+{{/* Role of the discovery accounts of graphs, in all releases. */}}
+{{- define "dynamo-operator.discoveryRole" -}}
+dynamo-operator-discovery
+{{- end -}}
+
+{{/* Whether a live object is of this release: call with (dict "root" $ "object" …). */}}
+{{- define "dynamo-operator.isOfRelease" -}}
+{{- $notes := dig "metadata" "annotations" dict .object -}}
+{{- if and (eq (index $notes "meta.helm.sh/release-name" | default "") .root.Release.Name) (eq (index $notes "meta.helm.sh/release-namespace" | default "") .root.Release.Namespace) }}true{{ end -}}
+{{- end -}}
+
 {{- define "dynamo-operator.selector" -}}
 app.kubernetes.io/name: {{ include "dynamo-operator.name" .root }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
