@@ -1,0 +1,19 @@
+//! The kubectl plugin `kubectl dynamo`, as a library for its tests.
+//!
+//! | module | what |
+//! |---|---|
+//! | `run` | the command line, and one file for each command: its flags, and the steps that it consists of |
+//! | `observe` | reads from the API server |
+//! | `output` | formats, tables, colours and exit codes |
+//!
+//! A command is added as a file in `run/` with its `Args` and an `async fn run`, a variant of `run::Command` and an arm
+//! in `run::run`. What it computes is a pure module beside `run/`; `observe/` and `apply.rs` send its requests. `cargo
+//! xtask tidy` takes every file or folder of the names `plan`, `status`, `events`, `merge` and the like for pure code, so
+//! the file in `run/` needs another name then.
+
+mod observe;
+mod output;
+mod run;
+
+pub use output::{Outcome, Style};
+pub use run::{Cli, run};

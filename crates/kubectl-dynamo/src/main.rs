@@ -1,0 +1,35 @@
+//! The kubectl plugin `kubectl dynamo`.
+
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+};
+
+use clap::Parser;
+use kubectl_dynamo::{Cli, Style, run};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let stdout = io::stdout();
+    let style = Style::new(stdout.is_terminal(), std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()));
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("error: cannot start: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match runtime.block_on(run(&cli, style, &mut stdout.lock())) {
+        Ok(outcome) => outcome.into(),
+        Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether the reader of the output has ended, as in `kubectl dynamo logs chat | head`.
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,181 @@
+//! The connection to the API server, and reads that may be refused.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context, anyhow};
+use kube::{
+    Api, Client, Config, Resource,
+    api::ListParams,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde::de::DeserializeOwned;
+
+/// Longest time for one request.
+const LIMIT: Duration = Duration::from_secs(15);
+/// Most objects of one list; a diagnosis of more is no better.
+const MOST: u32 = 2000;
+
+/// Which cluster, and which namespace.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct ConnectionArgs {
+    /// File with clusters and users [default: as kubectl does, or the service account inside a pod]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current one]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Namespace of the objects [default: that of the context]
+    #[arg(short, long, global = true, value_name = "NAME")]
+    pub namespace: Option<String>,
+}
+
+/// A client, and the namespace that commands are about.
+#[derive(Clone)]
+pub struct Connection {
+    /// The client.
+    pub client: Client,
+    /// The namespace.
+    pub namespace: String,
+}
+
+/// What a read has found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read<T> {
+    /// The object, or the objects.
+    Found(T),
+    /// The API server serves the kind, and there is no such object.
+    Missing,
+    /// The user has no right to read it, or the API server did not answer; why.
+    Unknown(String),
+}
+
+impl<T> Read<T> {
+    /// What was found.
+    pub fn found(self) -> Option<T> {
+        match self {
+            Self::Found(found) => Some(found),
+            Self::Missing | Self::Unknown(_) => None,
+        }
+    }
+}
+
+impl ConnectionArgs {
+    /// Connects as the kubeconfig says. No request is sent.
+    ///
+    /// # Errors
+    /// There is no usable kubeconfig.
+    pub async fn connect(&self) -> anyhow::Result<Connection> {
+        let options = KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let mut config = match &self.kubeconfig {
+            Some(path) => {
+                let kubeconfig = Kubeconfig::read_from(path)
+                    .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+                Config::from_custom_kubeconfig(kubeconfig, &options).await.context("the kubeconfig is unusable")?
+            }
+            None if self.context.is_some() => {
+                Config::from_kubeconfig(&options).await.context("the kubeconfig is unusable")?
+            }
+            None => {
+                Config::infer().await.context("no kubeconfig and no service account; name a file with --kubeconfig")?
+            }
+        };
+        if config.cluster_url.host().is_some_and(|host| host == "localhost" || host.starts_with("127.")) {
+            // A proxy of the environment cannot reach the loopback of this machine.
+            config.proxy_url = None;
+        }
+        config.connect_timeout = Some(LIMIT);
+        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        Ok(Connection { client: Client::try_from(config).context("cannot connect")?, namespace })
+    }
+}
+
+impl Connection {
+    /// Reads an object of the namespace.
+    pub async fn get<K>(&self, name: &str) -> Read<K>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        get(&Api::namespaced(self.client.clone(), &self.namespace), name).await
+    }
+
+    /// Lists objects of the namespace by label selector.
+    pub async fn list<K>(&self, labels: &str) -> Read<Vec<K>>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        list(&Api::namespaced(self.client.clone(), &self.namespace), &ListParams::default().labels(labels)).await
+    }
+
+    /// Reads the object that a command is about.
+    ///
+    /// # Errors
+    /// It does not exist, or cannot be read.
+    pub async fn require<K>(&self, name: &str) -> anyhow::Result<K>
+    where
+        K: Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        let kind = K::kind(&K::DynamicType::default()).into_owned();
+        match self.get::<K>(name).await {
+            Read::Found(found) => Ok(found),
+            Read::Missing => Err(anyhow!(
+                "there is no {kind} {name} in namespace {}, or the cluster does not serve the kind; `kubectl get \
+                 dynamographdeployments --all-namespaces` lists all graphs",
+                self.namespace
+            )),
+            Read::Unknown(why) => Err(anyhow!("cannot read {kind} {}/{name}: {why}", self.namespace)),
+        }
+    }
+}
+
+/// Reads one object.
+pub async fn get<K>(api: &Api<K>, name: &str) -> Read<K>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    match tokio::time::timeout(LIMIT, api.get_opt(name)).await {
+        Ok(Ok(Some(found))) => Read::Found(found),
+        Ok(Ok(None)) => Read::Missing,
+        Ok(Err(error)) => Read::Unknown(words(&error)),
+        Err(_) => Read::Unknown(late()),
+    }
+}
+
+/// Lists objects. A kind that is not served is [`Read::Missing`].
+pub async fn list<K>(api: &Api<K>, params: &ListParams) -> Read<Vec<K>>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let params = params.clone().limit(MOST);
+    match tokio::time::timeout(LIMIT, api.list(&params)).await {
+        Ok(Ok(found)) => Read::Found(found.items),
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => Read::Missing,
+        Ok(Err(error)) => Read::Unknown(words(&error)),
+        Err(_) => Read::Unknown(late()),
+    }
+}
+
+/// An error in the words of the API server, or with what lies behind it.
+pub fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => {
+            let mut text = other.to_string();
+            let mut source = std::error::Error::source(other);
+            while let Some(inner) = source {
+                let more = inner.to_string();
+                if !text.contains(&more) {
+                    text = format!("{text}: {more}");
+                }
+                source = inner.source();
+            }
+            text
+        }
+    }
+}
+
+fn late() -> String {
+    format!("the API server has not answered within {} s", LIMIT.as_secs())
+}

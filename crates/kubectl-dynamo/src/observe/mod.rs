@@ -1,0 +1,5 @@
+//! Reads from the API server, with the rights of the user.
+
+mod connection;
+
+pub use connection::{Connection, ConnectionArgs, Read};

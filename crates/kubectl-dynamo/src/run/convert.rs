@@ -1,0 +1,116 @@
+//! `kubectl dynamo convert`: manifests of one version as manifests of the other.
+
+use std::{
+    io::{Read, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+use api_types::conversion::{ApiVersion, convert};
+use clap::ValueEnum;
+use serde_json::Value;
+
+use crate::output::Outcome;
+
+/// Flags of `convert`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Manifests, YAML or JSON, any number of documents; `-` for standard input
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+    /// Version to convert to
+    #[arg(long, value_enum, default_value = "v1beta1")]
+    to: Version,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Version {
+    /// The deprecated version
+    V1alpha1,
+    /// The version that is stored
+    V1beta1,
+}
+
+/// Prints the converted documents. Documents of kinds that have one version only pass unchanged.
+///
+/// # Errors
+/// The input cannot be read, or a document cannot be converted; then nothing is printed.
+pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let to = match args.to {
+        Version::V1alpha1 => ApiVersion::V1Alpha1,
+        Version::V1beta1 => ApiVersion::V1Beta1,
+    };
+    out.write_all(converted(&read(&args.file)?, to)?.as_bytes())?;
+    Ok(Outcome::Fine)
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+fn converted(text: &str, to: ApiVersion) -> anyhow::Result<String> {
+    let options = serde_saphyr::options! { emit_comments: false };
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).context("not YAML")?;
+    let mut out = String::new();
+    for (index, document) in documents.into_iter().filter(|document| !document.is_null()).enumerate() {
+        let document = if has_versions(&document) {
+            convert(document, to).with_context(|| format!("document {}", index + 1))?
+        } else {
+            document
+        };
+        out.push_str("---\n");
+        out.push_str(&serde_saphyr::to_string(&document)?);
+    }
+    Ok(out)
+}
+
+/// Whether a document is of a kind that has both versions.
+fn has_versions(document: &Value) -> bool {
+    let kinds = [
+        "DynamoGraphDeployment",
+        "DynamoComponentDeployment",
+        "DynamoGraphDeploymentRequest",
+        "DynamoGraphDeploymentScalingAdapter",
+    ];
+    let field = |name: &str| document.get(name).and_then(Value::as_str).unwrap_or_default();
+    field("apiVersion").starts_with(&format!("{}/", api_types::GROUP)) && kinds.contains(&field("kind"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALPHA: &str = "\
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+metadata: {name: chat}
+spec:
+  services:
+    Frontend: {componentType: frontend, replicas: 2}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: untouched}
+";
+
+    #[test]
+    fn a_graph_is_converted_there_and_back_and_other_kinds_pass() {
+        let beta = converted(ALPHA, ApiVersion::V1Beta1).unwrap();
+        assert!(beta.contains("apiVersion: nvidia.com/v1beta1") && beta.contains("name: Frontend"), "{beta}");
+        let alpha = converted(&beta, ApiVersion::V1Alpha1).unwrap();
+        let parsed: Vec<Value> = serde_saphyr::from_multiple(&alpha).unwrap();
+        let original: Vec<Value> = serde_saphyr::from_multiple(ALPHA).unwrap();
+        assert_eq!(parsed, original);
+    }
+
+    #[test]
+    fn a_document_that_cannot_be_converted_is_named_by_its_number() {
+        let error = converted("apiVersion: nvidia.com/v9\nkind: DynamoGraphDeployment\n", ApiVersion::V1Beta1);
+        assert!(format!("{:#}", error.unwrap_err()).starts_with("document 1: "));
+    }
+}

@@ -1,0 +1,44 @@
+//! The command line of the plugin.
+
+mod convert;
+
+use std::io::Write;
+
+use clap::{Parser, Subcommand};
+
+use crate::{
+    observe::ConnectionArgs,
+    output::{Outcome, Style},
+};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done, and what was asked about is well
+  1  refused, or what was asked about is not well
+  2  wrong usage, or the cluster cannot be read";
+
+/// Graphs of the Dynamo operator: why one is not ready, what it consists of, and the operator's install.
+#[derive(Debug, Parser)]
+#[command(name = "kubectl-dynamo", bin_name = "kubectl dynamo", version, after_help = EXIT_CODES)]
+pub struct Cli {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Convert manifests between v1alpha1 and v1beta1; needs no cluster
+    Convert(convert::Args),
+}
+
+/// Runs a command; its output goes to `out`.
+///
+/// # Errors
+/// The cluster or a file cannot be read, or the output cannot be written.
+pub async fn run(cli: &Cli, _style: Style, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    match &cli.command {
+        Command::Convert(args) => convert::run(args, out),
+    }
+}
