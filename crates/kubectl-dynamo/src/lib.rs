@@ -4,13 +4,18 @@
 //! |---|---|
 //! | `run` | the command line, and one file for each command: its flags, and the steps that it consists of |
 //! | `observe` | reads from the API server |
+//! | `diagnosis`, `explain` | why an object is not ready, and that as text |
+//! | `gpus` | GPUs of pods |
 //! | `output` | formats, tables, colours and exit codes |
 //!
 //! A command is added as a file in `run/` with its `Args` and an `async fn run`, a variant of `run::Command` and an arm
 //! in `run::run`. What it computes is a pure module beside `run/`; `observe/` and `apply.rs` send its requests. `cargo
-//! xtask tidy` takes every file or folder of the names `plan`, `status`, `events`, `merge` and the like for pure code, so
-//! the file in `run/` needs another name then.
+//! xtask tidy` takes every file or folder of the names `plan`, `status`, `events`, `merge` and the like for pure code,
+//! so the file in `run/` needs another name then.
 
+mod diagnosis;
+mod explain;
+mod gpus;
 mod observe;
 mod output;
 mod run;

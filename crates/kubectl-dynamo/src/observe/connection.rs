@@ -11,7 +11,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 /// Longest time for one request.
-const LIMIT: Duration = Duration::from_secs(15);
+pub const LIMIT: Duration = Duration::from_secs(15);
 /// Most objects of one list; a diagnosis of more is no better.
 const MOST: u32 = 2000;
 
@@ -50,6 +50,30 @@ pub enum Read<T> {
 }
 
 impl<T> Read<T> {
+    /// Something else made of what was found.
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Read<U> {
+        match self {
+            Self::Found(found) => Read::Found(change(found)),
+            Self::Missing => Read::Missing,
+            Self::Unknown(why) => Read::Unknown(why),
+        }
+    }
+
+    /// What was found, where a command cannot do without it. A list of a kind that is not served is empty.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn or_error(self, what: &str) -> anyhow::Result<T>
+    where
+        T: Default,
+    {
+        match self {
+            Self::Found(found) => Ok(found),
+            Self::Missing => Ok(T::default()),
+            Self::Unknown(why) => Err(anyhow!("cannot read {what}: {why}")),
+        }
+    }
+
     /// What was found.
     pub fn found(self) -> Option<T> {
         match self {
@@ -141,6 +165,15 @@ where
         Ok(Err(error)) => Read::Unknown(words(&error)),
         Err(_) => Read::Unknown(late()),
     }
+}
+
+/// Whether an object exists, if that can be read. Only its metadata is.
+pub async fn exists<K>(api: &Api<K>, name: &str) -> Option<bool>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    let read = tokio::time::timeout(LIMIT, api.get_metadata_opt(name)).await.ok()?.ok()?;
+    Some(read.is_some())
 }
 
 /// Lists objects. A kind that is not served is [`Read::Missing`].

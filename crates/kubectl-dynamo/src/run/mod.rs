@@ -1,6 +1,7 @@
 //! The command line of the plugin.
 
 mod convert;
+mod why;
 
 use std::io::Write;
 
@@ -29,6 +30,8 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Show why an object is not ready, and what to do
+    Why(why::Args),
     /// Convert manifests between v1alpha1 and v1beta1; needs no cluster
     Convert(convert::Args),
 }
@@ -37,8 +40,10 @@ enum Command {
 ///
 /// # Errors
 /// The cluster or a file cannot be read, or the output cannot be written.
-pub async fn run(cli: &Cli, _style: Style, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn run(cli: &Cli, style: Style, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let connect = async || cli.connection.connect().await;
     match &cli.command {
+        Command::Why(args) => why::run(args, &connect().await?, style, out).await,
         Command::Convert(args) => convert::run(args, out),
     }
 }

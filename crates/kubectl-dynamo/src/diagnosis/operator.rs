@@ -1,0 +1,123 @@
+//! Causes in the operator itself: it does not run, the namespace is fenced, or an object is being deleted.
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::{
+    chain,
+    model::{Cause, Marker, Observed, Program, Subject, Weight},
+};
+
+/// How long the operator may take for a new spec before that is a fault, in seconds.
+const PATIENCE: i64 = 15;
+
+/// Causes of the object and its components that no controller has acted on.
+pub fn causes(observed: &Observed, ready: bool, now: Timestamp) -> Vec<Cause> {
+    let root = &observed.root;
+    if let Some(deleted) = root.deleted {
+        return vec![deletion(observed, seconds(now, deleted))];
+    }
+    if let Some(cause) = unobserved(observed, root, ready, now) {
+        return vec![cause];
+    }
+    let components = observed.components.iter().map(Subject::of_component).filter(|one| one.name != root.name);
+    // One controller for all of them: one cause.
+    components.filter_map(|component| unobserved(observed, &component, ready, now)).take(1).collect()
+}
+
+fn deletion(observed: &Observed, waited: i64) -> Cause {
+    let root = &observed.root;
+    let finalizers = root.finalizers.join(", ");
+    let (weight, remedy) = match finalizers.is_empty() || waited < 60 {
+        true => (Weight::Waits, "wait until it is gone".to_owned()),
+        false => {
+            (Weight::Blocks, format!("look at what removes {finalizers}; children are listed by `kubectl dynamo tree`"))
+        }
+    };
+    let waits = if finalizers.is_empty() { String::new() } else { format!(" and waits for {finalizers}") };
+    Cause {
+        code: "Deleted".to_owned(),
+        weight,
+        chain: vec![root.object()],
+        others: 0,
+        cause: format!("it has been deleted for {waited} s{waits}"),
+        evidence: Vec::new(),
+        remedy,
+    }
+}
+
+/// Why the status of an object is not of its latest spec.
+fn unobserved(observed: &Observed, subject: &Subject, ready: bool, now: Timestamp) -> Option<Cause> {
+    let controller = match subject.kind.as_str() {
+        "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest" => "graph-controller",
+        "DynamoModel" => "model-controller",
+        _ => "component-controller",
+    };
+    let program = serving(observed, controller);
+    let is_down = program.is_some_and(|program| program.ready == 0);
+    if subject.is_current() && (ready || !is_down) {
+        return None;
+    }
+    let waited = subject.changed.map_or(i64::MAX, |changed| seconds(now, changed));
+    let mut evidence = vec![format!(
+        "metadata.generation is {}, status.observedGeneration is {}",
+        subject.generation.map_or("not set".to_owned(), |generation| generation.to_string()),
+        subject.observed_generation.map_or("not set".to_owned(), |generation| generation.to_string()),
+    )];
+    let marker = observed.marker.as_ref().filter(|marker| is_valid(marker, now));
+    let (code, weight, cause, remedy) = if let Some(marker) = marker.filter(|_| !runs_in(observed, controller)) {
+        evidence.push(format!("Lease dynamo-operator-namespace-scope is held by {}", marker.holder));
+        (
+            "Fenced",
+            Weight::Blocks,
+            format!(
+                "namespace {} belongs to a namespace-restricted operator, whose {controller} does not act; the \
+                cluster-wide \
+                 operator skips the namespace",
+                subject.namespace
+            ),
+            "start the restricted install of the namespace, or uninstall it".to_owned(),
+        )
+    } else if observed.programs.is_some() && program.is_none() {
+        let text = format!("{controller} is not installed");
+        ("OperatorMissing", Weight::Blocks, text, "install the operator's chart".to_owned())
+    } else if let Some(program) = program.filter(|_| is_down) {
+        let text = format!("{controller} in namespace {}: 0 of {} pods are ready", program.namespace, program.desired);
+        let remedy = format!(
+            "kubectl describe pods --namespace {} --selector app.kubernetes.io/component={controller}",
+            program.namespace
+        );
+        ("OperatorDown", Weight::Blocks, text, remedy)
+    } else if waited < PATIENCE {
+        let text = "no controller has acted on the latest spec yet".to_owned();
+        ("Unobserved", Weight::Waits, text, "wait".to_owned())
+    } else {
+        let text = format!("{controller} has not acted on the latest spec");
+        let remedy = format!("look at the log of {controller}; `kubectl dynamo doctor` checks the install");
+        ("Unobserved", Weight::Blocks, text, remedy)
+    };
+    let chain = match subject.name == observed.root.name && subject.kind == observed.root.kind {
+        true => vec![observed.root.object()],
+        false => chain::to_component(observed, &subject.name),
+    };
+    Some(Cause { code: code.to_owned(), weight, chain, others: 0, cause, evidence, remedy })
+}
+
+/// The program that serves the namespace: of an install in it, or of any other.
+fn serving<'a>(observed: &'a Observed, controller: &str) -> Option<&'a Program> {
+    let named = || observed.programs.iter().flatten().filter(|program| program.name == controller);
+    named().find(|program| program.namespace == observed.root.namespace).or_else(|| named().max_by_key(|one| one.ready))
+}
+
+fn runs_in(observed: &Observed, controller: &str) -> bool {
+    let mut named = observed.programs.iter().flatten().filter(|program| program.name == controller);
+    named.any(|program| program.namespace == observed.root.namespace && program.ready > 0)
+}
+
+fn is_valid(marker: &Marker, now: Timestamp) -> bool {
+    marker.renewed.is_some_and(|renewed| seconds(now, renewed) < marker.seconds)
+}
+
+/// Whole seconds from one time to another.
+pub fn seconds(now: Timestamp, since: Timestamp) -> i64 {
+    now.as_second().saturating_sub(since.as_second())
+}

@@ -1,0 +1,126 @@
+//! What a pod says of itself, and what other objects say of what it needs.
+
+use k8s_openapi::{
+    api::core::v1::{Container, Pod},
+    jiff::Timestamp,
+};
+use kube::ResourceExt;
+
+use crate::{
+    diagnosis::model::{ObjectName, Observed, Warning},
+    gpus,
+};
+
+/// Whether a pod has ended for good.
+pub fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Failed" | "Succeeded"))
+}
+
+/// Whether a pod is ready.
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+/// The container that a message of a diagnosis names.
+pub fn container_in(message: &str) -> Option<&str> {
+    let rest = message.strip_prefix("container ")?;
+    rest.split([' ', ':']).next().filter(|name| !name.is_empty())
+}
+
+fn containers(pod: &Pod) -> impl Iterator<Item = &Container> {
+    let spec = pod.spec.iter();
+    spec.flat_map(|spec| spec.init_containers.iter().flatten().chain(&spec.containers))
+}
+
+/// Whether a container of that name runs before the others.
+pub fn is_init(pod: &Pod, name: &str) -> bool {
+    let spec = pod.spec.iter();
+    spec.flat_map(|spec| spec.init_containers.iter().flatten()).any(|container| container.name == name)
+}
+
+/// Memory limit of a container.
+pub fn memory_limit(pod: &Pod, name: &str) -> Option<String> {
+    let container = containers(pod).find(|container| container.name == name)?;
+    Some(container.resources.as_ref()?.limits.as_ref()?.get("memory")?.0.clone())
+}
+
+/// When a container was started.
+pub fn started(pod: &Pod, name: &str) -> Option<Timestamp> {
+    let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let status = statuses.iter().find(|status| status.name == name)?;
+    Some(status.state.as_ref()?.running.as_ref()?.started_at.as_ref()?.0)
+}
+
+/// Warnings about a pod with one of some reasons, the latest first.
+pub fn warnings<'a>(
+    observed: &'a Observed,
+    pod: &'a Pod,
+    reasons: &'static [&'static str],
+) -> impl Iterator<Item = &'a Warning> {
+    let name = pod.name_any();
+    let about = move |one: &&Warning| one.kind == "Pod" && one.name == name;
+    observed.warnings.iter().filter(about).filter(|one| reasons.contains(&one.reason.as_str()))
+}
+
+/// The first image pull secret of a pod that does not exist.
+pub fn missing_pull_secret<'a>(observed: &Observed, pod: &'a Pod) -> Option<&'a str> {
+    let named = pod.spec.iter().flat_map(|spec| spec.image_pull_secrets.iter().flatten());
+    named.map(|secret| secret.name.as_str()).find(|name| observed.secrets.get(*name) == Some(&false))
+}
+
+/// A Secret or ConfigMap that a pod needs and that does not exist; with a message, one that it names.
+pub fn missing_reference(observed: &Observed, pod: &Pod, message: &str) -> Option<ObjectName> {
+    let fits = |name: &str| message.is_empty() || message.contains(name);
+    let secret = secrets(pod).find(|name| observed.secrets.get(*name) == Some(&false) && fits(name));
+    let map = || config_maps(pod).find(|name| observed.config_maps.get(*name) == Some(&false) && fits(name));
+    secret.map(|name| ObjectName::new("Secret", name)).or_else(|| map().map(|name| ObjectName::new("ConfigMap", name)))
+}
+
+/// Names of the Secrets without which a pod does not start.
+pub fn secrets(pod: &Pod) -> impl Iterator<Item = &str> {
+    let of_environment = containers(pod).flat_map(|container| {
+        let keys = container.env.iter().flatten().filter_map(|env| env.value_from.as_ref()?.secret_key_ref.as_ref());
+        let keys = keys.filter(|key| key.optional != Some(true)).map(|key| key.name.as_str());
+        let whole = container.env_from.iter().flatten().filter_map(|from| from.secret_ref.as_ref());
+        keys.chain(whole.filter(|whole| whole.optional != Some(true)).map(|whole| whole.name.as_str()))
+    });
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let mounted = volumes.filter_map(|volume| volume.secret.as_ref()).filter(|secret| secret.optional != Some(true));
+    of_environment.chain(mounted.filter_map(|secret| secret.secret_name.as_deref()))
+}
+
+/// Names of the ConfigMaps without which a pod does not start.
+pub fn config_maps(pod: &Pod) -> impl Iterator<Item = &str> {
+    let of_environment = containers(pod).flat_map(|container| {
+        let keys =
+            container.env.iter().flatten().filter_map(|env| env.value_from.as_ref()?.config_map_key_ref.as_ref());
+        let keys = keys.filter(|key| key.optional != Some(true)).map(|key| key.name.as_str());
+        let whole = container.env_from.iter().flatten().filter_map(|from| from.config_map_ref.as_ref());
+        keys.chain(whole.filter(|whole| whole.optional != Some(true)).map(|whole| whole.name.as_str()))
+    });
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let mounted = volumes.filter_map(|volume| volume.config_map.as_ref()).filter(|map| map.optional != Some(true));
+    of_environment.chain(mounted.map(|map| map.name.as_str()))
+}
+
+/// Image pull secrets of a pod.
+pub fn pull_secrets(pod: &Pod) -> impl Iterator<Item = &str> {
+    pod.spec.iter().flat_map(|spec| spec.image_pull_secrets.iter().flatten()).map(|secret| secret.name.as_str())
+}
+
+/// The architectures of the nodes.
+pub fn architectures(observed: &Observed) -> Option<String> {
+    let nodes = observed.nodes.as_ref().filter(|nodes| !nodes.architectures.is_empty())?;
+    Some(format!("the nodes are {}", nodes.architectures.join(", ")))
+}
+
+/// How many GPUs a pod requests, and how many nodes have any.
+pub fn gpus(observed: &Observed, pod: &Pod) -> Vec<String> {
+    let mut facts = vec![format!("the pod requests {} GPUs", gpus::of_pod(pod))];
+    if let Some(nodes) = &observed.nodes {
+        facts.push(format!("{} of {} nodes have GPUs", nodes.with_gpus, nodes.total));
+    }
+    facts
+}

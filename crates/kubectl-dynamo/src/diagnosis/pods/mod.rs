@@ -1,0 +1,260 @@
+//! Causes in pods: what `rendering::diagnose` finds, with the remedy and what other objects show.
+
+pub mod facts;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
+use kube::ResourceExt;
+use rendering::{Cause as PodCause, diagnose};
+
+use super::{
+    chain, claims,
+    model::{Cause, ObjectName, Observed, Weight},
+    operator::seconds,
+    rules::{self, ENDS, IMAGES, LOGS, Rule, SCHEDULING, SETUP, VOLUMES},
+};
+
+/// How long a pod may take to end, in seconds, beside its own grace period.
+const ENDING: i64 = 60;
+/// After how many seconds a probe that fails is no longer normal: engines load models for long.
+const LOADING: i64 = 30 * 60;
+/// The same for a readiness probe: the container has started.
+const STARTED: i64 = 5 * 60;
+/// Events about volumes and networks.
+const SETUP_EVENTS: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"];
+
+/// The cause of one pod.
+struct Found {
+    code: String,
+    weight: Weight,
+    cause: String,
+    evidence: Vec<String>,
+    remedy: String,
+    /// The object that the pod lacks.
+    lacks: Option<ObjectName>,
+}
+
+/// Causes of all pods; those of one component that are alike are one.
+pub fn causes(observed: &Observed, now: Timestamp) -> Vec<Cause> {
+    let mut by_component: BTreeMap<Option<&str>, Vec<&Pod>> = BTreeMap::new();
+    for pod in &observed.pods {
+        by_component.entry(chain::component_of(pod)).or_default().push(pod);
+    }
+    by_component.values().flat_map(|pods| of_component(observed, pods, now)).collect()
+}
+
+fn of_component(observed: &Observed, pods: &[&Pod], now: Timestamp) -> Vec<Cause> {
+    // A pod that ended has mostly been replaced.
+    let live: Vec<&Pod> = pods.iter().copied().filter(|pod| !facts::has_ended(pod)).collect();
+    let judged = if live.is_empty() { pods.to_vec() } else { live };
+    let ready = judged.iter().filter(|pod| facts::is_ready(pod)).count();
+    let mut causes: Vec<(String, Cause)> = Vec::new();
+    for pod in &judged {
+        let Some(mut found) = of_pod(observed, pod, now) else { continue };
+        // Pods differ in what their messages count and name; the code and the container are the same.
+        let key = format!("{} {}", found.code, facts::container_in(&found.cause).unwrap_or_default());
+        if let Some((_, cause)) = causes.iter_mut().find(|(known, _)| *known == key) {
+            cause.others += 1;
+            continue;
+        }
+        if ready > 0 {
+            found.evidence.push(format!("{ready} of {} pods of the component are ready", judged.len()));
+        }
+        let mut chain = chain::to_pod(observed, pod);
+        chain.extend(found.lacks);
+        let Found { code, weight, cause, evidence, remedy, .. } = found;
+        causes.push((key, Cause { code, weight, chain, others: 0, cause, evidence, remedy }));
+    }
+    causes.into_iter().map(|(_, cause)| cause).collect()
+}
+
+fn of_pod(observed: &Observed, pod: &Pod, now: Timestamp) -> Option<Found> {
+    if let Some(found) = on_lost_node(observed, pod) {
+        return Some(found);
+    }
+    if let Some(deleted) = &pod.metadata.deletion_timestamp {
+        return ending(pod, seconds(now, deleted.0));
+    }
+    let Some(diagnosis) = diagnose(std::slice::from_ref(pod)) else { return gates(pod) };
+    let prefix = format!("pod {}: ", pod.name_any());
+    let message = diagnosis.message.strip_prefix(&prefix).unwrap_or(&diagnosis.message).to_owned();
+    let mut found = match diagnosis.cause {
+        PodCause::ImagePull => image(observed, pod, message),
+        PodCause::Configuration => by_rule(SETUP, diagnosis.cause, message),
+        PodCause::CrashLoop => ended(observed, pod, message),
+        PodCause::Failed => by_rule(ENDS, diagnosis.cause, message),
+        PodCause::Unschedulable => unschedulable(observed, pod, message),
+        PodCause::Starting | PodCause::Volume => starting(observed, pod, diagnosis.cause, message),
+        PodCause::Probe => probe(observed, pod, message, now),
+        PodCause::OutOfMemory => {
+            let mut found = by_rule(&[], diagnosis.cause, message);
+            let limit = facts::container_in(&found.cause).and_then(|name| facts::memory_limit(pod, name));
+            found.evidence.extend(limit.map(|limit| format!("its memory limit is {limit}")));
+            found
+        }
+        PodCause::Refused | PodCause::Gated | PodCause::Preparing => by_rule(&[], diagnosis.cause, message),
+    };
+    if let Some(name) = facts::container_in(&found.cause).filter(|name| facts::is_init(pod, name)) {
+        found.evidence.push(format!("container {name} is an init container: the others start after it"));
+    }
+    if found.lacks.is_none() {
+        found.lacks = facts::missing_reference(observed, pod, &found.cause);
+    }
+    Some(found)
+}
+
+/// The cause as the first rule says that fits, else as the reason of the condition says.
+fn by_rule(table: &'static [Rule], cause: PodCause, message: String) -> Found {
+    let rule = rules::matching(table, &message);
+    let remedy = rule.map(|rule| rule.remedy).or_else(|| rules::by_reason(cause.reason())).unwrap_or("look at the pod");
+    Found {
+        code: rule.map_or(cause.reason(), |rule| rule.code).to_owned(),
+        weight: if cause.is_expected() { Weight::Waits } else { Weight::Blocks },
+        cause: message,
+        evidence: Vec::new(),
+        remedy: remedy.to_owned(),
+        lacks: None,
+    }
+}
+
+fn on_lost_node(observed: &Observed, pod: &Pod) -> Option<Found> {
+    let node = pod.spec.as_ref()?.node_name.as_deref()?;
+    let nodes = observed.nodes.as_ref()?;
+    nodes.not_ready.iter().find(|lost| *lost == node)?;
+    Some(Found {
+        code: "NodeLost".to_owned(),
+        weight: Weight::Blocks,
+        cause: format!("node {node} is not ready"),
+        evidence: vec![format!("{} of {} nodes are not ready", nodes.not_ready.len(), nodes.total)],
+        remedy: rules::NODE.to_owned(),
+        lacks: Some(ObjectName::new("Node", node)),
+    })
+}
+
+fn ending(pod: &Pod, waited: i64) -> Option<Found> {
+    let finalizers = pod.finalizers().join(", ");
+    (waited > ENDING).then(|| Found {
+        code: "PodDoesNotEnd".to_owned(),
+        weight: Weight::Waits,
+        cause: format!("it should have ended {waited} s ago"),
+        evidence: if finalizers.is_empty() { Vec::new() } else { vec![format!("it has the finalizers {finalizers}")] },
+        remedy: "look at the node of the pod, and at what removes its finalizers".to_owned(),
+        lacks: None,
+    })
+}
+
+/// All containers are ready, and the pod is not.
+fn gates(pod: &Pod) -> Option<Found> {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let ready = conditions.into_iter().find(|one| one.type_ == "Ready" && one.status == "False")?;
+    (ready.reason.as_deref() == Some("ReadinessGatesNotReady")).then(|| Found {
+        code: "ReadinessGate".to_owned(),
+        weight: Weight::Waits,
+        cause: format!("a readiness gate is not open: {}", ready.message.as_deref().unwrap_or_default()),
+        evidence: Vec::new(),
+        remedy: "look at the controller that sets the condition of the gate, such as a load balancer's".to_owned(),
+        lacks: None,
+    })
+}
+
+fn image(observed: &Observed, pod: &Pod, message: String) -> Found {
+    // Older kubelets say the cause in the event only.
+    let pulls = facts::warnings(observed, pod, &["Failed"]).find(|one| one.message.contains("pull"));
+    let words = format!("{message} {}", pulls.map(|one| one.message.as_str()).unwrap_or_default());
+    let rule = rules::matching(IMAGES, &words);
+    let mut found = by_rule(&[], PodCause::ImagePull, message);
+    if let Some(rule) = rule {
+        (found.code, found.remedy) = (rule.code.to_owned(), rule.remedy.to_owned());
+    }
+    found.evidence.extend(pulls.map(|one| format!("event {}: {}", one.reason, one.message)));
+    let may_be_login = rule.is_none_or(|rule| ["RegistryLogin", "ImageNotFound"].contains(&rule.code));
+    if let Some(secret) = facts::missing_pull_secret(observed, pod).filter(|_| may_be_login) {
+        found.code = "PullSecretMissing".to_owned();
+        found.remedy = format!("create the Secret {secret} of type kubernetes.io/dockerconfigjson in the namespace");
+        found.evidence.push(format!("imagePullSecrets names Secret {secret}, which does not exist"));
+        found.lacks = Some(ObjectName::new("Secret", secret));
+    }
+    if found.code == "ImageArchitecture" {
+        found.evidence.extend(facts::architectures(observed));
+    }
+    found
+}
+
+fn ended(observed: &Observed, pod: &Pod, message: String) -> Found {
+    let container = facts::container_in(&message).unwrap_or_default().to_owned();
+    let line = observed.logs.get(&(pod.name_any(), container.clone()));
+    let killed = facts::warnings(observed, pod, &["Unhealthy"]).find(|one| one.message.starts_with("Liveness"));
+    let by_log = rules::matching(LOGS, &format!("{message} {}", line.map(String::as_str).unwrap_or_default()));
+    let mut found = by_rule(ENDS, PodCause::CrashLoop, message);
+    if let Some(rule) = by_log {
+        (found.code, found.remedy) = (rule.code.to_owned(), rule.remedy.to_owned());
+    } else if let Some(warning) = killed {
+        found.code = "LivenessProbe".to_owned();
+        found.remedy =
+            "raise failureThreshold or timeoutSeconds of the liveness probe, or see why the engine hangs".to_owned();
+        found.evidence.push(format!("event Unhealthy: {}", warning.message));
+    } else if found.code == PodCause::CrashLoop.reason() {
+        found.remedy = format!("kubectl logs {} --container {container} --previous", pod.name_any());
+    }
+    if let Some(line) = line {
+        found.evidence.push(format!("last line of its log: {line}"));
+    } else if found.code == "ImageArchitecture" {
+        found.evidence.extend(facts::architectures(observed));
+    }
+    found
+}
+
+fn unschedulable(observed: &Observed, pod: &Pod, message: String) -> Found {
+    let mut found = by_rule(SCHEDULING, PodCause::Unschedulable, message);
+    if let Some(claim) =
+        claims::of_pod(observed, pod).filter(|_| found.code.starts_with("Claim") || found.code == "Unschedulable")
+    {
+        found.evidence.push(format!("the scheduler: {}", found.cause));
+        found.code = claim.code.to_owned();
+        found.weight = claim.weight;
+        found.cause = claim.cause;
+        found.remedy = claim.remedy.to_owned();
+        found.lacks = Some(ObjectName::new("PersistentVolumeClaim", &claim.claim));
+    } else if found.code == "NoGpu" {
+        found.evidence.extend(facts::gpus(observed, pod));
+    }
+    found
+}
+
+fn starting(observed: &Observed, pod: &Pod, cause: PodCause, message: String) -> Found {
+    if let Some(warning) = facts::warnings(observed, pod, &SETUP_EVENTS).next() {
+        let mut found = by_rule(VOLUMES, PodCause::Volume, warning.message.clone());
+        found.evidence.push(format!("event {}, {} times", warning.reason, warning.count));
+        return found;
+    }
+    if let Some(missing) = facts::missing_reference(observed, pod, "") {
+        let mut found = by_rule(&[], PodCause::Volume, format!("{} {} does not exist", missing.kind, missing.name));
+        found.code = format!("{}Missing", missing.kind);
+        found.remedy = format!("create the {} in the namespace, or correct its name", missing.kind);
+        found.lacks = Some(missing);
+        return found;
+    }
+    by_rule(&[], cause, message)
+}
+
+fn probe(observed: &Observed, pod: &Pod, message: String, now: Timestamp) -> Found {
+    let mut found = by_rule(&[], PodCause::Probe, message);
+    let container = facts::container_in(&found.cause).unwrap_or_default();
+    let is_startup = found.cause.contains("startup probe");
+    let runs_for = facts::started(pod, container).map(|started| seconds(now, started));
+    let failing = facts::warnings(observed, pod, &["Unhealthy"]).next();
+    let limit = if is_startup { LOADING } else { STARTED };
+    found.code = if is_startup { "StartupProbe" } else { "ReadinessProbe" }.to_owned();
+    if failing.is_some() && runs_for.is_some_and(|seconds| seconds > limit) {
+        found.weight = Weight::Blocks;
+    }
+    found.remedy = match is_startup {
+        true => "wait until the model is loaded; if it takes longer than the probe allows, raise its failureThreshold",
+        false => "look at the log of the container, and at path and port of its readiness probe",
+    }
+    .to_owned();
+    found.evidence.extend(runs_for.map(|seconds| format!("the container has been running for {seconds} s")));
+    found.evidence.extend(failing.map(|one| format!("event Unhealthy: {}", one.message)));
+    found
+}

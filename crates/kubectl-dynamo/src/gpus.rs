@@ -1,0 +1,44 @@
+//! GPUs of pods.
+
+use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
+use rendering::gpus::is_gpu;
+
+/// GPUs that a pod requests as scalar resources.
+pub fn of_pod(pod: &Pod) -> u64 {
+    pod.spec.as_ref().map_or(0, of_spec)
+}
+
+/// GPUs that the containers of a pod request.
+pub fn of_spec(spec: &PodSpec) -> u64 {
+    spec.containers.iter().map(of_container).sum()
+}
+
+fn of_container(container: &Container) -> u64 {
+    let Some(resources) = &container.resources else { return 0 };
+    let lists = [resources.limits.as_ref(), resources.requests.as_ref()];
+    let amounts = lists.into_iter().flatten().map(|amounts| {
+        let of_gpus = amounts.iter().filter(|(resource, _)| is_gpu(resource));
+        of_gpus.filter_map(|(_, amount)| amount.0.parse::<u64>().ok()).sum::<u64>()
+    });
+    amounts.max().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn gpus_of_all_containers_are_counted_once() {
+        let limits =
+            |amount: &str| json!({ "limits": { "nvidia.com/gpu": amount }, "requests": { "nvidia.com/gpu": amount } });
+        let pod = json!({ "spec": { "containers": [
+            { "name": "main", "resources": limits("4") },
+            { "name": "other", "resources": limits("1") },
+            { "name": "none" },
+        ] } });
+        assert_eq!(of_pod(&serde_json::from_value(pod).unwrap()), 5);
+        assert_eq!(of_pod(&Pod::default()), 0);
+    }
+}

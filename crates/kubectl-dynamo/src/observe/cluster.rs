@@ -1,0 +1,114 @@
+//! What belongs to the namespace or the cluster rather than to one object.
+
+use api_types::labels;
+use controller_kit::scope::MARKER_LEASE;
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    coordination::v1::Lease,
+    core::v1::{Event, Node, ResourceQuota},
+};
+use kube::{Api, Client, ResourceExt, api::ListParams};
+use rendering::gpus::is_gpu;
+
+use super::connection::{LIMIT, Read, get, list};
+use crate::diagnosis::{Marker, Nodes, Program, Warning};
+
+/// Label selector of what the operator's chart installs.
+pub const OF_OPERATOR: &str = "app.kubernetes.io/part-of=dynamo-operator";
+
+/// Warnings of a namespace, the latest first.
+pub async fn warnings(client: &Client, namespace: &str) -> Read<Vec<Warning>> {
+    let api: Api<Event> = Api::namespaced(client.clone(), namespace);
+    list(&api, &ListParams::default().fields("type=Warning")).await.map(|events| {
+        let mut all: Vec<_> = events.into_iter().map(warning).collect();
+        all.sort_by_key(|one| std::cmp::Reverse(one.last));
+        all
+    })
+}
+
+fn warning(event: Event) -> Warning {
+    let series = event.series.as_ref();
+    let times = [
+        event.last_timestamp.as_ref().map(|time| time.0),
+        event.event_time.as_ref().map(|time| time.0),
+        series.and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0),
+        event.metadata.creation_timestamp.as_ref().map(|time| time.0),
+    ];
+    Warning {
+        kind: event.involved_object.kind.unwrap_or_default(),
+        name: event.involved_object.name.unwrap_or_default(),
+        reason: event.reason.unwrap_or_default(),
+        message: event.message.unwrap_or_default(),
+        count: series.and_then(|series| series.count).or(event.count).unwrap_or(1),
+        last: times.into_iter().flatten().max(),
+    }
+}
+
+/// The nodes.
+pub async fn nodes(client: &Client) -> Read<Nodes> {
+    let api: Api<Node> = Api::all(client.clone());
+    list(&api, &ListParams::default()).await.map(|nodes| {
+        let mut summary = Nodes { total: nodes.len(), ..Nodes::default() };
+        for node in &nodes {
+            let status = node.status.clone().unwrap_or_default();
+            let ready = status.conditions.iter().flatten().find(|one| one.type_ == "Ready");
+            if ready.is_none_or(|ready| ready.status != "True") {
+                summary.not_ready.push(node.name_any());
+            }
+            let gpus = status.allocatable.iter().flatten().any(|(name, amount)| is_gpu(name) && amount.0 != "0");
+            summary.with_gpus += usize::from(gpus);
+            let architecture = status.node_info.map(|info| info.architecture).unwrap_or_default();
+            if !architecture.is_empty() && !summary.architectures.contains(&architecture) {
+                summary.architectures.push(architecture);
+            }
+        }
+        summary
+    })
+}
+
+/// API groups that the cluster serves; none if it does not answer.
+pub async fn groups(client: &Client) -> Option<Vec<String>> {
+    let groups = tokio::time::timeout(LIMIT, client.list_api_groups()).await.ok()?.ok()?;
+    Some(groups.groups.into_iter().map(|group| group.name).collect())
+}
+
+/// The programs of the operator, in all namespaces.
+pub async fn programs(client: &Client) -> Read<Vec<Program>> {
+    let api: Api<Deployment> = Api::all(client.clone());
+    let all = list(&api, &ListParams::default().labels(OF_OPERATOR)).await;
+    all.map(|deployments| deployments.iter().filter_map(program).collect())
+}
+
+fn program(deployment: &Deployment) -> Option<Program> {
+    Some(Program {
+        name: deployment.labels().get(labels::APP_COMPONENT)?.clone(),
+        namespace: deployment.namespace().unwrap_or_default(),
+        ready: deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or_default(),
+        desired: deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
+    })
+}
+
+/// The marker of a namespace.
+pub async fn marker(client: &Client, namespace: &str) -> Read<Marker> {
+    let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    get(&api, MARKER_LEASE).await.map(|lease| {
+        let spec = lease.spec.unwrap_or_default();
+        Marker {
+            holder: spec.holder_identity.unwrap_or_default(),
+            renewed: spec.renew_time.map(|time| time.0),
+            seconds: i64::from(spec.lease_duration_seconds.unwrap_or_default()),
+        }
+    })
+}
+
+/// Resources of a quota: its name, the resource, how much is used, and the limit.
+pub fn quota(quota: &ResourceQuota) -> Vec<(String, String, String, String)> {
+    let status = quota.status.clone().unwrap_or_default();
+    let used = status.used.unwrap_or_default();
+    let hard = status.hard.unwrap_or_default().into_iter();
+    hard.map(|(resource, limit)| {
+        let used = used.get(&resource).map(|used| used.0.clone()).unwrap_or_else(|| "0".to_owned());
+        (quota.name_any(), resource, used, limit.0)
+    })
+    .collect()
+}

@@ -1,0 +1,289 @@
+//! Reads all that a diagnosis is made from: the object, then its children and the cluster, then what they name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api_types::{
+    labels, names,
+    v1alpha1::{DynamoCheckpoint, DynamoModel},
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentRequest},
+};
+use futures::future::join_all;
+use k8s_openapi::{
+    api::{
+        apps::v1::Deployment,
+        batch::v1::Job,
+        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota, Secret},
+        storage::v1::StorageClass,
+    },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{
+    Api, ResourceExt,
+    api::{ListParams, LogParams},
+};
+use rendering::LeaderWorkerSet;
+
+use super::{
+    cluster,
+    connection::{Connection, Read, exists, list},
+    target::{Kind, Target},
+    workloads::{of_deployment, of_job, of_leader_worker_set},
+};
+use crate::diagnosis::{Observed, Subject, Workload, needs};
+
+/// Most endpoints of a model whose pods are read, and most containers whose logs are.
+const MOST: usize = 20;
+const MOST_LOGS: usize = 5;
+/// Longest line of a log.
+const LONGEST: usize = 300;
+
+/// Observes an object.
+///
+/// # Errors
+/// The object does not exist or cannot be read. What else cannot be read is in `not_read`.
+pub async fn observe(connection: &Connection, target: &Target) -> anyhow::Result<Observed> {
+    let mut observed = Observed::default();
+    let children = match target.kind {
+        Kind::Graph => graph(connection, &target.name, &mut observed).await?,
+        Kind::Component => component(connection, &target.name, &mut observed).await?,
+        Kind::Model => model(connection, &target.name, &mut observed).await?,
+        Kind::Request => request(connection, &target.name, &mut observed).await?,
+        Kind::Checkpoint => checkpoint(connection, &target.name, &mut observed).await?,
+    };
+    children_of(connection, children, &mut observed).await;
+    let (about, logs) = tokio::join!(named(connection, &observed), logs(connection, &observed.pods));
+    about.into_observed(&mut observed);
+    observed.logs = logs;
+    Ok(observed)
+}
+
+/// What to read of the children of an object.
+#[derive(Default)]
+struct Children {
+    /// Label selectors of its pods.
+    pods: Vec<String>,
+    /// Names of single pods.
+    single_pods: Vec<String>,
+    /// Label selector of its workloads.
+    workloads: Option<String>,
+    /// Names of a Deployment and a LeaderWorkerSet.
+    own_workloads: Option<(String, String)>,
+    /// Name of its Job.
+    job: Option<String>,
+}
+
+async fn graph(connection: &Connection, name: &str, observed: &mut Observed) -> anyhow::Result<Children> {
+    let graph: DynamoGraphDeployment = connection.require(name).await?;
+    let of_graph = format!("{}={}", labels::GRAPH, names::label_value(name));
+    let status = graph.status.clone().unwrap_or_default();
+    let checkpoints = status.checkpoints.values().filter_map(|one| one.checkpoint_name.clone());
+    let reads = join_all(checkpoints.map(|name| async move { connection.get::<DynamoCheckpoint>(&name).await }));
+    let (components, checkpoints) = tokio::join!(connection.list::<DynamoComponentDeployment>(&of_graph), reads);
+    observed.root = Subject::of_graph(&graph);
+    observed.graph = Some(graph);
+    observed.components = kept(components, "DynamoComponentDeployments", &mut observed.not_read).unwrap_or_default();
+    observed.checkpoints = checkpoints.into_iter().filter_map(Read::found).collect();
+    Ok(Children { pods: vec![of_graph.clone()], workloads: Some(of_graph), ..Children::default() })
+}
+
+async fn component(connection: &Connection, name: &str, observed: &mut Observed) -> anyhow::Result<Children> {
+    let component: DynamoComponentDeployment = connection.require(name).await?;
+    let set = names::leader_worker_set(name);
+    observed.root = Subject::of_component(&component);
+    observed.components = vec![component];
+    Ok(Children {
+        pods: vec![format!("{}={name}", labels::SELECTOR), format!("{}={set}", labels::LEADER_WORKER_SET)],
+        own_workloads: Some((name.to_owned(), set)),
+        ..Children::default()
+    })
+}
+
+async fn model(connection: &Connection, name: &str, observed: &mut Observed) -> anyhow::Result<Children> {
+    let model: DynamoModel = connection.require(name).await?;
+    let endpoints = model.status.iter().flat_map(|status| &status.endpoints).filter(|endpoint| !endpoint.ready);
+    let single_pods = endpoints.filter_map(|endpoint| endpoint.pod_name.clone()).take(MOST).collect();
+    observed.root = Subject::of_model(&model);
+    Ok(Children { single_pods, ..Children::default() })
+}
+
+async fn request(connection: &Connection, name: &str, observed: &mut Observed) -> anyhow::Result<Children> {
+    let request: DynamoGraphDeploymentRequest = connection.require(name).await?;
+    observed.root = Subject::of_request(&request);
+    Ok(of_job_named(request.status.and_then(|status| status.profiling_job_name)))
+}
+
+async fn checkpoint(connection: &Connection, name: &str, observed: &mut Observed) -> anyhow::Result<Children> {
+    let checkpoint: DynamoCheckpoint = connection.require(name).await?;
+    observed.root = Subject::of_checkpoint(&checkpoint);
+    let job = checkpoint.status.as_ref().and_then(|status| status.job_name.clone());
+    observed.checkpoints = vec![checkpoint];
+    Ok(of_job_named(job))
+}
+
+fn of_job_named(job: Option<String>) -> Children {
+    let pods = job.iter().map(|job| format!("{}={job}", labels::JOB_NAME)).collect();
+    Children { pods, job, ..Children::default() }
+}
+
+async fn children_of(connection: &Connection, children: Children, observed: &mut Observed) {
+    let (client, namespace) = (&connection.client, connection.namespace.as_str());
+    let pods = join_all(children.pods.iter().map(|labels| connection.list::<Pod>(labels)));
+    let single = join_all(children.single_pods.iter().map(|name| connection.get::<Pod>(name)));
+    let (pods, single, workloads, quotas, warnings, nodes, groups, programs, marker) = tokio::join!(
+        pods,
+        single,
+        workloads(connection, &children),
+        connection.list::<ResourceQuota>(""),
+        cluster::warnings(client, namespace),
+        cluster::nodes(client),
+        cluster::groups(client),
+        cluster::programs(client),
+        cluster::marker(client, namespace),
+    );
+    let not_read = &mut observed.not_read;
+    for read in pods {
+        observed.pods.extend(kept(read, "Pods", not_read).unwrap_or_default());
+    }
+    observed.pods.extend(single.into_iter().filter_map(Read::found));
+    observed.workloads = workloads;
+    observed.quotas = quotas.found().unwrap_or_default().iter().flat_map(cluster::quota).collect();
+    observed.warnings = kept(warnings, "Events", not_read).unwrap_or_default();
+    // These are of the whole cluster; users of one namespace mostly may not read them.
+    observed.nodes = nodes.found();
+    observed.groups = groups;
+    observed.programs = programs.found();
+    observed.marker = marker.found();
+}
+
+async fn workloads(connection: &Connection, children: &Children) -> Vec<Workload> {
+    let mut all = Vec::new();
+    if let Some(labels) = &children.workloads {
+        let (deployments, sets) =
+            tokio::join!(connection.list::<Deployment>(labels), connection.list::<LeaderWorkerSet>(labels));
+        all.extend(deployments.found().unwrap_or_default().iter().map(of_deployment));
+        all.extend(sets.found().unwrap_or_default().iter().map(of_leader_worker_set));
+    }
+    if let Some((deployment, set)) = &children.own_workloads {
+        let (deployment, set) =
+            tokio::join!(connection.get::<Deployment>(deployment), connection.get::<LeaderWorkerSet>(set));
+        all.extend(deployment.found().as_ref().map(of_deployment));
+        all.extend(set.found().as_ref().map(of_leader_worker_set));
+    }
+    if let Some(job) = &children.job {
+        all.extend(connection.get::<Job>(job).await.found().as_ref().map(of_job));
+    }
+    all
+}
+
+/// What was read, noting what was not.
+fn kept<T>(read: Read<T>, what: &str, not_read: &mut Vec<String>) -> Option<T> {
+    match read {
+        Read::Found(found) => Some(found),
+        Read::Missing => None,
+        Read::Unknown(why) => {
+            not_read.push(format!("{what}: {why}"));
+            None
+        }
+    }
+}
+
+/// What the pods name.
+struct About {
+    secrets: BTreeMap<String, bool>,
+    config_maps: BTreeMap<String, bool>,
+    claims: BTreeMap<String, Option<PersistentVolumeClaim>>,
+    storage_classes: Option<BTreeMap<String, bool>>,
+}
+
+impl About {
+    fn into_observed(self, observed: &mut Observed) {
+        observed.secrets = self.secrets;
+        observed.config_maps = self.config_maps;
+        observed.claims = self.claims;
+        observed.storage_classes = self.storage_classes;
+    }
+}
+
+/// Reads what the pods name that are not ready. Of Secrets and ConfigMaps only the metadata is read.
+async fn named(connection: &Connection, observed: &Observed) -> About {
+    let needs = needs(&observed.pods);
+    let secrets = presence::<Secret>(connection, &needs.secrets);
+    let config_maps = presence::<ConfigMap>(connection, &needs.config_maps);
+    let claims = join_all(needs.claims.iter().map(|name| async move {
+        let known = match connection.get::<PersistentVolumeClaim>(name).await {
+            Read::Found(claim) => Some(claim),
+            Read::Missing => None,
+            Read::Unknown(_) => return None,
+        };
+        Some((name.clone(), known))
+    }));
+    let classes = async {
+        if needs.claims.is_empty() {
+            return None;
+        }
+        let all = list::<StorageClass>(&Api::all(connection.client.clone()), &ListParams::default()).await.found()?;
+        let is_default = |meta: &ObjectMeta| {
+            let annotations = meta.annotations.as_ref();
+            annotations.and_then(|all| all.get(DEFAULT_CLASS)).is_some_and(|value| value == labels::TRUE)
+        };
+        Some(all.iter().map(|class| (class.name_any(), is_default(&class.metadata))).collect())
+    };
+    let (secrets, config_maps, claims, storage_classes) = tokio::join!(secrets, config_maps, claims, classes);
+    About { secrets, config_maps, claims: claims.into_iter().flatten().collect(), storage_classes }
+}
+
+/// Annotation of the default storage class.
+const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
+
+async fn presence<K>(connection: &Connection, names: &BTreeSet<String>) -> BTreeMap<String, bool>
+where
+    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
+        + Clone
+        + serde::de::DeserializeOwned
+        + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let api = &api;
+    let reads = join_all(names.iter().map(|name| async move { (name.clone(), exists(api, name).await) })).await;
+    reads.into_iter().filter_map(|(name, known)| Some((name, known?))).collect()
+}
+
+/// The last line of containers that ended badly.
+async fn logs(connection: &Connection, pods: &[Pod]) -> BTreeMap<(String, String), String> {
+    let ended = pods.iter().flat_map(ended_containers).take(MOST_LOGS);
+    let api: Api<Pod> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let reads = ended.map(|(pod, container, previous)| {
+        let api = api.clone();
+        async move {
+            let params = LogParams {
+                container: Some(container.clone()),
+                previous,
+                tail_lines: Some(20),
+                limit_bytes: Some(16 * 1024),
+                ..LogParams::default()
+            };
+            let text = tokio::time::timeout(super::connection::LIMIT, api.logs(&pod, &params)).await.ok()?.ok()?;
+            let line: String = text.lines().rev().find(|line| !line.trim().is_empty())?.chars().take(LONGEST).collect();
+            Some(((pod, container), crate::output::one_line(&line)))
+        }
+    });
+    join_all(reads).await.into_iter().flatten().collect()
+}
+
+/// Pod, container, and whether its previous run is the one that ended.
+fn ended_containers(pod: &Pod) -> Vec<(String, String, bool)> {
+    let Some(status) = &pod.status else { return Vec::new() };
+    let all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    all.filter_map(|container| {
+        let bad = |state: &Option<k8s_openapi::api::core::v1::ContainerState>| {
+            state.as_ref().and_then(|state| state.terminated.as_ref()).is_some_and(|end| end.exit_code != 0)
+        };
+        let previous = match (bad(&container.state), bad(&container.last_state) && !container.ready) {
+            (true, _) => false,
+            (false, true) => true,
+            (false, false) => return None,
+        };
+        Some((pod.name_any(), container.name.clone(), previous))
+    })
+    .collect()
+}
