@@ -5,6 +5,9 @@
 //! | `run` | the command line, and one file for each command: its flags, and the steps that it consists of |
 //! | `observe` | reads from the API server |
 //! | `diagnosis`, `explain` | why an object is not ready, and that as text |
+//! | `view` | a graph with its children, as trees, tables and lines |
+//! | `install` | whether the operator's install is well |
+//! | `bundle` | a support archive |
 //! | `gpus` | GPUs of pods |
 //! | `output` | formats, tables, colours and exit codes |
 //!
@@ -13,12 +16,16 @@
 //! xtask tidy` takes every file or folder of the names `plan`, `status`, `events`, `merge` and the like for pure code,
 //! so the file in `run/` needs another name then.
 
+mod apply;
+mod bundle;
 mod diagnosis;
 mod explain;
 mod gpus;
+mod install;
 mod observe;
 mod output;
 mod run;
+mod view;
 
 pub use output::{Outcome, Style};
 pub use run::{Cli, run};

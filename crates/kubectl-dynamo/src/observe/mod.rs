@@ -1,11 +1,19 @@
 //! Reads from the API server, with the rights of the user.
 
+mod bundle;
 mod cluster;
 mod connection;
 mod diagnosis;
+mod family;
+mod install;
+mod logs;
 mod target;
 mod workloads;
 
-pub use connection::{Connection, ConnectionArgs};
+pub use bundle::bundle;
+pub use connection::{Connection, ConnectionArgs, words};
 pub use diagnosis::observe;
+pub use family::{adapters, family, graphs};
+pub use install::install;
+pub use logs::{Part, Source, follow, log};
 pub use target::Target;

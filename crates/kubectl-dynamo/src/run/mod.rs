@@ -1,6 +1,14 @@
 //! The command line of the plugin.
 
+mod bundle;
 mod convert;
+mod doctor;
+mod history;
+mod live;
+mod logs;
+mod rollout;
+mod scale;
+mod tree;
 mod why;
 
 use std::io::Write;
@@ -32,6 +40,22 @@ pub struct Cli {
 enum Command {
     /// Show why an object is not ready, and what to do
     Why(why::Args),
+    /// Show a graph and all that it consists of
+    Tree(tree::Args),
+    /// Show the state of graphs: components, pods, GPUs, rollout
+    Status(live::Args),
+    /// Show the live revisions of a graph's workers
+    History(history::Args),
+    /// Print the logs of all pods of a graph or a component
+    Logs(logs::Args),
+    /// Set the replicas of components that have a scaling adapter
+    Scale(scale::Args),
+    /// Restart a graph, or wait for its rollout
+    Rollout(rollout::Args),
+    /// Check the operator's install
+    Doctor(doctor::Args),
+    /// Write a support archive of a graph: objects, events, logs, without Secrets
+    Bundle(bundle::Args),
     /// Convert manifests between v1alpha1 and v1beta1; needs no cluster
     Convert(convert::Args),
 }
@@ -44,6 +68,14 @@ pub async fn run(cli: &Cli, style: Style, out: &mut dyn Write) -> anyhow::Result
     let connect = async || cli.connection.connect().await;
     match &cli.command {
         Command::Why(args) => why::run(args, &connect().await?, style, out).await,
+        Command::Tree(args) => tree::run(args, &connect().await?, out).await,
+        Command::Status(args) => live::run(args, &connect().await?, style, out).await,
+        Command::History(args) => history::run(args, &connect().await?, out).await,
+        Command::Logs(args) => logs::run(args, &connect().await?, out).await,
+        Command::Scale(args) => scale::run(args, &connect().await?, out).await,
+        Command::Rollout(args) => rollout::run(args, &connect().await?, out).await,
+        Command::Doctor(args) => doctor::run(args, &connect().await?, style, out).await,
+        Command::Bundle(args) => bundle::run(args, &connect().await?, out).await,
         Command::Convert(args) => convert::run(args, out),
     }
 }

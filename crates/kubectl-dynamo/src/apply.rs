@@ -1,0 +1,43 @@
+//! Requests that change an object, each on request of the user.
+
+use anyhow::{Context, anyhow};
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
+use kube::{
+    Api,
+    api::{Patch, PatchParams},
+};
+use serde_json::json;
+
+use crate::observe::{Connection, words};
+
+/// Owner of the fields that the plugin sets.
+const FIELD_MANAGER: &str = "kubectl-dynamo";
+
+/// Sets the replicas of a scaling adapter by its scale subresource.
+///
+/// # Errors
+/// The API server rejects it.
+pub async fn scale(connection: &Connection, adapter: &str, replicas: i32) -> anyhow::Result<()> {
+    let api: Api<DynamoGraphDeploymentScalingAdapter> =
+        Api::namespaced(connection.client.clone(), &connection.namespace);
+    let patch = json!({ "spec": { "replicas": replicas } });
+    let answer = api.patch_scale(adapter, &PatchParams::apply(FIELD_MANAGER), &Patch::Merge(&patch)).await;
+    answer
+        .map(|_| ())
+        .map_err(|error| anyhow!(words(&error)))
+        .with_context(|| format!("cannot scale DynamoGraphDeploymentScalingAdapter {}/{adapter}", connection.namespace))
+}
+
+/// Sets `spec.restart.id` of a graph.
+///
+/// # Errors
+/// The API server rejects it.
+pub async fn restart(connection: &Connection, graph: &str, id: &str) -> anyhow::Result<()> {
+    let api: Api<DynamoGraphDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let patch = json!({ "spec": { "restart": { "id": id } } });
+    let answer = api.patch(graph, &PatchParams::apply(FIELD_MANAGER), &Patch::Merge(&patch)).await;
+    answer
+        .map(|_| ())
+        .map_err(|error| anyhow!(words(&error)))
+        .with_context(|| format!("cannot restart DynamoGraphDeployment {}/{graph}", connection.namespace))
+}

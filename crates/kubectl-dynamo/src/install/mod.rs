@@ -1,0 +1,12 @@
+//! Whether the operator's install is well. Pure.
+
+mod checks;
+mod model;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::{
+    checks::{check, table},
+    model::{Definition, Install, Marked, Right, RunningProgram, State, Webhook},
+};

@@ -1,0 +1,227 @@
+//! Reads what belongs to the operator's install.
+
+use std::collections::BTreeMap;
+
+use api_types::{GROUP, annotations, labels};
+use controller_kit::scope::MARKER_LEASE;
+use futures::future::join_all;
+use k8s_openapi::{
+    ByteString,
+    api::{
+        admissionregistration::v1::{
+            MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+        },
+        apps::v1::Deployment,
+        authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+        coordination::v1::Lease,
+        discovery::v1::EndpointSlice,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ListParams, PostParams},
+};
+use x509_parser::pem::Pem;
+
+use super::{
+    cluster::{self, OF_OPERATOR},
+    connection::{Connection, LIMIT, Read, list},
+};
+use crate::install::{Definition, Install, Marked, Right, RunningProgram, Webhook};
+
+/// Rights that commands need: verb, group, resource, subresource, commands.
+const RIGHTS: [(&str, &str, &str, &str, &str); 8] = [
+    ("list", GROUP, "dynamographdeployments", "", "all commands"),
+    ("list", GROUP, "dynamocomponentdeployments", "", "why, tree, status, history"),
+    ("list", "", "pods", "", "why, tree, status, logs"),
+    ("get", "", "pods", "log", "logs, why (last lines), bundle"),
+    ("list", "", "events", "", "why (volumes, probes, rejected pods)"),
+    ("list", "apps", "deployments", "", "why, tree"),
+    ("patch", GROUP, "dynamographdeployments", "", "rollout restart"),
+    ("patch", GROUP, "dynamographdeploymentscalingadapters", "scale", "scale"),
+];
+
+/// Observes the install.
+pub async fn install(connection: &Connection) -> Install {
+    let client = &connection.client;
+    let of_operator = ListParams::default().labels(OF_OPERATOR);
+    let markers = ListParams::default().fields(&format!("metadata.name={MARKER_LEASE}"));
+    let (apis, slices) = (Api::<Deployment>::all(client.clone()), Api::<EndpointSlice>::all(client.clone()));
+    let (validating, mutating) = (Api::all(client.clone()), Api::all(client.clone()));
+    let (definitions, leases) = (Api::all(client.clone()), Api::<Lease>::all(client.clone()));
+    let nothing = ListParams::default();
+    let (definitions, validating, mutating, slices, programs, leases, groups, rights) = tokio::join!(
+        list::<CustomResourceDefinition>(&definitions, &nothing),
+        list::<ValidatingWebhookConfiguration>(&validating, &of_operator),
+        list::<MutatingWebhookConfiguration>(&mutating, &of_operator),
+        list(&slices, &nothing),
+        list(&apis, &of_operator),
+        list(&leases, &markers),
+        cluster::groups(client),
+        rights(client, &connection.namespace),
+    );
+    let own = |all: Vec<CustomResourceDefinition>| all.into_iter().filter(|one| one.spec.group == GROUP).collect();
+    let definitions: Option<Vec<_>> = definitions.found().map(own);
+    let webhooks = webhooks(validating, mutating, definitions.as_deref().unwrap_or_default(), slices);
+    Install {
+        definitions: definitions.map(|all| all.iter().map(definition).collect()),
+        webhooks,
+        programs: programs.found().map(|all| all.iter().map(program).collect()),
+        markers: leases.found().map(|all| all.iter().map(marker).collect()),
+        groups,
+        rights,
+    }
+}
+
+fn definition(one: &CustomResourceDefinition) -> Definition {
+    let conditions = one.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let served = one.spec.versions.iter().filter(|version| version.served);
+    Definition {
+        name: one.name_any(),
+        served: served.map(|version| version.name.clone()).collect(),
+        stored: one.status.as_ref().and_then(|status| status.stored_versions.clone()).unwrap_or_default(),
+        storage: one.spec.versions.iter().find(|version| version.storage).map(|v| v.name.clone()).unwrap_or_default(),
+        release: one.annotations().get(annotations::DEFINITION_RELEASE).cloned(),
+        established: conditions.into_iter().any(|one| one.type_ == "Established" && one.status == "True"),
+    }
+}
+
+fn program(deployment: &Deployment) -> RunningProgram {
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let image = pod.and_then(|pod| pod.containers.first()?.image.clone()).unwrap_or_default();
+    // What follows the last slash: a port of the registry is no tag.
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let version = name.split_once('@').or_else(|| name.split_once(':')).map_or("-", |(_, version)| version);
+    RunningProgram {
+        name: deployment.labels().get(labels::APP_COMPONENT).cloned().unwrap_or_else(|| deployment.name_any()),
+        namespace: deployment.namespace().unwrap_or_default(),
+        version: version.to_owned(),
+        ready: deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or_default(),
+        desired: deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
+    }
+}
+
+fn marker(lease: &Lease) -> Marked {
+    let spec = lease.spec.clone().unwrap_or_default();
+    Marked {
+        namespace: lease.namespace().unwrap_or_default(),
+        holder: spec.holder_identity.unwrap_or_default(),
+        renewed: spec.renew_time.map(|time| time.0),
+        seconds: i64::from(spec.lease_duration_seconds.unwrap_or_default()),
+    }
+}
+
+/// One entry for each configuration or definition and Service; none if configurations cannot be read.
+fn webhooks(
+    validating: Read<Vec<ValidatingWebhookConfiguration>>,
+    mutating: Read<Vec<MutatingWebhookConfiguration>>,
+    definitions: &[CustomResourceDefinition],
+    slices: Read<Vec<EndpointSlice>>,
+) -> Option<Vec<Webhook>> {
+    let mut clients: Vec<(String, String, Option<ByteString>)> = Vec::new();
+    let mut add = |owner: String, config: &WebhookClientConfig| {
+        let service = config.service.as_ref().map(|service| format!("{}/{}", service.namespace, service.name));
+        clients.extend(service.map(|service| (owner, service, config.ca_bundle.clone())));
+    };
+    for one in validating.found()? {
+        one.webhooks.iter().flatten().for_each(|webhook| add(one.name_any(), &webhook.client_config));
+    }
+    for one in mutating.found()? {
+        one.webhooks.iter().flatten().for_each(|webhook| add(one.name_any(), &webhook.client_config));
+    }
+    for one in definitions {
+        let config =
+            one.spec.conversion.as_ref().and_then(|conversion| conversion.webhook.as_ref()?.client_config.as_ref());
+        let service = config.and_then(|config| config.service.as_ref());
+        if let (Some(config), Some(service)) = (config, service) {
+            let owner = format!("of the conversion of {}", one.name_any());
+            clients.push((owner, format!("{}/{}", service.namespace, service.name), config.ca_bundle.clone()));
+        }
+    }
+    clients.sort_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
+    clients.dedup_by(|one, other| (&one.0, &one.1) == (&other.0, &other.1));
+    let ready = slices.found().map(|slices| ready_endpoints(&slices));
+    let of_client = |(owner, service, ca): (String, String, Option<ByteString>)| Webhook {
+        owner,
+        ready: ready.as_ref().map(|ready| ready.get(&service).copied().unwrap_or_default()),
+        service,
+        has_ca: ca.as_ref().is_some_and(|ca| !ca.0.is_empty()),
+        ca_expires: ca.and_then(|ca| expiry(&ca.0)),
+    };
+    Some(clients.into_iter().map(of_client).collect())
+}
+
+/// Ready endpoints by namespace and name of the Service.
+fn ready_endpoints(slices: &[EndpointSlice]) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for slice in slices {
+        let Some(service) = slice.labels().get("kubernetes.io/service-name") else { continue };
+        let is_ready = |ready: Option<bool>| ready != Some(false);
+        let ready =
+            slice.endpoints.iter().flatten().filter(|one| is_ready(one.conditions.as_ref().and_then(|c| c.ready)));
+        *counts.entry(format!("{}/{service}", slice.namespace().unwrap_or_default())).or_default() += ready.count();
+    }
+    counts
+}
+
+/// When the last certificate of a bundle expires.
+fn expiry(bundle: &[u8]) -> Option<Timestamp> {
+    let certificates = Pem::iter_from_buffer(bundle).filter_map(Result::ok);
+    let ends = certificates.filter_map(|pem| {
+        let end = pem.parse_x509().ok()?.validity().not_after.timestamp();
+        Timestamp::from_second(end).ok()
+    });
+    ends.max()
+}
+
+async fn rights(client: &Client, namespace: &str) -> Vec<Right> {
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let reviews = RIGHTS.map(|(verb, group, resource, subresource, needed_by)| {
+        let api = api.clone();
+        async move {
+            let text = |text: &str| Some(text.to_owned());
+            let attributes = ResourceAttributes {
+                namespace: text(namespace),
+                verb: text(verb),
+                group: text(group),
+                resource: text(resource),
+                subresource: text(subresource).filter(|text| !text.is_empty()),
+                ..ResourceAttributes::default()
+            };
+            let spec = SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..Default::default() };
+            let review = SelfSubjectAccessReview { spec, ..Default::default() };
+            let answer = tokio::time::timeout(LIMIT, api.create(&PostParams::default(), &review)).await;
+            let allowed = answer.ok().and_then(Result::ok).and_then(|answer| Some(answer.status?.allowed));
+            let part = if subresource.is_empty() { String::new() } else { format!("/{subresource}") };
+            Right { what: format!("{verb} {resource}{part} in {namespace}"), needed_by, allowed }
+        }
+    });
+    join_all(reviews).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_a_program_is_the_tag_or_the_digest_of_its_image() {
+        for (image, version) in [
+            ("r.example:5000/team/graph-controller:1.2.3", "1.2.3"),
+            ("r.example/graph-controller@sha256:ab", "sha256:ab"),
+            ("r.example:5000/graph-controller", "-"),
+        ] {
+            let deployment = serde_json::json!({ "spec": { "selector": {}, "template": { "spec": { "containers": [
+                { "name": "main", "image": image },
+            ] } } } });
+            assert_eq!(program(&serde_json::from_value(deployment).unwrap()).version, version);
+        }
+    }
+
+    #[test]
+    fn a_bundle_that_is_none_has_no_expiry() {
+        assert_eq!(expiry(b"not a certificate"), None);
+        assert_eq!(expiry(b""), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! `kubectl dynamo status` and `rollout status`: the state of graphs, once or until it ends.
+
+use std::{
+    io::Write,
+    time::{Duration, Instant},
+};
+
+use k8s_openapi::jiff::Timestamp;
+
+use crate::{
+    observe::{Connection, family, graphs},
+    output::{Format, Outcome, OutputArgs, Style, write_data},
+    view::{GraphState, line, list_table, rows, screen, summary},
+};
+
+/// Time between two reads of a live screen.
+const PACE: Duration = Duration::from_secs(2);
+/// Clears a terminal and goes to its first line.
+const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
+
+/// Flags of `status`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A graph; all of the namespace if none is named
+    #[arg(value_name = "NAME")]
+    graph: Option<String>,
+    /// All namespaces
+    #[arg(short = 'A', long, conflicts_with = "graph")]
+    all_namespaces: bool,
+    /// Show it again whenever it changes, until interrupted
+    #[arg(short, long, requires = "graph", conflicts_with = "output")]
+    watch: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Prints the state of one graph or a list. One graph is well if it is ready.
+///
+/// # Errors
+/// A graph or its children cannot be read.
+pub async fn run(args: &Args, connection: &Connection, style: Style, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let format = args.output.output;
+    let Some(name) = &args.graph else { return list(args, connection, out).await };
+    if args.watch {
+        return watch(connection, name, style, out, |_| None).await;
+    }
+    let state = rows(&family(connection, name).await?);
+    match format {
+        format if write_data(format, &state, out)? => {}
+        Format::Name => writeln!(out, "dynamographdeployment.nvidia.com/{}", state.name)?,
+        _ => out.write_all(screen(&state, format == Format::Wide, style).as_bytes())?,
+    }
+    Ok(if state.ready { Outcome::Fine } else { Outcome::Unwell })
+}
+
+async fn list(args: &Args, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let format = args.output.output;
+    let all: Vec<_> = graphs(connection, args.all_namespaces).await?.iter().map(summary).collect();
+    match format {
+        format if write_data(format, &all, out)? => {}
+        Format::Name => {
+            for one in &all {
+                writeln!(out, "dynamographdeployment.nvidia.com/{}", one.name)?;
+            }
+        }
+        _ => {
+            let text = list_table(&all, args.all_namespaces, format == Format::Wide, Timestamp::now());
+            out.write_all(text.as_bytes())?;
+        }
+    }
+    Ok(Outcome::Fine)
+}
+
+/// Flags of `rollout status`.
+#[derive(Debug, clap::Args)]
+pub struct RolloutArgs {
+    /// A graph
+    #[arg(value_name = "NAME")]
+    graph: String,
+    /// Longest time to wait, in seconds; 0 prints the state and does not wait
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    timeout: u64,
+}
+
+/// Waits until a graph is ready at its latest generation. It is not well if the graph stalls or the time is over.
+///
+/// # Errors
+/// The graph or its children cannot be read.
+pub async fn rollout(args: &RolloutArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let end = Instant::now() + Duration::from_secs(args.timeout);
+    let ended = |state: &GraphState| match state {
+        GraphState { ready: true, rollout: false, .. } => Some(Outcome::Fine),
+        GraphState { stalled: true, .. } => Some(Outcome::Unwell),
+        _ => (Instant::now() >= end).then_some(Outcome::Unwell),
+    };
+    watch(connection, &args.graph, Style::default(), out, ended).await
+}
+
+/// Prints the state whenever it changes, until it has ended.
+async fn watch(
+    connection: &Connection,
+    name: &str,
+    style: Style,
+    out: &mut dyn Write,
+    ended: impl Fn(&GraphState) -> Option<Outcome>,
+) -> anyhow::Result<Outcome> {
+    let mut shown = None;
+    let mut pace = tokio::time::interval(PACE);
+    loop {
+        pace.tick().await;
+        let state = rows(&family(connection, name).await?);
+        if shown.as_ref() != Some(&state) {
+            match style.terminal {
+                true => write!(out, "{CLEAR}{}", screen(&state, true, style))?,
+                false => writeln!(out, "{}", line(&state))?,
+            }
+            out.flush()?;
+        }
+        if let Some(outcome) = ended(&state) {
+            return Ok(outcome);
+        }
+        shown = Some(state);
+    }
+}

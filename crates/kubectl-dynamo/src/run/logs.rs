@@ -1,0 +1,115 @@
+//! `kubectl dynamo logs`: the logs of all pods of a graph or a component.
+
+use std::io::Write;
+
+use anyhow::bail;
+use api_types::{labels, v1beta1::MAIN_CONTAINER};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+
+use crate::{
+    diagnosis::has_ended,
+    observe::{Connection, Part, Source, family, follow, log},
+    output::Outcome,
+};
+
+/// Most pods whose logs are read at once.
+const MOST: usize = 50;
+
+/// Flags of `logs`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A graph
+    #[arg(value_name = "NAME")]
+    graph: String,
+    /// A component of it [default: all]
+    #[arg(value_name = "COMPONENT")]
+    component: Option<String>,
+    /// Container of the pods
+    #[arg(short, long, default_value = MAIN_CONTAINER, value_name = "NAME")]
+    container: String,
+    /// Go on with what is written from now on, of the pods that there are
+    #[arg(short, long, conflicts_with = "previous")]
+    follow: bool,
+    /// Number of lines from the end of each log [default: all]
+    #[arg(long, value_name = "LINES")]
+    tail: Option<i64>,
+    /// Only lines of the last seconds
+    #[arg(long, value_name = "SECONDS")]
+    since: Option<i64>,
+    /// The run before the last restart of the container
+    #[arg(short, long)]
+    previous: bool,
+}
+
+/// Prints each line after the name of its pod. It is not well if a log cannot be read.
+///
+/// # Errors
+/// The graph or its pods cannot be read, or there are none.
+pub async fn run(args: &Args, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let family = family(connection, &args.graph).await?;
+    let known = |name: &str| family.graph.spec.components.iter().any(|one| one.name.eq_ignore_ascii_case(name));
+    if let Some(component) = args.component.as_deref().filter(|name| !known(name)) {
+        let names: Vec<_> = family.graph.spec.components.iter().map(|one| one.name.as_str()).collect();
+        bail!("graph {} has no component {component}; it has {}", args.graph, names.join(", "));
+    }
+    let wanted = |pod: &&Pod| {
+        let component = pod.labels().get(labels::COMPONENT);
+        args.component.as_ref().is_none_or(|name| component.is_some_and(|label| label.eq_ignore_ascii_case(name)))
+    };
+    let pods = family.pods.iter().filter(wanted).filter(|pod| !args.follow || !has_ended(pod));
+    let source = |pod: &Pod| Source { pod: pod.name_any(), container: args.container.clone() };
+    let sources: Vec<_> = pods.map(source).collect();
+    if sources.is_empty() {
+        bail!("there are no pods; `kubectl dynamo why {}` says why", args.graph);
+    }
+    if sources.len() > MOST {
+        bail!("there are {} pods, and {MOST} logs are read at once; name a component", sources.len());
+    }
+    let part = Part { tail: args.tail, since: args.since, previous: args.previous };
+    match args.follow {
+        true => followed(connection, &sources, part, out).await,
+        false => once(connection, &sources, part, out).await,
+    }
+}
+
+async fn once(connection: &Connection, sources: &[Source], part: Part, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let mut outcome = Outcome::Fine;
+    for source in sources {
+        match log(connection, source, part).await {
+            Ok(text) => {
+                for line in text.lines() {
+                    writeln!(out, "[{}] {line}", source.pod)?;
+                }
+            }
+            Err(why) => {
+                eprintln!("[{}] no log: {why}", source.pod);
+                outcome = Outcome::Unwell;
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+async fn followed(
+    connection: &Connection,
+    sources: &[Source],
+    part: Part,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let mut lines = follow(connection, sources, part).await;
+    let mut outcome = Outcome::Fine;
+    while let Some((index, line)) = lines.next().await {
+        let pod = sources.get(index).map_or("", |source| source.pod.as_str());
+        match line {
+            Ok(line) => writeln!(out, "[{pod}] {line}")?,
+            Err(why) => {
+                eprintln!("[{pod}] no log: {why}");
+                outcome = Outcome::Unwell;
+            }
+        }
+        out.flush()?;
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,133 @@
+//! A graph and its children as a tree.
+
+use std::collections::BTreeMap;
+
+use api_types::conditions::READY;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use serde::Serialize;
+
+use super::model::Family;
+use crate::{
+    diagnosis::{Subject, component_of, has_ended, is_ready, owner_of},
+    output::one_line,
+};
+
+/// An object, what there is to say of it, and its children.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Node {
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// State in a few words.
+    pub state: String,
+    /// Children.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Self>,
+}
+
+impl Node {
+    fn new(kind: &str, name: &str, state: String) -> Self {
+        Self { kind: kind.to_owned(), name: name.to_owned(), state, children: Vec::new() }
+    }
+
+    /// All objects, parents first, as `Kind/name`.
+    pub fn names(&self) -> Vec<String> {
+        let own = format!("{}/{}", self.kind, self.name);
+        std::iter::once(own).chain(self.children.iter().flat_map(Self::names)).collect()
+    }
+}
+
+/// The tree of a graph.
+pub fn tree(family: &Family) -> Node {
+    let mut root = of_subject(&Subject::of_graph(&family.graph));
+    for component in &family.components {
+        let name = component.name_any();
+        let mut node = of_subject(&Subject::of_component(component));
+        node.state = format!("{}, {}", component.spec.component.name, node.state);
+        let pods: Vec<_> =
+            family.pods.iter().filter(|pod| component_of(pod) == Some(name.as_str())).map(of_pod).collect();
+        let mut workloads = family.workloads.iter().filter(|one| one.component.as_deref() == Some(&name)).peekable();
+        if workloads.peek().is_none() {
+            node.children.extend(pods.clone());
+        }
+        for (index, workload) in workloads.enumerate() {
+            let paused = if workload.paused { ", paused" } else { "" };
+            let mut child = Node::new(&workload.kind, &workload.name, format!("{} desired{paused}", workload.desired));
+            // A component has one workload; a second one is being replaced and has lost its pods.
+            child.children.extend(if index == 0 { pods.clone() } else { Vec::new() });
+            node.children.push(child);
+        }
+        root.children.push(node);
+    }
+    root.children.extend(others(family));
+    for adapter in &family.adapters {
+        let state = format!("{} = {}", adapter.spec.dgd_ref.component_name, adapter.spec.replicas);
+        root.children.push(Node::new("DynamoGraphDeploymentScalingAdapter", &adapter.name_any(), state));
+    }
+    root
+}
+
+/// Pods that no component has, such as those of Grove, by their owner.
+fn others(family: &Family) -> Vec<Node> {
+    let is_known = |pod: &Pod| {
+        component_of(pod).is_some_and(|name| family.components.iter().any(|component| component.name_any() == name))
+    };
+    let mut by_owner: BTreeMap<(String, String), Vec<Node>> = BTreeMap::new();
+    let mut alone = Vec::new();
+    for pod in family.pods.iter().filter(|pod| !is_known(pod)) {
+        match owner_of(pod) {
+            Some(owner) => by_owner.entry((owner.kind, owner.name)).or_default().push(of_pod(pod)),
+            None => alone.push(of_pod(pod)),
+        }
+    }
+    let nodes = by_owner.into_iter().map(|((kind, name), children)| {
+        let state = format!("{} pods", children.len());
+        Node { children, ..Node::new(&kind, &name, state) }
+    });
+    nodes.chain(alone).collect()
+}
+
+fn of_subject(subject: &Subject) -> Node {
+    let state = match subject.condition(READY) {
+        _ if subject.deleted.is_some() => "being deleted".to_owned(),
+        _ if !subject.is_current() => "not observed yet".to_owned(),
+        Some(ready) if ready.status == "True" => "ready".to_owned(),
+        Some(ready) => format!("not ready ({})", ready.reason),
+        None => "no status".to_owned(),
+    };
+    Node::new(&subject.kind, &subject.name, state)
+}
+
+fn of_pod(pod: &Pod) -> Node {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
+    let ready = match () {
+        () if pod.metadata.deletion_timestamp.is_some() => ", being deleted",
+        () if is_ready(pod) => ", ready",
+        () if has_ended(pod) => "",
+        () => ", not ready",
+    };
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+    let place = node.map(|node| format!(" on {node}")).unwrap_or_default();
+    Node::new("Pod", &pod.name_any(), format!("{phase}{ready}{place}"))
+}
+
+/// The tree as text, with lines.
+pub fn tree_text(root: &Node) -> String {
+    let mut text = line(root, "");
+    branches(root, "", &mut text);
+    text
+}
+
+fn branches(node: &Node, indent: &str, text: &mut String) {
+    for (index, child) in node.children.iter().enumerate() {
+        let is_last = index + 1 == node.children.len();
+        text.push_str(&line(child, &format!("{indent}{}", if is_last { "└─ " } else { "├─ " })));
+        branches(child, &format!("{indent}{}", if is_last { "   " } else { "│  " }), text);
+    }
+}
+
+fn line(node: &Node, indent: &str) -> String {
+    format!("{indent}{}/{}  {}\n", node.kind, node.name, one_line(&node.state))
+}
