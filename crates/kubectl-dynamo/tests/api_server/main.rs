@@ -1,0 +1,158 @@
+//! Commands of the plugin on a real API server. What the controllers would write is played.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod harness;
+
+use std::process::Command;
+
+use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use kube::{Api, api::ListParams};
+use kubectl_dynamo::Outcome;
+use serde_json::{Value, json};
+use test_cluster::wait;
+
+use harness::{LIMIT, Team};
+
+#[tokio::test]
+async fn a_graph_that_serves_is_ready_and_its_tree_has_its_pods() {
+    let team = Team::new("plugin-ready").await;
+    team.graph(true, json!({})).await;
+    let (outcome, text) = team.run(&["why", "chat"]).await;
+    assert_eq!(outcome, Outcome::Fine, "{text}");
+    assert_eq!(text, format!("DynamoGraphDeployment {}/chat is ready.\n", team.namespace));
+    let pods: Api<Pod> = Api::namespaced(team.client.clone(), &team.namespace);
+    let pod = wait::until("a pod that is ready", LIMIT, async || {
+        let all = pods.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
+        let ready = all.into_iter().find(|pod| {
+            let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+            conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
+        });
+        ready.ok_or_else(|| "none is ready".to_owned())
+    });
+    let name = pod.await.unwrap().metadata.name.unwrap();
+    let (_, names) = team.run(&["tree", "chat", "-o", "name"]).await;
+    let expected = format!(
+        "DynamoGraphDeployment/chat\nDynamoComponentDeployment/chat-decode\nDeployment/chat-decode\nPod/{name}\n"
+    );
+    assert_eq!(names, expected);
+    let (outcome, table) = team.run(&["status"]).await;
+    assert_eq!(outcome, Outcome::Fine);
+    assert!(table.starts_with("NAME   STATE   COMPONENTS") && table.contains("chat   ready   1/1"), "{table}");
+}
+
+#[tokio::test]
+async fn a_quota_is_named_with_the_deployment_that_it_stops() {
+    let team = Team::new("plugin-quota").await;
+    let quota = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "few", "namespace": team.namespace },
+        "spec": { "hard": { "pods": "0" } },
+    });
+    team.access.apply(&[quota]).await.unwrap();
+    team.graph(false, json!({})).await;
+    let deployments: Api<Deployment> = Api::namespaced(team.client.clone(), &team.namespace);
+    let refused = wait::until("a Deployment without pods", LIMIT, async || {
+        let status =
+            deployments.get("chat-decode").await.map_err(|error| error.to_string())?.status.unwrap_or_default();
+        let failed = status.conditions.iter().flatten().any(|one| one.type_ == "ReplicaFailure");
+        failed.then_some(()).ok_or_else(|| format!("{status:?}"))
+    });
+    refused.await.unwrap();
+    let causes = team.causes("chat").await;
+    assert_eq!(causes[0]["code"], "QuotaExceeded", "{causes}");
+    assert_eq!(causes[0]["chain"][2], json!({ "kind": "Deployment", "name": "chat-decode" }));
+    assert_eq!(causes[0]["evidence"][0], "ResourceQuota few: 0 of 0 pods are used");
+}
+
+#[tokio::test]
+async fn a_pod_without_a_node_is_named_with_what_the_nodes_lack() {
+    let team = Team::new("plugin-gpu").await;
+    team.graph(false, json!({ "limits": { "nvidia.com/gpu": "4000" } })).await;
+    let found = wait::until("the cause", LIMIT, async || {
+        let causes = team.causes("chat").await;
+        (causes[0]["code"] == "NoGpu").then(|| causes.clone()).ok_or_else(|| causes.to_string())
+    });
+    let causes = found.await.unwrap();
+    let kinds: Vec<_> =
+        causes[0]["chain"].as_array().unwrap().iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["DynamoGraphDeployment", "DynamoComponentDeployment", "Deployment", "Pod"]);
+    assert_eq!(causes[0]["evidence"][0], "the pod requests 4000 GPUs");
+    let (outcome, text) = team.run(&["why", "dcd/chat-decode"]).await;
+    assert_eq!(outcome, Outcome::Unwell);
+    assert!(text.contains("DynamoComponentDeployment/chat-decode -> Deployment/chat-decode -> Pod/"), "{text}");
+}
+
+#[tokio::test]
+async fn a_component_is_scaled_by_its_adapter_and_by_nothing_else() {
+    let team = Team::new("plugin-scale").await;
+    team.graph(true, json!({})).await;
+    let (outcome, text) = team.run(&["scale", "chat", "decode=3"]).await;
+    assert_eq!(outcome, Outcome::Unwell);
+    assert!(text.contains("spec.components[0].replicas: 3"), "{text}");
+    let adapter = json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentScalingAdapter",
+        "metadata": { "name": "chat-decode", "namespace": team.namespace },
+        "spec": { "replicas": 1, "dgdRef": { "name": "chat", "componentName": "decode" } },
+    });
+    team.access.apply(&[adapter]).await.unwrap();
+    let (outcome, text) = team.run(&["scale", "chat", "decode=3"]).await;
+    assert_eq!((outcome, text.as_str()), (Outcome::Fine, "component decode scaled from 1 to 3 replicas\n"));
+    let adapters: Api<DynamoGraphDeploymentScalingAdapter> = Api::namespaced(team.client.clone(), &team.namespace);
+    assert_eq!(adapters.get("chat-decode").await.unwrap().spec.replicas, 3);
+    let error = team.try_run(&["scale", "chat", "nothing=1"]).await.unwrap_err();
+    assert_eq!(error.to_string(), "graph chat has no component nothing; it has decode");
+}
+
+#[tokio::test]
+async fn a_restart_sets_the_field_of_the_api_and_nothing_else() {
+    let team = Team::new("plugin-restart").await;
+    team.graph(true, json!({})).await;
+    let graphs: Api<DynamoGraphDeployment> = Api::namespaced(team.client.clone(), &team.namespace);
+    let before = graphs.get("chat").await.unwrap();
+    let (outcome, text) = team.run(&["rollout", "restart", "chat", "--id", "today"]).await;
+    assert_eq!((outcome, text.as_str()), (Outcome::Fine, "restart today of graph chat requested\n"));
+    let after = graphs.get("chat").await.unwrap();
+    assert_eq!(after.spec.restart.as_ref().unwrap().id, "today");
+    assert_eq!(after.spec.components, before.spec.components);
+    assert_eq!(after.metadata.annotations, before.metadata.annotations);
+    // No controller has acted on it yet.
+    let (outcome, text) = team.run(&["rollout", "status", "chat", "--timeout", "0"]).await;
+    assert_eq!(outcome, Outcome::Unwell, "{text}");
+    team.set_status(true).await;
+    let (outcome, text) = team.run(&["rollout", "status", "chat"]).await;
+    assert_eq!(outcome, Outcome::Fine);
+    assert_eq!(text, format!("{}/chat ready: decode 1/1\n", team.namespace));
+}
+
+#[tokio::test]
+async fn the_program_has_kubectls_exit_codes() {
+    let team = Team::new("plugin-exit").await;
+    team.graph(false, json!({})).await;
+    let program = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-dynamo"));
+        let output = command.arg("--kubeconfig").arg(team.access.kubeconfig()).args(["-n", &team.namespace]).args(args);
+        let output = output.output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    assert_eq!(program(&["why", "chat"]).0, Some(1));
+    team.set_status(true).await;
+    assert_eq!(program(&["why", "chat"]), (Some(0), String::new()));
+    let (code, text) = program(&["why", "nothing"]);
+    assert_eq!(code, Some(2));
+    assert!(text.starts_with("error: there is no DynamoGraphDeployment nothing in namespace"), "{text}");
+    assert_eq!(program(&["no-such-command"]).0, Some(2));
+}
+
+#[tokio::test]
+async fn an_install_without_programs_fails_its_checks() {
+    let team = Team::new("plugin-doctor").await;
+    let (outcome, text) = team.run(&["doctor", "-o", "json"]).await;
+    assert_eq!(outcome, Outcome::Unwell);
+    let checks: Vec<Value> = serde_json::from_str(&text).unwrap();
+    let state = |name: &str| checks.iter().find(|one| one["check"] == name).map(|one| one["state"].clone());
+    assert_eq!(state("definition dynamographdeployments"), Some(json!("ok")), "{text}");
+    assert_eq!(state("program graph-controller"), Some(json!("failed")));
+    let right = format!("your right to list pods in {}", team.namespace);
+    assert_eq!(state(&right), Some(json!("ok")));
+}
