@@ -37,6 +37,7 @@ impl Checker {
         match words.as_slice() {
             ["helm", "install" | "upgrade" | "template", _, CHART, ..] => self.chart(&words)?,
             ["helm", rest @ ..] => explained(&self.helm, rest)?,
+            ["kubectl", "dynamo", rest @ ..] => built("kubectl-dynamo", rest)?,
             ["kubectl", rest @ ..] => self.kubectl(rest)?,
             ["cargo", "xtask", suite, rest @ ..] if NAMES.contains(suite) => built(suite, rest)?,
             ["cargo", "xtask", rest @ ..] => xtask(rest)?,
