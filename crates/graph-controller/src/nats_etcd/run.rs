@@ -33,6 +33,12 @@ const OPERATOR_NAMESPACE: &str = "dynamo-system";
 pub struct HealthReceiver(watch::Receiver<Health>);
 
 impl HealthReceiver {
+    /// Of servers that are not checked.
+    #[must_use]
+    pub fn unchecked() -> Self {
+        Self(watch::channel(Health::Unconfigured).1)
+    }
+
     /// The last health.
     pub fn current(&self) -> Health {
         self.0.borrow().clone()

@@ -15,7 +15,6 @@ use std::{
 use api_types::{
     annotations,
     external::{DestinationRule, InferencePool, VirtualService},
-    grove::PodCliqueSet,
     labels,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
     v1beta1::{ComponentType, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
@@ -26,7 +25,7 @@ use controller_kit::{
     events::EventSink,
     pods::{NOT_ENDED, PodDiagnostics},
     pull_secrets::Following,
-    store::{Index, Key, Packed, ServedApi, ServedApis, Store, keep, watch},
+    store::{Index, Key, Packed, ServedApis, Store, keep, watch},
 };
 use futures::join;
 use k8s_openapi::api::{
@@ -37,8 +36,7 @@ use k8s_openapi::api::{
     rbac::v1::{Role, RoleBinding},
     resource::v1::ResourceClaimTemplate,
 };
-use kube::{Resource, core::ApiResource};
-use rendering::LeaderWorkerSet;
+use kube::Resource;
 
 use self::{
     concerns::{Concern, concerned_by, concerned_by_checkpoint, concerns, neighbours, running},
@@ -50,11 +48,7 @@ use crate::{
         Reconciler,
         apply::graph_of,
         node_topology::apply::TopologyLabeler,
-        observe::{
-            Caches,
-            grove::{kai_queues, volcano_groups},
-            read::Apis,
-        },
+        observe::{Caches, read::Apis},
         settings::Settings,
     },
     nats_etcd,
@@ -126,7 +120,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let (own_settings, own_events) = (Arc::clone(&settings), events.clone());
     let requesting = requests.run(&context, args, &caches, requests_to_look_at);
     let recovering = recovery::run(&context, &own_settings, &own_events);
-    let apis = apis(&served, &settings);
+    let apis = Apis::new(&served, &settings);
     let places = Places {
         graphs: caches.graphs.clone(),
         components: caches.components.clone(),
@@ -208,16 +202,4 @@ fn open(
 /// The graph of an object, by its labels.
 fn graph_keys<K: Resource>(object: &K) -> Vec<Key> {
     graph_of(object).into_iter().collect()
-}
-
-/// What the cluster may serve and needs no cache.
-fn apis(apis: &ServedApis, settings: &Settings) -> Apis {
-    let served = |resource| ServedApi::new(apis, resource);
-    let leader_worker_sets = ApiResource::erase::<LeaderWorkerSet>(&());
-    Apis {
-        leader_worker_sets: settings.leader_worker_sets.then(|| served(leader_worker_sets)),
-        pod_clique_sets: settings.grove.enabled.then(|| served(ApiResource::erase::<PodCliqueSet>(&()))),
-        kai_queues: (settings.grove.enabled && settings.grove.kai.is_none()).then(|| served(kai_queues())),
-        volcano_groups: (settings.grove.enabled && settings.grove.volcano).then(|| served(volcano_groups())),
-    }
 }

@@ -87,6 +87,22 @@ impl<O: Resource> Store<O> {
         Self { shared: Arc::new(shared) }
     }
 
+    /// A complete store that no watch feeds: of these objects, or of a kind that is not served.
+    #[must_use]
+    pub fn snapshot(objects: Option<Vec<O>>) -> Self
+    where
+        O::DynamicType: Default,
+    {
+        let store = Self::new();
+        store.set_served(objects.is_some());
+        store.handle(Event::Init);
+        for object in objects.into_iter().flatten() {
+            store.handle(Event::InitApply(object));
+        }
+        store.handle(Event::InitDone);
+        store
+    }
+
     /// The object of this name.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<O>> {

@@ -134,3 +134,12 @@ fn an_object_is_alive_while_it_is_the_same_and_not_leaving() {
     store.handle(Event::Apply(leaving));
     assert_eq!(store.shows(&key, "uid-a"), Shown::Deleting);
 }
+
+#[test]
+fn a_snapshot_is_complete_and_may_be_of_a_kind_that_is_not_served() {
+    let store = Store::snapshot(Some(vec![object("a", 5, Some("p"))]));
+    assert_eq!((store.is_ready(), store.is_served(), store.len()), (true, true, 1));
+    assert_eq!(store.children_of("p").len(), 1);
+    let unserved: Store<Object> = Store::snapshot(None);
+    assert_eq!((unserved.is_ready(), unserved.is_served(), unserved.len()), (true, false, 0));
+}

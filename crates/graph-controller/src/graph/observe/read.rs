@@ -1,15 +1,17 @@
 //! Reads what no cache holds.
 
+use api_types::grove::PodCliqueSet;
 use controller_kit::{
     apply::{Applier, Error, ObjectId},
     claims::claimed_gpus,
     failure::Class,
-    store::ServedApi,
+    store::{ServedApi, ServedApis},
 };
 use kube::core::ApiResource;
+use rendering::LeaderWorkerSet;
 use serde_json::Value;
 
-use super::grove::{kai_queues, topology_bindings};
+use super::grove::{kai_queues, topology_bindings, volcano_groups};
 use crate::graph::{
     model::{Cached, GroveNeeds, Needs, Reads, TopologyNeed},
     settings::Settings,
@@ -26,6 +28,20 @@ pub struct Apis {
     pub kai_queues: Option<ServedApi>,
     /// Pod groups of the Volcano scheduler; none unless the configuration asks for it.
     pub volcano_groups: Option<ServedApi>,
+}
+
+impl Apis {
+    /// Those that the settings use; nothing is asked yet.
+    pub fn new(apis: &ServedApis, settings: &Settings) -> Self {
+        let served = |resource| ServedApi::new(apis, resource);
+        let leader_worker_sets = ApiResource::erase::<LeaderWorkerSet>(&());
+        Self {
+            leader_worker_sets: settings.leader_worker_sets.then(|| served(leader_worker_sets)),
+            pod_clique_sets: settings.grove.enabled.then(|| served(ApiResource::erase::<PodCliqueSet>(&()))),
+            kai_queues: (settings.grove.enabled && settings.grove.kai.is_none()).then(|| served(kai_queues())),
+            volcano_groups: (settings.grove.enabled && settings.grove.volcano).then(|| served(volcano_groups())),
+        }
+    }
 }
 
 /// Reads what a graph needs past the caches.
