@@ -10,6 +10,7 @@
 //! | `bundle` | a support archive |
 //! | `gpus` | GPUs of pods |
 //! | `output` | formats, tables, colours and exit codes |
+//! | [`preview`] | what an edit of a graph will do |
 //!
 //! A command is added as a file in `run/` with its `Args` and an `async fn run`, a variant of `run::Command` and an arm
 //! in `run::run`. What it computes is a pure module beside `run/`; `observe/` and `apply.rs` send its requests. `cargo
@@ -24,6 +25,7 @@ mod gpus;
 mod install;
 mod observe;
 mod output;
+pub mod preview;
 mod run;
 mod view;
 

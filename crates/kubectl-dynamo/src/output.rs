@@ -12,6 +12,8 @@ pub enum Outcome {
     Fine,
     /// Refused, or what was asked about is not well.
     Unwell,
+    /// An edit that was asked about is refused.
+    Refused,
 }
 
 impl From<Outcome> for ExitCode {
@@ -19,6 +21,7 @@ impl From<Outcome> for ExitCode {
         match outcome {
             Outcome::Fine => Self::SUCCESS,
             Outcome::Unwell => Self::from(1),
+            Outcome::Refused => Self::from(3),
         }
     }
 }

@@ -1,9 +1,6 @@
 //! `kubectl dynamo convert`: manifests of one version as manifests of the other.
 
-use std::{
-    io::{Read, Write},
-    path::{Path, PathBuf},
-};
+use std::{io::Write, path::PathBuf};
 
 use anyhow::Context;
 use api_types::conversion::{ApiVersion, convert};
@@ -40,17 +37,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         Version::V1alpha1 => ApiVersion::V1Alpha1,
         Version::V1beta1 => ApiVersion::V1Beta1,
     };
-    out.write_all(converted(&read(&args.file)?, to)?.as_bytes())?;
+    out.write_all(converted(&super::read(&args.file)?, to)?.as_bytes())?;
     Ok(Outcome::Fine)
-}
-
-fn read(file: &Path) -> anyhow::Result<String> {
-    if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
-        return Ok(text);
-    }
-    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 fn converted(text: &str, to: ApiVersion) -> anyhow::Result<String> {

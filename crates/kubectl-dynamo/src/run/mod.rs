@@ -6,13 +6,18 @@ mod doctor;
 mod history;
 mod live;
 mod logs;
+mod preview;
 mod rollout;
 mod scale;
 mod tree;
 mod why;
 
-use std::io::Write;
+use std::{
+    io::{Read, Write},
+    path::Path,
+};
 
+use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 use crate::{
@@ -58,6 +63,8 @@ enum Command {
     Bundle(bundle::Args),
     /// Convert manifests between v1alpha1 and v1beta1; needs no cluster
     Convert(convert::Args),
+    /// Show what an edit of a graph will do before it is applied: objects, pods, capacity, GPUs
+    Plan(preview::Args),
 }
 
 /// Runs a command; its output goes to `out`.
@@ -77,5 +84,16 @@ pub async fn run(cli: &Cli, style: Style, out: &mut dyn Write) -> anyhow::Result
         Command::Doctor(args) => doctor::run(args, &connect().await?, style, out).await,
         Command::Bundle(args) => bundle::run(args, &connect().await?, out).await,
         Command::Convert(args) => convert::run(args, out),
+        Command::Plan(args) => preview::run(args, &connect().await?, style, out).await,
     }
+}
+
+/// The text of a file, or of standard input for `-`.
+fn read(file: &Path) -> anyhow::Result<String> {
+    if file == Path::new("-") {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }

@@ -1,0 +1,83 @@
+use serde_json::{Value, json};
+
+use super::{apply, fields_of};
+
+fn owned(manager: &str, operation: &str, fields: Value) -> Value {
+    json!({ "manager": manager, "operation": operation, "fieldsV1": fields })
+}
+
+/// `spec` of an object with this spec and these owners after an apply by `us`.
+fn applied(spec: Value, owners: Vec<Value>, body: Value) -> Value {
+    let live = json!({ "kind": "K", "metadata": { "uid": "u", "managedFields": owners }, "spec": spec });
+    let after = apply(&live, &json!({ "kind": "K", "metadata": {}, "spec": body }), "us");
+    assert_eq!(after["metadata"]["uid"], "u");
+    after["spec"].clone()
+}
+
+fn ours(fields: Value) -> Vec<Value> {
+    vec![owned("us", "Apply", json!({ "f:spec": fields }))]
+}
+
+#[test]
+fn what_others_set_and_defaults_stay() {
+    let after =
+        applied(json!({ "a": 1, "default": true, "b": { "x": 1 } }), ours(json!({ "f:a": {} })), json!({ "a": 2 }));
+    assert_eq!(after, json!({ "a": 2, "default": true, "b": { "x": 1 } }));
+}
+
+#[test]
+fn what_is_no_longer_applied_is_removed_with_its_defaults() {
+    let live = json!({ "probe": { "path": "/x", "period": 10 }, "keep": 1 });
+    let after = applied(live, ours(json!({ "f:probe": { "f:path": {} }, "f:keep": {} })), json!({ "keep": 1 }));
+    assert_eq!(after, json!({ "keep": 1 }));
+}
+
+#[test]
+fn what_another_manager_owns_as_well_stays() {
+    let mut owners = ours(json!({ "f:labels": { "f:a": {}, "f:b": {}, "f:c": {} } }));
+    owners.push(owned("other", "Update", json!({ "f:spec": { "f:labels": { "f:b": {} } } })));
+    let after = applied(json!({ "labels": { "a": 1, "b": 2, "c": 3 } }), owners, json!({ "labels": { "a": 1 } }));
+    assert_eq!(after, json!({ "labels": { "a": 1, "b": 2 } }));
+}
+
+#[test]
+fn elements_with_an_identity_are_merged_and_others_replaced() {
+    let live = json!({ "env": [{ "name": "A", "value": "1" }, { "name": "B", "value": "2" }, { "name": "C" }],
+        "args": ["x", "y"] });
+    let set = json!({ "f:args": {}, "f:env": { ".": {}, "k:{\"name\":\"A\"}": { ".": {}, "f:name": {}, "f:value": {} },
+        "k:{\"name\":\"B\"}": { ".": {}, "f:name": {}, "f:value": {} } } });
+    let after =
+        applied(live, ours(set), json!({ "env": [{ "name": "D" }, { "name": "A", "value": "3" }], "args": ["z"] }));
+    assert_eq!(after["env"], json!([{ "name": "D" }, { "name": "A", "value": "3" }, { "name": "C" }]));
+    assert_eq!(after["args"], json!(["z"]));
+}
+
+#[test]
+fn a_map_with_one_owner_is_replaced() {
+    let after = applied(
+        json!({ "selector": { "a": 1 } }),
+        ours(json!({ "f:selector": {} })),
+        json!({ "selector": { "b": 1 } }),
+    );
+    assert_eq!(after, json!({ "selector": { "b": 1 } }));
+}
+
+#[test]
+fn an_object_that_was_applied_here_loses_fields_at_the_next_apply() {
+    let first = json!({ "kind": "K", "metadata": { "name": "n", "labels": { "a": "1" } }, "spec": { "ports": [
+        { "containerPort": 1 }, { "containerPort": 2 }] } });
+    let live = apply(&json!({ "metadata": { "uid": "u" } }), &first, "us");
+    let second = json!({ "kind": "K", "metadata": { "name": "n" }, "spec": { "ports": [{ "containerPort": 2 }] } });
+    let after = apply(&live, &second, "us");
+    assert_eq!(after["spec"], second["spec"]);
+    assert_eq!(after["metadata"].get("labels"), None);
+}
+
+#[test]
+fn sets_of_fields_are_written_as_the_api_server_writes_them() {
+    let body = json!({ "apiVersion": "v1", "kind": "K", "metadata": { "name": "n", "uid": "u", "finalizers": ["f"] },
+        "spec": { "ports": [{ "port": 80 }] } });
+    let expected = json!({ "f:metadata": { "f:finalizers": { "v:\"f\"": {} } },
+        "f:spec": { "f:ports": { "k:{\"port\":80,\"protocol\":\"TCP\"}": { ".": {}, "f:port": {} } } } });
+    assert_eq!(fields_of("", &body), expected);
+}

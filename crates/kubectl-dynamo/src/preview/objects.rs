@@ -1,0 +1,380 @@
+//! Objects of the API server that are held in memory: as they are live, and as writes would leave them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::field_sets;
+
+/// Which object: its kind by group and plural, its namespace (empty for those of the cluster) and name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Plural name of the kind.
+    pub plural: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+/// Why a write is refused, as the API server says it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Status code of HTTP.
+    pub code: u16,
+    /// Reason of the `Status` object.
+    pub reason: &'static str,
+    /// Message.
+    pub message: String,
+}
+
+/// What a write does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    /// Creates an object.
+    Create,
+    /// Changes an object.
+    Update,
+    /// Deletes an object.
+    Delete,
+}
+
+/// One accepted write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// What it does.
+    pub verb: Verb,
+    /// To which object.
+    pub key: ObjectKey,
+}
+
+/// The objects, and the writes since they were read.
+#[derive(Clone, Debug)]
+pub struct Objects {
+    now: Timestamp,
+    /// Counts writes: versions, times and uids of new objects come from it.
+    count: u32,
+    objects: BTreeMap<ObjectKey, Value>,
+    before: BTreeMap<ObjectKey, Value>,
+    /// Objects that were deleted here, or do not exist.
+    absent: BTreeSet<ObjectKey>,
+    writes: Vec<Write>,
+}
+
+/// Conditions on the present object.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Preconditions<'a> {
+    /// Its uid.
+    pub uid: Option<&'a str>,
+    /// Its version.
+    pub resource_version: Option<&'a str>,
+}
+
+impl<'a> Preconditions<'a> {
+    /// Those that a body of a write names in its metadata.
+    pub fn of(body: &'a Value) -> Self {
+        let text = |field: &str| body.get("metadata")?.get(field)?.as_str();
+        Self { uid: text("uid"), resource_version: text("resourceVersion") }
+    }
+}
+
+impl Objects {
+    /// No objects yet, at this time.
+    pub fn new(now: Timestamp) -> Self {
+        let (objects, before) = (BTreeMap::new(), BTreeMap::new());
+        Self { now, count: 0, objects, before, absent: BTreeSet::new(), writes: Vec::new() }
+    }
+
+    /// Takes in an object as it is live.
+    pub fn read(&mut self, key: ObjectKey, object: Value) {
+        self.before.insert(key.clone(), object.clone());
+        self.objects.insert(key, object);
+    }
+
+    /// Notes that an object does not exist.
+    pub fn read_absent(&mut self, key: ObjectKey) {
+        self.absent.insert(key);
+    }
+
+    /// Whether it is known if the object exists.
+    pub fn knows(&self, key: &ObjectKey) -> bool {
+        self.objects.contains_key(key) || self.absent.contains(key)
+    }
+
+    /// An object as it is now.
+    pub fn get(&self, key: &ObjectKey) -> Option<&Value> {
+        self.objects.get(key)
+    }
+
+    /// An object as it was read.
+    pub fn before(&self, key: &ObjectKey) -> Option<&Value> {
+        self.before.get(key)
+    }
+
+    /// All objects of a kind.
+    pub fn of_kind<'a>(&'a self, group: &'a str, plural: &'a str) -> impl Iterator<Item = (&'a ObjectKey, &'a Value)> {
+        self.objects.iter().filter(move |(key, _)| key.group == group && key.plural == plural)
+    }
+
+    /// All objects, as they were read and as they are now.
+    pub fn keys(&self) -> BTreeSet<&ObjectKey> {
+        self.before.keys().chain(self.objects.keys()).collect()
+    }
+
+    /// The writes so far.
+    pub fn writes(&self) -> &[Write] {
+        &self.writes
+    }
+
+    /// Server-side apply with force.
+    ///
+    /// # Errors
+    /// A precondition does not hold.
+    pub fn apply(&mut self, key: &ObjectKey, body: &Value, manager: &str) -> Result<Value, Refusal> {
+        let preconditions = Preconditions::of(body);
+        match self.objects.get(key) {
+            None if preconditions.uid.is_some() => Err(conflict(key)),
+            None => {
+                let mut object = field_sets::apply(&json!({}), body, manager);
+                if let Some(metadata) = object["metadata"].as_object_mut() {
+                    metadata.remove("resourceVersion");
+                    metadata.remove("uid");
+                }
+                Ok(self.create(key, object))
+            }
+            Some(live) => {
+                check(key, live, preconditions)?;
+                let merged = field_sets::apply(live, body, manager);
+                Ok(self.replace(key, merged))
+            }
+        }
+    }
+
+    /// A patch of an object that exists.
+    ///
+    /// # Errors
+    /// There is no such object, or a precondition does not hold.
+    pub fn patch(
+        &mut self,
+        key: &ObjectKey,
+        preconditions: Preconditions<'_>,
+        edit: impl FnOnce(&mut Value) -> Result<(), String>,
+    ) -> Result<Value, Refusal> {
+        let live = self.objects.get(key).ok_or_else(|| not_found(key))?;
+        check(key, live, preconditions)?;
+        let mut object = live.clone();
+        edit(&mut object).map_err(|message| Refusal { code: 422, reason: "Invalid", message })?;
+        Ok(self.replace(key, object))
+    }
+
+    /// Deletes an object and what it owns.
+    ///
+    /// # Errors
+    /// There is no such object, or a precondition does not hold.
+    pub fn delete(&mut self, key: &ObjectKey, preconditions: Preconditions<'_>) -> Result<Value, Refusal> {
+        let live = self.objects.get(key).ok_or_else(|| not_found(key))?;
+        check(key, live, preconditions)?;
+        let mut object = live.clone();
+        self.writes.push(Write { verb: Verb::Delete, key: key.clone() });
+        if has_finalizers(&object) {
+            object["metadata"]["deletionTimestamp"] = json!(self.now.to_string());
+            self.objects.insert(key.clone(), object.clone());
+        } else {
+            self.remove(key);
+        }
+        Ok(object)
+    }
+
+    /// Sets the status of an object; this is not recorded as a write. Returns whether it is another one.
+    pub fn set_status(&mut self, key: &ObjectKey, status: Value) -> bool {
+        let version = self.next_version();
+        match self.objects.get_mut(key) {
+            Some(object) if object.get("status") != Some(&status) => {
+                object["status"] = status;
+                object["metadata"]["resourceVersion"] = json!(version);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Replaces a live object by what a user's edit makes of it. This is not recorded as a write, and counts as read.
+    pub fn edit(&mut self, key: &ObjectKey, object: Value) {
+        let edited = match self.objects.contains_key(key) {
+            true => self.put(key, object),
+            false => self.put_new(key, object),
+        };
+        self.before.insert(key.clone(), edited);
+    }
+
+    fn create(&mut self, key: &ObjectKey, object: Value) -> Value {
+        self.writes.push(Write { verb: Verb::Create, key: key.clone() });
+        self.put_new(key, object)
+    }
+
+    fn put_new(&mut self, key: &ObjectKey, mut object: Value) -> Value {
+        let version = self.next_version();
+        let created = self.now + SignedDuration::from_secs(i64::from(self.count));
+        let metadata = &mut object["metadata"];
+        metadata["uid"] = json!(format!("new-{version}"));
+        metadata["resourceVersion"] = json!(version);
+        metadata["creationTimestamp"] = json!(created.to_string());
+        metadata["generation"] = json!(1);
+        self.absent.remove(key);
+        self.objects.insert(key.clone(), object.clone());
+        object
+    }
+
+    fn replace(&mut self, key: &ObjectKey, object: Value) -> Value {
+        let is_changed = self.objects.get(key).is_none_or(|live| content(live) != content(&object));
+        if !is_changed {
+            return object;
+        }
+        self.writes.push(Write { verb: Verb::Update, key: key.clone() });
+        self.put(key, object)
+    }
+
+    /// Changes an object; one that is being deleted and has lost its last finalizer goes.
+    fn put(&mut self, key: &ObjectKey, mut object: Value) -> Value {
+        let version = self.next_version();
+        let live = self.objects.get(key).cloned().unwrap_or_default();
+        let is_new_spec = spec(&live) != spec(&object);
+        let generation = live.pointer("/metadata/generation").and_then(Value::as_i64);
+        if let Some(generation) = generation {
+            object["metadata"]["generation"] = json!(generation + i64::from(is_new_spec));
+        }
+        object["metadata"]["resourceVersion"] = json!(version);
+        let is_going = live.pointer("/metadata/deletionTimestamp").is_some();
+        self.objects.insert(key.clone(), object.clone());
+        if is_going && !has_finalizers(&object) {
+            self.remove(key);
+        }
+        object
+    }
+
+    fn remove(&mut self, key: &ObjectKey) {
+        let Some(gone) = self.objects.remove(key) else { return };
+        self.absent.insert(key.clone());
+        let uid = &gone["metadata"]["uid"];
+        let owned = |object: &Value| {
+            let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            owners.is_some_and(|owners| !owners.is_empty() && owners.iter().all(|owner| &owner["uid"] == uid))
+        };
+        let children: Vec<ObjectKey> =
+            self.objects.iter().filter(|(_, object)| owned(object)).map(|(key, _)| key.clone()).collect();
+        children.iter().for_each(|child| self.remove(child));
+    }
+
+    /// Versions are newer than all that were read.
+    fn next_version(&mut self) -> String {
+        self.count += 1;
+        let newest = |object: &Value| object.pointer("/metadata/resourceVersion")?.as_str()?.parse::<u64>().ok();
+        let newest = self.before.values().filter_map(newest).max().unwrap_or_default();
+        (newest + u64::from(self.count)).to_string()
+    }
+}
+
+/// An object without what the API server counts.
+fn content(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in ["managedFields", "resourceVersion", "generation"] {
+            metadata.remove(field);
+        }
+    }
+    object
+}
+
+/// The fields of which `metadata.generation` counts the changes.
+fn spec(object: &Value) -> Map<String, Value> {
+    let mut fields = object.as_object().cloned().unwrap_or_default();
+    fields.retain(|name, _| !["apiVersion", "kind", "metadata", "status"].contains(&name.as_str()));
+    fields
+}
+
+fn has_finalizers(object: &Value) -> bool {
+    object.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
+}
+
+fn check(key: &ObjectKey, live: &Value, preconditions: Preconditions<'_>) -> Result<(), Refusal> {
+    let differs = |wanted: Option<&str>, field: &str| wanted.is_some_and(|wanted| live["metadata"][field] != wanted);
+    let fails = differs(preconditions.uid, "uid") || differs(preconditions.resource_version, "resourceVersion");
+    if fails { Err(conflict(key)) } else { Ok(()) }
+}
+
+fn conflict(key: &ObjectKey) -> Refusal {
+    let message = format!("{} {} was changed meanwhile", key.plural, key.name);
+    Refusal { code: 409, reason: "Conflict", message }
+}
+
+/// The answer for an object that does not exist.
+pub fn not_found(key: &ObjectKey) -> Refusal {
+    Refusal { code: 404, reason: "NotFound", message: format!("{} {:?} not found", key.plural, key.name) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> ObjectKey {
+        let (group, plural) = (String::new(), "things".to_owned());
+        ObjectKey { group, plural, namespace: "n".to_owned(), name: name.to_owned() }
+    }
+
+    fn objects() -> Objects {
+        let mut objects = Objects::new(Timestamp::UNIX_EPOCH);
+        let metadata = json!({ "name": "a", "uid": "u", "resourceVersion": "7", "generation": 1 });
+        objects.read(key("a"), json!({ "metadata": metadata, "spec": { "x": 1 } }));
+        objects
+    }
+
+    #[test]
+    fn a_new_spec_is_a_new_generation_and_an_equal_one_is_no_write() {
+        let mut objects = objects();
+        let same = objects.apply(&key("a"), &json!({ "metadata": { "uid": "u" }, "spec": { "x": 1 } }), "us").unwrap();
+        assert_eq!((&same["metadata"]["generation"], objects.writes().len()), (&json!(1), 0));
+        let other = objects.apply(&key("a"), &json!({ "metadata": { "uid": "u" }, "spec": { "x": 2 } }), "us").unwrap();
+        assert_eq!((&other["metadata"]["generation"], objects.writes().len()), (&json!(2), 1));
+        objects.set_status(&key("a"), json!({ "ready": 1 }));
+        assert_eq!(
+            (&objects.get(&key("a")).unwrap()["metadata"]["generation"], objects.writes().len()),
+            (&json!(2), 1)
+        );
+    }
+
+    #[test]
+    fn preconditions_hold_or_nothing_is_written() {
+        let mut objects = objects();
+        let body = |uid: &str| json!({ "metadata": { "uid": uid }, "spec": {} });
+        assert_eq!(objects.apply(&key("a"), &body("other"), "us").unwrap_err().code, 409);
+        assert_eq!(objects.apply(&key("b"), &body("u"), "us").unwrap_err().code, 409);
+        let no_object = json!({ "metadata": { "resourceVersion": "1" } });
+        assert_eq!(objects.apply(&key("a"), &no_object, "us").unwrap_err().code, 409);
+        assert_eq!(objects.apply(&key("b"), &no_object, "us").unwrap()["metadata"]["resourceVersion"], "8");
+        assert_eq!(objects.delete(&key("c"), Preconditions::default()).unwrap_err().code, 404);
+    }
+
+    #[test]
+    fn what_an_object_owns_goes_with_it_and_finalizers_hold_it() {
+        let mut objects = objects();
+        let owned = |finalizers: Value| {
+            let metadata = json!({ "ownerReferences": [{ "uid": "u" }], "finalizers": finalizers });
+            json!({ "metadata": metadata, "spec": {} })
+        };
+        objects.read(key("child"), owned(json!([])));
+        objects.delete(&key("a"), Preconditions { uid: Some("u"), ..Preconditions::default() }).unwrap();
+        assert!(objects.get(&key("a")).is_none() && objects.get(&key("child")).is_none());
+        objects.read(key("held"), owned(json!(["f"])));
+        objects.delete(&key("held"), Preconditions::default()).unwrap();
+        assert!(objects.get(&key("held")).is_some());
+        let release = |object: &mut Value| {
+            object["metadata"]["finalizers"] = json!([]);
+            Ok(())
+        };
+        objects.patch(&key("held"), Preconditions::default(), release).unwrap();
+        assert!(objects.get(&key("held")).is_none());
+    }
+}

@@ -1,0 +1,204 @@
+//! Reads what the controllers hold in their caches, with the rights of the user.
+
+pub mod admission;
+pub mod caches;
+mod operator;
+pub mod server;
+
+use std::collections::BTreeMap;
+
+use anyhow::bail;
+use api_types::{
+    external::{DestinationRule, InferencePool, VirtualService},
+    grove::PodCliqueSet,
+    labels,
+    v1alpha1::{DynamoCheckpoint, DynamoComponent},
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
+};
+use component_controller::component::model::PodGroup;
+use controller_kit::store::{ServedApi, ServedApis};
+use k8s_openapi::{
+    api::{
+        apps::v1::{DaemonSet, Deployment},
+        autoscaling::v2::HorizontalPodAutoscaler,
+        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota, Secret, Service, ServiceAccount},
+        networking::v1::Ingress,
+        rbac::v1::{Role, RoleBinding},
+        resource::v1::ResourceClaimTemplate,
+    },
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client, Resource,
+    api::{DynamicObject, ListParams},
+    core::ApiResource,
+};
+use rendering::LeaderWorkerSet;
+use serde_json::Value;
+
+pub use self::operator::Operator;
+use super::objects::{ObjectKey, Objects};
+use crate::observe::words;
+
+/// Objects of one page of a list.
+const PAGE: u32 = 500;
+/// Pages of one list: a namespace with more objects is not one that a preview can hold.
+const PAGES: usize = 40;
+
+/// What is live in the namespace of a graph.
+pub struct Live {
+    /// The objects.
+    pub objects: Objects,
+    /// Pods; `None` without the right to read them.
+    pub pods: Option<Vec<Value>>,
+    /// Quotas of the namespace; `None` without the right to read them.
+    pub quotas: Option<Vec<Value>>,
+    /// Docker configuration Secrets; `None` without the right to read them.
+    pub pull_secrets: Option<Vec<Value>>,
+    /// Kinds that are not served, by group and plural.
+    pub unserved: Vec<(String, String)>,
+    /// Kinds that the user may not read, by group and plural, and why.
+    pub unreadable: BTreeMap<(String, String), String>,
+}
+
+/// What a list has come to.
+enum Listed {
+    Found(Vec<Value>),
+    Unserved,
+    Unreadable(String),
+}
+
+/// Reads all objects of a namespace that a graph can depend on.
+///
+/// # Errors
+/// Graphs or components cannot be read.
+pub async fn live(client: &Client, namespace: &str, now: Timestamp) -> anyhow::Result<Live> {
+    let mut live = Live {
+        objects: Objects::new(now),
+        pods: None,
+        quotas: None,
+        pull_secrets: None,
+        unserved: Vec::new(),
+        unreadable: BTreeMap::new(),
+    };
+    let of_graph = Some(labels::GRAPH);
+    let kinds: [(ApiResource, Option<&str>); 19] = [
+        (ApiResource::erase::<DynamoGraphDeployment>(&()), None),
+        (ApiResource::erase::<DynamoComponentDeployment>(&()), None),
+        (ApiResource::erase::<DynamoGraphDeploymentScalingAdapter>(&()), None),
+        (ApiResource::erase::<DynamoCheckpoint>(&()), None),
+        (ApiResource::erase::<DynamoComponent>(&()), None),
+        (ApiResource::erase::<Deployment>(&()), Some(labels::COMPONENT)),
+        (ApiResource::erase::<DaemonSet>(&()), Some(labels::APP_COMPONENT)),
+        (ApiResource::erase::<LeaderWorkerSet>(&()), Some(labels::COMPONENT)),
+        (ApiResource::erase::<PodGroup>(&()), Some(labels::LEGACY_INSTANCE)),
+        (ApiResource::erase::<PodCliqueSet>(&()), of_graph),
+        (ApiResource::erase::<Service>(&()), None),
+        (ApiResource::erase::<Ingress>(&()), None),
+        (ApiResource::erase::<VirtualService>(&()), None),
+        (ApiResource::erase::<InferencePool>(&()), of_graph),
+        (ApiResource::erase::<DestinationRule>(&()), Some(labels::OWN_GRAPH)),
+        (ApiResource::erase::<ResourceClaimTemplate>(&()), Some(labels::OWN_GRAPH)),
+        (ApiResource::erase::<ConfigMap>(&()), of_graph),
+        (ApiResource::erase::<ServiceAccount>(&()), None),
+        (ApiResource::erase::<HorizontalPodAutoscaler>(&()), None),
+    ];
+    let apis = ServedApis::new(client.clone());
+    for (resource, selector) in kinds.iter().chain(&rights()) {
+        let params = selector.map_or_else(ListParams::default, |selector| ListParams::default().labels(selector));
+        take(&mut live, (client, &apis), namespace, resource, &params).await;
+    }
+    for resource in [&kinds[0].0, &kinds[1].0] {
+        let kind = (resource.group.clone(), resource.plural.clone());
+        if let Some(why) = live.unreadable.get(&kind) {
+            bail!("cannot read {} of namespace {namespace}: {why}", resource.plural);
+        }
+        if live.unserved.contains(&kind) {
+            bail!("the cluster does not serve {} of {}; install the operator", resource.plural, resource.api_version);
+        }
+    }
+    live.pods = beside::<Pod>(client, namespace, &ListParams::default().labels(labels::COMPONENT)).await;
+    live.quotas = beside::<ResourceQuota>(client, namespace, &ListParams::default()).await;
+    let docker = ListParams::default().fields("type=kubernetes.io/dockerconfigjson");
+    live.pull_secrets = beside::<Secret>(client, namespace, &docker).await;
+    let claims = ApiResource::erase::<PersistentVolumeClaim>(&());
+    take(&mut live, (client, &apis), namespace, &claims, &ListParams::default()).await;
+    Ok(live)
+}
+
+/// Kinds that give component pods their rights.
+fn rights() -> [(ApiResource, Option<&'static str>); 2] {
+    [(ApiResource::erase::<Role>(&()), None), (ApiResource::erase::<RoleBinding>(&()), None)]
+}
+
+/// Adds the objects of one kind. Every user may ask what is served.
+async fn take(
+    live: &mut Live,
+    (client, apis): (&Client, &ServedApis),
+    namespace: &str,
+    resource: &ApiResource,
+    params: &ListParams,
+) {
+    let kind = (resource.group.clone(), resource.plural.clone());
+    match list(client, namespace, resource, params).await {
+        Listed::Found(objects) => {
+            for object in objects {
+                live.objects.read(key_of(resource, namespace, &object), object);
+            }
+        }
+        Listed::Unserved => live.unserved.push(kind),
+        Listed::Unreadable(why) => match ServedApi::new(apis, resource.clone()).is_served().await {
+            Ok(false) => live.unserved.push(kind),
+            Ok(true) | Err(_) => drop(live.unreadable.insert(kind, why)),
+        },
+    }
+}
+
+/// The objects of a kind that are no part of the preview itself.
+async fn beside<K>(client: &Client, namespace: &str, params: &ListParams) -> Option<Vec<Value>>
+where
+    K: Resource<DynamicType = ()>,
+{
+    match list(client, namespace, &ApiResource::erase::<K>(&()), params).await {
+        Listed::Found(objects) => Some(objects),
+        Listed::Unserved | Listed::Unreadable(_) => None,
+    }
+}
+
+/// The key of an object.
+pub fn key_of(resource: &ApiResource, namespace: &str, object: &Value) -> ObjectKey {
+    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+    key(resource, namespace, name)
+}
+
+/// The key of an object of this name.
+pub fn key(resource: &ApiResource, namespace: &str, name: &str) -> ObjectKey {
+    let (group, plural) = (resource.group.clone(), resource.plural.clone());
+    ObjectKey { group, plural, namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+async fn list(client: &Client, namespace: &str, resource: &ApiResource, params: &ListParams) -> Listed {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
+    let mut params = params.clone().limit(PAGE);
+    let mut all = Vec::new();
+    for _ in 0..PAGES {
+        match api.list(&params).await {
+            Ok(page) => {
+                for object in page.items {
+                    let Ok(mut object) = serde_json::to_value(object) else { continue };
+                    // Items of a list of built-in kinds come without them.
+                    object["apiVersion"] = Value::String(resource.api_version.clone());
+                    object["kind"] = Value::String(resource.kind.clone());
+                    all.push(object);
+                }
+                match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                    Some(token) => params = params.continue_token(&token),
+                    None => return Listed::Found(all),
+                }
+            }
+            Err(kube::Error::Api(status)) if status.code == 404 => return Listed::Unserved,
+            Err(error) => return Listed::Unreadable(words(&error)),
+        }
+    }
+    Listed::Unreadable(format!("there are more than {}", PAGE as usize * PAGES))
+}

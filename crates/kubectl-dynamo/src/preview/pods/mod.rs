@@ -1,0 +1,194 @@
+//! Pods as the controllers of Deployments and LeaderWorkerSets, scheduler and kubelet would have them: in each step,
+//! all pods that were made become ready.
+
+mod workload;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api_types::labels;
+use serde_json::Value;
+
+pub use self::workload::{Amounts, Workload};
+use super::objects::{ObjectKey, Objects, Verb};
+
+/// A pod; of a LeaderWorkerSet, a group of pods.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pod {
+    /// Its name; of one that does not exist yet, that of its workload with a number.
+    pub name: String,
+    /// Its workload.
+    pub workload: ObjectKey,
+    /// Its component in the graph.
+    pub component: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// What it requests.
+    pub requests: Amounts,
+    /// Whether it has the present template of its workload.
+    template: String,
+    /// Whether it serves.
+    pub ready: bool,
+}
+
+#[cfg(test)]
+impl Pod {
+    /// A pod with these requests, for tests.
+    pub fn of_test(workload: ObjectKey, requests: &Amounts) -> Self {
+        let (name, component, template) = (String::new(), String::new(), String::new());
+        let labels = BTreeMap::new();
+        Self { name, workload, component, labels, requests: requests.clone(), template, ready: true }
+    }
+}
+
+#[cfg(test)]
+impl Pods {
+    /// These pods, for tests.
+    pub fn of_test(pods: Vec<Pod>) -> Self {
+        Self { pods, ..Self::default() }
+    }
+}
+
+/// A pod that is made or deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodChange {
+    /// Which of the two.
+    pub verb: Verb,
+    /// The pod.
+    pub pod: Pod,
+}
+
+/// The pods of all workloads of a graph.
+#[derive(Clone, Debug, Default)]
+pub struct Pods {
+    pods: Vec<Pod>,
+    made: usize,
+    /// Workloads that change: whose spec is new, or whose pods did not all have the present template.
+    moving: BTreeSet<ObjectKey>,
+}
+
+impl Pods {
+    /// Reads live pods. What is not known to be older counts as of the present template. Without a right to read pods,
+    /// they are those that the workloads count.
+    pub fn read(objects: &Objects, live: Option<&[Value]>) -> Self {
+        let mut pods = Self::default();
+        for workload in workload::all(objects) {
+            let mut own: Vec<Pod> = live.map_or_else(|| workload.counted_pods(), |live| workload.pods(live));
+            let updated = workload.updated();
+            if updated < own.len() {
+                pods.moving.insert(workload.key.clone());
+                // The newest are those of the present template.
+                own.iter_mut().skip(updated).for_each(|pod| pod.template.clear());
+            }
+            pods.pods.extend(own);
+        }
+        pods
+    }
+
+    /// All pods.
+    pub fn all(&self) -> &[Pod] {
+        &self.pods
+    }
+
+    /// Makes and deletes pods as the workloads are now, and deletes those whose workload is gone.
+    pub fn react(&mut self, objects: &Objects) -> Vec<PodChange> {
+        let workloads = workload::all(objects);
+        let mut changes = Vec::new();
+        self.retain(&mut changes, |pod| workloads.iter().any(|workload| workload.key == pod.workload));
+        for workload in &workloads {
+            if workload.is_changed(objects) {
+                self.moving.insert(workload.key.clone());
+            }
+            if self.moving.contains(&workload.key) {
+                self.replace(workload, &mut changes);
+            }
+        }
+        changes
+    }
+
+    /// Lets all pods of changing workloads become ready; returns whether any did.
+    pub fn make_ready(&mut self) -> bool {
+        let mut any = false;
+        for pod in self.pods.iter_mut().filter(|pod| !pod.ready && self.moving.contains(&pod.workload)) {
+            (pod.ready, any) = (true, true);
+        }
+        any
+    }
+
+    /// The status of each changing workload.
+    pub fn statuses(&self, objects: &Objects) -> Vec<(ObjectKey, Value)> {
+        let moving = workload::all(objects).into_iter().filter(|workload| self.moving.contains(&workload.key));
+        let status = |workload: Workload| {
+            let own = || self.pods.iter().filter(|pod| pod.workload == workload.key);
+            let updated = own().filter(|pod| pod.template == workload.template).count();
+            let status = workload.status(own().count(), updated, own().filter(|pod| pod.ready).count());
+            (workload.key.clone(), status)
+        };
+        moving.map(status).collect()
+    }
+
+    /// One step of a rolling update, or of a change of replicas.
+    fn replace(&mut self, workload: &Workload, changes: &mut Vec<PodChange>) {
+        let is_own = |pod: &Pod| pod.workload == workload.key;
+        let is_old = |pod: &Pod| is_own(pod) && pod.template != workload.template;
+        if workload.recreates() && self.pods.iter().any(is_old) {
+            self.retain(changes, |pod| !is_old(pod));
+        }
+        let count = |pods: &[Pod], which: &dyn Fn(&Pod) -> bool| pods.iter().filter(|pod| which(pod)).count();
+        let updated = |pod: &Pod| is_own(pod) && !is_old(pod);
+        // Surplus of the present template goes first, the pods that do not serve before the others.
+        let has_old = self.pods.iter().any(is_old);
+        let mut surplus = count(&self.pods, &updated).saturating_sub(workload.replicas);
+        for ready in [false, true] {
+            self.retain(changes, |pod| {
+                let goes = surplus > 0 && updated(pod) && pod.ready == ready;
+                surplus -= usize::from(goes);
+                !goes
+            });
+        }
+        let room = if has_old { workload.replicas + workload.surge } else { workload.replicas };
+        let missing = workload.replicas.saturating_sub(count(&self.pods, &updated));
+        for _ in 0..missing.min(room.saturating_sub(count(&self.pods, &is_own))) {
+            self.made += 1;
+            let pod = workload.new_pod(self.made);
+            changes.push(PodChange { verb: Verb::Create, pod: pod.clone() });
+            self.pods.push(pod);
+        }
+        let least = workload.replicas.saturating_sub(workload.unavailable);
+        let serving = count(&self.pods, &|pod| is_own(pod) && pod.ready);
+        let mut spare = serving.saturating_sub(least);
+        self.retain(changes, |pod| {
+            let goes = is_old(pod) && (!pod.ready || spare > 0);
+            spare -= usize::from(goes && pod.ready);
+            !goes
+        });
+    }
+
+    fn retain(&mut self, changes: &mut Vec<PodChange>, mut stays: impl FnMut(&Pod) -> bool) {
+        self.pods.retain(|pod| {
+            let stay = stays(pod);
+            if !stay {
+                changes.push(PodChange { verb: Verb::Delete, pod: pod.clone() });
+            }
+            stay
+        });
+    }
+}
+
+/// GPUs of a number of pods.
+pub fn gpus<'a>(pods: impl Iterator<Item = &'a Pod>) -> i64 {
+    const ONE: i128 = 1_000_000_000;
+    let gpus = |pod: &Pod| -> i128 {
+        let devices = pod.requests.iter().filter(|(name, _)| rendering::gpus::is_gpu(name));
+        devices.map(|(_, nanos)| nanos / ONE).sum()
+    };
+    i64::try_from(pods.map(gpus).sum::<i128>()).unwrap_or(i64::MAX)
+}
+
+/// Whether the labels of a pod are those of a worker.
+pub fn is_worker(labels: &BTreeMap<String, String>) -> bool {
+    let type_ = labels.get(labels::COMPONENT_TYPE).and_then(|name| api_types::v1beta1::ComponentType::named(name));
+    type_.is_some_and(api_types::v1beta1::ComponentType::is_worker)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! A Deployment or a LeaderWorkerSet, as far as its pods depend on it.
+
+use std::collections::BTreeMap;
+
+use api_types::{labels, quantity::nanos};
+use controller_kit::apply::fingerprint;
+use serde_json::{Value, json};
+
+use super::Pod;
+use crate::preview::objects::{ObjectKey, Objects};
+
+/// Groups and plurals of the kinds of workloads.
+pub const KINDS: [(&str, &str); 2] = [("apps", "deployments"), ("leaderworkerset.x-k8s.io", "leaderworkersets")];
+
+/// Amounts of resources in billionths.
+pub type Amounts = BTreeMap<String, i128>;
+
+/// A Deployment or a LeaderWorkerSet.
+pub struct Workload {
+    /// Which one.
+    pub key: ObjectKey,
+    /// Its desired replicas.
+    pub replicas: usize,
+    /// Replicas above, and below, the desired ones while it changes.
+    pub surge: usize,
+    pub unavailable: usize,
+    /// Fingerprint of its pod templates.
+    pub template: String,
+    object: Value,
+}
+
+/// All workloads of components.
+pub fn all(objects: &Objects) -> Vec<Workload> {
+    let of_kind = |(group, plural)| objects.of_kind(group, plural);
+    let is_of_component = |object: &Value| {
+        let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+        owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "DynamoComponentDeployment"))
+    };
+    let owned = KINDS.into_iter().flat_map(of_kind).filter(|(_, object)| is_of_component(object));
+    owned.map(|(key, object)| Workload::new(key, object)).collect()
+}
+
+impl Workload {
+    fn new(key: &ObjectKey, object: &Value) -> Self {
+        let replicas = object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
+        let replicas = usize::try_from(replicas).unwrap_or(usize::MAX);
+        let (step, templates) = match is_set(key) {
+            true => ("/spec/rolloutStrategy/rollingUpdateConfiguration", "/spec/leaderWorkerTemplate"),
+            false => ("/spec/strategy/rollingUpdate", "/spec/template"),
+        };
+        let step = object.pointer(step);
+        let surge = amount(step.and_then(|step| step.get("maxSurge")), replicas, true);
+        let unavailable = amount(step.and_then(|step| step.get("maxUnavailable")), replicas, false);
+        let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
+        let template = object.pointer(templates).map(fingerprint).unwrap_or_default();
+        Self { key: key.clone(), replicas, surge, unavailable, template, object: object.clone() }
+    }
+
+    /// Whether all old pods go before new ones come.
+    pub fn recreates(&self) -> bool {
+        self.object.pointer("/spec/strategy/type").is_some_and(|type_| type_ == "Recreate")
+    }
+
+    /// Whether its spec is not the one that was read.
+    pub fn is_changed(&self, objects: &Objects) -> bool {
+        let spec = |object: &Value| object.get("spec").cloned();
+        objects.before(&self.key).and_then(spec) != spec(&self.object)
+    }
+
+    /// Pods of the present template, by its status.
+    pub fn updated(&self) -> usize {
+        self.count("updatedReplicas")
+    }
+
+    /// Its pods as its status counts them.
+    pub fn counted_pods(&self) -> Vec<Pod> {
+        let ready = self.count("readyReplicas");
+        let pod = |index: usize| Pod {
+            name: format!("{} ({})", self.key.name, index + 1),
+            ready: index < ready,
+            ..self.new_pod(0)
+        };
+        (0..self.count("replicas")).map(pod).collect()
+    }
+
+    fn count(&self, field: &str) -> usize {
+        let count = self.object.pointer("/status").and_then(|status| status.get(field)).and_then(Value::as_u64);
+        count.and_then(|count| usize::try_from(count).ok()).unwrap_or_default()
+    }
+
+    /// Its pods among live ones, the newest first.
+    pub fn pods(&self, live: &[Value]) -> Vec<Pod> {
+        let key = if is_set(&self.key) { labels::LEADER_WORKER_SET } else { labels::SELECTOR };
+        let label = |pod: &Value, key: &str| pod["metadata"]["labels"][key].as_str().unwrap_or_default().to_owned();
+        let is_own = |pod: &&Value| {
+            let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+            pod["metadata"]["namespace"] == self.key.namespace.as_str()
+                && label(pod, key) == self.key.name
+                && pod.pointer("/metadata/deletionTimestamp").is_none()
+                && !["Succeeded", "Failed"].contains(&phase)
+        };
+        // A group counts as its leader.
+        let leads = |pod: &&Value| !is_set(&self.key) || label(pod, labels::WORKER_INDEX) == "0";
+        let mut own: Vec<&Value> = live.iter().filter(is_own).filter(leads).collect();
+        own.sort_by_key(|pod| std::cmp::Reverse(pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default()));
+        let made = |pod: &Value| {
+            let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+            let is_ready = |it: &Value| it["type"] == "Ready" && it["status"] == "True";
+            let ready = conditions.is_some_and(|conditions| conditions.iter().any(is_ready));
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            Pod { name, ready, labels: strings(&pod["metadata"]["labels"]), ..self.new_pod(0) }
+        };
+        own.into_iter().map(made).collect()
+    }
+
+    /// A pod that is made now.
+    pub fn new_pod(&self, number: usize) -> Pod {
+        let templates = self.templates();
+        let mut all_labels =
+            templates.first().map(|template| strings(&template["metadata"]["labels"])).unwrap_or_default();
+        if is_set(&self.key) {
+            all_labels.insert(labels::LEADER_WORKER_SET.to_owned(), self.key.name.clone());
+        }
+        let size = self.object.pointer("/spec/leaderWorkerTemplate/size").and_then(Value::as_i64).unwrap_or(1);
+        let mut requests = Amounts::new();
+        for (index, template) in templates.iter().enumerate() {
+            let count = match (templates.len(), index) {
+                (1, _) => size,
+                (_, 0) => 1,
+                _ => size - 1,
+            };
+            for (name, amount) in requested(&template["spec"]) {
+                *requests.entry(name).or_default() += amount * i128::from(count);
+            }
+        }
+        Pod {
+            name: format!("{}-new-{number}", self.key.name),
+            workload: self.key.clone(),
+            component: all_labels.get(labels::COMPONENT).cloned().unwrap_or_default(),
+            labels: all_labels,
+            requests,
+            template: self.template.clone(),
+            ready: false,
+        }
+    }
+
+    fn templates(&self) -> Vec<&Value> {
+        let pointers = [
+            "/spec/template",
+            "/spec/leaderWorkerTemplate/leaderTemplate",
+            "/spec/leaderWorkerTemplate/workerTemplate",
+        ];
+        pointers.into_iter().filter_map(|pointer| self.object.pointer(pointer)).collect()
+    }
+
+    /// Its status with these pods.
+    pub fn status(&self, pods: usize, updated: usize, ready: usize) -> Value {
+        let is_complete = pods == self.replicas && updated == pods && ready == pods;
+        let is_available = ready >= self.replicas.saturating_sub(self.unavailable);
+        let condition = |type_: &str, holds: bool, reason: &str| {
+            let status = if holds { "True" } else { "False" };
+            json!({ "type": type_, "status": status, "reason": reason, "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z" })
+        };
+        let progress = if is_complete { "NewReplicaSetAvailable" } else { "ReplicaSetUpdated" };
+        let mut status = json!({
+            "observedGeneration": self.object["metadata"]["generation"],
+            "replicas": pods,
+            "updatedReplicas": updated,
+            "readyReplicas": ready,
+            "conditions": [condition("Available", is_available, "MinimumReplicasAvailable"),
+                condition("Progressing", true, progress)],
+        });
+        if !is_set(&self.key) {
+            status["availableReplicas"] = json!(ready);
+            status["unavailableReplicas"] = json!(pods.saturating_sub(ready));
+        }
+        status
+    }
+}
+
+fn is_set(key: &ObjectKey) -> bool {
+    key.plural == "leaderworkersets"
+}
+
+/// A count, or a percentage of the replicas; 25 % where nothing is said, as for Deployments.
+fn amount(given: Option<&Value>, replicas: usize, up: bool) -> usize {
+    let percentage = |percent: usize| {
+        let part = replicas * percent;
+        if up { part.div_ceil(100) } else { part / 100 }
+    };
+    match given {
+        Some(Value::Number(count)) => count.as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or_default(),
+        Some(Value::String(text)) => {
+            let percent = text.strip_suffix('%').and_then(|digits| digits.parse().ok());
+            percent.map_or_else(|| text.parse().unwrap_or_default(), percentage)
+        }
+        _ => percentage(25),
+    }
+}
+
+/// What the containers of a pod request; sidecars count, and of the other init containers the largest.
+fn requested(spec: &Value) -> Amounts {
+    let containers = |list: &str| spec[list].as_array().cloned().unwrap_or_default();
+    let is_sidecar = |container: &Value| container["restartPolicy"] == "Always";
+    let (sidecars, init): (Vec<_>, Vec<_>) = containers("initContainers").into_iter().partition(is_sidecar);
+    let mut total = Amounts::new();
+    for container in containers("containers").iter().chain(&sidecars) {
+        for (name, amount) in amounts(container) {
+            *total.entry(name).or_default() += amount;
+        }
+    }
+    for container in &init {
+        for (name, amount) in amounts(container) {
+            let most = total.entry(name).or_default();
+            *most = amount.max(*most);
+        }
+    }
+    total
+}
+
+/// What a container requests: a limit without a request counts as one.
+fn amounts(container: &Value) -> Amounts {
+    let read = |list: &str| -> Amounts {
+        let all = container["resources"][list].as_object().into_iter().flatten();
+        let amount = |value: &Value| nanos(value.as_str().map_or_else(|| value.to_string(), str::to_owned).trim());
+        all.filter_map(|(name, value)| Some((name.clone(), amount(value)?))).collect()
+    };
+    let mut amounts = read("limits");
+    amounts.extend(read("requests"));
+    amounts
+}
+
+fn strings(map: &Value) -> BTreeMap<String, String> {
+    let all = map.as_object().into_iter().flatten();
+    all.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}

@@ -1,0 +1,361 @@
+//! Reconciles a graph and its components against objects in memory, until nothing changes any more.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use anyhow::{Context, anyhow, bail};
+use api_types::{
+    annotations, conditions, labels,
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
+};
+use component_controller::component::{self, observe::Observer};
+use controller_kit::{
+    apply::Applier,
+    controller::Reconcile,
+    events::EventSink,
+    metrics::Metrics,
+    pods::PodDiagnostics,
+    pull_secrets::PullSecrets,
+    read::Interruption,
+    store::{Packed, ServedApis},
+};
+use graph_controller::{
+    graph::{self, node_topology::apply::TopologyLabeler, observe::read::Apis, settings::Settings},
+    nats_etcd::HealthReceiver,
+};
+use k8s_openapi::jiff::Timestamp;
+use kube::{Client, Resource, core::ApiResource};
+use rendering::WorkloadProvider;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::{
+    differences::differences,
+    objects::{ObjectKey, Objects},
+    observe::{
+        self, Live, Operator,
+        admission::{Admission, Answer, Edit, admit},
+        caches::{self, Source},
+        server::Server,
+    },
+    pods::Pods,
+    prediction::{Prediction, changes, pod_steps, revisions},
+    quotas::{Excess, excesses},
+    timeline::Measure,
+};
+
+/// Rounds after which a graph that still changes is given up.
+const ROUNDS: usize = 500;
+
+/// Predicts what an edit of a graph will do. Writes nothing.
+///
+/// # Errors
+/// The cluster cannot be read, or the graph is one that a preview does not cover.
+pub async fn predict(
+    client: &Client,
+    namespace: &str,
+    edit: &Edit,
+    operator: &Operator,
+    now: Timestamp,
+) -> anyhow::Result<Prediction> {
+    let (Edit::Manifest(given) | Edit::ServerSide(given, _) | Edit::Replacement(given)) = edit;
+    let name = given.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut prediction = Prediction {
+        graph: name.clone(),
+        namespace: namespace.to_owned(),
+        operator_version: env!("CARGO_PKG_VERSION").to_owned(),
+        notes: operator.notes().to_vec(),
+        ..Prediction::default()
+    };
+    let graph = match admit(client, namespace, edit).await? {
+        Answer::Refused(why) => return Ok(Prediction { refused: Some(why), ..prediction }),
+        Answer::Accepted(graph, Admission::Asked { warnings }) => {
+            prediction.warnings = warnings;
+            graph
+        }
+        Answer::Accepted(graph, Admission::NotAsked(why)) => {
+            prediction.notes.push(format!("admission was not asked, only the controllers' own rules apply: {why}"));
+            graph
+        }
+    };
+    let Live { mut objects, pods, quotas, pull_secrets, unserved, unreadable } =
+        observe::live(client, namespace, now).await?;
+    for ((_, plural), why) in &unreadable {
+        prediction.notes.push(format!("changes of {plural} are not shown: {why}"));
+    }
+    if pods.is_none() {
+        prediction.notes.push("pods cannot be read; they are counted as the workloads count them".to_owned());
+    }
+    if pull_secrets.is_none() {
+        prediction.notes.push("Secrets cannot be read; new templates may get further imagePullSecrets".to_owned());
+    }
+    let key = observe::key(&ApiResource::erase::<DynamoGraphDeployment>(&()), namespace, &name);
+    let before = objects.get(&key).cloned().unwrap_or(Value::Null);
+    if before.pointer("/metadata/deletionTimestamp").is_some() {
+        bail!("graph {namespace}/{name} is being deleted");
+    }
+    let scaled = graph.pointer("/spec/components").and_then(Value::as_array).into_iter().flatten();
+    let scaled = scaled.filter(|component| component.get("scalingAdapter").is_some_and(Value::is_object));
+    if let Some(name) = scaled.filter_map(|component| component["name"].as_str()).next() {
+        prediction
+            .notes
+            .push(format!("replicas of {name} follow its scaling adapter, which is not part of the preview"));
+    }
+    if !before.is_null() {
+        prediction.edit = differences(&before, &graph);
+    }
+    if before.is_null() || !prediction.edit.is_empty() {
+        objects.edit(&key, graph);
+    }
+    let discovers = operator.configuration().image_pull_secret_discovery.enabled;
+    let secrets = pull_secrets.filter(|_| discovers).map(|secrets| caches::pull_secrets(&secrets));
+    let pods = Pods::read(&objects, pods.as_deref());
+    let today = pods.clone();
+    let mut preview = Preview::new(Server::new(objects, client.clone()), operator, key, pods, now);
+    preview.unserved = unserved;
+    preview.pull_secrets = secrets;
+    prediction.revision.before = preview.revisions();
+    preview.settle(&mut prediction, quotas.as_deref().unwrap_or_default(), &today).await?;
+    prediction.revision.after = preview.revisions();
+    let is_shown =
+        |key: &ObjectKey| key.plural != "pods" && !unreadable.contains_key(&(key.group.clone(), key.plural.clone()));
+    prediction.changes = changes(&preview.server.objects(), is_shown);
+    prediction.refused = preview.obstacle();
+    if prediction.quotas.is_empty() && quotas.is_none() {
+        prediction.notes.push("ResourceQuotas cannot be read".to_owned());
+    }
+    Ok(prediction)
+}
+
+/// Both controllers on objects in memory.
+struct Preview<'a> {
+    server: Server,
+    operator: &'a Operator,
+    settings: Arc<Settings>,
+    key: ObjectKey,
+    pods: Pods,
+    now: Timestamp,
+    unserved: Vec<(String, String)>,
+    pull_secrets: Option<PullSecrets>,
+    graphs: Controller,
+    components: Controller,
+}
+
+/// What a controller writes with.
+struct Controller {
+    client: Client,
+    applier: Applier,
+    events: EventSink,
+}
+
+impl Controller {
+    fn new(client: Client, name: &str) -> Self {
+        let applier = Applier::new(client.clone(), name, Metrics::new(), Vec::new());
+        let applier = applier.with_predecessors(&[annotations::LAST_APPLIED_HASH]);
+        Self { events: EventSink::new(client.clone(), name), client, applier }
+    }
+}
+
+impl<'a> Preview<'a> {
+    fn new(server: Server, operator: &'a Operator, key: ObjectKey, pods: Pods, now: Timestamp) -> Self {
+        let controller = |name| Controller::new(server.client(&key.namespace), name);
+        let (graphs, components) = (controller(graph_controller::NAME), controller(component_controller::NAME));
+        let settings = Arc::new(Settings::of(operator.configuration(), &operator.scope()));
+        let (unserved, pull_secrets) = (Vec::new(), None);
+        Self { server, operator, settings, key, pods, now, unserved, pull_secrets, graphs, components }
+    }
+
+    /// Repeats both controllers and what becomes of the pods.
+    async fn settle(&mut self, prediction: &mut Prediction, quotas: &[Value], today: &Pods) -> anyhow::Result<()> {
+        let measure = Measure::new(today, self.desired_components());
+        prediction.steps.push(measure.moment(today));
+        let mut failure = None;
+        for _ in 0..ROUNDS {
+            let writes = self.server.objects().writes().len();
+            let graph = Box::pin(self.reconcile_graph()).await?;
+            let components = Box::pin(self.reconcile_components()).await?;
+            failure = graph.failure.or(components.failure);
+            let objects = self.server.objects().clone();
+            let changed = self.pods.react(&objects);
+            let step = prediction.pods.last().map_or(1, |last| last.step + 1);
+            prediction.pods.extend(pod_steps(step, &changed));
+            add(&mut prediction.steps, measure.moment(&self.pods));
+            for excess in excesses(quotas, today.all(), self.pods.all()) {
+                add_excess(&mut prediction.quotas, excess);
+            }
+            let became_ready = self.pods.make_ready();
+            add(&mut prediction.steps, measure.moment(&self.pods));
+            let mut moved = graph.moved || components.moved || !changed.is_empty() || became_ready;
+            moved |= objects.writes().len() > writes;
+            for (key, status) in self.pods.statuses(&objects) {
+                moved |= self.server.objects().set_status(&key, status);
+            }
+            if !moved {
+                prediction.notes.extend(failure.map(|why| format!("a write will be tried again and again: {why}")));
+                return Ok(());
+            }
+        }
+        let why = failure.map(|why| format!(": {why}")).unwrap_or_default();
+        prediction.notes.push(format!("the graph still changes after {ROUNDS} rounds{why}"));
+        Ok(())
+    }
+
+    fn source<'b>(&'b self, objects: &'b Objects) -> Source<'b> {
+        Source {
+            objects,
+            pods: &self.pods,
+            unserved: &self.unserved,
+            pull_secrets: self.pull_secrets.as_ref(),
+            configuration: self.operator.configuration(),
+        }
+    }
+
+    async fn reconcile_graph(&self) -> anyhow::Result<Round> {
+        let objects = self.server.objects().clone();
+        let caches = self.source(&objects).of_graphs();
+        let Controller { client, applier, events } = &self.graphs;
+        let labeler = TopologyLabeler::new(applier.clone(), events.clone(), caches.worker_pods.clone());
+        let reconciler = graph::Reconciler {
+            caches,
+            applier: applier.clone(),
+            pods: Arc::new(PodDiagnostics::new(client.clone())),
+            events: events.clone(),
+            notifier: None,
+            apis: Apis::new(&ServedApis::new(client.clone()), &self.settings),
+            settings: Arc::clone(&self.settings),
+            nats_etcd: HealthReceiver::unchecked(),
+            labeler,
+        };
+        let (packed, graph) = unpack::<DynamoGraphDeployment>(&objects, &self.key)?;
+        // The steps of a controller are large: without the boxes, they would all be on the stack.
+        let observed = Box::pin(reconciler.observe(&packed, graph)).await?;
+        if observed.provider == WorkloadProvider::Grove {
+            bail!(
+                "graph {} runs on Grove, and a preview covers graphs that run as components only: how Grove replaces \
+                 pods is not known here",
+                self.key.name
+            );
+        }
+        let plan = reconciler.plan(&observed, self.now);
+        let pass = match Box::pin(reconciler.apply(&observed, plan)).await {
+            Ok(pass) => pass,
+            Err(error) => return Ok(Round::failed(&error)),
+        };
+        let status = reconciler.conclude(&observed, &pass, self.now).status;
+        Ok(self.report(&self.key, status))
+    }
+
+    async fn reconcile_components(&self) -> anyhow::Result<Round> {
+        let objects = self.server.objects().clone();
+        let source = self.source(&objects);
+        let Controller { client, applier, events } = &self.components;
+        let secrets = self.pull_secrets.clone();
+        let reconciler = component::Reconciler {
+            observer: Observer::new(client.clone(), source.of_components(), secrets, source.of_checkpoints()),
+            pods: PodDiagnostics::new(client.clone()),
+            applier: applier.clone(),
+            events: events.clone(),
+            notifier: None,
+            settings: self.operator.configuration().pods(),
+        };
+        let mut round = Round::default();
+        for key in self.component_keys(&objects) {
+            let (packed, component) = unpack::<DynamoComponentDeployment>(&objects, &key)?;
+            if packed.metadata.deletion_timestamp.is_some() {
+                reconciler.finalize(&packed).await?;
+                continue;
+            }
+            let observed = Box::pin(reconciler.observe(&packed, component)).await?;
+            let plan = reconciler.plan(&observed, self.now);
+            let one = match Box::pin(reconciler.apply(&observed, plan)).await {
+                Ok(applied) => self.report(&key, reconciler.conclude(&observed, &applied, self.now).status),
+                Err(error) => Round::failed(&error),
+            };
+            round.moved |= one.moved;
+            round.failure = round.failure.or(one.failure);
+        }
+        Ok(round)
+    }
+
+    /// Writes a status; says whether it is another one.
+    fn report(&self, key: &ObjectKey, status: Option<impl Serialize>) -> Round {
+        let status = status.and_then(|status| serde_json::to_value(status).ok());
+        let moved = status.is_some_and(|status| self.server.objects().set_status(key, status));
+        Round { moved, failure: None }
+    }
+
+    /// The components of the graph.
+    fn component_keys(&self, objects: &Objects) -> Vec<ObjectKey> {
+        let resource = ApiResource::erase::<DynamoComponentDeployment>(&());
+        let is_own = |object: &Value| object["metadata"]["labels"][labels::GRAPH] == self.key.name.as_str();
+        let own = objects.of_kind(&resource.group, &resource.plural).filter(|(_, object)| is_own(object));
+        own.map(|(key, _)| key.clone()).collect()
+    }
+
+    fn revisions(&self) -> BTreeSet<String> {
+        let objects = self.server.objects();
+        let keys = self.component_keys(&objects);
+        revisions(&keys.iter().filter_map(|key| objects.get(key)).collect::<Vec<_>>())
+    }
+
+    /// Names of the components that the graph desires.
+    fn desired_components(&self) -> BTreeSet<String> {
+        let objects = self.server.objects();
+        let all = objects.get(&self.key).and_then(|graph| graph.pointer("/spec/components")?.as_array().cloned());
+        let names = all.into_iter().flatten();
+        names.filter_map(|component| component["name"].as_str().map(str::to_owned)).collect()
+    }
+
+    /// Why the graph waits for a change by a user.
+    fn obstacle(&self) -> Option<String> {
+        let objects = self.server.objects();
+        let all = objects.get(&self.key)?.pointer("/status/conditions")?.as_array()?;
+        let stalled = all.iter().find(|it| it["type"] == conditions::STALLED && it["status"] == "True")?;
+        Some(stalled["message"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+/// What one pass of a controller has come to.
+#[derive(Default)]
+struct Round {
+    /// A status changed.
+    moved: bool,
+    /// Why a write was not accepted; it is tried again.
+    failure: Option<String>,
+}
+
+impl Round {
+    fn failed(error: &Interruption) -> Self {
+        Self { moved: false, failure: Some(error.to_string()) }
+    }
+}
+
+fn unpack<K>(objects: &Objects, key: &ObjectKey) -> anyhow::Result<(Packed<K>, K)>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let object = objects.get(key).ok_or_else(|| anyhow!("{} {} is gone", key.plural, key.name))?;
+    let packed = Packed::from_value(object.clone()).with_context(|| format!("{} {}", key.plural, key.name))?;
+    let unpacked = packed.unpack()?;
+    Ok((packed, unpacked))
+}
+
+/// Adds a moment that differs from the last one.
+fn add<T: PartialEq>(all: &mut Vec<T>, one: T) {
+    if all.last() != Some(&one) {
+        all.push(one);
+    }
+}
+
+/// Keeps the largest excess of a resource.
+fn add_excess(all: &mut Vec<Excess>, excess: Excess) {
+    let same = |known: &&mut Excess| (&known.quota, &known.resource) == (&excess.quota, &excess.resource);
+    match all.iter_mut().find(same) {
+        Some(known) => {
+            let amount = |text: &str| api_types::quantity::nanos(text).unwrap_or_default();
+            if amount(&excess.needed) > amount(&known.needed) {
+                *known = excess;
+            }
+        }
+        None => all.push(excess),
+    }
+}

@@ -1,0 +1,188 @@
+//! A prediction for people.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::{
+    differences::FieldChange,
+    prediction::{ObjectChange, Prediction, Revision, replaced},
+};
+use crate::output::{Style, one_line};
+
+/// Longest value of a field that is shown whole.
+const LONGEST: usize = 100;
+/// Most lines of pods, and most steps.
+const MOST: usize = 40;
+
+impl Prediction {
+    /// The prediction as text.
+    pub fn text(&self, style: Style) -> String {
+        let mut out = String::new();
+        self.write(style, &mut out).map_or_else(|_| String::new(), |()| out)
+    }
+
+    fn write(&self, style: Style, out: &mut String) -> std::fmt::Result {
+        let title = format!("Graph {}/{}", self.namespace, self.graph);
+        writeln!(out, "{}, by the operator's version {}", style.strong(&title), self.operator_version)?;
+        for note in &self.notes {
+            writeln!(out, "  {} {}", style.pending("note:"), one_line(note))?;
+        }
+        for warning in &self.warnings {
+            writeln!(out, "  {} {}", style.pending("warning:"), one_line(warning))?;
+        }
+        if let Some(why) = &self.refused {
+            writeln!(out, "{} {}", style.bad("Refused:"), one_line(why))?;
+        }
+        if self.changes.is_empty() && self.edit.is_empty() {
+            return if self.refused.is_none() { writeln!(out, "No change.") } else { Ok(()) };
+        }
+        if !self.edit.is_empty() {
+            writeln!(out, "{}", style.strong("Edit"))?;
+            fields(out, &self.edit)?;
+        }
+        if self.changes.is_empty() {
+            return if self.refused.is_none() { writeln!(out, "No object and no pod changes.") } else { Ok(()) };
+        }
+        writeln!(out, "{}", style.strong("Objects"))?;
+        for change in &self.changes {
+            object(out, change, style)?;
+        }
+        self.revisions(out, style)?;
+        self.pods(out, style)?;
+        self.capacity(out, style)
+    }
+
+    fn revisions(&self, out: &mut String, style: Style) -> std::fmt::Result {
+        let Revision { before, after } = &self.revision;
+        let names = |all: &std::collections::BTreeSet<String>| all.iter().cloned().collect::<Vec<_>>().join(", ");
+        let text = match () {
+            () if before == after && before.is_empty() => return Ok(()),
+            () if before == after => format!("{} stays", names(after)),
+            () if before.is_empty() => format!("{} is the first", names(after)),
+            () if after.is_subset(before) => format!("returns to {}", names(after)),
+            () => format!("{} is replaced by {}, a new one", names(before), names(after)),
+        };
+        writeln!(out, "{} {text}", style.strong("Worker revision:"))
+    }
+
+    fn pods(&self, out: &mut String, style: Style) -> std::fmt::Result {
+        if self.pods.is_empty() {
+            return writeln!(out, "{} none is created or deleted", style.strong("Pods:"));
+        }
+        let all = replaced(&self.pods);
+        let counts = all.iter().map(|(name, (made, gone))| format!("{name} +{made} -{gone}"));
+        writeln!(out, "{} {}", style.strong("Pods:"), counts.collect::<Vec<_>>().join(", "))?;
+        for pod in self.pods.iter().take(MOST) {
+            writeln!(out, "  step {}: {} {}", pod.step, pod.verb, pod.name)?;
+        }
+        more(out, self.pods.len())
+    }
+
+    fn capacity(&self, out: &mut String, style: Style) -> std::fmt::Result {
+        let (reduced, least) = self.reduced();
+        let text = match reduced {
+            0 => "never below today's".to_owned(),
+            _ => format!("below today's in {reduced} of {} steps, {least} % at least", self.steps.len()),
+        };
+        writeln!(out, "{} {text}", style.strong("Capacity:"))?;
+        for (index, moment) in self.steps.iter().enumerate().take(MOST) {
+            let counts = moment.components.iter().map(|(name, count)| format!("{name} {}/{}", count.ready, count.pods));
+            let counts = counts.collect::<Vec<_>>().join(", ");
+            writeln!(out, "  {index}: {} %, {} GPUs, {counts}", moment.share, moment.gpus)?;
+        }
+        more(out, self.steps.len())?;
+        let (today, peak, after) = self.gpus();
+        writeln!(out, "{} {today} today, {peak} at the peak, {after} after", style.strong("GPUs:"))?;
+        for excess in &self.quotas {
+            writeln!(
+                out,
+                "{} {} has {} {}, {} would be used ({} today): pods beyond it are not created",
+                style.bad("ResourceQuota"),
+                excess.quota,
+                excess.hard,
+                excess.resource,
+                excess.needed,
+                excess.used
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn object(out: &mut String, change: &ObjectChange, style: Style) -> std::fmt::Result {
+    let verb = match change.verb {
+        "create" => style.good(change.verb),
+        "delete" => style.bad(change.verb),
+        verb => style.pending(verb),
+    };
+    writeln!(out, "  {verb} {} {}", change.kind, change.name)?;
+    fields(out, &change.fields)
+}
+
+fn fields(out: &mut String, changes: &[FieldChange]) -> std::fmt::Result {
+    for FieldChange { path, before, after } in changes {
+        let show = |value: &Option<Value>| value.as_ref().map_or_else(|| "none".to_owned(), shown);
+        writeln!(out, "      {path}: {} -> {}", show(before), show(after))?;
+    }
+    Ok(())
+}
+
+fn shown(value: &Value) -> String {
+    let text = one_line(&value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+fn more(out: &mut String, count: usize) -> std::fmt::Result {
+    if count > MOST { writeln!(out, "  … and {} more; -o json has all", count - MOST) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::preview::{prediction::PodStep, timeline::Moment};
+
+    #[test]
+    fn what_happens_is_shown_in_order() {
+        let moment = |share, gpus| Moment { share, gpus, ..Moment::default() };
+        let pod = |verb, name: &str| PodStep { step: 1, verb, name: name.to_owned(), component: "Decode".to_owned() };
+        let field = FieldChange { path: "spec.x".to_owned(), before: Some(json!(1)), after: None };
+        let change =
+            |verb, fields| ObjectChange { verb, kind: "Service".to_owned(), name: "s".to_owned(), fields, after: None };
+        let prediction = Prediction {
+            graph: "chat".to_owned(),
+            namespace: "team".to_owned(),
+            operator_version: "1".to_owned(),
+            edit: vec![field.clone()],
+            changes: vec![change("create", vec![]), change("change", vec![field])],
+            revision: Revision { before: ["a".to_owned()].into(), after: ["b".to_owned()].into() },
+            pods: vec![pod("create", "d-new-1"), pod("delete", "d-1")],
+            steps: vec![moment(100, 4), moment(50, 6), moment(100, 4)],
+            ..Prediction::default()
+        };
+        let expected = "\
+Graph team/chat, by the operator's version 1
+Edit
+      spec.x: 1 -> none
+Objects
+  create Service s
+  change Service s
+      spec.x: 1 -> none
+Worker revision: a is replaced by b, a new one
+Pods: Decode +1 -1
+  step 1: create d-new-1
+  step 1: delete d-1
+Capacity: below today's in 1 of 3 steps, 50 % at least
+  0: 100 %, 4 GPUs, \n  1: 50 %, 6 GPUs, \n  2: 100 %, 4 GPUs, \nGPUs: 4 today, 6 at the peak, 4 after
+";
+        assert_eq!(prediction.text(Style::default()), expected);
+        let refused = Prediction { refused: Some("no".to_owned()), ..Prediction::default() };
+        assert!(refused.text(Style::default()).ends_with("Refused: no\n"));
+        assert!(Prediction::default().text(Style::default()).ends_with("No change.\n"));
+    }
+}
