@@ -13,6 +13,7 @@ mod graph_updates;
 mod kit;
 mod properties;
 mod provider_overrides;
+mod recorded;
 mod requests;
 mod restore;
 mod texts;
