@@ -130,7 +130,7 @@ fn a_mistake_hides_no_endpoints() {
     assert_eq!(counts(&decision), (0, 0, 2));
     assert!(conditions(&decision).contains(&"EndpointsReady=False/NotReady".to_owned()));
     assert!(conditions(&decision).contains(&"Stalled=True/InvalidSpec".to_owned()));
-    assert!(message(&decision, "Stalled").starts_with("spec.source.uri is missing;"));
+    assert!(message(&decision, "Stalled").starts_with("spec.source.uri: say where the adapter is;"));
 }
 
 #[test]
@@ -282,20 +282,20 @@ fn a_controller_that_starts_believes_the_status_until_it_has_asked() {
 
 #[test]
 fn events_tell_what_changed_and_nothing_else() {
-    let told = |before: Vec<Option<AdapterState>>, now: Vec<Option<AdapterState>>| {
+    let recorded = |before: Vec<Option<AdapterState>>, now: Vec<Option<AdapterState>>| {
         let before = decided(&observed(&lora(), &before)).status;
         let now = decided(&observed(&lora(), &now)).status;
         between(Some(&before), &now).map(|event| format!("{:?} {}: {}", event.type_, event.reason, event.note))
     };
     let (loaded, coming) = (Some(AdapterState::Loaded), Some(AdapterState::Loading));
     let expected = "Normal EndpointsReady: served by 1 of 1 endpoints";
-    assert_eq!(told(vec![coming.clone()], vec![loaded.clone()]).as_deref(), Some(expected));
-    assert_eq!(told(vec![loaded.clone()], vec![loaded.clone()]), None);
-    assert_eq!(told(vec![coming.clone()], vec![coming.clone(), coming.clone()]), None);
+    assert_eq!(recorded(vec![coming.clone()], vec![loaded.clone()]).as_deref(), Some(expected));
+    assert_eq!(recorded(vec![loaded.clone()], vec![loaded.clone()]), None);
+    assert_eq!(recorded(vec![coming.clone()], vec![coming.clone(), coming.clone()]), None);
     let expected = "Warning NotReady: served by 1 of 2 endpoints";
-    assert_eq!(told(vec![loaded.clone()], vec![loaded.clone(), coming.clone()]).as_deref(), Some(expected));
+    assert_eq!(recorded(vec![loaded.clone()], vec![loaded.clone(), coming.clone()]).as_deref(), Some(expected));
     let expected = "Warning PartialEndpointFailure: served by 0 of 1 endpoints; w-0: refuses with HTTP 500: too many";
-    assert_eq!(told(vec![coming], vec![Some(refused(3))]).as_deref(), Some(expected));
+    assert_eq!(recorded(vec![coming], vec![Some(refused(3))]).as_deref(), Some(expected));
     let expected = "Warning NoEndpointsFound: no worker of the base model is running";
-    assert_eq!(told(vec![loaded], vec![]).as_deref(), Some(expected));
+    assert_eq!(recorded(vec![loaded], vec![]).as_deref(), Some(expected));
 }

@@ -1,6 +1,10 @@
 //! Validates the spec of a model.
 
-use api_types::v1alpha1::{DynamoModelSpec, ModelSource, ModelType};
+use api_types::{
+    v1alpha1::{DynamoModelSpec, ModelSource, ModelType},
+    violations::{self, Reason, Violation},
+};
+use serde_json::Value;
 
 use crate::engine::{AdapterName, Source};
 
@@ -24,37 +28,30 @@ pub enum Valid {
 /// All violations in one message, each with field and remedy. A source is never repeated, because it may contain
 /// credentials.
 pub fn validate(spec: &DynamoModelSpec) -> Result<Valid, String> {
-    let mut mistakes = Vec::new();
-    for (field, value) in [("modelName", &spec.model_name), ("baseModelName", &spec.base_model_name)] {
-        if value.trim().is_empty() {
-            mistakes.push(format!("spec.{field} is empty; name the model as requests do"));
-        }
-    }
     let uri = spec.source.as_ref().map(|source| source.uri.trim());
     let is_adapter = spec.model_type == ModelType::Lora;
-    if is_adapter {
-        match uri {
-            None | Some("") => {
-                mistakes.push(format!("spec.source.uri is missing; say where the adapter is: {}", schemes()));
-            }
-            Some(uri) if !ModelSource::SCHEMES.iter().any(|scheme| uri.starts_with(scheme)) => {
-                mistakes.push(format!("spec.source.uri has a scheme that workers do not load from; use {}", schemes()));
-            }
-            Some(_) => {}
-        }
+    let required = |path, text: &str| Violation::of_text(path, Reason::Required, Value::Null, text);
+    let mut found: Vec<Violation> = Vec::new();
+    if spec.model_name.trim().is_empty() {
+        found.push(required("spec.modelName", violations::MODEL_NAME));
     }
-    if !mistakes.is_empty() {
-        return Err(mistakes.join("\n"));
+    if spec.base_model_name.trim().is_empty() {
+        found.push(required("spec.baseModelName", violations::BASE_MODEL_NAME));
+    }
+    match uri.filter(|_| is_adapter) {
+        None | Some("") if is_adapter => found.push(required("spec.source.uri", &violations::source())),
+        Some(uri) if !ModelSource::SCHEMES.iter().any(|scheme| uri.starts_with(scheme)) => {
+            found.push(Violation::of_text("spec.source.uri", Reason::Invalid, Value::Null, &violations::scheme()));
+        }
+        _ => {}
+    }
+    if !found.is_empty() {
+        return Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
     }
     match uri {
         Some(uri) if is_adapter => Ok(Valid::Adapter { name: spec.model_name.as_str().into(), source: uri.into() }),
         _ => Ok(Valid::Base),
     }
-}
-
-fn schemes() -> String {
-    let [first, second, last] = ModelSource::SCHEMES;
-    format!("{first}…, {second}… or {last}…")
 }
 
 #[cfg(test)]
@@ -82,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_come_all_at_once_and_without_the_source() {
+    fn violations_come_all_at_once_and_without_the_source() {
         for uri in [None, Some(""), Some(" ")] {
             let message = validate(&spec(ModelType::Lora, uri)).unwrap_err();
-            assert!(message.starts_with("spec.source.uri is missing;"), "{message}");
+            assert!(message.starts_with("spec.source.uri: say where the adapter is;"), "{message}");
         }
         for uri in ["https://user:secret@host/a", "file://relative-secret", "secret"] {
             let message = validate(&spec(ModelType::Lora, Some(uri))).unwrap_err();
-            assert!(message.contains("scheme") && !message.contains("secret"), "{message}");
+            assert!(message.contains("is no address") && !message.contains("secret"), "{message}");
         }
         let message = validate(&DynamoModelSpec { model_type: ModelType::Lora, ..DynamoModelSpec::default() });
         assert_eq!(message.unwrap_err().lines().count(), 3);

@@ -1,6 +1,6 @@
 //! The controller against a real API server and engines with real sockets: what a user does, what engines do, and what
 //! comes of it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod base;
 mod bed;
@@ -11,5 +11,4 @@ mod failures;
 mod fallback;
 mod foreign_definition;
 mod loading;
-mod mistakes;
 mod scale;

@@ -1,4 +1,4 @@
-//! Specs that cannot be used. Most mistakes the API server refuses by itself; a name of blanks is one that it lets in.
+//! Specs that cannot be used. Most violations the API server refuses by itself; a name of blanks is one that it lets in.
 
 use api_types::v1alpha1::DynamoModel;
 use kube::api::{Patch, PatchParams};
@@ -6,15 +6,15 @@ use serde_json::json;
 
 use crate::bed::{Bed, adapter_model, condition};
 
-/// Upstream, a mistake made the endpoints disappear from the status.
+/// Upstream, a violation made the endpoints disappear from the status.
 #[tokio::test]
 async fn a_mistake_is_named_and_hides_no_endpoints() {
-    let mut bed = Bed::new("mistake").await;
+    let mut bed = Bed::new("violation").await;
     let engines = bed.engines(2).await;
     bed.apply::<DynamoModel>(&adapter_model("m", " ", "s3://1")).await;
     let model = bed.until_condition("m", "Stalled", "True", "InvalidSpec").await;
     let (.., message) = condition(&model, "Stalled").unwrap();
-    assert!(message.starts_with("spec.modelName is empty;"), "{message}");
+    assert!(message.starts_with("spec.modelName: name the model"), "{message}");
     assert_eq!(model.status.unwrap().total_endpoints, 2);
     assert!(engines.iter().all(|engine| engine.requests().is_empty()));
     bed.adapter("m", "a", "s3://1").await;
