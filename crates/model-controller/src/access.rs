@@ -41,7 +41,7 @@ pub const ACCESS: &[Access] = &[
         resource: "pods",
         subresource: None,
         verbs: &[Verb::List],
-        why: "verifies that an endpoint has the address of its pod; leaves out pods that answer no requests, and tells which \
+        why: "verifies that an endpoint has the address of its pod; leaves out pods that answer no requests, and reports which \
               workers may do without adapters of their own",
     },
     events::ACCESS,

@@ -32,7 +32,7 @@ pub enum Mode {
     Mute,
     /// Has no handlers for adapters.
     Unmanaged,
-    /// Takes so long to load, and goes on with it when nobody waits for the answer any more.
+    /// Takes so long to load, and continues when no client waits for the answer any more.
     Slow(Duration),
 }
 
@@ -42,7 +42,7 @@ pub struct Mock {
     /// What it holds, by name; the values are sources.
     pub holds: BTreeMap<String, String>,
     pub mode: Mode,
-    /// Whether it tells what it holds.
+    /// Whether it lists what it holds.
     pub lists: bool,
     /// Slow loads under way: when each ends, its name and its source.
     coming: Vec<(Instant, String, String)>,

@@ -304,22 +304,22 @@ fn a_pool_without_wishes_has_no_engines() {
 fn models_are_told_what_concerns_them() {
     let mut simulation = Simulation::new(1);
     simulation.set_desired(&["a=1", "b=2"]);
-    let told = |simulation: &mut Simulation| -> Vec<String> {
+    let recorded = |simulation: &mut Simulation| -> Vec<String> {
         simulation.fleet.take_changed().into_iter().map(|key| key.name).collect()
     };
-    assert_eq!(told(&mut simulation), ["1", "2"], "their desired adapters are new");
+    assert_eq!(recorded(&mut simulation), ["1", "2"], "their desired adapters are new");
     simulation.run(MINUTE);
-    assert_eq!(told(&mut simulation), ["1", "2"]);
+    assert_eq!(recorded(&mut simulation), ["1", "2"]);
     simulation.run(20 * MINUTE);
-    assert!(told(&mut simulation).is_empty(), "audits that find nothing tell nobody");
+    assert!(recorded(&mut simulation).is_empty(), "audits without a finding wake no model");
     simulation.engines[0].holds.remove("b");
     simulation.run(6 * MINUTE);
-    assert_eq!(told(&mut simulation), ["2"]);
+    assert_eq!(recorded(&mut simulation), ["2"]);
     // A pod that was not ready for a moment turns out to hold what it held.
     simulation.set_ready(0, false);
     simulation.set_ready(0, true);
     simulation.run(Duration::from_secs(1));
-    assert_eq!(told(&mut simulation), ["1", "2"]);
+    assert_eq!(recorded(&mut simulation), ["1", "2"]);
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -364,7 +364,8 @@ proptest! {
         let mut last = 0;
         for (event, pause) in events {
             match event {
-                // Whoever has no list is believed, so that a lie or a silent loss is never found out.
+                // Answers of an engine without a list are not verified, so a false answer or a silent loss is never
+                // detected.
                 Event::Mode(engine, Mode::Lying) if !simulation.engines[engine].lists => {}
                 Event::Mode(engine, mode) => simulation.engines[engine].mode = mode,
                 Event::Forget(engine) if simulation.engines[engine].lists => simulation.engines[engine].holds.clear(),

@@ -38,5 +38,5 @@ async fn a_model_without_workers_says_what_is_missing() {
     let model = bed.until_condition("m", "ServicesFound", "False", "NoServicesFound").await;
     assert_eq!(condition(&model, "EndpointsReady").unwrap().1, "NoEndpoints");
     assert_eq!(condition(&model, "Reconciling").unwrap().0, "True");
-    bed.until_told("NoEndpointsFound").await;
+    bed.until_reported("NoEndpointsFound").await;
 }

@@ -52,7 +52,7 @@ pub struct Bed {
     sockets: Arc<Mutex<HashMap<SocketAddr, SocketAddr>>>,
     endpoints: Vec<Endpoint>,
     controller: Option<JoinHandle<()>>,
-    // Dropped last: the namespace goes when the controller has been told to stop.
+    // Dropped last: the namespace goes when the controller is being stopped.
     _guard: TestNamespace,
 }
 
@@ -212,18 +212,19 @@ impl Bed {
         }
     }
 
-    /// Gives the pod of an endpoint its address, and makes it if it is missing. Nobody places it, so its status stays.
+    /// Gives the pod of an endpoint its address, and makes it if it is missing. No scheduler places it, so its status
+    /// stays.
     async fn pod_of(&self, endpoint: &Endpoint) -> String {
         let pods = self.api::<Pod>();
         if pods.get_opt(&endpoint.pod).await.unwrap().is_none() {
             let pod: Pod = serde_json::from_value(json!({
                 "metadata": { "name": endpoint.pod,
                     "labels": { labels::BASE_MODEL_HASH: names::base_model_hash(BASE) } },
-                "spec": { "schedulerName": "nobody", "automountServiceAccountToken": false,
+                "spec": { "schedulerName": "no-scheduler", "automountServiceAccountToken": false,
                     "containers": [{ "name": "main", "image": "registry.example.com/engine:1" }] },
             }))
             .unwrap();
-            // The namespace's account is made by somebody else.
+            // The namespace's account is not made by the controller.
             let make = async || pods.create(&PostParams::default(), &pod).await.map_err(|error| error.to_string());
             wait::until("the pod to be taken", LIMIT, make).await.unwrap();
         }
@@ -266,7 +267,7 @@ impl Bed {
         self.api().get(name).await.unwrap()
     }
 
-    /// Waits until a model is as it shall be, at its present generation.
+    /// Waits until a model is as expected, at its present generation.
     pub async fn until(&self, name: &str, what: &str, fits: impl Fn(&DynamoModel) -> bool) -> DynamoModel {
         let api = self.api::<DynamoModel>();
         let look = async || match api.get(name).await {
@@ -296,7 +297,7 @@ impl Bed {
         .await
     }
 
-    /// Waits until the controller has reconciled a model after now, by changing an annotation that nobody cares about.
+    /// Waits until the controller has reconciled a model after now, by changing an annotation without meaning.
     pub async fn until_reconciled(&self, name: &str) {
         let before = self.counter("reconcile_total", &[]);
         let patch = json!({ "metadata": { "annotations": { "example.com/poked": before.to_string() } } });
@@ -321,8 +322,8 @@ impl Bed {
         wait::until(format!("{name} to be gone"), LIMIT, look).await.unwrap();
     }
 
-    /// Waits until an event of this reason has been told, and returns its note.
-    pub async fn until_told(&self, reason: &str) -> String {
+    /// Waits until an event of this reason has been recorded, and returns its note.
+    pub async fn until_reported(&self, reason: &str) -> String {
         let api: Api<Event> = self.api();
         let look = async || {
             let all = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
@@ -380,7 +381,7 @@ fn is_current(model: &DynamoModel) -> bool {
     ready.any(|condition| condition.observed_generation == model.metadata.generation)
 }
 
-/// Waits until an engine is as it shall be.
+/// Waits until an engine is as expected.
 pub async fn until_engine(engine: &Engine, what: &str, fits: impl Fn(&Engine) -> bool) {
     let look = async || if fits(engine) { Ok(()) } else { Err(format!("{:?}", engine.requests())) };
     wait::until(format!("an engine to {what}"), LIMIT, look).await.unwrap();

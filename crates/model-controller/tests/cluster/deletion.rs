@@ -1,4 +1,4 @@
-//! A model that goes takes its adapter with it, and waits for nobody for ever.
+//! A model that goes takes its adapter with it, and waits for no engine for ever.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn the_adapter_is_unloaded_everywhere() {
     bed.delete("m").await;
     bed.gone("m").await;
     assert!(engines.iter().all(|engine| engine.holds().is_empty() && engine.times("unload org/a") == 1));
-    assert_eq!(bed.until_told("LoRAUnloaded").await, "no endpoint holds the adapter any more");
+    assert_eq!(bed.until_reported("LoRAUnloaded").await, "no endpoint holds the adapter any more");
 }
 
 #[tokio::test]
@@ -33,7 +33,7 @@ async fn engines_that_do_not_let_go_do_not_hold_it_up_for_ever() {
     bed.delete("m").await;
     bed.gone("m").await;
     assert!(engines[2].holds().is_empty());
-    let note = bed.until_told("LoRAUnloadFailed").await;
+    let note = bed.until_reported("LoRAUnloadFailed").await;
     assert!(note.ends_with("2 (w-000, w-001)"), "{note}");
 }
 
@@ -55,7 +55,7 @@ async fn a_load_that_ends_after_it_was_given_up_is_waited_for_and_undone() {
     engines[0].load_by_hand("a", "s3://1");
     bed.gone("m").await;
     assert!(engines[0].holds().is_empty());
-    assert_eq!(bed.until_told("LoRAUnloaded").await, "no endpoint holds the adapter any more");
+    assert_eq!(bed.until_reported("LoRAUnloaded").await, "no endpoint holds the adapter any more");
 }
 
 #[tokio::test]

@@ -83,7 +83,7 @@ impl Engine {
         self.inner.lock().unwrap().holds.clone()
     }
 
-    /// Somebody else loads an adapter.
+    /// Another client loads an adapter.
     pub fn load_by_hand(&self, name: &str, source: &str) {
         self.inner.lock().unwrap().holds.insert(name.to_owned(), source.to_owned());
     }
@@ -113,7 +113,7 @@ impl Engine {
         self.inner.lock().unwrap().holds.clear();
     }
 
-    /// Nobody listens any more.
+    /// The port is closed.
     pub async fn stop(&mut self) {
         self.server.abort();
         let _ = (&mut self.server).await;
@@ -180,7 +180,7 @@ async fn load(State(inner): State<Shared>, headers: HeaderMap, body: Bytes) -> A
     if let Some(answer) = respond(&inner, &headers, format!("load {name} {uri}")).await {
         return answer;
     }
-    // What is there already stays as it is, and the caller is told that all is well.
+    // What is there already stays as it is, and the answer is a success.
     inner.lock().unwrap().holds.entry(name.to_owned()).or_insert_with(|| uri.to_owned());
     (StatusCode::OK, json!({ "status": "success", "lora_name": name }).to_string())
 }

@@ -25,8 +25,8 @@ async fn bad_engines_hold_up_nobody_and_are_named() {
     let model = bed.until_condition("m", "Stalled", "True", "LoadFailed").await;
     let (.., message) = condition(&model, "Ready").unwrap();
     assert!(message.contains("w-000: refuses with HTTP 500: LoRA capacity exceeded: at most 4"), "{message}");
-    bed.until_told("PartialEndpointFailure").await;
-    // They get well, and nobody has to touch the model.
+    bed.until_reported("PartialEndpointFailure").await;
+    // They recover, and the model needs no change.
     engines[0].set(Mode::Good);
     engines[1].set(Mode::Good);
     engines[2].listen_again().await;

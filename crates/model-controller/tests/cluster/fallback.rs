@@ -16,7 +16,7 @@ async fn prefill(bed: &Bed, name: &str, graph: &str) {
             labels::BASE_MODEL_HASH: names::base_model_hash(BASE), labels::GRAPH: graph,
             labels::COMPONENT_TYPE: "prefill",
         } },
-        "spec": { "schedulerName": "nobody", "containers": [
+        "spec": { "schedulerName": "no-scheduler", "containers": [
             { "name": "main", "image": "registry.example.com/vllm:1", "command": ["python3", "-m", "dynamo.vllm"] } ] },
     });
     bed.apply::<Pod>(&pod).await;

@@ -38,7 +38,7 @@ async fn an_adapter_is_loaded_once_on_every_worker() {
         let (status, reason, _) = condition(&model, type_).unwrap();
         assert_eq!((status.as_str(), reason.as_str()), expected, "{type_}");
     }
-    assert_eq!(bed.until_told("EndpointsReady").await, "served by 3 of 3 endpoints");
+    assert_eq!(bed.until_reported("EndpointsReady").await, "served by 3 of 3 endpoints");
     bed.until_counted_ready().await;
     // Nothing changes, so nothing is asked and nothing is written.
     engines.iter().for_each(Engine::forget_asked);

@@ -87,7 +87,7 @@ fn the_oldest_model_has_the_name() {
     let ownership = settled(&[young, old]);
     assert_eq!(ownership.desired.load[&"a".into()].source, "s3://1".into());
     assert_eq!(ownership.taken, BTreeMap::from([(Key::new("n", "b"), Key::new("n", "z"))]));
-    assert!(unloaded(&ownership).is_empty(), "whoever has not got the name must not unload it either");
+    assert!(unloaded(&ownership).is_empty(), "a model without the name must not unload it either");
 }
 
 #[test]
