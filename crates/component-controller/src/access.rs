@@ -66,14 +66,14 @@ pub const ACCESS: &[Access] = &[
         resource: "ingresses",
         subresource: None,
         verbs: Verb::OWN,
-        why: "the way in to a frontend; deleted when it shall have none",
+        why: "the way in to a frontend; deleted when the frontend needs none",
     },
     Access {
         group: "networking.istio.io",
         resource: "virtualservices",
         subresource: None,
         verbs: Verb::OWN,
-        why: "the way in to a frontend through Istio; deleted when it shall have none",
+        why: "the way in to a frontend through Istio; deleted when the frontend needs none",
     },
     Access {
         group: "autoscaling",
@@ -146,7 +146,7 @@ pub const ACCESS: &[Access] = &[
         resource: "pods",
         subresource: Some("log"),
         verbs: &[Verb::Get],
-        why: "tells the end of the log of a build that failed",
+        why: "reads the end of the log of a failed build for the condition",
     },
     claims::READS_TEMPLATES,
     claims::READS_CLAIMS,
@@ -170,7 +170,7 @@ pub const ACCESS: &[Access] = &[
         resource: "secrets",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "finds image pull secrets by registry and tells which ones are missing, of which only host names are kept; reads the \
+        why: "finds image pull secrets by registry, keeps host names only, and reports missing ones; reads the \
               one with which an image is looked for in its registry",
     },
     Access {

@@ -76,7 +76,7 @@ impl Reconcile for Reconciler {
         self.release(packed).await
     }
 
-    /// Only the checkpoint's own form is a violation of its author's; what was captured stays.
+    /// Only the checkpoint's own form is a violation of its user; what was captured stays.
     fn unreadable(
         &self,
         packed: &Packed<DynamoCheckpoint>,

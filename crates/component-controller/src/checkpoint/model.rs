@@ -26,7 +26,7 @@ pub struct Observed {
     pub job: Option<Job>,
     /// Owned Jobs for other versions.
     pub other_jobs: Vec<Job>,
-    /// The Job of the name of the cleanup Job, whoever owns it.
+    /// The Job of the name of the cleanup Job, with any owner.
     pub cleanup: Option<Job>,
     /// Why the pod of the Job does not run.
     pub waits: JobWaits,
@@ -53,7 +53,7 @@ impl Observed {
     }
 }
 
-/// What shall be written, in the order of the fields.
+/// Desired writes, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
 pub struct Plan {
     /// The PersistentVolumeClaim for checkpoints, if it is missing and the configuration says to create it.

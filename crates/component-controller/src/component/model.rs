@@ -39,21 +39,21 @@ pub struct Observed {
     pub uid: String,
     /// Namespace of the component.
     pub namespace: String,
-    /// Deployment of the component's name, whoever owns it.
+    /// Deployment of the component's name, with any owner.
     pub deployment: Option<Live<Deployment>>,
-    /// LeaderWorkerSet of the component's name, whoever owns it.
+    /// LeaderWorkerSet of the component's name, with any owner.
     pub leader_worker_set: Option<Live<LeaderWorkerSet>>,
     /// Whether the cluster serves LeaderWorkerSets and the configuration allows them.
     pub serves_leader_worker_sets: bool,
-    /// Service of the component's name, whoever owns it.
+    /// Service of the component's name, with any owner.
     pub service: Option<Live<Service>>,
-    /// Ingress of the component's name, whoever owns it.
+    /// Ingress of the component's name, with any owner.
     pub ingress: Option<Live<Ingress>>,
-    /// VirtualService of the component's name, whoever owns it.
+    /// VirtualService of the component's name, with any owner.
     pub virtual_service: Option<Live<VirtualService>>,
     /// Whether the cluster serves VirtualServices.
     pub serves_virtual_services: bool,
-    /// HorizontalPodAutoscaler of the component's name, whoever owns it.
+    /// HorizontalPodAutoscaler of the component's name, with any owner.
     pub autoscaler: Option<Live<HorizontalPodAutoscaler>>,
     /// The base model that the component serves.
     pub model: Option<ObservedModel>,
@@ -98,7 +98,7 @@ impl Observed {
 /// The components that serve a base model in a namespace, and the Service that they share.
 #[derive(Debug, Default)]
 pub struct ObservedModel {
-    /// Service of the model, whoever owns it.
+    /// Service of the model, with any owner.
     pub service: Option<Live<Service>>,
     /// All components of the namespace that serve the model, oldest first.
     pub owners: Vec<OwnerReference>,
@@ -109,7 +109,7 @@ pub struct ObservedModel {
 pub struct ObservedLegacy {
     /// Legacy fields of the component.
     pub fields: PreservedService,
-    /// The DynamoComponent that builds its image, whoever owns it.
+    /// The DynamoComponent that builds its image, with any owner.
     pub build: Option<DynamoComponent>,
     /// Whether the PersistentVolumeClaim of its volume exists.
     pub volume_exists: bool,

@@ -45,7 +45,7 @@ pub fn gpu_claims(observed: &Observed) -> Vec<Claim> {
     validate(observed).map(|valid| valid.component.gpu_claims().to_vec()).unwrap_or_default()
 }
 
-/// Validates the spec alone. `live` is the LeaderWorkerSet of the component's name, whoever owns it.
+/// Validates the spec alone. `live` is the LeaderWorkerSet of the component's name, with any owner.
 ///
 /// # Errors
 /// All violations in one message.
@@ -70,7 +70,7 @@ fn api_missing(component: &DynamoComponentDeployment) -> String {
     let nodes = component.spec.component.node_count();
     format!(
         "spec.multinode.nodeCount ({nodes}): needs the API leaderworkerset.x-k8s.io, which this cluster does not serve or \
-         the operator is told not to use; install LeaderWorkerSet, or remove spec.multinode"
+         the operator is configured not to use; install LeaderWorkerSet, or remove spec.multinode"
     )
 }
 

@@ -79,7 +79,7 @@ impl Obstacle {
     }
 }
 
-/// What shall be written.
+/// Desired writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The Job to create.

@@ -167,8 +167,8 @@ fn volumes_of(config: &CheckpointConfig) -> Option<String> {
     Some(format!("metadata.name={}", named.claim))
 }
 
-/// The components that a child concerns: its owner, and whoever would give a child this name, which matters when an
-/// object that was in the way goes.
+/// The components that a child concerns: its owner, and each component that would give a child this name, which matters
+/// when an object that was in the way goes.
 fn child_keys<K: Resource>(child: &K) -> Vec<Key> {
     let same_name = Key::of(child);
     let owner = owner_key::<DynamoComponentDeployment, K>(child).filter(|owner| *owner != same_name);

@@ -25,10 +25,10 @@ use tokio::{net::TcpListener, sync::watch};
 use crate::harness::{Harness, LIMIT};
 
 const WANTED: usize = 8;
-/// What `DYNAMO_IMAGE_BUILD_CONCURRENCY` is where nobody sets it.
+/// Value of `DYNAMO_IMAGE_BUILD_CONCURRENCY` where it is not set.
 const MOST: usize = 4;
 
-/// A registry that has nothing, and tells nobody so before it was asked for each image: all reconciles are in the
+/// A registry that has nothing, and answers only after it was asked for each image: all reconciles are in the
 /// middle by then.
 async fn slow_registry() -> String {
     let asked = watch::Sender::new(BTreeSet::new());
@@ -90,15 +90,15 @@ async fn builds_that_are_wanted_at_once_do_not_exceed_what_may_run() {
     let api = bed.api::<DynamoComponent>();
     let look = async || {
         let all = api.list(&Default::default()).await.map_err(|error| error.to_string())?;
-        let told = |component: &DynamoComponent| -> Option<String> {
+        let reported = |component: &DynamoComponent| -> Option<String> {
             let ready = find(&component.status.as_ref()?.conditions, "Ready")?;
             Some(format!("{} {}", ready.status, ready.message))
         };
-        let told: Vec<_> = all.iter().map(|component| told(component).unwrap_or_default()).collect();
-        if told.iter().all(|told| told.starts_with("True")) { Ok(()) } else { Err(format!("{told:?}")) }
+        let reported: Vec<_> = all.iter().map(|component| reported(component).unwrap_or_default()).collect();
+        if reported.iter().all(|reported| reported.starts_with("True")) { Ok(()) } else { Err(format!("{reported:?}")) }
     };
     wait::until("all images to be built", LIMIT, look).await.unwrap();
-    assert!(!counting.is_finished(), "nobody counted");
+    assert!(!counting.is_finished(), "the count did not go on");
     let most = most.load(Ordering::SeqCst);
     assert!((1..=MOST).contains(&most), "{most} builds ran at a time");
 }

@@ -1,4 +1,4 @@
-//! Components whose image is built from an archive, on their own: the API of 2025.
+//! Components whose image is built from an archive, on their own: the legacy API.
 
 use api_types::{
     conversion::{ApiVersion, convert},
@@ -12,7 +12,7 @@ use test_cluster::wait;
 
 use crate::harness::{Harness, LIMIT};
 
-/// Defect of the operator of 2025: a component that was there before its image was never looked at again.
+/// Defect of the legacy operator: a component that was there before its image was never reconciled again.
 #[tokio::test]
 async fn a_component_on_its_own_waits_for_its_image() {
     let bed = Harness::new("images-alone").await;

@@ -75,8 +75,8 @@ async fn pods_come_with_their_checkpoint_and_the_claim_that_keeps_it_stays() {
     bed.apply::<DynamoComponentDeployment>(&waiting()).await;
     let held = bed.until::<Deployment>("held back", |d| d.spec.as_ref().unwrap().replicas == Some(0)).await;
     assert_eq!(template_labels(&held)["nvidia.com/snapshot-is-restore-target"], Value::Null);
-    let told = bed.until_condition("Ready", "False", "ComponentNotReady").await;
-    let message = condition(&told, "Ready").unwrap().2;
+    let reported = bed.until_condition("Ready", "False", "ComponentNotReady").await;
+    let message = condition(&reported, "Ready").unwrap().2;
     assert!(message.contains("DynamoCheckpoint") && message.contains("/ckpt"), "{message}");
     let claim: PersistentVolumeClaim = bed.api().get("checkpoints").await.unwrap();
     assert_eq!(claim.metadata.owner_references, None, "checkpoints outlive who needed them first");
@@ -164,13 +164,13 @@ async fn a_checkpoint_is_ready_when_its_pod_is_captured_and_its_job_has_ended() 
                           checkpoints",
         bed.namespace
     );
-    let told = [
+    let reported = [
         warned,
         "CheckpointReady pods can start from it".to_owned(),
         format!("Created created Job {}/{JOB}", bed.namespace),
         format!("PodSnapshotCreated created PodSnapshot {}/ckpt", bed.namespace),
     ];
-    bed.until_told(&told).await;
+    bed.until_recorded(&reported).await;
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn what_a_graphs_checkpoint_kept_is_removed_before_it_goes() {
     let job = until::<Job>(&bed, name, "there", |job| job.is_some()).await.unwrap();
     assert_eq!(job.metadata.owner_references, None);
     assert!(bed.api::<DynamoCheckpoint>().get_opt("ckpt").await.unwrap().is_some(), "it waits for the Job");
-    // Nothing provisions volumes here, so the Job's pod never runs; somebody else tells that it has done its work.
+    // Nothing provisions volumes here, so the Job's pod never runs; the test reports that it has done its work.
     let job = until::<Job>(&bed, name, "begun", |job| started(job).is_some()).await;
     let now = started(job.as_ref()).unwrap();
     let done = |type_: &str| json!({ "type": type_, "status": "True", "lastTransitionTime": now });
@@ -258,7 +258,7 @@ async fn what_a_quota_refuses_a_checkpoint_is_told_in_its_words() {
     bed.quota(json!({ "persistentvolumeclaims": "0", "pods": "0" })).await;
     bed.apply::<DynamoCheckpoint>(&checkpoint()).await;
     bed.start();
-    let told = async |expected: CheckpointPhase, refused: &str, kind: &str| {
+    let reported = async |expected: CheckpointPhase, refused: &str, kind: &str| {
         let words = format!("{refused} is forbidden: exceeded quota: none, requested: {kind}=1");
         let says = |found: Option<&DynamoCheckpoint>| {
             let message = found.and_then(|found| found.status.as_ref()?.message.as_deref());
@@ -266,11 +266,11 @@ async fn what_a_quota_refuses_a_checkpoint_is_told_in_its_words() {
         };
         until::<DynamoCheckpoint>(&bed, "ckpt", &words, says).await;
     };
-    told(CheckpointPhase::Pending, "\"checkpoints\"", "persistentvolumeclaims").await;
+    reported(CheckpointPhase::Pending, "\"checkpoints\"", "persistentvolumeclaims").await;
     assert!(bed.api::<Job>().list(&ListParams::default()).await.unwrap().items.is_empty());
     bed.quota(json!({ "pods": "0" })).await;
     // Each attempt is for a pod of another name, and the words stay the same.
-    told(CheckpointPhase::Creating, "a pod", "pods").await;
+    reported(CheckpointPhase::Creating, "a pod", "pods").await;
 }
 
 /// Found defect: a pod that had ended and lost its Job counted as being captured, and kept the artifact from being

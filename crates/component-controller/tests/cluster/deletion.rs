@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::harness::{Harness, component};
 
-/// An adopted component: with the finalizer that nobody else would remove.
+/// An adopted component: with the finalizer that no other client removes.
 async fn adopted(prefix: &str) -> Harness {
     let bed = Harness::new(prefix).await;
     let mut with_finalizer = component();

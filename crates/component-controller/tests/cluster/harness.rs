@@ -44,7 +44,7 @@ pub struct Harness {
     pub api_store: Option<String>,
     context: Context,
     controller: Option<JoinHandle<()>>,
-    // Dropped last: the namespace goes when the controller has been told to stop.
+    // Dropped last: the namespace goes when the controller is being stopped.
     _guard: TestNamespace,
 }
 
@@ -143,12 +143,12 @@ impl Harness {
         self.api::<K>().patch(name, &params, &Patch::Apply(object)).await.unwrap()
     }
 
-    /// Merges a patch into an object of the component's name, as somebody else.
+    /// Merges a patch into an object of the component's name, as another field manager.
     pub async fn edit<K>(&self, patch: &Value) -> K
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
     {
-        let params = PatchParams { field_manager: Some("somebody".to_owned()), ..PatchParams::default() };
+        let params = PatchParams { field_manager: Some("another-manager".to_owned()), ..PatchParams::default() };
         self.api::<K>().patch(NAME_OF_COMPONENT, &params, &Patch::Merge(patch)).await.unwrap()
     }
 
@@ -183,7 +183,7 @@ impl Harness {
         wait::until(what, LIMIT, look).await.unwrap();
     }
 
-    /// Waits until an object of the component's name is as it shall be.
+    /// Waits until an object of the component's name is as expected.
     pub async fn until<K>(&self, what: &str, fits: impl Fn(&K) -> bool) -> K
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,
@@ -216,16 +216,16 @@ impl Harness {
         wait::until("a reconcile", LIMIT, look).await.unwrap();
     }
 
-    /// Waits until exactly these events, as `reason note`, have been told in the namespace about the component.
-    pub async fn until_told(&self, expected: &[String]) {
+    /// Waits until exactly these events, as `reason note`, have been recorded in the namespace about the component.
+    pub async fn until_recorded(&self, expected: &[String]) {
         let api: Api<Event> = self.api();
         let look = async || {
             let all = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
             let ours = all.into_iter().filter(|event| event.reporting_controller.as_deref() == Some(NAME));
-            let mut told: Vec<String> =
+            let mut reported: Vec<String> =
                 ours.map(|e| format!("{} {}", e.reason.unwrap_or_default(), e.note.unwrap_or_default())).collect();
-            told.sort();
-            if told == expected { Ok(()) } else { Err(format!("{told:?}")) }
+            reported.sort();
+            if reported == expected { Ok(()) } else { Err(format!("{reported:?}")) }
         };
         wait::until(format!("events {expected:?}"), LIMIT, look).await.unwrap();
     }
@@ -253,7 +253,7 @@ impl Harness {
     }
 }
 
-/// Waits until an object is as it shall be.
+/// Waits until an object is as expected.
 pub async fn until<K>(api: &Api<K>, name: &str, what: &str, fits: impl Fn(&K) -> bool) -> K
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,

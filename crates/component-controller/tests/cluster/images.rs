@@ -37,16 +37,16 @@ fn component(name: &str, image: &str) -> Value {
     })
 }
 
-fn told(component: &DynamoComponent, type_: &str) -> Option<(String, String)> {
+fn reported(component: &DynamoComponent, type_: &str) -> Option<(String, String)> {
     let conditions = &component.status.as_ref()?.conditions;
-    find(conditions, type_).map(|told| (told.status.clone(), told.message.clone()))
+    find(conditions, type_).map(|reported| (reported.status.clone(), reported.message.clone()))
 }
 
-/// Waits until a condition of a component is as it shall be.
+/// Waits until a condition of a component is as expected.
 async fn until(bed: &Harness, name: &str, type_: &str, status: &str) -> DynamoComponent {
     let look = || async {
         let found: DynamoComponent = bed.api().get(name).await.map_err(|error| error.to_string())?;
-        match told(&found, type_) {
+        match reported(&found, type_) {
             Some((live, _)) if live == status => Ok(found),
             other => Err(format!("{other:?}")),
         }
@@ -67,17 +67,17 @@ async fn an_image_is_built_where_the_registry_has_none() {
     push(&there).await;
     bed.apply::<DynamoComponent>(&component("there", &there)).await;
     let found = until(&bed, "there", "DynamoComponentAvailable", "True").await;
-    assert_eq!(told(&found, "ImageExists"), Some(("True".to_owned(), there.clone())));
+    assert_eq!(reported(&found, "ImageExists"), Some(("True".to_owned(), there.clone())));
     assert!(jobs(&bed).await.is_empty());
 
     // The fake nodes end the pod of every Job well.
     bed.apply::<DynamoComponent>(&component("missing", &missing)).await;
     let built = until(&bed, "missing", "DynamoComponentAvailable", "True").await;
-    assert_eq!(told(&built, "ImageExists"), Some(("True".to_owned(), missing)));
+    assert_eq!(reported(&built, "ImageExists"), Some(("True".to_owned(), missing)));
     let made = jobs(&bed).await;
     assert_eq!(made.len(), 1);
 
-    // Defect of the operator of 2025: what was available once was never looked at again.
+    // Defect of the legacy operator: what was available once was never reconciled again.
     // This registry remembers nothing.
     registry.stop().await.unwrap();
     registry.start_again().await.unwrap();
@@ -98,7 +98,7 @@ async fn an_image_is_built_where_the_registry_has_none() {
     wait::until("another Job for another image", LIMIT, look).await.unwrap();
     bed.api::<DynamoComponent>().delete("missing", &DeleteParams::default()).await.unwrap();
 
-    // What is known stays known, whoever cannot answer.
+    // What is known stays known when a registry does not answer.
     registry.stop().await.unwrap();
     edited["spec"]["buildArgs"] = json!(["A=c"]);
     let edited = bed.apply::<DynamoComponent>(&edited).await;
@@ -108,7 +108,7 @@ async fn an_image_is_built_where_the_registry_has_none() {
         if seen == edited.metadata.generation { Ok(found) } else { Err(format!("{seen:?}")) }
     };
     let seen = wait::until("the edit to be seen", LIMIT, look).await.unwrap();
-    assert_eq!(told(&seen, "DynamoComponentAvailable").unwrap().0, "True");
+    assert_eq!(reported(&seen, "DynamoComponentAvailable").unwrap().0, "True");
 }
 
 /// The role reads ConfigMaps of one name only.
@@ -158,7 +158,7 @@ async fn a_login_needs_no_right_but_to_read_its_secret() {
     closed["spec"]["dockerConfigJsonSecretName"] = json!("login");
     bed.apply::<DynamoComponent>(&closed).await;
     let waiting = until(&bed, "closed", "Stalled", "True").await;
-    let message = told(&waiting, "DynamoComponentAvailable").unwrap().1;
+    let message = reported(&waiting, "DynamoComponentAvailable").unwrap().1;
     assert!(message.contains("/login does not exist"), "{message}");
     let config = json!({ "auths": { host: { "auth": "dTpw" } } }).to_string();
     let login = json!({
@@ -178,7 +178,7 @@ async fn without_the_right_to_read_a_login_the_remedy_is_told() {
     closed["spec"]["dockerConfigJsonSecretName"] = json!("login");
     bed.apply::<DynamoComponent>(&closed).await;
     let blocked = until(&bed, "closed", "Stalled", "True").await;
-    let message = told(&blocked, "DynamoComponentAvailable").unwrap().1;
+    let message = reported(&blocked, "DynamoComponentAvailable").unwrap().1;
     let named = [format!("Secret {}/login", bed.namespace), "imagePullSecretDiscovery.enabled=true".to_owned()];
     assert!(named.iter().all(|part| message.contains(part)), "{message}");
 }
@@ -191,7 +191,7 @@ async fn the_example_is_built_without_a_question() {
     bed.apply::<DynamoComponent>(&example).await;
     let built = until(&bed, "frontend--v1", "Ready", "True").await;
     let image = example["spec"]["image"].as_str().unwrap().to_owned();
-    assert_eq!(told(&built, "ImageExists"), Some(("True".to_owned(), image)));
+    assert_eq!(reported(&built, "ImageExists"), Some(("True".to_owned(), image)));
     assert_eq!(jobs(&bed).await.len(), 1);
 }
 
@@ -202,7 +202,7 @@ async fn a_mistake_is_told_with_its_field() {
     wrong["spec"]["imageBuildTimeout"] = json!("soon");
     bed.apply::<DynamoComponent>(&wrong).await;
     let found = until(&bed, "wrong", "Stalled", "True").await;
-    let message = told(&found, "DynamoComponentAvailable").unwrap().1;
+    let message = reported(&found, "DynamoComponentAvailable").unwrap().1;
     assert!(message.starts_with("spec.imageBuildTimeout"), "{message}");
     assert!(jobs(&bed).await.is_empty());
 }
@@ -247,10 +247,10 @@ async fn a_build_that_cannot_start_says_why_and_has_a_deadline() {
     let deadline = jobs(&bed).await.first().and_then(|job| job.spec.as_ref()?.active_deadline_seconds);
     assert_eq!(deadline, Some(7200));
 
-    // Nobody waits so long here.
+    // The test does not wait so long.
     fail(&bed).await;
     let failed = until(&bed, "stuck", "DynamoComponentAvailable", "False").await;
-    let message = told(&failed, "DynamoComponentAvailable").unwrap().1;
+    let message = reported(&failed, "DynamoComponentAvailable").unwrap().1;
     assert!(message.contains("it waited for a node"), "{message}");
 }
 

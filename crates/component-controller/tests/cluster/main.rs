@@ -1,5 +1,5 @@
 //! The controller against a real control plane: what a user does, and what comes of it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod autoscaling;
 mod build_limit;

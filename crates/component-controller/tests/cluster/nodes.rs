@@ -1,4 +1,4 @@
-//! Replicas that span nodes. Nobody here runs LeaderWorkerSets, so the tests say themselves how far one is.
+//! Replicas that span nodes. No controller here runs LeaderWorkerSets, so the tests write their status.
 
 use api_types::{
     annotations, labels,
@@ -232,18 +232,18 @@ async fn all_nodes_start_together_once_the_gpus_they_claim_can_be_counted() {
     pod["containers"][0]["resources"] = json!({ "claims": [{ "name": "gpu" }] });
     pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "shared" }]);
     bed.apply::<DynamoComponentDeployment>(&component).await;
-    let until_told = async |what: &str| {
+    let until_recorded = async |what: &str| {
         bed.until(what, |component: &DynamoComponentDeployment| {
-            let told = condition(component, "Reconciling");
-            told.is_some_and(|told| told.1 == "GpuCountUnknown" && told.2.contains(what))
+            let reported = condition(component, "Reconciling");
+            reported.is_some_and(|reported| reported.1 == "GpuCountUnknown" && reported.2.contains(what))
         })
         .await
     };
-    until_told("ResourceClaim shared does not exist; create it").await;
+    until_recorded("ResourceClaim shared does not exist; create it").await;
     let pod = &mut component["spec"]["podTemplate"]["spec"];
     pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimTemplateName": "eight" }]);
     bed.apply::<DynamoComponentDeployment>(&component).await;
-    until_told("ResourceClaimTemplate eight does not exist; create it").await;
+    until_recorded("ResourceClaimTemplate eight does not exist; create it").await;
 
     // DeviceClasses belong to the whole cluster.
     let class = format!("class-{}", bed.namespace);
@@ -253,7 +253,7 @@ async fn all_nodes_start_together_once_the_gpus_they_claim_can_be_counted() {
         "spec": { "spec": { "devices": { "requests": [request] } } },
     });
     bed.apply::<ResourceClaimTemplate>(&template).await;
-    until_told("which the operator has no right to read; let its account get deviceclasses.resource.k8s.io").await;
+    until_recorded("which the operator has no right to read; let its account get deviceclasses.resource.k8s.io").await;
     let group = "rbac.authorization.k8s.io";
     let held = ACCESS.iter().find(|right| right.resource == "deviceclasses").unwrap();
     let verbs: Vec<_> = held.verbs.iter().map(|verb| verb.as_str()).collect();
@@ -267,7 +267,7 @@ async fn all_nodes_start_together_once_the_gpus_they_claim_can_be_counted() {
         &json!({ "metadata": { "name": class }, "roleRef": bound, "subjects": [account] }),
     )
     .await;
-    until_told(&format!("DeviceClass {class}, which does not exist")).await;
+    until_recorded(&format!("DeviceClass {class}, which does not exist")).await;
     assert_eq!(bed.writes_of("LeaderWorkerSet"), 0, "each node would start alone");
 
     let selector = json!({ "cel": { "expression": "device.driver == 'gpu.example.com'" } });

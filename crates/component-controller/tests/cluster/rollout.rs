@@ -32,7 +32,7 @@ async fn a_component_becomes_ready_with_few_writes() {
     assert!(bed.status_writes() <= 3, "{} status writes", bed.status_writes());
     assert_eq!(bed.service().await.spec.unwrap().ports.unwrap()[0].port, 9090);
     let name = format!("{}/{NAME_OF_COMPONENT}", bed.namespace);
-    bed.until_told(&[format!("Created created Service {name} and Deployment {name}")]).await;
+    bed.until_recorded(&[format!("Created created Service {name} and Deployment {name}")]).await;
 }
 
 #[tokio::test]

@@ -85,6 +85,6 @@ async fn without_the_right_to_see_secrets_everything_else_goes_on() {
     naming["spec"]["podTemplate"]["spec"]["imagePullSecrets"] = json!([{ "name": "not-to-be-seen" }]);
     bed.apply::<DynamoComponentDeployment>(&naming).await;
     let ready = bed.until_ready().await;
-    assert_eq!(condition(&ready, FOUND).unwrap().0, "True", "nobody is told of a lack that cannot be seen");
+    assert_eq!(condition(&ready, FOUND).unwrap().0, "True", "what cannot be seen is not reported as missing");
     assert_eq!(pull_secrets(&bed.deployment().await), ["not-to-be-seen"]);
 }

@@ -24,7 +24,7 @@ fn invalid() -> Value {
 
 #[tokio::test]
 async fn a_mistake_is_told_and_nothing_is_made() {
-    let bed = Harness::new("mistake").await;
+    let bed = Harness::new("violation").await;
     bed.apply::<DynamoComponentDeployment>(&invalid()).await;
     let stalled = bed.until_condition("Stalled", "True", "InvalidSpec").await;
     assert_eq!(stalled.status.as_ref().unwrap().observed_generation, Some(1));
@@ -33,7 +33,7 @@ async fn a_mistake_is_told_and_nothing_is_made() {
         assert!(message.contains(part), "{part} in {message}");
     }
     assert_eq!(bed.api::<Deployment>().list(&ListParams::default()).await.unwrap().items, []);
-    bed.until_told(&[format!("InvalidSpec {message}")]).await;
+    bed.until_recorded(&[format!("InvalidSpec {message}")]).await;
 
     bed.apply::<DynamoComponentDeployment>(&component()).await;
     bed.until_ready().await;
@@ -91,7 +91,7 @@ async fn a_webhook_that_does_not_answer_holds_up_neither_the_workload_nor_the_st
             "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
             "timeoutSeconds": 2,
             "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": bed.namespace } },
-            "clientConfig": { "service": { "namespace": bed.namespace, "name": "nobody" } },
+            "clientConfig": { "service": { "namespace": bed.namespace, "name": "no-server" } },
             "rules": [{ "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"] }],
         }],
     });
@@ -99,10 +99,10 @@ async fn a_webhook_that_does_not_answer_holds_up_neither_the_workload_nor_the_st
     all.create(&PostParams::default(), &serde_json::from_value(configuration).unwrap()).await.unwrap();
     bed.start();
     bed.apply::<DynamoComponentDeployment>(&component()).await;
-    let told = bed.until_condition("Reconciling", "True", "WebhookUnavailable").await;
-    assert_eq!(told.status.as_ref().unwrap().observed_generation, Some(1));
+    let reported = bed.until_condition("Reconciling", "True", "WebhookUnavailable").await;
+    assert_eq!(reported.status.as_ref().unwrap().observed_generation, Some(1));
     for (type_, expected) in [("Reconciling", "True"), ("Ready", "False"), ("Stalled", "False")] {
-        let (status, _, message) = condition(&told, type_).unwrap();
+        let (status, _, message) = condition(&reported, type_).unwrap();
         assert_eq!(status, expected, "{type_}");
         assert!(type_ == "Stalled" || message.contains("failed calling webhook"), "{type_}: {message}");
     }

@@ -1,5 +1,5 @@
-//! What only events tell of pods that do not come up. Nobody here runs LeaderWorkerSets or a kubelet, so the test
-//! itself says what they would.
+//! Causes of pods that do not start, of which only events exist. No controller runs LeaderWorkerSets here, and no
+//! kubelet; the test itself says what they would.
 
 use api_types::{labels, v1beta1::DynamoComponentDeployment};
 use k8s_openapi::api::core::v1::{Event, Pod};
@@ -35,13 +35,13 @@ async fn pod_being_set_up(bed: &Harness, name: &str) -> Pod {
     let pod = json!({
         "metadata": { "name": name, "labels": { labels::LEADER_WORKER_SET: SET } },
         "spec": {
-            // Nobody gives it a node, on which it would become ready.
-            "schedulerName": "nobody", "automountServiceAccountToken": false,
+            // No scheduler gives it a node, on which it would become ready.
+            "schedulerName": "no-scheduler", "automountServiceAccountToken": false,
             "containers": [{ "name": "main", "image": "registry.example.com/vllm-runtime:1.5.0" }],
         },
     });
     let pod: Pod = serde_json::from_value(pod).unwrap();
-    // The namespace's account is made by somebody else.
+    // The namespace's account is not made by the controller.
     let make = async || bed.api().create(&PostParams::default(), &pod).await.map_err(|error| error.to_string());
     wait::until("the pod to be taken", LIMIT, make).await.unwrap();
     let waiting = json!({ "waiting": { "reason": "ContainerCreating" } });
@@ -52,22 +52,23 @@ async fn pod_being_set_up(bed: &Harness, name: &str) -> Pod {
 }
 
 /// Waits until the component says why it is not ready.
-async fn until_told(bed: &Harness, reason: &str, expected: &str) {
+async fn until_recorded(bed: &Harness, reason: &str, expected: &str) {
     bed.until(&format!("{reason}: {expected}"), |component: &DynamoComponentDeployment| {
-        condition(component, "Reconciling").is_some_and(|told| told.1 == reason && told.2.contains(expected))
+        condition(component, "Reconciling")
+            .is_some_and(|reported| reported.1 == reason && reported.2.contains(expected))
             && condition(component, "Ready").is_some_and(|ready| ready.0 == "False" && ready.2.contains(expected))
     })
     .await;
 }
 
-/// A namespace in which a StatefulSet of the component, and one of somebody else, were refused a pod long ago; and what
+/// A namespace in which a StatefulSet of the component, and a foreign one, were refused a pod long ago; and what
 /// was said of it. The component is still to be made: it is looked at some seconds later, and then ever more rarely.
 async fn refused(prefix: &str) -> Option<(Harness, String)> {
     leader_worker_sets()?;
     let bed = Harness::new(prefix).await;
     let set = |name: &str| json!({ "apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": name });
     let message = format!("create Pod {SET}-0 in StatefulSet {SET} failed error: exceeded quota: gpus");
-    warn(&bed, "statefulset-controller", "FailedCreate", "create Pod of somebody else failed", &set("other-0")).await;
+    warn(&bed, "statefulset-controller", "FailedCreate", "create Pod of another owner failed", &set("other-0")).await;
     warn(&bed, "statefulset-controller", "FailedCreate", &message, &set(SET)).await;
     Some((bed, message))
 }
@@ -76,7 +77,7 @@ async fn refused(prefix: &str) -> Option<(Harness, String)> {
 async fn pods_that_a_group_is_refused_are_told_in_kubernetes_words() {
     let Some((bed, message)) = refused("refused").await else { return };
     bed.apply::<DynamoComponentDeployment>(&spanning()).await;
-    until_told(&bed, "PodsRefused", &format!("StatefulSet {SET}: {message}")).await;
+    until_recorded(&bed, "PodsRefused", &format!("StatefulSet {SET}: {message}")).await;
 }
 
 #[tokio::test]
@@ -89,5 +90,5 @@ async fn a_volume_that_is_not_mounted_is_told_in_kubernetes_words_and_no_older_r
     warn(&bed, "kubelet", "FailedMount", earlier, &about("another")).await;
     warn(&bed, "kubelet", "FailedMount", missing, &about(&leader.uid().unwrap())).await;
     bed.apply::<DynamoComponentDeployment>(&spanning()).await;
-    until_told(&bed, "VolumeNotMounted", &format!("pod chat-worker-0-0: {missing}")).await;
+    until_recorded(&bed, "VolumeNotMounted", &format!("pod chat-worker-0-0: {missing}")).await;
 }

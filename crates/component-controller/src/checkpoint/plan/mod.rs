@@ -175,7 +175,7 @@ fn capture(observed: &Observed, job: &Job) -> Plan {
     }
     let capture = match &observed.capture {
         Some(capture) if !observed.is_ours(capture) => {
-            let message = format!("{} belongs to somebody else", name_of_capture(observed));
+            let message = format!("{} has another owner", name_of_capture(observed));
             return fail(observed, reason::CAPTURE_NAME_TAKEN, message);
         }
         Some(capture) if is_of_other_version(observed, capture) => {

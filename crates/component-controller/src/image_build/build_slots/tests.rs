@@ -230,8 +230,8 @@ fn jobs_that_are_no_builds_or_do_not_run_take_no_slot() {
     let bench = Bench::beside(|namespace| namespace == "theirs", jobs, components);
     type Edit = fn(&mut Value);
     let edits: [(&str, Edit); 5] = [
-        ("nobody-s", |job| job["metadata"]["ownerReferences"] = json!([])),
-        ("nobody", |job| job["metadata"]["ownerReferences"][0]["name"] = json!("not-there")),
+        ("without-owner", |job| job["metadata"]["ownerReferences"] = json!([])),
+        ("owner-missing", |job| job["metadata"]["ownerReferences"][0]["name"] = json!("not-there")),
         ("of-another-uid", |job| job["metadata"]["ownerReferences"][0]["name"] = json!("a")),
         ("suspended", |job| job["spec"]["suspend"] = json!(true)),
         ("theirs", |job| job["metadata"]["namespace"] = json!("theirs")),

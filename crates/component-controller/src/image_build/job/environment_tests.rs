@@ -1,4 +1,4 @@
-//! The environment variables that the documents of 2025 list.
+//! The environment variables that the documents of the legacy API list.
 
 use api_types::v1alpha1::DynamoComponentSpec;
 use controller_kit::process::CommonArgs;

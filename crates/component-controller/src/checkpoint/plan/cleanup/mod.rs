@@ -45,7 +45,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Cleanup {
     };
     if live.metadata.labels.as_ref().and_then(|all| all.get(labels::CHECKPOINT_ID)) != Some(&observed.id) {
         let name = live.metadata.name.as_deref().unwrap_or_default();
-        return left(format!("Job {name} belongs to somebody else"));
+        return left(format!("Job {name} has another owner"));
     }
     let mine = live.metadata.annotations.as_ref().and_then(|all| all.get(annotations::CLEANUP_FOR));
     let mine = mine.is_some_and(|uid| *uid == observed.uid);

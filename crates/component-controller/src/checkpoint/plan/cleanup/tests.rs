@@ -91,7 +91,7 @@ fn a_deletion_has_a_deadline() {
     }
     let mut taken = deleting();
     taken.cleanup = Some(Job { metadata: Default::default(), ..Job::default() });
-    assert!(left(&plan(&taken, at(1))).contains("belongs to somebody else"));
+    assert!(left(&plan(&taken, at(1))).contains("has another owner"));
     assert_eq!(next_of_cleanup(&late, at(590)), Action::requeue(Duration::from_secs(10)));
     assert_eq!(next_of_cleanup(&late, at(9_000)), Action::requeue(Duration::from_secs(1)));
 }

@@ -93,12 +93,12 @@ fn those_that_wait_start_from_a_checkpoint_that_is_ready_and_can_be_reached() {
         assert!(why.contains(word), "{why}");
     }
     let named = StorageLocation::Named { storage: storage(), exists: true };
-    for (place, tells) in [(StorageLocation::OfAgent(storage()), false), (named, true)] {
+    for (place, named) in [(StorageLocation::OfAgent(storage()), false), (named, true)] {
         let Ok(Start::Restored(source)) = start_of(waiting_for("ckpt"), &facts(Some(live("Ready", false)), place))
         else {
             panic!("not restored")
         };
-        assert_eq!((source.id.as_str(), source.artifact_version.as_str(), source.tells_storage), ("0123", "1", tells));
+        assert_eq!((source.id.as_str(), source.artifact_version.as_str(), source.tells_storage), ("0123", "1", named));
     }
 }
 
