@@ -7,7 +7,7 @@ use outbound::{Identity, Trust};
 /// Credentials and certificates. Nothing of them is ever shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// Whom to trust, and our own certificate: `ca.crt`, `tls.crt` and `tls.key`.
+    /// Trust roots and the client certificate: `ca.crt`, `tls.crt` and `tls.key`.
     pub trust: Trust,
     /// How to get into NATS.
     pub nats: NatsLogin,
@@ -137,13 +137,13 @@ mod tests {
 
     #[test]
     fn mistakes_name_the_key() {
-        for (pairs, mistake) in [
+        for (pairs, expected) in [
             (&[("tls.crt", &b"c"[..])][..], CredentialsError::Half { present: "tls.crt", missing: "tls.key" }),
             (&[("nats-password", b"p")], CredentialsError::Half { present: "nats-password", missing: "nats-username" }),
             (&[("nats-token", &[0xff])], CredentialsError::NoText("nats-token")),
             (&[("nats-token", b"t"), ("nats-nkey", b"n")], CredentialsError::Ambiguous),
         ] {
-            assert_eq!(read(pairs), Err(mistake));
+            assert_eq!(read(pairs), Err(expected));
         }
     }
 }

@@ -115,7 +115,7 @@ impl Session {
             let found = self.client.get(prefix, Some(GetOptions::new().with_prefix().with_keys_only())).await;
             let found = found.map_err(|error| failure(&self.server, &error))?;
             for key in found.kvs().iter().filter(|key| key.lease() == 0) {
-                // Not if somebody has written it since: it may have a lease now.
+                // Not if it was written since: it may have a lease now.
                 let unchanged = Compare::mod_revision(key.key(), CompareOp::Equal, key.mod_revision());
                 let deletion = Txn::new().when([unchanged]).and_then([TxnOp::delete(key.key(), None)]);
                 let answer = self.client.txn(deletion).await.map_err(|error| failure(&self.server, &error))?;
@@ -130,7 +130,7 @@ fn no_server() -> Error {
     outbound::Error::Address { address: String::new(), reason: "it names no server".to_owned() }.into()
 }
 
-/// What etcd answers is told from what keeps us from asking it.
+/// Distinguishes answers of etcd from failures to send a request.
 fn failure(server: &str, error: &etcd_client::Error) -> Error {
     let server = server.to_owned();
     match error {
@@ -166,7 +166,7 @@ fn tls(credentials: &Credentials) -> TlsOptions {
     }
 }
 
-/// Without a scheme: TLS if we know whom to trust.
+/// Without a scheme: TLS if there are trust roots.
 fn with_scheme(address: &str, credentials: &Credentials) -> String {
     let address = address.trim_end_matches('/');
     match (address.contains("://"), credentials.trust.authorities.is_some()) {
@@ -188,8 +188,8 @@ mod tests {
         let mute = format!("me:secret@{}", mute.local_addr().unwrap());
         for address in ["http://me:secret@127.0.0.1:1", "http://me:secret@no host:1", "me:secret@", mute.as_str()] {
             let etcd = Etcd::new(address, &Credentials::default()).unwrap();
-            let told = etcd.check().await.unwrap_err().to_string();
-            assert!(!told.contains("secret"), "{told}");
+            let reported = etcd.check().await.unwrap_err().to_string();
+            assert!(!reported.contains("secret"), "{reported}");
         }
     }
 

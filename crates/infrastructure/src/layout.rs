@@ -9,9 +9,9 @@
 //! | queues and snapshots of a component | JetStream streams and object stores `namespace_<namespace>_component_…` |
 //! | key-value buckets | JetStream `KV_<namespace>_<bucket>` |
 //!
-//! The Go operator of 2025 deleted `/<namespace>/components/<service>`, under which no runtime ever kept anything, and
-//! had it been right it would have taken everything whose name only begins with the service's along. Hence a separator
-//! at the end of each prefix.
+//! The Go operator of the legacy API deleted `/<namespace>/components/<service>`, under which no runtime ever kept
+//! anything, and had it been right it would have taken everything whose name only begins with the service's along.
+//! Hence a separator at the end of each prefix.
 
 /// Parts of the key space in etcd, each with a namespace below it.
 const ETCD_PARTS: [&str; 6] =
@@ -65,7 +65,7 @@ fn slug(name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Defect of the operator of 2025: its prefix never fitted the runtime's keys, and took longer names along.
+    /// Defect of the legacy operator: its prefix never fitted the runtime's keys, and took longer names along.
     #[test]
     fn stale_keys_are_those_of_the_runtime_and_of_no_longer_name() {
         let prefixes = etcd_prefixes("team-llm");

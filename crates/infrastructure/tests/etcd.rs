@@ -1,5 +1,5 @@
 //! Against a real etcd.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -35,7 +35,7 @@ async fn has(client: &mut Client, key: &str) -> bool {
     client.get(key, None).await.unwrap().count() > 0
 }
 
-/// Defect of the operator of 2025: the keys that it deleted were never there, and those that were there stayed.
+/// Defect of the legacy operator: the keys that it deleted were never there, and those that were there stayed.
 #[tokio::test]
 async fn stale_keys_of_a_namespace_go_and_no_others() {
     let server = Server::etcd(Security::Open).await.unwrap();
@@ -77,7 +77,7 @@ async fn stale_keys_of_a_namespace_go_and_no_others() {
     passwords_are_asked_for(&server, runtime).await;
 }
 
-/// From here on etcd lets nobody in without a password.
+/// From here on etcd refuses clients without a password.
 async fn passwords_are_asked_for(server: &Server, mut runtime: Client) {
     runtime.user_add("root", "secret", None).await.unwrap();
     runtime.user_grant_role("root", "root").await.unwrap();

@@ -114,7 +114,7 @@ async fn an_install_takes_its_namespace_when_it_is_complete_and_leaves_it_to_its
     };
     wait::until("it is renewed", LIMIT, renewed).await.unwrap();
 
-    // Its pod is replaced, and nobody else takes the namespace.
+    // Its pod is replaced, and no other install takes the namespace.
     first.shutdown.request();
     first.task.await.unwrap();
     let left = marker(&namespace).await.unwrap().spec.unwrap();
@@ -215,7 +215,7 @@ async fn sibling(namespace: &TestNamespace, owner: &str) -> Fence {
     fence
 }
 
-/// The Go operator takes or renews the marker: it asks nobody, and leaves annotations as they are.
+/// The Go operator takes or renews the marker: it looks at no holder, and leaves annotations as they are.
 async fn renewed_by_go(namespace: &TestNamespace) {
     let api = Api::<Lease>::namespaced(namespace.client(), namespace.name());
     wait::until("the Go operator writes the marker", LIMIT, async || {
@@ -240,7 +240,7 @@ async fn an_install_gives_way_to_a_go_operator_that_takes_its_marker() {
     let acts = || sibling.may_act(namespace.name()).is_ok();
     wait::until("its sibling acts", LIMIT, async || acts().then_some(())).await.unwrap();
 
-    // Again and again, as it does: nobody takes the marker from it.
+    // Again and again, as it does: no install takes the marker from it.
     wait::until("the install waits", LIMIT, async || {
         renewed_by_go(&namespace).await;
         first.readiness.missing()

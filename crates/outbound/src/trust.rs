@@ -1,4 +1,4 @@
-//! Whom to trust, and who we are.
+//! TLS trust roots and client identity.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use rustls::{
 
 use crate::Error;
 
-/// Whom to trust, and who we are.
+/// TLS trust roots and client identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
     /// Authorities as PEM; those of the machine if there are none.
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// Makes ring the provider of libraries that ask the process for one, unless it has one already. Tells whether this
+/// Makes ring the provider of libraries that ask the process for one, unless it has one already. Returns whether this
 /// machine has any authorities for them to trust.
 pub fn provide_tls() -> bool {
     // Fails only if there is a provider already, which then is the one to use.

@@ -1,5 +1,5 @@
 //! Against a real NATS server.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod operator;
 
@@ -95,7 +95,7 @@ async fn certificates_come_from_the_secret() {
         assert!(error.to_string().contains(&server.address), "{error}");
     }
 
-    // Whoever has an authority expects TLS: nothing is said to a server that offers none.
+    // A client with a trust root expects TLS: it sends nothing to a server that offers none.
     let open = Server::nats(Security::Open, JETSTREAM).await.unwrap();
     let error = nats(&open, &secret(&ours)).check().await.unwrap_err();
     assert!(matches!(&error, Error::Nats { .. }), "{error}");

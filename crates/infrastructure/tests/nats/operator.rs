@@ -16,7 +16,7 @@ impl Operator {
         Self { operator: KeyPair::new_operator(), account: KeyPair::new_account(), user: KeyPair::new_user() }
     }
 
-    /// What the server is told: whom it trusts, and which accounts there are.
+    /// Configuration of the server: its trust root and its accounts.
     pub fn server_config(&self) -> String {
         let operator = token(&self.operator, &self.operator, &json!({ "type": "operator", "version": 2 }));
         let limits = json!({
