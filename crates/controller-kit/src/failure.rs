@@ -62,7 +62,7 @@ pub enum ErrorType {
 pub enum Class {
     /// The API server is away or busy, or the object changed in between: retry with backoff, log, change no condition.
     Transient,
-    /// The content is refused: the user's mistake, or ours. Show the message.
+    /// The content is refused: a violation of the user, or a defect of ours. Show the message.
     Invalid,
     /// A right or a quota is missing. Show the message, retry slowly.
     Forbidden,
@@ -139,9 +139,9 @@ impl ErrorType {
             .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
         let says = |text: &str| status.message.contains(text);
         match (status.code, status.reason.as_str()) {
-            // Refused for good, although the API server calls it its own mistake.
+            // Refused for good, although the API server calls it its own failure.
             _ if is_not_declared(status) => Self::Validation,
-            // The namespace is being deleted with everything in it; no user made a mistake.
+            // The namespace is being deleted with everything in it; no user is at fault.
             (403, _) if terminating => Self::NotFound,
             (500, _) if WEBHOOK_FAILED.into_iter().any(says) => Self::Webhook,
             (500, _) if says(TOO_LARGE) => Self::TooLarge,

@@ -1,5 +1,5 @@
-//! A whole process against an API server that is not there: it starts, says that it is not ready, and stops when told
-//! to.
+//! A whole process against an API server that is not there: it starts, says that it is not ready, and stops on a
+//! signal.
 //!
 //! The process is this test program, started a second time with [`ROLE`] set.
 
@@ -58,7 +58,7 @@ fn the_process_itself() {
     assert_eq!(code, ExitCode::SUCCESS);
 }
 
-/// Starts the process with a kubeconfig that names a port where nobody listens.
+/// Starts the process with a kubeconfig that names a closed port.
 fn start() -> (Child, PathBuf) {
     let file = std::env::temp_dir().join(format!("kit-{}.kubeconfig", std::process::id()));
     let config = serde_json::json!({
@@ -68,8 +68,8 @@ fn start() -> (Child, PathBuf) {
         "users": [{ "name": "u", "user": {} }],
     });
     std::fs::write(&file, config.to_string()).unwrap();
-    // Without an API server nobody may read metrics that are secured. The file of the receiver is there for controllers
-    // only.
+    // Without an API server no client may read metrics that are secured. The file of the receiver is there for
+    // controllers only.
     let config = serde_json::json!({
         "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
         "server": { "metrics": { "secure": false } },

@@ -1,7 +1,7 @@
 //! Objects that another operator made by plain updates before us.
 //!
 //! Server-side apply removes a field only if no other manager owns it. What a predecessor set stays its own for ever,
-//! so a field that the author drops after the takeover would never leave. Before our first real change of such an
+//! so a field that the user removes after the takeover would never leave. Before our first real change of such an
 //! object, what it owns becomes ours; the change then removes what is no longer desired, and nothing else. The first
 //! contact alone, with a spec that did not change, removes nothing: what the predecessor rendered beyond us must not
 //! roll a pod.
@@ -171,7 +171,7 @@ mod tests {
     fn what_the_predecessor_set_becomes_ours_except_its_bookkeeping() {
         let mut status = entry("manager", "Update", theirs()["fieldsV1"].clone());
         status["subresource"] = json!("status");
-        let other = entry("somebody", "Update", json!({ "f:spec": { "f:paused": {} } }));
+        let other = entry("another-manager", "Update", json!({ "f:spec": { "f:paused": {} } }));
         let expected = json!({
             "f:metadata": {
                 "f:annotations": { "f:wanted": {} },
@@ -199,7 +199,7 @@ mod tests {
         let mut older = theirs();
         older["apiVersion"] = json!("apps/v1beta1");
         let ours = entry("us", "Apply", json!({ "f:spec": { "f:replicas": {} } }));
-        let other = entry("somebody", "Update", json!({ "f:spec": { "f:paused": {} } }));
+        let other = entry("another-manager", "Update", json!({ "f:spec": { "f:paused": {} } }));
         let after = heir(&[older.clone(), ours.clone(), other.clone()]).unwrap();
         assert_eq!(after, [other, ours], "versions are not mixed");
         assert_eq!(heir(&after), None, "once");

@@ -12,7 +12,7 @@ use tracing::info;
 /// one.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// Tells everybody that the process is to stop. Cheap to clone.
+/// Signals that the process is to stop. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Shutdown {
     requested: watch::Sender<bool>,

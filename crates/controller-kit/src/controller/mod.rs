@@ -64,7 +64,7 @@ where
     }
 
     /// Says which objects of the root kind these are, where a process has several controllers of it: what it waits for
-    /// is told by this name then.
+    /// is named like this then.
     #[must_use]
     pub fn of_those(mut self, which: &str) -> Self {
         self.waits_for = format!("{} caches ({which})", self.root.store.kind());

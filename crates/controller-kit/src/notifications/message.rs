@@ -41,7 +41,7 @@ fn slack(object: &ObjectReference, event: &Event) -> String {
     }
 }
 
-/// The three characters that Slack's text formatting gives a meaning: a message can mention nobody and link nowhere.
+/// The three characters that Slack's text formatting gives a meaning: a message can mention no person and link nowhere.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

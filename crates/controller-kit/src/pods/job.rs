@@ -27,7 +27,7 @@ impl PodDiagnostics<Diagnosis> {
         };
         let namespace = job.metadata.namespace.as_deref().unwrap_or_default();
         let diagnose = async |pods: Vec<Pod>| match pods.is_empty() {
-            true => self.refusal(job, namespace, uid).await,
+            true => self.rejection(job, namespace, uid).await,
             false => self.diagnose(&pods).await,
         };
         let (trouble, after) = self.observe(&PodsOf { uid, namespace, selector }, age(job, now), diagnose).await;
@@ -35,7 +35,7 @@ impl PodDiagnostics<Diagnosis> {
     }
 
     /// Why a Job gets no pods.
-    async fn refusal(&self, job: &Job, namespace: &str, uid: &str) -> Option<Diagnosis> {
+    async fn rejection(&self, job: &Job, namespace: &str, uid: &str) -> Option<Diagnosis> {
         let of_job = format!("involvedObject.uid={uid}");
         let warnings = self.warnings(namespace, "Job", "FailedCreate", Some(&of_job)).await;
         let name = job.metadata.name.as_deref().unwrap_or_default();

@@ -109,7 +109,7 @@ mod tests {
         common: CommonArgs,
     }
 
-    /// Found defect: `LOG_LEVEL`, by which the documents of 2025 set the verbosity, had no effect.
+    /// Found defect: `LOG_LEVEL`, by which the documents of the legacy API set the verbosity, had no effect.
     #[test]
     fn a_level_is_a_filter_that_a_filter_overrides() {
         let mut settings = OperatorConfiguration::default();

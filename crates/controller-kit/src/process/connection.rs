@@ -61,8 +61,8 @@ pub(super) fn client_builder(config: &Config, fence: &Fence) -> Result<ClientBui
 }
 
 /// Which requests are repeated when the API server, or a load balancer before it, puts them off: those for whose answer
-/// somebody waits for a limited time. The pauses in between grow to more than a minute, for which a cache would be
-/// blind after an outage; whoever fills one has pauses of its own.
+/// a caller waits for a limited time. The pauses in between grow to more than a minute, for which a cache would be
+/// blind after an outage; a cache has pauses of its own.
 #[derive(Clone)]
 struct Repeated(RetryPolicy);
 

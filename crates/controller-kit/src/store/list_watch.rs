@@ -364,9 +364,9 @@ mod tests {
             let status = Status::failure(message, reason).with_code(code).boxed();
             WatchError::Start(Box::new(kube::Error::Api(status)))
         };
-        let refusal = "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden \
+        let rejection = "ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: Forbidden: sendInitialEvents is forbidden \
                        for watch unless the WatchList feature gate is enabled";
-        assert!(answer(422, "Invalid", refusal).is_streaming_refused());
+        assert!(answer(422, "Invalid", rejection).is_streaming_refused());
         for other in [
             answer(403, "Forbidden", "configmaps is forbidden: User \"u\" cannot watch resource \"configmaps\""),
             answer(422, "Invalid", "ListOptions.meta.k8s.io \"\" is invalid: fieldSelector: Invalid value"),

@@ -167,7 +167,7 @@ async fn an_orphan_of_the_same_graph_is_adopted_and_no_other() {
     let account = bench.api().create(&PostParams::default(), &orphan("g")).await.unwrap();
     let wish = json!({ "metadata": { "name": "a", "labels": { "graph": "g" } } });
     let strict = bench.desired::<ServiceAccount>(wish.clone());
-    assert!(bench.applier.apply(&strict, None).await.is_err(), "nobody said that it may be adopted");
+    assert!(bench.applier.apply(&strict, None).await.is_err(), "it is not declared that it may be adopted");
     let wrong = strict.clone().adopt_if_labelled("graph", "other");
     assert!(bench.applier.apply(&wrong, None).await.is_err());
     let desired = strict.adopt_if_labelled("graph", "g");

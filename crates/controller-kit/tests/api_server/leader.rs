@@ -110,11 +110,11 @@ async fn a_leader_whose_lease_was_taken_ends() {
     let (sender, mut leaders) = mpsc::unbounded_channel();
     let replica = replica(&namespace, "only", &sender);
     next(&mut leaders, LIMIT).await;
-    let taken = Patch::Merge(json!({"spec": {"holderIdentity": "somebody-else"}}));
+    let taken = Patch::Merge(json!({"spec": {"holderIdentity": "another-process"}}));
     let api = Api::<Lease>::namespaced(namespace.client(), namespace.name());
     api.patch(LEASE, &PatchParams::default(), &taken).await.unwrap();
     let ended = tokio::time::timeout(LIMIT, replica.task).await.unwrap().unwrap();
     assert!(matches!(ended, Err(Ended::Lost { .. })), "{ended:?}");
     let lease = api.get(LEASE).await.unwrap();
-    assert_eq!(lease.spec.unwrap().holder_identity.as_deref(), Some("somebody-else"), "it took the lease of another");
+    assert_eq!(lease.spec.unwrap().holder_identity.as_deref(), Some("another-process"), "it took the lease of another");
 }

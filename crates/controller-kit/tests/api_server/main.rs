@@ -99,7 +99,7 @@ impl Bench {
         self.applier.apply(desired, live.as_ref()).await.unwrap()
     }
 
-    /// Somebody else changes something.
+    /// Another client changes something.
     async fn meddle<K>(&self, name: &str, patch: Value)
     where
         K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,

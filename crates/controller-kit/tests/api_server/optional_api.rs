@@ -101,13 +101,13 @@ async fn a_kind_that_a_controller_needs_is_watched_soon_after_it_is_served() {
     let (store, mut events) = watch::<Latecomer>(namespace.client(), &scope, None);
     let ended = tokio::spawn(async move { while events.next().await.is_some() {} });
     let pauses = Duration::from_secs(4);
-    assert!(tokio::time::timeout(pauses, store.wait_until_ready()).await.is_err(), "nobody serves the kind");
+    assert!(tokio::time::timeout(pauses, store.wait_until_ready()).await.is_err(), "the kind is not served");
     access.install_crds(&[open_definition("late.example", "v1", "Latecomer", "latecomers")]).await.unwrap();
     tokio::time::timeout(PATIENCE, store.wait_until_ready()).await.unwrap();
     assert!(!ended.is_finished());
 }
 
-/// Kinds of three groups that nobody serves.
+/// Kinds of three groups that are not served.
 macro_rules! missing {
     ($($module:ident: $kind:literal of $group:literal),+) => {
         $(mod $module {

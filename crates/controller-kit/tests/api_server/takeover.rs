@@ -170,7 +170,7 @@ async fn a_takeover_does_not_hide_that_the_object_changed() {
 }
 
 fn autoscaler(least: Option<u32>) -> Value {
-    let target = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "nobody" });
+    let target = json!({ "apiVersion": "apps/v1", "kind": "Deployment", "name": "missing" });
     let mut object = json!({ "metadata": { "name": "d" }, "spec": { "scaleTargetRef": target, "maxReplicas": 3 } });
     if let Some(least) = least {
         object["spec"]["minReplicas"] = json!(least);

@@ -20,10 +20,11 @@ fn status(available: &str, message: &str, second: u32) -> Value {
     }] })
 }
 
-/// An object whose status nobody else writes: a pod that no scheduler looks at.
+/// An object whose status no other client writes: a pod that no scheduler looks at.
 async fn pod(bench: &Bench) {
     let containers = json!([{ "name": "main", "image": "i" }]);
-    let pod = json!({ "metadata": { "name": "p" }, "spec": { "schedulerName": "nobody", "containers": containers } });
+    let pod =
+        json!({ "metadata": { "name": "p" }, "spec": { "schedulerName": "no-scheduler", "containers": containers } });
     bench.apply::<Pod>(&bench.desired::<Pod>(pod)).await;
 }
 
@@ -87,14 +88,14 @@ async fn fields_that_the_served_schema_lacks_do_not_keep_the_rest_from_being_tol
         let count = text.lines().find_map(|found| found.split_once(&line)).map(|(_, count)| count.to_owned());
         count.map_or(0, |count| count.parse::<u64>().unwrap())
     };
-    assert!(!bench.applier.cannot_store::<Pod>("adapter"), "nobody has asked yet");
+    assert!(!bench.applier.cannot_store::<Pod>("adapter"), "no write was sent yet");
     assert!(write(&bench, with("False")).await);
     assert_eq!(shown(&bench).await.0, json!("a"));
     assert!(bench.applier.cannot_store::<Pod>("adapter"));
     assert!(!bench.applier.cannot_store::<Pod>("conditions"));
     let refused = attempts(false);
     assert!((1..=3).contains(&refused), "{refused}");
-    assert!(!write(&bench, with("False")).await, "nothing that can be told is new");
+    assert!(!write(&bench, with("False")).await, "nothing that can be stored is new");
     assert!(write(&bench, with("True")).await);
     assert_eq!((attempts(false), attempts(true)), (refused, 2), "nothing is refused twice");
 }

@@ -95,9 +95,9 @@ fn whose_object_it_is_decides() {
     for (case, owners, adoptable, expected) in [
         ("another controller", json!([owner("Other", "o", "9")]), true, Some("its controller is Other o")),
         ("another parent", json!([owner("Component", "d", "9")]), true, Some("its controller is Component d")),
-        ("nobody", json!([]), false, Some("it has no controller")),
+        ("no owner", json!([]), false, Some("it has no controller")),
         ("an owner that does not control", json!([plain]), false, Some("it has no controller")),
-        ("nobody, and adoptable", json!([]), true, None),
+        ("no owner, and adoptable", json!([]), true, None),
     ] {
         let write = plan_write(&desired(), Some(&owned_by(owners)), PARENT, adoptable);
         match expected {
