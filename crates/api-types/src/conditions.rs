@@ -64,7 +64,7 @@ pub mod graph {
     pub const IMAGE_NOT_READY: &str = "dynamoComponent_is_not_ready";
     /// `Reconciling`: the same.
     pub const IMAGE_AWAITED: &str = "ImageAwaited";
-    /// `Stalled`: the spec has a mistake that only its author can mend.
+    /// `Stalled`: the spec has a violation that only the user can correct.
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// `Stalled`: an object that is not ours has a name that we need.
     pub const NAME_TAKEN: &str = "NameTaken";
@@ -136,7 +136,7 @@ pub mod component {
     pub const READY: &str = "ComponentReady";
     /// `DynamoComponentReady`: not ready.
     pub const NOT_READY: &str = "ComponentNotReady";
-    /// `Stalled`: the spec has a mistake that only its author can mend.
+    /// `Stalled`: the spec has a violation that only the user can correct.
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// `Stalled`: an object that is not ours has a name that we need.
     pub const NAME_TAKEN: &str = "NameTaken";
@@ -217,7 +217,7 @@ pub mod model {
     pub const NOT_READY: &str = "NotReady";
     /// `EndpointsReady`: there is no endpoint.
     pub const NO_ENDPOINTS: &str = "NoEndpoints";
-    /// `Stalled`: the spec has a mistake that only its author can mend.
+    /// `Stalled`: the spec has a violation that only the user can correct.
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// `Stalled`: another model has loaded an adapter of this name from another source.
     pub const NAME_TAKEN: &str = "NameTaken";
@@ -247,7 +247,7 @@ pub mod image_build {
     pub const TIMEOUT: &str = "Timeout";
     /// The build failed.
     pub const BUILD_FAILED: &str = "BuildFailed";
-    /// The spec, or the operator's settings, have a mistake.
+    /// The spec, or the operator's settings, are invalid.
     pub const INVALID: &str = "InvalidSpec";
     /// The registry, the API store or a webhook of the API server does not answer as it should.
     pub const UNREACHABLE: &str = "Unreachable";
@@ -269,7 +269,7 @@ pub mod checkpoint {
     pub const CREATED: &str = "JobCreated";
     /// `JobCreated`: it was deleted before anything was captured.
     pub const JOB_DELETED: &str = "JobDeleted";
-    /// `JobCreated`, `Stalled`: the spec has a mistake that only its author can mend.
+    /// `JobCreated`, `Stalled`: the spec has a violation that only the user can correct.
     pub const INVALID_SPEC: &str = "InvalidSpec";
     /// `JobCreated`: the pod template lacks what processes need that share GPU memory.
     pub const NOT_PREPARED: &str = "GMSPodTemplateNotPrepared";
@@ -297,7 +297,7 @@ pub mod checkpoint {
     pub const FORBIDDEN: &str = "Forbidden";
     /// `Stalled`: the checkpoint is given up.
     pub const FAILED: &str = "CheckpointFailed";
-    /// `Stalled`: storage is missing or its settings have a mistake.
+    /// `Stalled`: storage is missing or its settings are invalid.
     pub const NO_STORAGE: &str = "StorageUnavailable";
     /// `Reconciling`, `Ready`: on the way.
     pub const CAPTURING: &str = "Capturing";

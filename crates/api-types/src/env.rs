@@ -114,5 +114,5 @@ pub const DGDR_NAME: &str = "DGDR_NAME";
 pub const DGDR_NAMESPACE: &str = "DGDR_NAMESPACE";
 /// Uid of the request that a profiling Job runs for.
 pub const DGDR_UID: &str = "DGDR_UID";
-/// Program with which the profiler lays the author's part of a graph over its own.
+/// Program with which the profiler merges the user's part of a graph into its own.
 pub const DYNAMO_DGD_APPLY_OVERRIDES_BIN: &str = "DYNAMO_DGD_APPLY_OVERRIDES_BIN";

@@ -85,7 +85,7 @@ pub struct PodCliqueSetTemplate {
     /// How long less than the minimum may be available before the gang is restarted, as a Go duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_delay: Option<String>,
-    /// Where the whole is placed; opaque, because authors may write it in the form of a newer Grove.
+    /// Where the whole is placed; opaque, because users may write it in the form of a newer Grove.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology_constraint: Option<Value>,
 }

@@ -25,7 +25,7 @@ pub fn is_quantity(text: &str) -> bool {
     Parts::read(text).is_some()
 }
 
-/// The form in which Kubernetes writes a quantity: the largest suffix of the author's kind without a fraction.
+/// The form in which Kubernetes writes a quantity: the largest suffix of the user's kind without a fraction.
 /// `None` if `text` is no quantity.
 pub fn canonical(text: &str) -> Option<String> {
     const ONE: i128 = 1_000_000_000;

@@ -1,6 +1,6 @@
-//! Mistakes in the specs of users' objects, and the texts of those that more than one program reports: the API server by
-//! its schema (`schema::checks`), the webhook server and the controllers. Each text is here once, so that a user reads
-//! the same from all.
+//! Violations in the specs of users' objects, and the texts of those that more than one program reports: the API server
+//! by its schema (`schema::checks`), the webhook server and the controllers. Each text is here once, so that a user
+//! reads the same from all.
 //!
 //! A text says what is wrong with the value and what to do about it. The field and the value precede it.
 
@@ -14,7 +14,7 @@ use crate::{
     v1alpha1::ModelSource,
 };
 
-/// A mistake in the spec of a user's object. Only the user can mend it.
+/// A violation in the spec of a user's object. Only the user can correct it.
 ///
 /// The path is a text, or whatever a rule finds its place by before it is shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -255,13 +255,13 @@ pub const PICKER_CONFIG_MAP: &str = "name the ConfigMap with the configuration";
 pub const PICKER_ONE_CONFIG: &str = "set exactly one of configMapRef and config";
 /// A sidecar of a component without pods.
 pub const SIDECAR_WITHOUT_POD: &str = "frontendSidecar names a container, and there is none; name a container beside main \
-                                       that shall answer HTTP, or remove the field";
+                                       that answers HTTP, or remove the field";
 /// A sidecar that is no container.
 pub const SIDECAR_UNKNOWN: &str = "names no container of podTemplate.spec.containers; name a container beside main that \
-                                   shall answer HTTP, or remove the field";
+                                   answers HTTP, or remove the field";
 /// A sidecar that is the component itself.
 pub const SIDECAR_MAIN: &str = "names the container main, which runs the component itself; name a container beside it that \
-                                shall answer HTTP, or remove the field";
+                                answers HTTP, or remove the field";
 /// An ingress without a host.
 pub const INGRESS_HOST: &str = "name the host under which the component is reached, or set enabled to false";
 

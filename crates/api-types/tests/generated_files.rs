@@ -1,5 +1,5 @@
 //! `deploy/crds` holds what the types say, and nothing else.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},

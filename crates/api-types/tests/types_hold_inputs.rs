@@ -1,5 +1,5 @@
 //! Reading a real graph into our types and writing it again loses no field.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod support;
 

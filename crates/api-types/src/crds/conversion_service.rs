@@ -70,7 +70,7 @@ impl ConversionService {
         service.is_some_and(|service| service.namespace == self.namespace && service.name == self.name)
     }
 
-    /// What a definition says about conversion. It holds no CA bundle: whoever owns the certificate puts it in, and
+    /// What a definition says about conversion. It has no CA bundle: the owner of the certificate adds it, and
     /// server-side apply leaves alone what it does not mention.
     pub(super) fn stanza(&self) -> CustomResourceConversion {
         CustomResourceConversion {

@@ -33,7 +33,7 @@ const V1BETA1: &str = "v1beta1";
 /// The version in which the other kinds are stored.
 const V1ALPHA1: &str = "v1alpha1";
 
-/// A CustomResourceDefinition that cannot be made. All of them are mistakes in this crate, found by its tests.
+/// A CustomResourceDefinition that cannot be made. All of them are defects of this crate, found by its tests.
 #[derive(Debug, thiserror::Error)]
 pub enum CrdError {
     /// The schema of a version cannot be made.
@@ -52,7 +52,7 @@ pub enum CrdError {
 /// All CustomResourceDefinitions of the operator; the API server asks the default [`ConversionService`].
 ///
 /// # Errors
-/// If a type has no structural schema; a mistake in this crate.
+/// If a type has no structural schema; a defect of this crate.
 pub fn all() -> Result<Vec<CustomResourceDefinition>, CrdError> {
     all_converted_by(&ConversionService::default())
 }
@@ -60,7 +60,7 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, CrdError> {
 /// The same, where `service` converts between versions.
 ///
 /// # Errors
-/// If a type has no structural schema; a mistake in this crate.
+/// If a type has no structural schema; a defect of this crate.
 pub fn all_converted_by(service: &ConversionService) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let definitions = Definitions::load().map_err(|source| CrdError::Schema { crd: "all kinds", source })?;
     let stored_in_v1beta1 = [

@@ -1,4 +1,4 @@
-//! Why a schema cannot be made. All of them are mistakes in this crate, found by its tests.
+//! Why a schema cannot be made. All of them are defects of this crate, found by its tests.
 
 /// A schema that cannot be made into the one of a CustomResourceDefinition.
 #[derive(Debug, thiserror::Error)]

@@ -78,7 +78,7 @@ impl Definitions {
     /// Reads the definitions that this crate carries.
     ///
     /// # Errors
-    /// If they are not JSON; a mistake in the crate.
+    /// If they are not JSON; a defect of the crate.
     pub fn load() -> Result<Self, SchemaError> {
         serde_json::from_str(include_str!("../../schemas/kubernetes.json")).map(Self).map_err(SchemaError::Definitions)
     }
@@ -162,7 +162,7 @@ fn reference_of(schema: &Value) -> Option<&str> {
     schema.pointer("/$ref").or_else(|| schema.pointer("/allOf/0/$ref")).and_then(Value::as_str)
 }
 
-/// The default of a property that an author may leave out. The document gives required properties and structs one as
+/// The default of a property that a user may leave out. The document gives required properties and structs one as
 /// well, the zero value of Go; applied, it would make the former optional and let the latter appear from nowhere.
 fn default_of<'a>(parent: &Value, name: &str, property: &'a Value) -> Option<&'a Value> {
     let required = parent.get("required").and_then(Value::as_array).is_some_and(|r| r.iter().any(|n| n == name));

@@ -150,7 +150,7 @@ fn edits_name_what_they_miss() {
 }
 
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct Wishes {
+struct Fields {
     #[schemars(range(max = limits::NODES))]
     count: Option<i32>,
     #[schemars(length(max = 3))]
@@ -162,7 +162,7 @@ struct Wishes {
 
 #[test]
 fn what_users_write_has_limits() {
-    let schema = spec_schema_of::<Wishes>(&Definitions::load().unwrap()).unwrap();
+    let schema = spec_schema_of::<Fields>(&Definitions::load().unwrap()).unwrap();
     let fields = &schema["properties"];
     assert_eq!(fields["count"]["maximum"], json!(1024));
     assert_eq!(fields["short"]["maxItems"], json!(3), "the type's own limit");

@@ -107,7 +107,7 @@ impl ComponentSpec {
         self.replicas.unwrap_or(1)
     }
 
-    /// The author's `main` container, if there is one.
+    /// The user's `main` container, if there is one.
     pub fn main_container(&self) -> Option<&Container> {
         self.pod_template.as_ref()?.spec.as_ref()?.containers.iter().find(|c| c.name == MAIN_CONTAINER)
     }

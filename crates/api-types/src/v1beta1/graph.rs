@@ -1,4 +1,4 @@
-//! `DynamoGraphDeployment`: an inference graph, as its author describes it.
+//! `DynamoGraphDeployment`: an inference graph, as its user describes it.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Rules of ours that the API server holds by itself: what the webhook server would refuse is refused where nobody asks
-//! it.
+//! Rules of ours that the API server holds by itself: what the webhook server would refuse is refused where no API
+//! server asks it.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn every_rule_has_an_example() {
     }
 }
 
-/// The object without what tells it from others, under a name of its own.
+/// The object without its identity, under a name of its own.
 fn named(object: &Value, index: usize) -> Value {
     merged(object.clone(), &json!({ "metadata": { "name": format!("e{index}"), "namespace": null } }))
 }
@@ -94,7 +94,7 @@ async fn every_rule_of_ours_is_held_without_a_webhook() {
     }
 }
 
-/// What somebody changes elsewhere in an object that breaks a rule: as close as possible to what is wrong.
+/// A change elsewhere in an object that breaks a rule: as close as possible to what is wrong.
 fn elsewhere(example: &Example) -> Value {
     let component = json!({ "globalDynamoNamespace": true });
     let spec = match (example.kind, example.version) {

@@ -1,5 +1,5 @@
 //! The definitions on a real API server: what it accepts, refuses, defaults and merges.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod checks;
 mod conformance;

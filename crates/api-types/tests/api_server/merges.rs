@@ -19,8 +19,8 @@ fn containers(graph: &Value) -> &Value {
 async fn a_second_manager_adds_and_removes_its_own_parts() {
     let server = Server::new().await;
     let main = json!({ "name": "main", "image": "dynamo:1.5.0", "env": [{ "name": "A", "value": "1" }] });
-    let author = with_containers(&json!([main]));
-    server.apply("author", &author).await.granted();
+    let manifest = with_containers(&json!([main]));
+    server.apply("user", &manifest).await.granted();
 
     let additions = with_containers(&json!([
         {
@@ -42,8 +42,8 @@ async fn a_second_manager_adds_and_removes_its_own_parts() {
     ]);
     assert_eq!(containers(&merged), &expected);
 
-    let again = server.apply("author", &author).await.granted();
-    assert_eq!(containers(&again), &expected, "the author's next apply leaves them alone");
+    let again = server.apply("user", &manifest).await.granted();
+    assert_eq!(containers(&again), &expected, "the user's next apply leaves them alone");
     assert_eq!(again["metadata"]["resourceVersion"], merged["metadata"]["resourceVersion"], "and writes nothing");
 
     let withdrawn = graph("merged", &json!({ "components": [{ "name": "worker" }] }));
@@ -65,7 +65,7 @@ async fn two_managers_own_one_component_each() {
 async fn taking_somebody_elses_field_is_a_conflict() {
     let server = Server::new().await;
     let image = |image: &str| with_containers(&json!([{ "name": "main", "image": image }]));
-    server.apply("author", &image("dynamo:1")).await.granted();
+    server.apply("user", &image("dynamo:1")).await.granted();
     let answer = server.apply("other", &image("dynamo:2")).await;
     assert_eq!(answer.code, 409, "{answer:?}");
 }

@@ -46,12 +46,12 @@ impl Stored<'_> {
     }
 
     async fn apply(&self, version: &str, object: &Value) -> Answer {
-        let path = format!("{}?fieldManager=author&fieldValidation=Strict", self.path(version));
+        let path = format!("{}?fieldManager=user&fieldValidation=Strict", self.path(version));
         self.server.send(Method::PATCH, &path, "application/apply-patch+yaml", object).await
     }
 }
 
-/// What an author keeps in a file of what `kubectl get -o yaml` prints.
+/// What a user keeps in a file of what `kubectl get -o yaml` prints.
 fn manifest(read: &Value) -> Value {
     let mut metadata = json!({ "name": read["metadata"]["name"] });
     for key in ["labels", "annotations"] {

@@ -169,7 +169,7 @@ impl Schemas {
         json!({ "apiVersion": version.api_version(), "kind": kind, "metadata": { "name": "g" }, "spec": spec })
     }
 
-    /// Changes one place of an object, as its author might.
+    /// Changes one place of an object, as its user might.
     pub fn edit(&self, object: &mut Value, chance: &mut impl Chance) {
         let version = object["apiVersion"].as_str().unwrap().parse().unwrap();
         let schema = self.of(object["kind"].as_str().unwrap(), version).clone();

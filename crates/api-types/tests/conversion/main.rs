@@ -1,5 +1,5 @@
-//! Conversion of real graphs, of parts of them, and of objects that nobody would write.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+//! Conversion of real graphs, of parts of them, and of objects that no user would write.
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod defaults;
 mod from_schema;

@@ -17,7 +17,7 @@ const CASES: u64 = 250;
 
 type Paths = BTreeSet<Vec<String>>;
 
-/// What tells entries of a list apart; none if the list has one owner.
+/// Keys of the entries of a list; none if the list has one owner.
 fn identities(items: &[Value], schema: &Value) -> Option<Vec<String>> {
     match schema["x-kubernetes-list-type"].as_str()? {
         "set" => Some(items.iter().map(Value::to_string).collect()),
@@ -114,7 +114,7 @@ fn convert(object: &Value) -> Value {
     serde_json::from_slice::<Value>(&answer).unwrap()["response"]["convertedObjects"][0].take()
 }
 
-/// Some fields of an object below its spec and status, each with all that is below it; never what tells entries apart.
+/// Some fields of an object below its spec and status, each with all that is below it; never the keys of entries.
 fn some(value: &Value, schema: &Value, chance: &mut XorShift, percent: usize) -> Paths {
     let all = paths(value, schema);
     let mut found = Paths::new();

@@ -30,7 +30,7 @@ fn comes_back(object: &Value, _: &mut XorShift, _: &Schemas) -> Result<(), Strin
     law(object)
 }
 
-/// What somebody changes in the other version is not undone by what is saved with the object.
+/// A change in the other version is not undone by what is saved with the object.
 fn edit_stays(object: &Value, chance: &mut XorShift, schemas: &Schemas) -> Result<(), String> {
     let seen = there(object);
     let mut edited = seen.clone();

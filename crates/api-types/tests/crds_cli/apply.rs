@@ -12,7 +12,7 @@ use test_cluster::{Cluster, Controllers, Options};
 
 use crate::{apply, converter::Converter, failure, stdout};
 
-/// A definition of somebody else that already has the kind of our graphs.
+/// A foreign definition that already has the kind of our graphs.
 fn rival() -> CustomResourceDefinition {
     serde_json::from_value(json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -42,7 +42,7 @@ async fn is_established(api: &Api<CustomResourceDefinition>, name: &str) -> bool
     conditions.iter().any(|c| c.type_ == "Established" && c.status == "True")
 }
 
-/// Names that somebody else has already: the definition is there, and nobody is served by it.
+/// Names that are taken: the definition is there, and its API is not served.
 #[tokio::test]
 async fn apply_tells_that_a_rival_has_the_names() {
     let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
@@ -106,7 +106,7 @@ async fn apply_respects_what_others_wrote() {
     let client: Client = cluster.client().unwrap();
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let kubeconfig = cluster.kubeconfig().to_owned();
-    let params = PatchParams { field_manager: Some("somebody".to_owned()), ..PatchParams::default() };
+    let params = PatchParams { field_manager: Some("another-manager".to_owned()), ..PatchParams::default() };
 
     // A later release stores models in a version that this one does not know.
     let mut later = api_types::crds::all().unwrap().into_iter().find(|crd| crd.name_any() == MODELS).unwrap();
@@ -129,13 +129,13 @@ async fn apply_respects_what_others_wrote() {
     later.spec.versions[1].storage = false;
     later.metadata.managed_fields = None;
     let rolled_back = Patch::Apply(&later);
-    api.patch(MODELS, &PatchParams::apply("somebody").force(), &rolled_back).await.unwrap();
+    api.patch(MODELS, &PatchParams::apply("another-manager").force(), &rolled_back).await.unwrap();
     stdout(&apply(&kubeconfig).output().unwrap());
     let served = api.get(MODELS).await.unwrap().spec.versions;
     let served: Vec<_> = served.iter().map(|version| (version.name.as_str(), version.served)).collect();
     assert_eq!(served, [("v1alpha1", true), ("v1beta1", true)]);
 
-    // Whoever owns the certificate put its CA bundle in.
+    // The owner of the certificate added its CA bundle.
     let converter = Converter::start();
     converter.inject(&client).await;
     let conversion = async || json!(api.get(GRAPHS).await.unwrap().spec.conversion)["webhook"]["clientConfig"].clone();
@@ -148,7 +148,7 @@ async fn apply_respects_what_others_wrote() {
     let service = json!({ "namespace": "here", "name": "there", "path": "/convert", "port": 8443 });
     assert_eq!(conversion().await, json!({ "service": service, "caBundle": injected }));
     let kept = stdout(&apply(&kubeconfig).output().unwrap());
-    assert!(kept.contains(&format!("{GRAPHS} unchanged\n")), "the Service stays where nobody names another: {kept}");
+    assert!(kept.contains(&format!("{GRAPHS} unchanged\n")), "the Service stays where no flag names another: {kept}");
 
     // Another program's annotations stay as well.
     let note = json!({ "metadata": { "annotations": { "cert-manager.io/inject-ca-from": "a/b" } } });

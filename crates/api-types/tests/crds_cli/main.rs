@@ -1,5 +1,5 @@
 //! The program `crds`, as its users run it.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod apply;
 #[path = "../support/converter.rs"]
@@ -81,7 +81,7 @@ fn mistakes_are_told_apart_by_exit_code_and_text() {
     let (code, text) = failure(apply(Path::new("/nowhere/kubeconfig")));
     assert!(code == 1 && text.contains("cannot read the kubeconfig /nowhere/kubeconfig"), "{text}");
 
-    // A port that nobody listens on: taken and given back.
+    // A free port: taken and given back.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let kubeconfig = Path::new(env!("CARGO_TARGET_TMPDIR")).join("unreachable.kubeconfig");
     let content = json!({

@@ -21,7 +21,7 @@ pub const PLURALS: [&str; 4] = [
 /// More than the program reads at a time.
 const ADAPTERS: usize = 510;
 
-/// The definitions as they were: v1alpha1 only, and models in a second version that nobody serves any more.
+/// The definitions as they were: v1alpha1 only, and models in a second version that is not served any more.
 pub fn former() -> Vec<CustomResourceDefinition> {
     let mut crds = api_types::crds::all().unwrap();
     for crd in &mut crds {

@@ -58,7 +58,7 @@ fn a_graph_with_every_kind_of_violation() {
             metadata.annotations[nvidia.com/dynamo-kube-discovery-mode]: Invalid value: "pod": engines that stand in for each other within a pod register one by one; set the annotation to "container"
             spec.providerOverride: Forbidden: is for graphs that Grove runs, and annotation nvidia.com/workload-provider of this one is "component"; remove the field, or create the graph anew where Grove is available
             spec.priorityClassName: Forbidden: needs Grove, which is not available in this cluster; install it, or remove the field
-            spec.components[0].frontendSidecar: Invalid value: "front": names no container of podTemplate.spec.containers; name a container beside main that shall answer HTTP, or remove the field
+            spec.components[0].frontendSidecar: Invalid value: "front": names no container of podTemplate.spec.containers; name a container beside main that answers HTTP, or remove the field
             spec.components[0].experimental.gpuMemoryService: Forbidden: needs GPUs to share, and container main asks for none; set resources.limits[nvidia.com/gpu] of that container
             spec.components[0].type: Forbidden: an endpoint picker needs the API inference.networking.k8s.io, which this cluster does not serve; install the Gateway API Inference Extension first
             spec.components[0].experimental.checkpoint.job.podTemplate.spec.nodeSelector: Invalid value: "h100": does not fit into a pod template: invalid type: string "h100", expected a map; see the reference of the Pod API

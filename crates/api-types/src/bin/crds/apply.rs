@@ -45,7 +45,7 @@ pub(crate) struct Args {
 /// Which Service converts once a definition is applied that is there already.
 #[derive(Clone, Copy)]
 enum Converter {
-    /// The one that the live definition names: whoever installed the webhook server knows where it is.
+    /// The one that the live definition names, which the install of the webhook server has written.
     OfLive,
     /// The one that was asked for.
     Given,
@@ -85,7 +85,7 @@ async fn definitions(client: &Client, service: Option<&ConversionService>) -> an
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     let converter = if service.is_some() { Converter::Given } else { Converter::OfLive };
     let crds = crds::all_converted_by(&service.cloned().unwrap_or_default())?;
-    // All of them before the first is written, so that a refusal leaves the cluster as it was.
+    // All of them before the first is written, so that a rejection leaves the cluster as it was.
     for crd in &crds {
         let name = crd.name_any();
         let live = api.get_opt(&name).await.with_context(|| format!("cannot apply {name}"))?;
@@ -218,12 +218,12 @@ async fn write(
 /// Waits until the API server serves the definition; fails as soon as it says that it will not.
 async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow::Result<()> {
     let decided = |crd: Option<&CustomResourceDefinition>| {
-        crd.is_none_or(|crd| is_true(crd, "Established") || refusal(crd).is_some())
+        crd.is_none_or(|crd| is_true(crd, "Established") || rejection(crd).is_some())
     };
     match await_condition(api.clone(), name, decided).await? {
-        Some(crd) => match refusal(&crd) {
-            Some(refusal) => {
-                bail!("the API server refuses its names: {}", refusal.message.as_deref().unwrap_or("no reason"))
+        Some(crd) => match rejection(&crd) {
+            Some(rejection) => {
+                bail!("the API server refuses its names: {}", rejection.message.as_deref().unwrap_or("no reason"))
             }
             None => Ok(()),
         },
@@ -240,7 +240,7 @@ fn is_true(crd: &CustomResourceDefinition, type_: &str) -> bool {
 }
 
 /// The condition by which the API server says that the names collide with those of another definition.
-fn refusal(crd: &CustomResourceDefinition) -> Option<&CustomResourceDefinitionCondition> {
+fn rejection(crd: &CustomResourceDefinition) -> Option<&CustomResourceDefinitionCondition> {
     condition(crd, "NamesAccepted").filter(|c| c.status == "False")
 }
 

@@ -10,7 +10,7 @@ use api_types::conversion::{ApiVersion, convert};
 use clap::ValueEnum;
 use serde_json::Value;
 
-/// What `crds convert` is told.
+/// Arguments of `crds convert`.
 #[derive(clap::Args)]
 pub struct Args {
     /// Manifests, YAML or JSON, any number of documents; `-` for standard input

@@ -29,8 +29,8 @@ const PARALLEL: usize = 8;
 const ATTEMPTS: u32 = 5;
 /// Between two tries while the conversion webhook does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Failures that are told one by one.
-const TOLD: usize = 5;
+/// Failures that are reported one by one.
+const REPORTED: usize = 5;
 
 /// What was done.
 #[derive(Debug, Default, PartialEq)]
@@ -144,9 +144,9 @@ impl Objects<'_> {
         if failures.is_empty() {
             return Ok(done);
         }
-        let more = failures.len().saturating_sub(TOLD);
-        let told = failures.iter().take(TOLD).cloned().collect::<Vec<_>>().join("; ");
-        bail!("{told}{}", if more > 0 { format!("; and {more} more") } else { String::new() })
+        let more = failures.len().saturating_sub(REPORTED);
+        let reported = failures.iter().take(REPORTED).cloned().collect::<Vec<_>>().join("; ");
+        bail!("{reported}{}", if more > 0 { format!("; and {more} more") } else { String::new() })
     }
 
     /// Writes one object without changing it. Who deleted it has nothing stored; who wrote it meanwhile has stored it.
@@ -215,14 +215,14 @@ impl Objects<'_> {
 /// Calls until the API server can do what it is asked; while the conversion webhook does not answer, it cannot. The
 /// time limit of the whole program ends this.
 async fn patiently<T>(mut call: impl AsyncFnMut() -> kube::Result<T>) -> kube::Result<T> {
-    let mut told = String::new();
+    let mut reported = String::new();
     loop {
         match call().await {
             Err(error) if code(&error).is_some_and(|code| code == 429 || code >= 500) => {
                 let reason = reason(&error);
-                if reason != told {
+                if reason != reported {
                     eprintln!("waiting: {reason}");
-                    told = reason;
+                    reported = reason;
                 }
                 tokio::time::sleep(PAUSE).await;
             }

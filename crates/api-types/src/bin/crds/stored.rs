@@ -90,8 +90,8 @@ pub(crate) fn refuse_downgrade(live: &CustomResourceDefinition, ours: &CustomRes
     Ok(())
 }
 
-/// `ours` with the versions that only the live definition has: others read objects in them, or stored them. They are one
-/// list of which an apply replaces the whole. New objects are stored in the version of `ours`.
+/// `ours` with the versions that only the live definition has: others read objects in them, or stored them. They are
+/// one list of which an apply replaces the whole. New objects are stored in the version of `ours`.
 pub(crate) fn with_versions_of(
     ours: &CustomResourceDefinition,
     live: &CustomResourceDefinition,
@@ -116,7 +116,7 @@ pub(crate) fn keep_converter(ours: &mut CustomResourceDefinition, live: &CustomR
     };
     kept.ca_bundle = None;
     if let Some(service) = kept.service.as_mut().filter(|service| service.port == Some(DEFAULT_PORT)) {
-        // Stands there because nobody gave one.
+        // The default of an object without one.
         service.port = None;
     }
     if let Some(webhook) = ours.spec.conversion.as_mut().and_then(|conversion| conversion.webhook.as_mut()) {
@@ -165,7 +165,7 @@ pub(crate) fn work(crd: &CustomResourceDefinition) -> anyhow::Result<Option<Work
 }
 
 impl Work {
-    /// The managed fields of an object without those of versions that are not served any more, in which nobody could
+    /// The managed fields of an object without those of versions that are not served any more, in which no client could
     /// merge them; none if there are no such fields. They are never empty: the API server would take that for a wish to
     /// begin anew.
     pub fn kept(&self, managed: &[ManagedFieldsEntry], manager: &str) -> Option<Vec<ManagedFieldsEntry>> {

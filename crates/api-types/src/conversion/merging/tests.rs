@@ -62,7 +62,7 @@ fn annotations_that_the_api_server_would_refuse_are_not_written() {
     assert_eq!(down(&large)["spec"], long(ANNOTATION_BYTES)["spec"]);
 }
 
-/// Whoever may write an object may write its annotations.
+/// A user who may write an object may write its annotations.
 #[test]
 fn notes_written_by_hand_never_change_what_the_object_says() {
     let live = up(&graph(json!({ "replicas": 1, "envs": [{ "name": "A", "value": "1" }] })));
@@ -84,7 +84,7 @@ fn notes_written_by_hand_never_change_what_the_object_says() {
 }
 
 /// Defect: a part of a request got `autoApply`, `useMocker` and more from its conversion, and these looked like fields
-/// that an author had set.
+/// that a user had set.
 #[test]
 fn a_part_of_a_request_converts_to_a_part() {
     for (version, spec, converted) in [

@@ -179,7 +179,7 @@ fn a_component_whose_name_is_empty_keeps_its_saved_data() {
     assert_comes_back(&object(ApiVersion::V1Beta1, "DynamoGraphDeployment", &spec));
 }
 
-/// More standby engines than v1beta1 takes from an author: v1alpha1 could always ask for them, and they stay.
+/// More standby engines than v1beta1 accepts from a user: v1alpha1 could always ask for them, and they stay.
 #[test]
 fn more_standby_engines_than_v1beta1_takes_from_an_author_stay() {
     let failover = json!({ "enabled": true, "mode": "interPod", "numShadows": 3 });
@@ -254,7 +254,7 @@ fn what_is_saved_says_where_an_item_goes() {
     assert_comes_back(&stored_alone(&seen));
 }
 
-/// Defect: an author in v1alpha1 could not mount where an author in v1beta1 did, because the place stood in the list
+/// Defect: a user of v1alpha1 could not mount where a user of v1beta1 did, because the place stood in the list
 /// twice.
 #[test]
 fn a_place_has_one_mount() {
@@ -268,7 +268,7 @@ fn a_place_has_one_mount() {
     assert_comes_back(&alpha(&service));
 }
 
-/// A v1alpha1 object as its author would write it: without what is kept for v1beta1.
+/// A v1alpha1 object as its user would write it: without what is kept for v1beta1.
 fn stored_alone(object: &Value) -> Value {
     let mut alone = object.clone();
     alone["metadata"] = json!({ "name": "g" });

@@ -41,7 +41,7 @@ fn long_lists_are_converted_before_the_api_server_gives_up() {
     assert_eq!(in_time(down, &in_time(up, &graph)), graph);
 }
 
-/// Whoever may write a graph may write its annotations.
+/// A user who may write a graph may write its annotations.
 #[test]
 fn saved_data_without_end_is_given_up_before_the_api_server_gives_up() {
     let env: Vec<Value> = (0..LONG / 5).map(|n| json!({ "name": format!("A{n}"), "value": "v" })).collect();

@@ -125,7 +125,7 @@ pub enum RequestState {
     Deploying,
     /// The graph is known, or serves.
     Ready,
-    /// Somebody deleted the graph.
+    /// The graph was deleted.
     DeploymentDeleted,
     /// Needs a change by the user; the conditions name it.
     Failed,
