@@ -38,7 +38,7 @@ impl std::fmt::Display for Budget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { measured, limit, unit, .. } = self;
         let verdict = if self.holds() { "holds" } else { "MISSED" };
-        // What is nearly the limit shall not look like it.
+        // A value near the limit is not shown as the limit.
         let digits = if measured.fract() == 0.0 { 0 } else { 1 };
         write!(f, "{verdict}: {measured:.digits$} of {limit:.*} {unit}", usize::from(limit.fract() != 0.0))
     }

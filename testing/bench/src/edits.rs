@@ -99,13 +99,13 @@ async fn measure(args: &Args, files: &[Source<'_>]) -> Result<ExitCode> {
 async fn until_told(client: &Client, text: &str, limit: Duration) -> Result<()> {
     let graphs: Api<DynamoGraphDeployment> = Api::all(client.clone());
     let components: Api<DynamoComponentDeployment> = Api::all(client.clone());
-    let told = |status: serde_json::Result<Value>| status.is_ok_and(|status| has(&status, text));
+    let reported = |status: serde_json::Result<Value>| status.is_ok_and(|status| has(&status, text));
     wait::until(format!("a status with {text:?}"), limit, async || {
         let graphs = graphs.list(&ListParams::default()).await.ok()?;
         let components = components.list(&ListParams::default()).await.ok()?;
         let graphs = graphs.iter().map(|graph| serde_json::to_value(&graph.status));
         let components = components.iter().map(|component| serde_json::to_value(&component.status));
-        graphs.chain(components).any(told).then_some(())
+        graphs.chain(components).any(reported).then_some(())
     })
     .await?;
     Ok(())

@@ -1,11 +1,11 @@
-//! What processes use, as the kernel tells.
+//! Resources that processes use, from the kernel.
 
 use std::{collections::BTreeMap, fs};
 
 use anyhow::{Context, Result};
 use test_cluster::Process;
 
-/// Ticks in a second. Linux has told user space this number for ever, whatever its own clock does.
+/// Ticks in a second. Linux reports this number to user space, independent of its own clock.
 const TICKS: f64 = 100.0;
 
 /// Use of CPU and memory by process, at one time.

@@ -29,7 +29,7 @@ pub(super) fn definitions(mode: Mode) -> Result<Vec<Value>> {
     }
 }
 
-/// A kind of the snapshot operator. Nobody captures anything here, so only that it is served counts.
+/// A kind of the snapshot operator. No agent captures anything here, so only that it is served counts.
 fn snapshots(kind: &str) -> Value {
     let mut definition = open_definition("nvidia.com", "v1alpha1", kind, &format!("{}s", kind.to_lowercase()));
     if kind == "PodSnapshotContent" {

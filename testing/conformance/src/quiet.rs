@@ -16,7 +16,7 @@ use tokio::{
 
 use super::{record::is_recorded, server::Server};
 
-/// Nobody's graph takes longer to come to rest.
+/// No graph takes longer to settle.
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// Knows when something was last changed.

@@ -1,8 +1,8 @@
-//! What is told of the comparison.
+//! The report of the comparison.
 
 use std::{collections::BTreeMap, fmt::Write};
 
-/// Differences that are told of each case.
+/// Differences that are reported of each case.
 const LIMIT: usize = 5;
 /// The first parts of the paths of fields, in objects and in statuses.
 const FIELDS: [&str; 13] = [
@@ -48,13 +48,13 @@ impl Report {
     pub(super) fn text(&self, all: bool, by_field: bool) -> String {
         let mut text = String::new();
         for (name, differences) in self.cases.iter().filter(|(_, differences)| !differences.is_empty()) {
-            let told = if all { differences.len() } else { LIMIT.min(differences.len()) };
+            let reported = if all { differences.len() } else { LIMIT.min(differences.len()) };
             let _ = writeln!(text, "DIFF {name}: {}", differences.len());
-            for line in &differences[..told] {
+            for line in &differences[..reported] {
                 let _ = writeln!(text, "     {line}");
             }
-            if told < differences.len() {
-                let _ = writeln!(text, "     and {} more; --show {name}", differences.len() - told);
+            if reported < differences.len() {
+                let _ = writeln!(text, "     and {} more; --show {name}", differences.len() - reported);
             }
         }
         if by_field {

@@ -19,7 +19,7 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 /// How long what was killed may take to be gone.
 const GONE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Directories that kubelet and network plugins write to wherever they are told to keep their files.
+/// Directories that kubelet and network plugins write to wherever they are configured to keep their files.
 pub(super) const PLACES: [&str; 2] = ["/var/lib/kubelet", "/var/lib/cni"];
 
 /// Programs, and the Debian packages that they come with.
@@ -73,7 +73,7 @@ pub(super) async fn again_in_own_namespaces() -> Result<ExitCode> {
     let made = make_places()?;
     let status = inside().await;
     remove_cgroup();
-    // One that somebody has filled meanwhile stays.
+    // One that has been filled meanwhile stays.
     made.iter().for_each(|place| drop(fs::remove_dir(place)));
     let ended = status?.code().and_then(|code| u8::try_from(code).ok());
     Ok(ended.map_or(ExitCode::FAILURE, ExitCode::from))
@@ -108,7 +108,7 @@ async fn run_until_interrupted(command: &mut Command) -> Result<ExitStatus> {
     }
 }
 
-/// Makes the directories that are not there, and tells which these are.
+/// Makes the directories that are not there, and returns these.
 fn make_places() -> Result<Vec<&'static str>> {
     let missing: Vec<&str> = PLACES.into_iter().filter(|place| !Path::new(place).exists()).collect();
     for place in &missing {

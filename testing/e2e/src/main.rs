@@ -1,8 +1,8 @@
 //! `cargo xtask e2e`: the chart and the images on a real node, from `helm install` to `helm uninstall`.
 //!
 //! The command builds the images and starts itself again in namespaces of its own (network, mounts, processes), so that
-//! node, pods and services disturb nobody and nothing of them is left when it ends, however it ends. In there it starts
-//! the control plane of the tests, containerd, kubelet and kube-proxy, and goes through the checks.
+//! node, pods and services disturb no other process and nothing of them is left when it ends, however it ends. In there
+//! it starts the control plane of the tests, containerd, kubelet and kube-proxy, and goes through the checks.
 
 mod checks;
 mod machine;
@@ -19,7 +19,7 @@ use clap::Parser;
 use repository::{cargo, root};
 use world::World;
 
-/// What the names of the images begin with, and their tag. Nobody can pull them, so a pod that runs has the imported
+/// What the names of the images begin with, and their tag. They cannot be pulled, so a pod that runs has the imported
 /// one.
 const REPOSITORY: &str = "localhost/e2e";
 const TAG: &str = "e2e";

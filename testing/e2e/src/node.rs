@@ -69,7 +69,7 @@ pub(super) fn prepare() -> Result<()> {
     KERNEL.iter().try_for_each(|setting| keep(setting))?;
     command("ip", &["link", "set", "lo", "up"])?;
     command("ip", &["address", "add", &format!("{ADDRESS}/32"), "dev", "lo"])?;
-    // Addresses of Services are nobody's, and are changed only in packets that have a way to go.
+    // Addresses of Services belong to no interface, and are changed only in packets that have a way to go.
     command("ip", &["route", "add", "default", "dev", "lo", "src", ADDRESS])?;
     fs::write("/proc/sys/net/ipv4/ip_forward", "1").context("cannot switch on forwarding")
 }
@@ -223,7 +223,7 @@ fn kubelet_config() -> Value {
         "cgroupRoot": format!("/{}", machine::CGROUP),
         "failCgroupV1": false,
         "failSwapOn": false,
-        // Nobody else is in this network.
+        // No other process is in this network.
         "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
         "authorization": {"mode": "AlwaysAllow"},
         "podLogsDir": format!("{HOME}/logs"),

@@ -131,10 +131,10 @@ impl World {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Applies a graph as its author.
+    /// Applies a graph as its user.
     pub(super) async fn apply(&self, namespace: &str, graph: &Value) -> kube::Result<DynamoGraphDeployment> {
         let name = graph["metadata"]["name"].as_str().unwrap_or_default();
-        self.graphs(namespace).patch(name, &PatchParams::apply("author").force(), &Patch::Apply(graph)).await
+        self.graphs(namespace).patch(name, &PatchParams::apply("user").force(), &Patch::Apply(graph)).await
     }
 
     /// Deletes a graph and returns when it and its pods are gone.

@@ -101,7 +101,7 @@ impl World {
     pub async fn apply(&self, graph: &Value) -> Result<DynamoGraphDeployment, BoxError> {
         let name = graph["metadata"]["name"].as_str().unwrap_or_default();
         let api = self.api::<DynamoGraphDeployment>();
-        Ok(api.patch(name, &PatchParams::apply("author").force(), &Patch::Apply(graph)).await?)
+        Ok(api.patch(name, &PatchParams::apply("user").force(), &Patch::Apply(graph)).await?)
     }
 
     /// Waits until a graph says of its present generation that it is ready.

@@ -1,4 +1,4 @@
-//! Any input as what the API of 2025 says of a graph and of a component, and as the configuration of its services: it
+//! Any input as what the legacy API says of a graph and of a component, and as the configuration of its services: it
 //! is applied or refused, and never fails. The first line is the configuration, the rest what annotations keep. All of
 //! it is also an archive in which a manifest is looked for.
 

@@ -62,8 +62,8 @@ impl WebhookServer {
                 "certificate-authority-data": ca,
                 "tls-server-name": format!("{}.{NAMESPACE}.svc", webhook::SERVICE),
             } }],
-            "contexts": [{ "name": "webhook", "context": { "cluster": "webhook", "user": "nobody" } }],
-            "users": [{ "name": "nobody", "user": {} }],
+            "contexts": [{ "name": "webhook", "context": { "cluster": "webhook", "user": "anonymous" } }],
+            "users": [{ "name": "anonymous", "user": {} }],
             "current-context": "webhook",
         }))?;
         let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;

@@ -50,7 +50,7 @@ pub(super) enum Messages {
     Keep,
 }
 
-/// Binaries by name, with what tells one content from another.
+/// Binaries by name, each with a digest of its content.
 #[derive(Debug, Clone)]
 pub struct Binaries {
     binaries: BTreeMap<&'static str, (PathBuf, Hash)>,

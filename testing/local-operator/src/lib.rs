@@ -74,7 +74,7 @@ pub struct OperatorArgs {
     /// Shell command that starts another operator in place of ours
     ///
     /// It must stay in the foreground. `{kubeconfig}` stands for a file with the token of a cluster administrator;
-    /// `{health}` and `{metrics}` for addresses that are free. If `{health}` is used, /readyz there tells when the
+    /// `{health}` and `{metrics}` for addresses that are free. If `{health}` is used, /readyz there answers when the
     /// operator is ready.
     #[arg(long, value_name = "COMMAND")]
     operator: Option<String>,
@@ -175,7 +175,7 @@ impl OperatorArgs {
 pub struct Running {
     program: Program,
     health: Option<SocketAddr>,
-    /// The user as whom it acts.
+    /// The user that it acts as.
     pub user: String,
     /// The binary, if it is one of ours.
     pub executable: Option<PathBuf>,
@@ -189,7 +189,7 @@ impl Running {
         &self.program.name
     }
 
-    /// How long it took until it was ready, if it tells that.
+    /// How long it took until it was ready, if it reports that.
     pub fn ready_after(&self) -> Option<Duration> {
         self.health.map(|_| self.start)
     }
@@ -269,7 +269,7 @@ async fn start_crds(cluster: &Cluster, binaries: &Binaries) -> Result<Running> {
     Ok(Running { program, health: None, user: user(webhook::CRDS), executable: Some(executable), start: took })
 }
 
-/// One of our processes with a ServiceAccount of its own, and the user as whom it acts.
+/// One of our processes with a ServiceAccount of its own, and the user that it acts as.
 async fn program(
     cluster: &Cluster,
     controller: Controller,
@@ -362,7 +362,7 @@ fn user(account: &str) -> String {
     format!("system:serviceaccount:{NAMESPACE}:{account}")
 }
 
-/// An address on loopback that nobody listens on. The kernel gives the same one again only after many others.
+/// A free address on loopback. The kernel gives the same one again only after many others.
 fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("no free port on 127.0.0.1")?;
     Ok(listener.local_addr()?)

@@ -38,7 +38,7 @@ pub(super) fn args() -> Vec<String> {
     vec![
         format!("--operator-namespace={NAMESPACE}"),
         format!("--operator-accounts={}", users.join(",")),
-        // Whoever works here waits for the next build, not for the API server to give up connections.
+        // A developer waits for the next build, not for the API server to give up connections.
         "--idle-connection-seconds=0".to_owned(),
     ]
 }
@@ -117,7 +117,7 @@ pub(super) async fn until_answering(cluster: &Cluster) -> Result<()> {
     let kind = GroupVersionKind::gvk(api_types::GROUP, "v1alpha1", "DynamoGraphDeployment");
     let resource = ApiResource::from_gvk(&kind);
     let graphs: Api<DynamicObject> = Api::namespaced_with(cluster.client()?, "default", &resource);
-    let mut graph = DynamicObject::new("nobody-keeps-this", &resource);
+    let mut graph = DynamicObject::new("dry-run-only", &resource);
     graph.data = json!({"spec": {"services": {}}});
     let params = PostParams { dry_run: true, ..PostParams::default() };
     wait::until("the API server to reach the webhook server", ANSWER_LIMIT, async || {

@@ -1,5 +1,5 @@
 //! Stands in for an inference engine, and for a frontend, in tests on a real node: it answers probes and the calls by
-//! which adapters are loaded, and ends by exhausting its memory when it is told to. `mock-engine pause` only waits for
+//! which adapters are loaded, and ends by exhausting its memory on request. `mock-engine pause` only waits for
 //! its end, which is what the container that holds a pod's namespaces does.
 
 use std::{
@@ -39,7 +39,7 @@ async fn main() -> io::Result<()> {
     let (stop, stopped) = watch::channel(false);
     let ended = async move {
         tokio::select! { _ = terminated.recv() => {}, _ = interrupted.recv() => {} }
-        // Whoever listens has not ended yet, or nobody has to be told.
+        // The reader has not ended yet, or there is no reader.
         let _ = stop.send(true);
     };
     if env::args().nth(1).as_deref() == Some("pause") {

@@ -1,4 +1,4 @@
-//! Rights that nobody used, and requests that nobody had a right to. Pure.
+//! Rights without a use, and requests without a right. Pure.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ pub(super) struct Difference {
     pub(super) refused: Vec<Use>,
 }
 
-/// Compares what `program` may do with what it did. `reach` tells how much the requests can show.
+/// Compares what `program` may do with what it did. `reach` states how much the requests can show.
 pub(super) fn of(
     program: &str,
     granted: &BTreeSet<Right>,
@@ -59,7 +59,7 @@ impl Difference {
     }
 }
 
-/// Whether a request is one that the right is for. Who may list sees what a `get` shows and a watch tells; which of the
+/// Whether a request is one that the right is for. A list shows what a `get` and a watch show; which of the
 /// three is asked depends on what the API server can do and on what is cached, so one of them stands for all.
 fn shows(right: &Right, request: &Use) -> bool {
     let reads = |verb: &String| READS.contains(&verb.as_str());
@@ -143,7 +143,7 @@ mod tests {
         let granted = BTreeSet::from([right("get core/nodes")]);
         let used = BTreeSet::from([request("get core/nodes a", false), request("list core/pods", false)]);
         let found = of("p", &granted, &used, &[], Reach::Run);
-        assert_eq!(found.unused, [right("get core/nodes")], "somebody took the right away meanwhile");
+        assert_eq!(found.unused, [right("get core/nodes")], "the right was removed meanwhile");
         assert_eq!(found.refused, [request("list core/pods", false)]);
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// A ServiceAccount: namespace and name.
 pub(super) type Account = (String, String);
 
-/// One thing that somebody may do.
+/// One right.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Right {
     /// API group; empty for the core group.

@@ -31,7 +31,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// Access by a kubeconfig file, to a cluster that somebody else looks after.
+    /// Access by a kubeconfig file, to a cluster that is not managed here.
     ///
     /// # Errors
     /// The file cannot be read, or its current context is incomplete.
@@ -63,7 +63,7 @@ impl Access {
         self.client_of("administrator", self.config.clone())
     }
 
-    /// The client of whoever a bearer token belongs to.
+    /// The client with a bearer token.
     ///
     /// # Errors
     /// The CA certificate is malformed.

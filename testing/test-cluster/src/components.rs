@@ -1,7 +1,7 @@
 //! The programs of a cluster and their command lines.
 //!
-//! They are told what keeps an idle cluster cheap and a dying one quick: no leader election, no profiling, no fsync, no
-//! serving port where nobody asks. Only the API server listens on TCP; etcd listens on sockets in the cluster's
+//! Their flags keep an idle cluster cheap and its end quick: no leader election, no profiling, no fsync, no
+//! serving port without a client. Only the API server listens on TCP; etcd listens on sockets in the cluster's
 //! directory, so that two clusters can never meet in one etcd. Paths are relative to that directory.
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ pub(crate) const SECOND_KUBECONFIG: &str = "second-kubeconfig";
 pub(crate) const AUDIT_LOG: &str = "audit.log";
 pub(crate) const AUDIT_POLICY: &str = "audit-policy.json";
 
-/// Sockets of etcd. It wants `host:port` where it is told its own address, hence the form; the whole is a file name.
+/// Sockets of etcd. It requires `host:port` for its own address, hence the form; the whole is a file name.
 const ETCD_CLIENTS: &str = "unix://etcd:0";
 pub(crate) const ETCD_SOCKET: &str = "etcd:0";
 const ETCD_PEERS: &str = "unix://peers:0";

@@ -10,7 +10,8 @@ use std::{
 
 use crate::error::Error;
 
-/// Names a directory that keeps the audit logs of all clusters; made if it is missing. With it every cluster writes one.
+/// Names a directory that keeps the audit logs of all clusters; made if it is missing. With it every cluster writes
+/// one.
 pub const AUDIT_DIR_ENV: &str = "DYNAMO_AUDIT_DIR";
 
 /// etcd reserves 128 MB for its log at once and grows from there; containers often have a /dev/shm of 64 MB only.
@@ -29,7 +30,7 @@ pub(crate) fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// Writes a file that nobody else may read.
+/// Writes a file that only its owner may read.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
     let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
     file.and_then(|mut file| file.write_all(content)).map_err(Error::io("write", path))

@@ -9,7 +9,7 @@
 //! * [`wait::until`] waits for a condition and says what was missing when it gives up.
 //!
 //! A cluster lives in one directory and under one supervisor process, which ends everything and removes the directory
-//! when its owner is gone, however the owner ended (see `supervisor.rs`). Linux only: processes are told apart by
+//! when its owner is gone, however the owner ended (see `supervisor.rs`). Linux only: processes are distinguished by
 //! `/proc`.
 
 pub mod assets;

@@ -13,7 +13,7 @@ use kube::{
 
 use crate::{error::Error, wait};
 
-/// The label value by which fake nodes are told from real ones.
+/// The label value of fake nodes, which real ones do not have.
 const KIND: &str = "kwok";
 const READY_LIMIT: Duration = Duration::from_secs(60);
 

@@ -13,8 +13,8 @@ pub struct Options {
     /// Number of fake nodes (`kwok-0`, `kwok-1`, …), on which Pods become Ready by themselves. Each has 64 CPUs, 1 TiB
     /// of memory, 8 GPUs (`nvidia.com/gpu`) and room for 1000 Pods. With 0 kwok does not run.
     pub kwok_nodes: u16,
-    /// Whether the API server keeps an audit log (level `Metadata`, without the stage `RequestReceived`). It always does
-    /// where [`AUDIT_DIR_ENV`](crate::AUDIT_DIR_ENV) is set.
+    /// Whether the API server keeps an audit log (level `Metadata`, without the stage `RequestReceived`). It always
+    /// does where [`AUDIT_DIR_ENV`](crate::AUDIT_DIR_ENV) is set.
     pub audit: bool,
     /// Further flags of the API server.
     pub apiserver_args: Vec<String>,
@@ -34,7 +34,7 @@ impl Options {
 /// Which controllers of the controller manager run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Controllers {
-    /// Those that Kubernetes runs unless told otherwise.
+    /// Those that Kubernetes runs by default.
     #[default]
     All,
     /// Only these, by their names in `kube-controller-manager --controllers`.

@@ -13,7 +13,7 @@ const TRIES: usize = 200;
 /// Where that range starts on Linux unless it was changed.
 const USUAL_LOW: u64 = 32_768;
 
-/// A port on loopback that nobody listens on. Another process may take it before it is used.
+/// A free port on loopback. Another process may take it before it is used.
 ///
 /// It is chosen below the range of outgoing connections: clients that keep dialling an API server which is stopped for
 /// a while can otherwise get its port as their own source port, and it could not be started again.

@@ -21,7 +21,7 @@ const CA: &str = "ca.crt";
 const CERTIFICATE: &str = "server.crt";
 const KEY: &str = "server.key";
 const CONFIG: &str = "server.conf";
-/// How often a port that was lost to somebody else is chosen anew.
+/// How often a port that another process took is chosen anew.
 const PORT_TRIES: u32 = 3;
 const LISTEN_LIMIT: Duration = Duration::from_secs(60);
 
@@ -64,7 +64,7 @@ impl Server {
                 "--log-level=warn".to_owned(),
                 format!("--listen-client-urls={clients}"),
                 format!("--advertise-client-urls={clients}"),
-                // A socket in its directory: nobody else is to join. It wants `host:port`, hence the form.
+                // A socket in its directory: no other member may join. It wants `host:port`, hence the form.
                 "--listen-peer-urls=unix://peers:0".to_owned(),
                 "--initial-advertise-peer-urls=unix://peers:0".to_owned(),
                 "--initial-cluster=one=unix://peers:0".to_owned(),
@@ -115,7 +115,7 @@ impl Server {
     /// Starts it again, at the same address and with what it kept.
     ///
     /// # Errors
-    /// It does not start, or somebody else has its port.
+    /// It does not start, or another process has its port.
     pub async fn start_again(&self) -> Result<(), Error> {
         self.supervisor.run_again(NAME).await?;
         self.listening().await

@@ -7,7 +7,7 @@ use tokio::sync::OnceCell;
 
 use crate::{access::Access, cluster::Cluster, error::Error, options::Options};
 
-/// The environment variable with the kubeconfig of the cluster that tests shall use. Without it, each test process
+/// The environment variable with the kubeconfig of the cluster that tests use. Without it, each test process
 /// starts one.
 pub const KUBECONFIG_ENV: &str = "DYNAMO_TEST_KUBECONFIG";
 

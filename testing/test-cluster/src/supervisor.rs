@@ -1,7 +1,7 @@
 //! The process that stands between us and the programs of a cluster, so that none of them outlives its owner.
 //!
-//! A shell runs `supervisor.sh`. It starts the programs, so there is no moment at which a program runs and nobody has
-//! written down its pid. Its standard input is a pipe that only we hold: when we end, be it by SIGKILL, the kernel
+//! A shell runs `supervisor.sh`. It starts the programs, so there is no moment at which a program runs and no process
+//! has written down its pid. Its standard input is a pipe that only we hold: when we end, be it by SIGKILL, the kernel
 //! closes the pipe and the shell kills what it started and removes the directory. It has a process group of its own, so
 //! that Ctrl-C in a terminal reaches us and not the cluster beneath us. A detached supervisor reads from a FIFO in the
 //! directory in place of the pipe.
@@ -68,7 +68,7 @@ pub(crate) struct Supervisor {
 enum Link {
     /// Through its standard input; it ends when we do.
     Pipe(Child),
-    /// Through a FIFO; it lives until it is told to end.
+    /// Through a FIFO; it runs until it gets the command to end.
     Fifo,
 }
 
@@ -193,10 +193,10 @@ impl Supervisor {
                 None => Err(Error::NotRunning(self.dir.clone())),
             },
             Link::Fifo => {
-                // Opened for reading too, because opening a FIFO that nobody reads would block.
+                // Opened for reading too, because opening a FIFO without a reader blocks.
                 let control = self.dir.join(CONTROL);
-                let told = fs::OpenOptions::new().read(true).write(true).open(&control);
-                told.and_then(|mut fifo| writeln!(fifo, "{command}")).map_err(Error::io("write", control))
+                let reported = fs::OpenOptions::new().read(true).write(true).open(&control);
+                reported.and_then(|mut fifo| writeln!(fifo, "{command}")).map_err(Error::io("write", control))
             }
         }
     }
@@ -228,7 +228,7 @@ impl Drop for Supervisor {
     fn drop(&mut self) {
         if let Link::Pipe(child) = &mut *self.lock() {
             drop(child.stdin.take());
-            // Nobody is left to hear of an error; the supervisor ends by itself once the pipe is closed.
+            // There is no reader of an error; the supervisor ends by itself once the pipe is closed.
             let _ = child.wait();
         }
     }

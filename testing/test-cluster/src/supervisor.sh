@@ -1,4 +1,4 @@
-# Runs the programs of one cluster and ends them all, then removes the cluster's directory, when it is told to or when the
+# Runs the programs of one cluster and ends them all, then removes the cluster's directory, on command or when the
 # process that holds the other end of its standard input is gone. Usage: sh -c SCRIPT supervisor run|clean DIRECTORY
 umask 077
 mode=$1

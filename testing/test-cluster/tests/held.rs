@@ -1,5 +1,5 @@
 //! The watch cache of a held API server grows old, and catches up when it is released.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::time::Duration;
 

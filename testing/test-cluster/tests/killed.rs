@@ -1,5 +1,5 @@
 //! A cluster whose owner is killed leaves neither processes nor files behind, whenever that happens.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
 //! Clusters start, stand side by side, survive a loss of their API server, and go without a trace.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{fs, path::Path, time::Duration};
 
@@ -99,7 +99,7 @@ async fn what_a_killed_supervisor_leaves_is_taken_down() {
     assert!(killed.success());
     let gone = || async { (!Path::new("/proc").join(supervisor).join("cwd").exists()).then_some(()) };
     wait::until("the supervisor to be gone", Duration::from_secs(60), gone).await.unwrap();
-    // A record of a pid that now belongs to somebody else: it must survive.
+    // A record of a pid that now belongs to another process: it must survive.
     let mut bystander = std::process::Command::new("sleep").arg("600").spawn().unwrap();
     fs::write(dir.join("pids/reused"), format!("{} 1\n", bystander.id())).unwrap();
 

@@ -1,5 +1,5 @@
 //! What tests of other crates build on: one cluster, a namespace each, Pods that become Ready, users with few rights.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::time::Duration;
 

@@ -23,7 +23,7 @@ const MANY: usize = 500;
 /// How often many are converted.
 const TURNS: usize = 20;
 
-/// What `cargo xtask bench api` is told.
+/// Arguments of `cargo xtask bench api`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Graphs that are stored and listed
@@ -61,7 +61,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a graph's author waits for: defaults, then validation.
+/// Admission of a graph: defaults, then validation.
 async fn admission(args: &Args, asker: &Asker) -> Result<()> {
     let graph = graph("chat", COMPONENTS);
     for (operation, old) in [("CREATE", None), ("UPDATE", Some(&graph))] {

@@ -69,7 +69,8 @@ fn verdicts(expected: &Value, actual: &Value, out: &mut Vec<String>) {
                 out.push(format!("applied {key}: expected rejected at {fields}, got accepted"));
             }
             (false, false) => {
-                let missing: Vec<_> = strings(wanted, "fields").filter(|field| !named(told(wanted, field))).collect();
+                let missing: Vec<_> =
+                    strings(wanted, "fields").filter(|field| !named(reported(wanted, field))).collect();
                 if !missing.is_empty() {
                     out.push(format!("applied {key}: rejection does not name {missing:?}"));
                 }
@@ -81,7 +82,7 @@ fn verdicts(expected: &Value, actual: &Value, out: &mut Vec<String>) {
 
 /// What a refusal must name. Where the reference broke down instead of refusing, the path is that of its decoder; the
 /// last name in it is the field's.
-fn told<'a>(verdict: &Value, field: &'a str) -> &'a str {
+fn reported<'a>(verdict: &Value, field: &'a str) -> &'a str {
     let broke_down = verdict.get("code").and_then(Value::as_u64).is_some_and(|code| code >= 500);
     if broke_down { field.rsplit('.').next().unwrap_or(field) } else { field }
 }

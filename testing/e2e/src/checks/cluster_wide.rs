@@ -104,8 +104,8 @@ fn transition(graph: &DynamoGraphDeployment) -> Option<String> {
 pub(super) async fn webhooks(world: &World) -> Result<()> {
     let mut wrong = graph("wrong", "1");
     wrong["spec"]["components"][1]["name"] = json!("Frontend");
-    let refusal = world.apply(TEAM, &wrong).await.err().context("two components of one name are accepted")?;
-    ensure!(!refusal.to_string().contains("failed calling webhook"), "{refusal}");
+    let rejection = world.apply(TEAM, &wrong).await.err().context("two components of one name are accepted")?;
+    ensure!(!rejection.to_string().contains("failed calling webhook"), "{rejection}");
     let kind = GroupVersionKind::gvk(api_types::GROUP, "v1alpha1", "DynamoGraphDeployment");
     let old: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), TEAM, &ApiResource::from_gvk(&kind));
     let converted = old.get("chat").await.context("no conversion to v1alpha1")?;

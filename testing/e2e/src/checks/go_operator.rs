@@ -44,8 +44,8 @@ pub(super) async fn go_operator(world: &World) -> Result<()> {
     let pods = serving(world, 2).await?;
 
     let platform = chart("dynamo-platform");
-    let refusal = helm(world, "upgrade", &platform, REPOSITORY).await.err().context("two operators are accepted")?;
-    ensure!(format!("{refusal:#}").contains("runs the Go operator; stop it first"), "{refusal:#}");
+    let rejection = helm(world, "upgrade", &platform, REPOSITORY).await.err().context("two operators are accepted")?;
+    ensure!(format!("{rejection:#}").contains("runs the Go operator; stop it first"), "{rejection:#}");
     stop(world, GO).await?;
     helm(world, "upgrade", &platform, REPOSITORY).await?;
     world.ready(TEAM, GRAPH).await?;

@@ -1,4 +1,4 @@
-//! Mistakes of authors, and names that others hold: a clear word, nothing lost.
+//! Violations in users' specs, and names that are taken: a clear message, nothing lost.
 
 use api_types::v1beta1::DynamoGraphDeployment;
 use end_to_end::{BoxError, Operators, world};
@@ -85,7 +85,7 @@ async fn a_missing_pull_secret_is_named_until_it_is_there() -> Result<(), BoxErr
     Ok(())
 }
 
-/// A Deployment of somebody else.
+/// A Deployment of another owner.
 fn foreign(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": name, "labels": { "app": "theirs" } },

@@ -18,7 +18,7 @@ async fn half_a_minute_without_api_server_loses_nothing() -> Result<(), BoxError
     let pods = world.inventory().await?;
 
     world.cluster.stop_apiserver().await?;
-    // The length of the outage is what is tested; there is no condition to wait for while nobody answers.
+    // The length of the outage is what is tested; there is no condition to wait for while no API server answers.
     tokio::time::sleep(OUTAGE).await;
     world.cluster.start_apiserver().await?;
 

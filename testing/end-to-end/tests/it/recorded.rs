@@ -30,7 +30,7 @@ const FILLED_IN: [(&str, &str); 5] = [
 pub struct Case {
     pub namespace: String,
     record: Value,
-    /// The graphs as their author wrote them, in the storage version, with the notes of the Go operator.
+    /// The graphs as their user wrote them, in the storage version, with the notes of the Go operator.
     graphs: Vec<Value>,
 }
 
@@ -89,7 +89,7 @@ impl Case {
         recorded.is_some_and(|graph| graph["v1beta1"]["status"]["state"] != "failed")
     }
 
-    /// Whether there are Deployments, all of graphs that an author wrote.
+    /// Whether there are Deployments, all of graphs that a user wrote.
     pub fn has_deployments_of_graphs(&self) -> bool {
         let kinds = |kind: &str| self.objects().any(|o| o["kind"] == kind);
         let owners = self.objects().flat_map(|o| o["metadata"]["ownerReferences"].as_array().into_iter().flatten());

@@ -1,4 +1,4 @@
-//! Changes of worker generation, with everything that authors and bystanders do meanwhile.
+//! Changes of worker generation, with everything that users and other clients do meanwhile.
 
 use std::{collections::BTreeSet, time::Duration};
 

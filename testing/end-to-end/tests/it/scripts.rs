@@ -1,5 +1,5 @@
 //! Random scripts of edits, reverts, replaced metadata, scaling, renamed components, components that do not start,
-//! deleted pods and killed controllers: whatever an author does, workers that can serve never fall below what the
+//! deleted pods and killed controllers: whatever a user does, workers that can serve never fall below what the
 //! strategy allows, nor does what the revisions of the graph can serve as a whole, and in the end it is as if the last
 //! spec had been the first.
 //!
@@ -62,7 +62,7 @@ pub enum Kind {
     LeaderWorkerSet,
 }
 
-/// What the author wants.
+/// The spec that the user applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wish {
     kind: Kind,
@@ -172,7 +172,7 @@ impl Guard {
         let (world, wanted, as_whole) = (Arc::clone(world), Arc::clone(&floor), Arc::clone(&whole));
         let task = tokio::spawn(async move {
             loop {
-                // What was allowed before and after the look: the author may have changed it meanwhile.
+                // What was allowed before and after the read: the user may have changed it meanwhile.
                 let before = wanted.load(Ordering::SeqCst);
                 let found = serving(&world, kind).await?;
                 let allowed = before.min(wanted.load(Ordering::SeqCst));
@@ -219,7 +219,7 @@ impl Guard {
     }
 }
 
-/// What `kubectl replace` does: the spec that the author wants, and no note that anybody left.
+/// What `kubectl replace` does: the spec that the user applies, and no annotation of others.
 async fn replace(world: &World, wish: Wish) -> Result<(), BoxError> {
     let api = world.api::<DynamoGraphDeployment>();
     loop {
@@ -240,7 +240,7 @@ async fn step(
     guard: &Guard,
     wish: &mut Wish,
 ) -> Result<String, BoxError> {
-    let told = match dice.below(9) {
+    let history = match dice.below(9) {
         0 | 1 => {
             wish.tag = usize::try_from(dice.below(TAGS.len() as u64))?;
             wish.stuck = None;
@@ -294,7 +294,7 @@ async fn step(
         }
     };
     tokio::time::sleep(Duration::from_millis(dice.below(900))).await;
-    Ok(told)
+    Ok(history)
 }
 
 async fn run(seed: u64) -> Result<(), BoxError> {
@@ -329,14 +329,14 @@ async fn run(seed: u64) -> Result<(), BoxError> {
         world.apply(&wish.graph(NAMES[0])).await?;
     }
     let ended = world.ready(NAMES[0]).await;
-    let told = format!("seed {seed}, {kind:?}: {}", script.join(", "));
-    guard.end().await.map_err(|error| format!("{told}: {error}"))?;
-    ended.map_err(|error| format!("{told}: {error}"))?;
+    let history = format!("seed {seed}, {kind:?}: {}", script.join(", "));
+    guard.end().await.map_err(|error| format!("{history}: {error}"))?;
+    ended.map_err(|error| format!("{history}: {error}"))?;
     world.apply(&wish.graph(NAMES[1])).await?;
     world.ready(NAMES[1]).await?;
     let [scripted, anew] = [left(&world, NAMES[0]).await?, left(&world, NAMES[1]).await?];
-    assert_eq!(scripted, anew, "{told}: not the state of a fresh graph");
-    println!("{told}");
+    assert_eq!(scripted, anew, "{history}: not the state of a fresh graph");
+    println!("{history}");
     operators.stop().await
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::graphs::disaggregated;
 
-/// Long enough for every periodic thing that would be a mistake; short enough for each test run.
+/// Long enough for every periodic request that would be a defect; short enough for each test run.
 const IDLE: Duration = Duration::from_secs(20);
 
 /// Requests of the controllers of one namespace by `verb resource`, from the audit log.

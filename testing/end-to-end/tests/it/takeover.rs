@@ -80,7 +80,7 @@ async fn take_over(world: &World, mode: &str, name: &str) -> Result<(), BoxError
             let conditions = d.status.iter().flat_map(|status| &status.conditions);
             conditions.filter(|c| c.type_ == "Reconciling").any(|c| c.status == "False")
         };
-        if all.iter().all(ours) { Ok(()) } else { Err("a component that nobody has looked at".to_owned()) }
+        if all.iter().all(ours) { Ok(()) } else { Err("a component that is not reconciled yet".to_owned()) }
     };
     wait::until("all components to be looked at", PATIENCE, known).await?;
     world.ready(&name).await?;
@@ -104,8 +104,12 @@ async fn take_over(world: &World, mode: &str, name: &str) -> Result<(), BoxError
     let edited = wait::until("one generation to be left", PATIENCE, one_generation).await?;
     assert!(!edited.keys().eq(before.keys()), "an edit starts a generation");
     let notes = graphs.get(&name).await?.annotations().clone();
-    let told = notes.get("nvidia.com/current-worker-hash").cloned().unwrap_or_default();
-    assert!(edited.keys().any(|key| key.contains(&told)) && !told.is_empty(), "{told} of {:?}", edited.keys());
+    let reported = notes.get("nvidia.com/current-worker-hash").cloned().unwrap_or_default();
+    assert!(
+        edited.keys().any(|key| key.contains(&reported)) && !reported.is_empty(),
+        "{reported} of {:?}",
+        edited.keys()
+    );
     assert!(!notes.contains_key("nvidia.com/current-worker-hash-v2"), "a digest of what is gone");
 
     graphs.delete(&name, &DeleteParams::foreground()).await?;

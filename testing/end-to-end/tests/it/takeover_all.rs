@@ -145,7 +145,7 @@ async fn everything_that_was_recorded_is_taken_over_without_a_write_to_what_runs
     assert!(cases.len() > 150, "only {} cases have Deployments", cases.len());
     let mut crds = api_types::crds::all()?.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     crds.push(open_definition("inference.networking.k8s.io", "v1", "InferencePool", "inferencepools"));
-    // Nobody runs pods here: what would be rolled shows in the Deployments.
+    // No kubelet runs pods here: what would be rolled shows in the Deployments.
     let options = Options { crds, controllers: Controllers::Off, ..Options::default() };
     let cluster = Cluster::start(options).await?;
     let client = cluster.client()?;

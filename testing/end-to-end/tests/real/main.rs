@@ -3,7 +3,7 @@
 //!
 //! Their programs are built from pinned Go modules, or named by the environment. A test whose program cannot be had is
 //! skipped, and says so. `DYNAMO_REAL_SOFTWARE=full` runs all scenarios, with the time limits of the documentation.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod admission;
 mod bench;

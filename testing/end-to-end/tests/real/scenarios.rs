@@ -30,9 +30,9 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Once a graph is ready, its pods are as it says, but for what a watch lags behind.
 const LAG: Duration = Duration::from_secs(2);
 /// Seconds until a webhook that does not answer is a condition.
-const TOLD: u64 = 5;
+const REPORTED: u64 = 5;
 /// The same of one that accepts connections: the API server waits 10 s for it.
-const TOLD_LATE: u64 = 20;
+const REPORTED_LATE: u64 = 20;
 /// Seconds until work goes on after its return.
 const RECOVERED: u64 = 20;
 /// Seconds until a stuck rollout says why.
@@ -104,7 +104,7 @@ impl Stage {
 
     /// Waits until `Reconciling` of the present generation is true for a reason, and `Ready` is false. Returns the
     /// message.
-    async fn told(&self, name: &str, reason: &str, limit: Duration) -> Result<String, BoxError> {
+    async fn reported(&self, name: &str, reason: &str, limit: Duration) -> Result<String, BoxError> {
         let api = self.world.api::<DynamoGraphDeployment>();
         let probe = async || {
             let graph = api.get(name).await.map_err(|error| error.to_string())?;
@@ -182,17 +182,17 @@ pub async fn webhooks_away<S: Software>(shared: &'static Shared) -> Result<(), B
 
     stage.bench.kill_software().await?;
     stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
-    let message = stage.told(GRAPH, WEBHOOK_UNAVAILABLE, limit(TOLD)).await?;
+    let message = stage.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
     assert!(message.contains("failed calling webhook"), "{message}");
     stage.world.apply(&graph::<S>("late", "1.0.0", REPLICAS)).await?;
-    stage.told("late", WEBHOOK_UNAVAILABLE, limit(TOLD)).await?;
+    stage.reported("late", WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
     // Back to what runs: the webhooks are not needed for that.
     stage.world.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
     stage.settled(GRAPH).await?;
     assert_eq!(stage.pods.of(WORKERS), before, "what serves stays");
 
     stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
-    stage.told(GRAPH, WEBHOOK_UNAVAILABLE, limit(TOLD)).await?;
+    stage.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
     stage.bench.start_software().await?;
     for name in [GRAPH, "late"] {
         stage.no_longer(name, WEBHOOK_UNAVAILABLE, limit(RECOVERED)).await?;
@@ -213,7 +213,7 @@ pub async fn webhooks_hang<S: Software>(shared: &'static Shared) -> Result<(), B
     let before = stage.pods.of(WORKERS);
     stage.bench.freeze_software()?;
     stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
-    let message = stage.told(GRAPH, WEBHOOK_UNAVAILABLE, limit(TOLD_LATE)).await?;
+    let message = stage.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED_LATE)).await?;
     assert!(message.contains("failed calling webhook"), "{message}");
     assert_eq!(stage.pods.of(WORKERS), before, "what serves stays");
     stage.bench.start_software().await?;
@@ -235,7 +235,7 @@ pub async fn stuck_rollout<S: Software>(shared: &'static Shared) -> Result<(), B
     stage.pods.mark();
 
     stage.world.apply(&stuck::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
-    let message = stage.told(GRAPH, "Unschedulable", limit(EXPLAINED)).await?;
+    let message = stage.reported(GRAPH, "Unschedulable", limit(EXPLAINED)).await?;
     assert!(message.to_lowercase().contains(&WORKERS.to_lowercase()), "{message}");
     assert!(message.contains("pod chat-") && message.contains("nodes are available"), "{message}");
 

@@ -16,7 +16,7 @@ use crate::{
 };
 
 const STEPS: u64 = 10;
-/// Longest pause of an author between two steps, in milliseconds: shorter than a rollout, and longer.
+/// Longest pause of a user between two steps, in milliseconds: shorter than a rollout, and longer.
 const PAUSE: u64 = 6000;
 
 /// A sequence that looks random and can be repeated.
@@ -88,7 +88,7 @@ async fn one<S: Software>(shared: &'static Shared, seed: u64, script: &mut Vec<S
         };
         script.push(step);
         let pause = dice.below(PAUSE);
-        // What the author does in the middle of is what is tested.
+        // The test is about changes in the middle of a rollout.
         tokio::time::sleep(Duration::from_millis(pause)).await;
         stage.capacity_is_kept::<S>()?;
     }

@@ -97,8 +97,8 @@ fn fetch(root: &Path, module: &str) -> Result<PathBuf, AssetsError> {
     match answer.get("Dir").and_then(Value::as_str) {
         Some(dir) if output.status.success() => Ok(PathBuf::from(dir)),
         _ => {
-            let told = answer.get("Error").and_then(Value::as_str).map(str::to_owned);
-            let output = told.unwrap_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned());
+            let reported = answer.get("Error").and_then(Value::as_str).map(str::to_owned);
+            let output = reported.unwrap_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned());
             Err(AssetsError::Go { command: format!("mod download {module}"), output })
         }
     }

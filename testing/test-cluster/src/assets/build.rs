@@ -1,4 +1,4 @@
-//! Builds a set of programs into the cache, once, whoever asks and however many ask at the same time.
+//! Builds a set of programs into the cache, once, for any number of callers at the same time.
 
 use std::{
     collections::VecDeque,
@@ -63,7 +63,7 @@ pub(super) const LWS: Module = Module {
     main: None,
 };
 
-/// No debug information (a tenth of the time, half of the size); the API server reports the version it is told here.
+/// No debug information (a tenth of the time, half of the size); the API server reports the version that is set here.
 const BUILD_FLAGS: [&str; 4] = [
     "-trimpath",
     "-buildvcs=false",
@@ -162,7 +162,7 @@ fn compile(go: &Toolchain, module: &Path, staging: &Path, set: ToolSet) -> Resul
     let reader = thread::spawn(move || {
         let lines = stderr.into_iter().flat_map(|pipe| BufReader::new(pipe).lines().map_while(Result::ok));
         lines.for_each(|line| {
-            // The other side is gone only when there is nobody left to tell.
+            // The other side is gone only when no caller is left.
             let _ = sender.send(line);
         });
     });
@@ -254,7 +254,7 @@ fn kwok_stages(go: &Toolchain, module: &Path) -> Result<String, AssetsError> {
     Ok(all)
 }
 
-/// Moves everything into place. Each move is atomic, so whoever finds a program finds the whole of it.
+/// Moves everything into place. Each move is atomic, so a program that is found is complete.
 fn install(staging: &Path, bin: &Path) -> Result<(), AssetsError> {
     for entry in fs::read_dir(staging).map_err(AssetsError::io("read", staging))? {
         let from = entry.map_err(AssetsError::io("read", staging))?.path();

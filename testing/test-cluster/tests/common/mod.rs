@@ -1,5 +1,5 @@
 //! Looking for what a cluster should not leave behind.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{
     fs,

@@ -20,7 +20,7 @@ pub enum Side {
     Wide,
     /// The operator of the namespace.
     Own,
-    /// Whoever marks the namespace.
+    /// The holder of the namespace's marker.
     Marker,
 }
 
@@ -107,7 +107,7 @@ impl Audit {
         Ok(faults)
     }
 
-    /// Times in which nobody wrote, although somebody could have.
+    /// Times without a write, although one of the operators could write.
     fn gaps(&self, acts: &[(Timestamp, Act)], bounds: &Bounds) -> Vec<String> {
         let writes = acts.iter().filter(|(_, act)| matches!(act, Act::Write(_))).map(|(time, _)| *time);
         let writes: Vec<Timestamp> = writes.collect();
@@ -118,7 +118,7 @@ impl Audit {
         };
         let gaps = pairs.map(|(from, to)| (*from, to.duration_since(*from) - away(*from, *to)));
         let long = gaps.filter(|(_, gap)| *gap > signed(bounds.gap));
-        long.map(|(from, gap)| format!("nobody wrote for {gap:#} from {from}")).collect()
+        long.map(|(from, gap)| format!("no write for {gap:#} from {from}")).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! One namespace goes back and forth between an operator of its own and the cluster-wide one, however the former ends.
-//! The audit log is the judge: nobody writes where the namespace is the other's, and it is never long without anybody.
+//! The audit log decides: no operator writes where the namespace is the other's, and it is never long without an
+//! operator.
 //!
 //! `DYNAMO_HANDOVERS` is how many hand-overs there are (default 8), with durations as in production and to the second;
 //! without it markers are short and the bounds leave a busy machine some time.
@@ -29,7 +30,7 @@ enum End {
     Outage,
     /// In order; the cluster-wide operator is frozen while it comes back.
     Overslept,
-    /// Killed; what comes back first finds a marker that nobody keeps.
+    /// Killed; what comes back first finds a marker without a holder.
     Orphaned,
     /// The process that keeps the marker is replaced, as by an upgrade or a drain: nothing else changes.
     Replaced,
@@ -51,7 +52,7 @@ const ENDS: [End; 9] = [
 ];
 
 impl End {
-    /// There and back; after an outage nobody has to have taken over, and after a replacement nobody may.
+    /// There and back; after an outage no operator has to have taken over, and after a replacement none may.
     fn hand_overs(self) -> usize {
         if matches!(self, Self::Outage | Self::Replaced) { 0 } else { 2 }
     }
@@ -151,7 +152,7 @@ impl<'a> Operators<'a> {
         Ok(())
     }
 
-    /// The controller of the namespace starts, and starts anew, and finds a marker each time that nobody keeps.
+    /// The controller of the namespace starts, and starts anew, and finds each time a marker without a holder.
     async fn run_without_marker(&self, audit: &mut Audit) -> Result<(), BoxError> {
         let [controller, _] = &self.own;
         for _ in 0..2 {
@@ -268,7 +269,7 @@ async fn there_and_back(
         _ => operators.run_own().await?,
     }
     written_by(audit, Side::Own, back).await?;
-    // Whoever did not notice writes now.
+    // An operator that did not notice writes now.
     written_by(audit, Side::Own, Timestamp::now()).await
 }
 
@@ -281,7 +282,7 @@ async fn a_namespace_goes_back_and_forth_and_never_has_two_operators() -> Result
     let mut audit = Audit::new(world.cluster.audit_log()?, world.ns());
     let edits = async {
         for replicas in (1..=5).cycle() {
-            // Nobody answers during an outage.
+            // No API server answers during an outage.
             let _ = world.apply(&graph(replicas)).await;
             tokio::time::sleep(PACE).await;
         }

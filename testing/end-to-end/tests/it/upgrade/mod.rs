@@ -28,7 +28,7 @@ use test_cluster::wait;
 use crate::graphs::disaggregated;
 
 const LIMIT: Duration = Duration::from_secs(120);
-/// Nobody answers for the webhook server here, whose pods run nothing.
+/// No webhook server answers here: its pods run nothing.
 const VALUES: [&str; 4] =
     ["--set", "dynamo-operator.webhook.failurePolicy=Ignore", "--set", "dynamo-operator.webhook.timeoutSeconds=1"];
 
