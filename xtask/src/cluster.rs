@@ -1,4 +1,4 @@
-//! `cargo xtask cluster`: builds the programs of the local control plane ahead of time, and tells where they are.
+//! `cargo xtask cluster`: builds the programs of the local control plane ahead of time, and prints where they are.
 
 use anyhow::Result;
 use clap::{Subcommand, ValueEnum};

@@ -62,7 +62,7 @@ fn lines(all: &BTreeSet<String>) -> String {
     all.iter().fold(String::new(), |text, line| text + line + "\n")
 }
 
-/// Compares a file with what it shall hold, or rewrites it.
+/// Compares a file with its expected content, or rewrites it.
 fn compare(name: &str, actual: &str) {
     let path = root().join("xtask/golden").join(name);
     if std::env::var_os("UPDATE_EXPECT").is_some() {

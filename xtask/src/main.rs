@@ -29,43 +29,43 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// What an operator costs, and how quick it is, for many graphs.
+    /// Measures time and resources of operators for many graphs.
     #[command(disable_help_flag = true)]
     Bench(suites::Args),
-    /// What in deploy/helm is made from the programs, and from the values.
+    /// Generates or checks the files in deploy/helm that follow from the programs and the values.
     Charts(charts::Args),
-    /// The programs of the local Kubernetes control plane: etcd, kube-apiserver and the others.
+    /// Builds the programs of the local Kubernetes control plane: etcd, kube-apiserver and the others.
     Cluster(cluster::Args),
-    /// The files that are made from the API types: deploy/crds, and the schemas of Kubernetes' types.
+    /// Generates or checks the files that follow from the API types: deploy/crds, and the schemas of Kubernetes' types.
     Crds(crds::Args),
-    /// Compare what our controllers generate with what the reference does, for the inputs of the conformance kit.
+    /// Compares the objects of our controllers with those of the upstream operator, for inputs of the conformance kit.
     #[command(disable_help_flag = true)]
     Conformance(suites::Args),
-    /// What the pages say can be done can be done.
+    /// Checks commands, links and values in the docs.
     Docs(docs::Args),
-    /// End what `up --detach` started.
+    /// Ends what `up --detach` started.
     Down(up::DownArgs),
-    /// The chart and the images on a real node, which needs root.
+    /// Tests the chart and the images on a real node. Needs root.
     #[command(disable_help_flag = true)]
     E2e(suites::Args),
-    /// An image of each program, without a container engine.
+    /// Builds an image of each program, without a container engine.
     Images(images::Args),
-    /// What the programs may do against what they did, by audit logs.
+    /// Compares the rights of the programs with their requests in audit logs.
     #[command(disable_help_flag = true)]
     Rights(suites::Args),
-    /// Everything that must hold before a change is merged.
+    /// Runs all checks and tests that a change must pass before it is merged.
     Test(test::Args),
-    /// The promises of docs/architecture.md that neither compiler nor clippy can hold.
+    /// Checks the invariants of docs/architecture.md that neither compiler nor clippy checks.
     Tidy(tidy::Args),
-    /// The steps that tilt/Tiltfile calls.
+    /// Runs a step of tilt/Tiltfile.
     #[command(subcommand, hide = true)]
     Tilt(tilt::Step),
-    /// Take away what `tilt-up` applied; definitions and the operator's namespace stay.
+    /// Removes what `tilt-up` applied; definitions and the operator's namespace stay.
     TiltDown(tilt::DownArgs),
-    /// The operator in a cluster, rebuilt with each edit, by Tilt.
+    /// Runs the operator in a cluster by Tilt, and rebuilds it with each edit.
     #[command(long_about = tilt::LONG_ABOUT)]
     TiltUp(tilt::UpArgs),
-    /// A real control plane with fake GPU nodes, our controllers, and a graph on it.
+    /// Runs a real control plane with fake GPU nodes, our controllers, and a graph.
     Up(up::Args),
 }
 

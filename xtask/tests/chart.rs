@@ -1,5 +1,5 @@
 //! What the chart asks the cluster while it is rendered, on a real API server.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,5 @@
 //! The chart's admission policies on a real API server.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{process::Command, time::Duration};
 

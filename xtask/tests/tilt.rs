@@ -1,5 +1,5 @@
 //! Steps of the Tiltfile that write to the cluster, on a real API server.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on shall panic")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ fn step(access: &Access, namespace: &str, password: &str, step: &[&str]) -> Outp
         .args(["tilt", step[0], "--context", &context, "--namespace", namespace])
         .args(&step[1..])
         .env("KUBECONFIG", access.kubeconfig())
-        .envs([("REGISTRY_USERNAME", "somebody"), ("REGISTRY_PASSWORD", password)])
+        .envs([("REGISTRY_USERNAME", "user-name"), ("REGISTRY_PASSWORD", password)])
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned();
@@ -44,7 +44,7 @@ async fn another_password_of_the_registry_reaches_the_cluster() {
         let output = step(access, namespace.name(), password, &REGISTRY);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let expected =
-            format!(r#"{{"auths":{{"registry.example.com":{{"password":"{password}","username":"somebody"}}}}}}"#);
+            format!(r#"{{"auths":{{"registry.example.com":{{"password":"{password}","username":"user-name"}}}}}}"#);
         assert_eq!(content(&secrets, "registry-secret", ".dockerconfigjson").await, expected);
     }
 }

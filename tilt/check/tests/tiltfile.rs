@@ -321,12 +321,12 @@ fn live_updates_replace_the_program_in_a_volume_and_the_file_system_stays_read_o
 #[test]
 fn the_version_that_graphs_are_stamped_with_can_be_set() {
     let scene = |settings| Scene { settings, ..Scene::default() };
-    let told = |calls: &[Call]| values(calls)["dynamo-operator"]["webhook-server"]["args"].clone();
-    assert_eq!(told(&evaluate(&scene(json!({}))).unwrap()), json!(null));
+    let given = |calls: &[Call]| values(calls)["dynamo-operator"]["webhook-server"]["args"].clone();
+    assert_eq!(given(&evaluate(&scene(json!({}))).unwrap()), json!(null));
     let settings =
         json!({"operator_version": "1.4.0", "helm_values": {"dynamo-operator.webhook-server.args[1]": "-v"}});
     let calls = evaluate(&scene(settings)).unwrap();
-    assert_eq!(told(&calls), json!(["--operator-version=1.4.0", "-v"]));
+    assert_eq!(given(&calls), json!(["--operator-version=1.4.0", "-v"]));
 }
 
 /// Neither the process list nor the log shows what reaches a command in this way.
@@ -343,7 +343,7 @@ fn assert_shown_by_nothing_but(way: &str, secret: &str, calls: &[Call]) {
 fn credentials_reach_one_step_by_its_environment_and_nothing_else() {
     let arguments = json!({
         "registry": "registry.example.com/me", "namespace": "mine", "container_runtime": "podman",
-        "live_update": false, "registry_username": "somebody", "registry_password": "hunter2",
+        "live_update": false, "registry_username": "user-name", "registry_password": "hunter2",
     });
     let scene = Scene { arguments, ..Scene::default() };
     let calls = evaluate(&scene).unwrap();
@@ -451,7 +451,8 @@ fn settings_at_the_root_and_in_the_environment_are_read() {
     assert!(words(&helm(&calls).args[0]).windows(2).any(|pair| pair == ["--namespace", "mine"]));
 }
 
-/// Tilt's own evaluator, where tilt and helm are installed: the file is right in each way of working, at the root of the repository too.
+/// Tilt's own evaluator, where tilt and helm are installed: the file is right in each way of working, at the root of
+/// the repository too.
 #[test]
 fn tilt_accepts_the_file() {
     let has = |program: &str| Command::new(program).arg("version").output().is_ok_and(|it| it.status.success());

@@ -1,4 +1,4 @@
-//! Defects of the Go operator's chart, which this one shall not have.
+//! Defects of the Go operator's chart, which this one must not have.
 
 use std::{fs, path::Path};
 
@@ -13,16 +13,16 @@ fn configuration(objects: &[Value]) -> OperatorConfiguration {
     settings::parse(file.as_str().unwrap()).unwrap().0
 }
 
-/// In the reference, a `false` that nobody asked for switches off what the operator would find by itself.
+/// In the reference, a `false` by default switches off what the operator would find by itself.
 #[test]
 fn what_nobody_sets_is_what_the_programs_do_by_themselves() {
-    let mut told = configuration(&render(&[]).unwrap());
+    let mut given = configuration(&render(&[]).unwrap());
     let by_itself = OperatorConfiguration::default().orchestrators;
     // What the chart says of its own accord; see below.
-    told.orchestrators.grove.termination_delay = by_itself.grove.termination_delay;
-    assert_eq!(told.orchestrators, by_itself);
-    assert_eq!(told.orchestrators.grove.enabled, None, "Grove is found by itself");
-    assert_eq!(told.orchestrators.kai_scheduler.enabled, None, "and so is the KAI scheduler");
+    given.orchestrators.grove.termination_delay = by_itself.grove.termination_delay;
+    assert_eq!(given.orchestrators, by_itself);
+    assert_eq!(given.orchestrators.grove.enabled, None, "Grove is found by itself");
+    assert_eq!(given.orchestrators.kai_scheduler.enabled, None, "and so is the KAI scheduler");
 }
 
 /// In the reference, the chart ships four hours, and without a word of it the code takes fifteen minutes. Running
@@ -35,12 +35,12 @@ fn the_configuration_always_says_how_long_grove_waits() {
         let objects = render(&values).unwrap();
         let text = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].to_string();
         assert!(text.contains("terminationDelay: "), "{text}");
-        let told = configuration(&objects).orchestrators.grove.termination_delay;
-        assert_eq!(told.to_string(), expected, "{values:?}");
+        let given = configuration(&objects).orchestrators.grove.termination_delay;
+        assert_eq!(given.to_string(), expected, "{values:?}");
     }
 }
 
-/// In the reference, a variable and some values are read by nobody.
+/// In the reference, no program reads a variable and some values.
 #[test]
 fn every_variable_that_the_chart_sets_is_read_by_a_program() {
     let mut sources = String::new();
@@ -49,7 +49,7 @@ fn every_variable_that_the_chart_sets_is_read_by_a_program() {
     for (_, container) in containers(&render(&values).unwrap()) {
         for variable in container["env"].as_array().into_iter().flatten() {
             let name = variable["name"].as_str().unwrap();
-            assert!(sources.contains(&format!("\"{name}\"")), "nobody reads {name} of {}", container["name"]);
+            assert!(sources.contains(&format!("\"{name}\"")), "no program reads {name} of {}", container["name"]);
         }
     }
 }
@@ -76,9 +76,9 @@ fn the_domain_of_the_cluster_is_in_every_address() {
     ];
     let objects = render(&values).unwrap();
     assert_eq!(configuration(&objects).dns.cluster_domain, "k8s.example");
-    let told = configuration(&objects).infrastructure;
-    assert!(told.nats_address.contains(".svc.k8s.example:"), "{}", told.nats_address);
-    assert!(told.etcd_address.contains(".svc.k8s.example:"), "{}", told.etcd_address);
+    let given = configuration(&objects).infrastructure;
+    assert!(given.nats_address.contains(".svc.k8s.example:"), "{}", given.nats_address);
+    assert!(given.etcd_address.contains(".svc.k8s.example:"), "{}", given.etcd_address);
     assert!(!json!(objects).to_string().contains("cluster.local"));
 }
 

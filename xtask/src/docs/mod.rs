@@ -20,7 +20,7 @@ use page::Page;
 use regressions::Functions;
 use repository::{chart::platform, root};
 
-/// What the pages say can be done can be done: commands, links, the chart's values, and tests.
+/// Checks commands, links, values of the chart and names of tests in the docs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

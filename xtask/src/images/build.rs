@@ -62,7 +62,7 @@ impl Arch {
 /// the start are kept as a bitmap: together a twentieth of a binary.
 const LINKER: [&str; 3] = ["-Clinker=rust-lld", "-Clink-arg=--icf=all", "-Clink-arg=--pack-dyn-relocs=relr"];
 
-/// Packages and features of programs that are built in one go, as cargo is told.
+/// Packages and features of programs that are built in one go, as arguments of cargo.
 pub(super) fn selection(programs: &[Program]) -> Vec<&'static str> {
     let packages = programs.iter().flat_map(|program| ["--package", program.package]);
     packages.chain(programs.iter().filter_map(|program| program.feature).flat_map(|it| ["--features", it])).collect()

@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(file.matches("FROM scratch").count(), PROGRAMS.len());
     }
 
-    /// Whoever builds the same binary gets the same digest.
+    /// The same binary has the same digest.
     #[test]
     fn two_archives_of_one_binary_are_equal_to_the_byte() {
         let dir = std::env::temp_dir().join(format!("archives-{}", std::process::id()));

@@ -71,7 +71,7 @@ impl Bills {
     /// The bill of one of the programs.
     pub(super) fn bill(&self, program: &Program) -> Result<Vec<u8>> {
         let linked = self.packages.get(program.package);
-        let linked = linked.with_context(|| format!("cargo tree tells nothing of {}", program.package))?;
+        let linked = linked.with_context(|| format!("cargo tree lists nothing of {}", program.package))?;
         let components = linked.components.iter().map(|Component { name, version, license }| {
             json!({
                 "type": "library", "name": name, "version": version, "purl": format!("pkg:cargo/{name}@{version}"),
@@ -115,7 +115,7 @@ mod tests {
         assert!(bills.bill(&program("third")).is_err());
     }
 
-    /// Tests of the workspace switch features on that no program has; whoever looks for weak spots would be told of
+    /// Tests of the workspace switch features on that no program has; a scanner would report
     /// packages that are not there.
     #[test]
     fn what_only_tests_use_and_what_only_compiles_is_in_no_bill() {

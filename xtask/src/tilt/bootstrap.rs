@@ -45,7 +45,7 @@ pub(crate) struct BootstrapArgs {
 
 /// Name of the pull Secret; the Tiltfile names it to the chart.
 const PULL_SECRET: &str = "registry-secret";
-/// Who writes the pull Secret. One without this label is somebody else's.
+/// Manager of the pull Secret. One without this label is foreign.
 const MANAGER: (&str, &str) = ("app.kubernetes.io/managed-by", "dynamo-tilt");
 /// The Secret that the webhook sink reads, if it is there.
 const STUB: &str = "webhook-echo";
@@ -73,7 +73,7 @@ pub(super) async fn secret(args: &SecretArgs) -> Result<()> {
     replace(&Api::namespaced(client, &args.place.namespace), &secret).await
 }
 
-/// Writes the pull Secret, unless one is there that the loop has not made. What it holds is told to nobody.
+/// Writes the pull Secret, unless one is there that the loop has not made. Its content is not printed.
 async fn replace(secrets: &Api<Secret>, secret: &Secret) -> Result<()> {
     let present = secrets.get_opt(PULL_SECRET).await.with_context(|| format!("cannot read {PULL_SECRET}"))?;
     if present.is_some_and(|present| present.labels().get(MANAGER.0).is_none_or(|manager| manager != MANAGER.1)) {

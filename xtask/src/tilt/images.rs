@@ -105,7 +105,7 @@ pub(super) fn build() -> Result<()> {
     Ok(())
 }
 
-/// Makes the image, brings it to the cluster under both names, and tells Tilt the one that it deploys.
+/// Makes the image, brings it to the cluster under both names, and prints the one that Tilt deploys.
 pub(super) fn image(args: &ImageArgs) -> Result<()> {
     let (dir, name) = (binaries(), format!("{}/{}", args.repository, args.program));
     let binary = dir.join(&args.program);

@@ -50,14 +50,15 @@ pub(crate) struct UpArgs {
     ci: bool,
 }
 
-/// Take away what `tilt-up` applied, when told the same. Custom resource definitions and the operator's namespace stay.
+/// Removes what `tilt-up` applied with the same arguments. Custom resource definitions and the operator's namespace
+/// stay.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DownArgs {
     #[command(flatten)]
     tiltfile: TiltfileArgs,
 }
 
-/// What tilt/Tiltfile is told.
+/// Arguments for tilt/Tiltfile.
 #[derive(Debug, clap::Args)]
 struct TiltfileArgs {
     /// Import images into the k3d cluster of the current context, even where a registry is set
@@ -124,7 +125,7 @@ fn folder() -> PathBuf {
 fn tilt(command: &str, arguments: &[String]) -> Result<ExitCode> {
     let mut tilt = Command::new("tilt");
     tilt.arg(command).arg("--file").arg(folder().join("Tiltfile")).current_dir(folder());
-    // Nothing is told to anybody.
+    // No output.
     tilt.env("TILT_DISABLE_ANALYTICS", "1");
     if !arguments.is_empty() {
         tilt.arg("--").args(arguments);

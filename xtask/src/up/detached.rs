@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use repository::root;
 use test_cluster::Cluster;
 
-/// What `cargo xtask down` is told.
+/// Arguments of `cargo xtask down`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DownArgs {
     /// Directory of the cluster, the one with its kubeconfig [default: what `up --detach` started last]
@@ -48,7 +48,7 @@ pub(super) async fn refuse_second() -> Result<()> {
     forget()
 }
 
-/// Detaches the cluster and tells how it is reached.
+/// Detaches the cluster and prints how it is reached.
 ///
 /// # Errors
 /// It cannot be found again later, or not be detached; then it ends.

@@ -63,8 +63,8 @@ impl Follow {
         }
     }
 
-    /// Shows what happens until the process is told to end. With `watch`, controllers are built and started anew after
-    /// edits.
+    /// Shows what happens until the process gets a signal to end. With `watch`, controllers are built and started anew
+    /// after edits.
     ///
     /// # Errors
     /// The output is gone.
@@ -111,7 +111,7 @@ impl Follow {
         look
     }
 
-    /// Builds, and restarts what has become another program. Mistakes in the code are shown and change nothing.
+    /// Builds, and restarts what has become another program. Errors of the compiler are shown and change nothing.
     async fn renew(&mut self, args: &OperatorArgs) -> Result<()> {
         self.screen.say("building")?;
         let begin = Instant::now();

@@ -29,7 +29,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// As shells report a program that Ctrl-C has ended.
 const INTERRUPTED: u8 = 130;
 
-/// What `cargo xtask up` is told.
+/// Arguments of `cargo xtask up`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Manifests to apply: a graph and what it needs [default: deploy/examples/vllm-agg.yaml; nothing with --detach]

@@ -83,8 +83,8 @@ mod tests {
         screen.show(lines(&["a 0/1", "b 1/1"])).unwrap();
         screen.say("done").unwrap();
         let text = String::from_utf8(out).unwrap();
-        let told: Vec<_> = text.lines().map(|line| line.rsplit("] ").next().unwrap()).collect();
-        assert_eq!(told, ["a 0/1", "b 0/1", "b 1/1", "done"]);
+        let reported: Vec<_> = text.lines().map(|line| line.rsplit("] ").next().unwrap()).collect();
+        assert_eq!(reported, ["a 0/1", "b 0/1", "b 1/1", "done"]);
     }
 
     #[test]

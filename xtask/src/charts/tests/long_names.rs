@@ -43,8 +43,8 @@ fn everybody_knows_the_service_of_the_webhook_server_by_the_name_that_it_has() {
     let service = *names.iter().find(|name| name.ends_with("-webhook-service")).unwrap();
     let of_kind = |kind: &'static str| objects.iter().filter(move |object| object["kind"] == kind);
     let config = of_kind("ConfigMap").find_map(|object| object["data"]["config.yaml"].as_str()).unwrap();
-    let (told, _) = controller_kit::settings::parse(config).unwrap();
-    assert_eq!(told.server.webhook.service_name, service);
+    let (given, _) = controller_kit::settings::parse(config).unwrap();
+    assert_eq!(given.server.webhook.service_name, service);
     for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {
         for webhook in of_kind(kind).flat_map(|object| object["webhooks"].as_array().unwrap()) {
             assert_eq!(webhook["clientConfig"]["service"]["name"], service, "{kind}");

@@ -231,7 +231,7 @@ fn what_one_program_is_told_reaches_it_and_no_other() {
     ];
     let secret = [format!("{servers}.secretName=servers"), format!("{servers}.secretNamespace=team")];
     let values: Vec<&str> = values.iter().chain(&secret).map(String::as_str).collect();
-    let told = |objects: &[Value]| {
+    let given = |objects: &[Value]| {
         let names = ["DYNAMO_IMAGE_BUILD_", "DOCKER_REGISTRY_"];
         let found = containers(objects).flat_map(|(_, container)| {
             let env = container["env"].as_array().cloned().unwrap_or_default();
@@ -250,7 +250,7 @@ fn what_one_program_is_told_reaches_it_and_no_other() {
         "DYNAMO_IMAGE_BUILD_MAX_TIMEOUT=12h",
         "DYNAMO_IMAGE_BUILD_TIMEOUT=90m",
     ];
-    assert_eq!(told(&objects), wanted.map(|one| format!("component-controller {one}")).join("\n"));
+    assert_eq!(given(&objects), wanted.map(|one| format!("component-controller {one}")).join("\n"));
     let config = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].as_str().unwrap();
     assert!(config.contains("secretName: \"servers\"\n  secretNamespace: \"team\"\n"), "{config}");
     let role = find(&objects, "Role", "rel-dynamo-operator-graph-controller-infrastructure");
@@ -263,7 +263,7 @@ fn what_one_program_is_told_reaches_it_and_no_other() {
     );
     // Without them, programs keep to their own defaults and read no such Secret.
     let objects = render(&[]).unwrap();
-    assert_eq!(told(&objects), "");
+    assert_eq!(given(&objects), "");
     assert!(!names(&objects, "Role").contains(&"rel-dynamo-operator-graph-controller-infrastructure"));
 }
 
@@ -295,13 +295,13 @@ fn the_graph_controller_is_told_its_image_for_pods_that_it_makes() {
         "dynamo-operator.graph-controller.image.pullPolicy=Always",
     ];
     let objects = render(&values).unwrap();
-    let told = |flag: &str| {
+    let given = |flag: &str| {
         let args = containers(&objects).flat_map(|(_, container)| container["args"].as_array().unwrap());
         let found: Vec<&str> = args.filter_map(|arg| arg.as_str()?.strip_prefix(flag)).collect();
         found.join(",")
     };
-    assert_eq!(told("--operator-image="), "example.com/team/controller/graph-controller:abc123-dirty");
-    assert_eq!(told("--operator-image-pull-policy="), "Always");
+    assert_eq!(given("--operator-image="), "example.com/team/controller/graph-controller:abc123-dirty");
+    assert_eq!(given("--operator-image-pull-policy="), "Always");
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn releases_of_one_name_in_two_namespaces_share_no_object_of_the_cluster() {
     assert_eq!(one.intersection(&other).collect::<Vec<_>>(), Vec::<&String>::new());
 }
 
-/// The webhook server makes the Secret itself, so that no manifest tells of it.
+/// The webhook server makes the Secret itself, so that it is in no manifest.
 #[test]
 fn each_has_a_certificate_of_its_own() {
     let secret = |release: &str, objects: &[Value]| {
@@ -58,7 +58,7 @@ fn each_has_a_certificate_of_its_own() {
     assert_eq!(secret("one", &install("one", "dyn", &[])), "webhook-server-cert", "the name that the Go operator uses");
     assert_eq!(secret("rel", &render("rel", "dyn", &[]).unwrap()), "webhook-server-cert");
     let external = ["dynamo-operator.webhook.certificateSecret.external=true", "dynamo-operator.webhook.caBundle=YQ=="];
-    assert_eq!(secret("one", &install("one", "team-a", &external)), "webhook-server-cert", "somebody else's");
+    assert_eq!(secret("one", &install("one", "team-a", &external)), "webhook-server-cert", "another install's");
     let named = ["dynamo-operator.webhook.certificateSecret.name=mine"];
     assert_eq!(secret("one", &install("one", "team-a", &named)), "mine");
 }

@@ -83,7 +83,7 @@ fn the_certificate_of_somebody_else_is_only_read() {
     }
 }
 
-/// Whoever else makes the certificates tells the API server about them.
+/// Another issuer of certificates writes the CA bundles itself.
 #[test]
 fn an_install_for_one_namespace_changes_nothing_of_the_cluster_where_others_make_its_certificates() {
     for value in ["webhook.certManager.enabled=true", "webhook.certificateSecret.external=true"] {
@@ -103,7 +103,7 @@ fn is_of(rule: &Value, group: &str, resource: &str) -> bool {
     texts(&rule["apiGroups"]).any(|one| one == group) && texts(&rule["resources"]).any(|one| one == resource)
 }
 
-/// A role with a wildcard grants what nobody has read, and what the cluster serves only tomorrow.
+/// A role with a wildcard grants rights without review, and what the cluster serves only tomorrow.
 #[test]
 fn no_role_has_a_wildcard() {
     for (install, values) in rights::INSTALLS {

@@ -56,7 +56,7 @@ async fn an_operator_for_the_whole_cluster_is_found() {
         let labels = json!({ "app.kubernetes.io/name": "dynamo-operator", "app.kubernetes.io/instance": "theirs" });
         role(name, &labels, &json!({}))
     };
-    // Roles of others, and those of the release itself, are in nobody's way.
+    // Roles of others, and those of the release itself, are in no conflict.
     cluster.apply(&[role("cert-manager-role", &json!({}), &json!({})), ours("theirs")]).await.unwrap();
     let said = refusal(&cluster, &[]);
     assert!(said.contains("release \"rel\" in namespace \"theirs\" has installed the operator"), "{said}");

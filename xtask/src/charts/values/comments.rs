@@ -21,7 +21,7 @@ pub(super) fn read(source: &str) -> Vec<Comment> {
     let mut comments = Vec::new();
     let mut meaning: Option<String> = None;
     let mut above: Vec<(usize, &str)> = Vec::new();
-    // Keys in the items of a list are nobody's.
+    // Keys in the items of a list have no comment.
     let mut item: Option<usize> = None;
     for (line, text) in source.lines().enumerate() {
         let trimmed = text.trim_start();

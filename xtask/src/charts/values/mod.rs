@@ -195,7 +195,7 @@ fn walk(value: &Value, path: &mut Vec<String>, all: &[Comment], found: &mut Vec<
 /// allowed.
 fn types(default: &Value, named: &[&'static str]) -> Result<Vec<&'static str>> {
     let (own, nullable) = match default {
-        Value::Null if named.is_empty() => bail!("null tells no type; name one, as in `# -- (integer) …`"),
+        Value::Null if named.is_empty() => bail!("null has no type; name one, as in `# -- (integer) …`"),
         Value::Null => (vec![], true),
         Value::Bool(_) => (vec!["boolean"], false),
         Value::Number(number) if number.is_f64() => (vec!["number"], false),
@@ -252,7 +252,7 @@ mesh: false
             ("a:\n  b: 1\n", "a.b has no meaning"),
             ("a:\n  # -- Meaning.\n\n  b: 1\n", "a.b has no meaning"),
             ("a: {}\n", "a has no meaning"),
-            ("# -- Meaning.\na: null\n", "null tells no type"),
+            ("# -- Meaning.\na: null\n", "null has no type"),
         ] {
             let error = format!("{:#}", settings(source).unwrap_err());
             assert!(error.contains(expected), "{source}: {error}");

@@ -8,7 +8,7 @@ use super::Setting;
 const SHARED: &str = "global";
 
 /// The schema of a chart's values. Keys that are neither among its values nor `open` are refused: a name that is not
-/// spelled as it should be would have no effect. What stands at an open path is somebody else's to check.
+/// spelled as it should be would have no effect. Values below an open path are checked elsewhere.
 pub(super) fn of(values: &[Setting], open: &[Vec<String>]) -> String {
     let mut schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#", "type": "object", "additionalProperties": false,

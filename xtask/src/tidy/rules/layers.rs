@@ -16,7 +16,7 @@ const EFFECTS: [&str; 6] = ["async", "await", "tokio", "Client", "Applier", "ran
 /// Paths of input and output, and of clocks.
 const EFFECT_PATHS: [&str; 6] = ["std::fs", "std::net", "std::env", "std::process", "std::thread", "::now("];
 
-/// Finds clients outside the shells of controllers, and effects in what shall be pure.
+/// Finds clients outside the shells of controllers, and effects in pure modules.
 pub fn check(file: &RustFile<'_>) -> Vec<Violation> {
     match layer(&file.file.path) {
         Layer::Pure => find(file, effect, |what| {

@@ -62,7 +62,7 @@ impl View {
             condition.type_ == conditions::READY && stalled.is_some_and(|stalled| stalled.message == condition.message)
         };
         let troubles = self.conditions.iter().filter(|condition| is_trouble(condition) && !repeats(condition));
-        troubles.map(told).collect()
+        troubles.map(reported).collect()
     }
 }
 
@@ -96,7 +96,7 @@ impl ComponentView {
     fn waits_for(&self) -> String {
         let stalled = self.conditions.iter().find(|c| c.type_ == conditions::STALLED && c.status == "True");
         if let Some(stalled) = stalled {
-            return told(stalled);
+            return reported(stalled);
         }
         let pods = self.pods.iter().filter(|pod| !matches!(state(pod), PodState::Ready | PodState::Ending));
         if let Some(reason) = pods.into_iter().find_map(trouble_of_pod) {
@@ -108,7 +108,7 @@ impl ComponentView {
         let unready = [conditions::READY, conditions::AVAILABLE]
             .iter()
             .find_map(|kind| self.conditions.iter().find(|c| c.type_ == *kind && c.status != "True"));
-        unready.map_or_else(|| format!("{} of {} replicas", self.ready(), self.wanted), told)
+        unready.map_or_else(|| format!("{} of {} replicas", self.ready(), self.wanted), reported)
     }
 }
 
@@ -164,7 +164,7 @@ fn is_trouble(condition: &Condition) -> bool {
     }
 }
 
-fn told(condition: &Condition) -> String {
+fn reported(condition: &Condition) -> String {
     let Condition { type_, status, reason, message, .. } = condition;
     format!("{type_}={status} {reason}: {message}").trim_end_matches([':', ' ']).to_owned()
 }

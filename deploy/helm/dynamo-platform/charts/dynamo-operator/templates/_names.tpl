@@ -85,8 +85,8 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 
 {{/* Whether nodes are looked at for GPUs: what the value says, else in an install for the whole cluster. */}}
 {{- define "dynamo-operator.gpuDiscovery" -}}
-{{- $told := .Values.gpuDiscovery.enabled -}}
-{{- if ternary $told (empty (include "dynamo-operator.restricted" .)) (kindIs "bool" $told) }}true{{ end -}}
+{{- $given := .Values.gpuDiscovery.enabled -}}
+{{- if ternary $given (empty (include "dynamo-operator.restricted" .)) (kindIs "bool" $given) }}true{{ end -}}
 {{- end -}}
 
 {{/* Whether metrics are for clients with a token: what the value says, else in an install for the whole cluster. */}}
@@ -105,7 +105,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- if and (include "dynamo-operator.restricted" .) (ne (include "dynamo-operator.target" .) .Release.Namespace) }}true{{ end -}}
 {{- end -}}
 
-{{/* Secret with the certificate of the webhook server. One that somebody else makes has the usual name, wherever it serves. */}}
+{{/* Secret with the certificate of the webhook server. One of another issuer has the usual name, wherever it serves. */}}
 {{- define "dynamo-operator.certificate" -}}
 {{- $own := printf "%s-webhook-server-cert" (include "dynamo-operator.fullname" .) -}}
 {{- .Values.webhook.certificateSecret.name | default (ternary $own "webhook-server-cert" (and (not (empty (include "dynamo-operator.elsewhere" .))) (not .Values.webhook.certificateSecret.external))) -}}

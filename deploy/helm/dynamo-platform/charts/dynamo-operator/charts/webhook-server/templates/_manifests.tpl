@@ -24,7 +24,7 @@
 {{- $program := dict "root" $root "name" "webhook-server" "sub" $sub "replicas" $sub.Values.replicas "args" $args "configMaps" $configMaps "ports" $ports "strategy" $strategy "secrets" true "grace" 110 }}
 {{- $name := include "dynamo-operator.program" $program }}
 {{- $labels := include "dynamo-operator.labels" $program }}
-{{- /* Somebody else makes the certificate. */}}
+{{- /* Another issuer makes the certificate. */}}
 {{- $others := or $root.Values.webhook.certManager.enabled $root.Values.webhook.certificateSecret.external }}
 ---
 {{ include "dynamo-operator.serviceAccount" $program }}
