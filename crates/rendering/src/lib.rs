@@ -24,6 +24,7 @@
 //! | module | what |
 //! |---|---|
 //! | `validate` | violations in a component, each with field path and remedy |
+//! | [`rules`] | rules about users' objects, for admission and controllers |
 //! | `pod` | the pod template, one file per step |
 //! | `frameworks` | which engine a worker runs, and what that changes |
 //! | [`grove`] | graphs that run on Grove |
@@ -56,6 +57,7 @@ mod model_service;
 mod pod;
 mod pull_secrets;
 mod readiness;
+pub mod rules;
 mod service;
 mod strategy;
 mod validate;
@@ -75,8 +77,7 @@ pub use job_end::JobEnd;
 pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations, topology_domains};
 pub use lws::{
     GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,
-    LeaderWorkerTemplate, NetworkConfig, excess_of_names, note_status_before, render_leader_worker_set,
-    validate_leader_worker_set,
+    LeaderWorkerTemplate, NetworkConfig, note_status_before, render_leader_worker_set, validate_leader_worker_set,
 };
 pub use metadata::component_annotations;
 pub use model::{
@@ -89,4 +90,4 @@ pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, Reg
 pub use readiness::{NotReady, Readiness, Workload};
 pub use service::render_service;
 pub use strategy::RolloutStrategy;
-pub use validate::{check_component, validate, validate_on};
+pub use validate::{validate, validate_on};

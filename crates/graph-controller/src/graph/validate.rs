@@ -12,15 +12,16 @@ use api_types::{
         BackendFramework, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoGraphDeployment,
         DynamoGraphDeploymentSpec, MAIN_CONTAINER,
     },
-    violations,
-    violations::Violation,
+    violations::{self, Reason, Violation},
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 pub use rendering::DiscoveryBackend;
 use rendering::{
-    RolloutStrategy, ValidatedComponent, WorkloadProvider, component_annotations, device_claims::Claim, validate_on,
+    RolloutStrategy, ValidatedComponent, WorkloadProvider, component_annotations, device_claims::Claim, rules,
+    validate_on,
 };
+use serde_json::Value;
 
 use crate::graph::{
     merge::{Placement, checkpoint_engine, component_deployment},
@@ -41,10 +42,8 @@ pub fn validate<'a>(
     let provider = context.provider;
     let mut problems = Vec::new();
     // The manifest in an archive may name them.
-    if graph.spec.components.is_empty() && context.awaited_image.is_none() {
-        problems.push(Violation::required("spec.components", "is empty", "add at least one component"));
-    }
-    check_names(graph, &mut problems);
+    problems.extend(rules::graph::no_components(graph).filter(|_| context.awaited_image.is_none()));
+    problems.extend(rules::graph::name(graph));
     check_claims(graph, &mut problems);
     match provider {
         WorkloadProvider::Component => check_kv_transfer(&graph.spec, &mut problems),
@@ -186,14 +185,6 @@ fn uncountable_gpus(context: ValidationContext<'_>) -> Option<Obstacle> {
     })
 }
 
-/// Names that become values of labels must fit into them.
-fn check_names(graph: &DynamoGraphDeployment, problems: &mut Vec<Violation>) {
-    let name = graph.name_any();
-    let global = graph.spec.components.iter().all(|c| c.global_dynamo_namespace);
-    let refused = violations::graph_name(&graph.namespace().unwrap_or_default(), &name, global);
-    problems.extend(refused.map(|(problem, remedy)| Violation::invalid("metadata.name", name, problem, remedy)));
-}
-
 /// What follows from the components for the graph.
 struct Checked {
     /// Engine of the whole graph.
@@ -231,13 +222,8 @@ fn check_components(
             Err(violations) => problems.extend(violations.into_iter().map(|found| below(found, &component.name))),
         }
         if component.type_ == Some(ComponentType::Epp) && component.epp_config.is_none() {
-            let field = format!("spec.components[{}].eppConfig", component.name);
-            let remedy = "give config, or configMapRef with a ConfigMap that holds it";
-            problems.push(Violation::required(
-                field,
-                "is missing; an endpoint picker does not start without one",
-                remedy,
-            ));
+            let path = format!("spec.components[{}].eppConfig", component.name);
+            problems.push(Violation::of_text(path, Reason::Required, Value::Null, violations::PICKER_CONFIG));
         }
     }
     found.sort_unstable();
@@ -254,7 +240,7 @@ fn lacks_engine(component: &ValidatedComponent<'_>, name: &str, graph: &ValidGra
     let usage = component.checkpoint().filter(|usage| usage.reference.is_none())?;
     let known = checkpoint_engine(component.framework(), graph.spec.backend_framework, usage).is_some();
     let field = format!("spec.components[{name}].experimental.checkpoint");
-    let problem = "is of an engine that cannot be told from the component's command";
+    let problem = "is of an engine that cannot be found in the component's command";
     let remedy = "set spec.backendFramework, or name a DynamoCheckpoint in checkpointRef";
     (!known && graph.settings.snapshots.is_some()).then(|| Violation::forbidden(field, problem, remedy))
 }
@@ -305,11 +291,11 @@ mod tests {
                     assert!(fits, "{count}");
                     assert_eq!(crate::graph::plan::volumes::volumes(&valid, &[]).len(), 100);
                 }
-                Err(refusal) => {
-                    assert!(!fits, "{count}: {}", refusal.message);
+                Err(obstacle) => {
+                    assert!(!fits, "{count}: {}", obstacle.message);
                     let field = "metadata.annotations[nvidia.com/dgd-spec].spec.pvcs";
                     let expected = format!("{field}: has {count} claims; name at most 100");
-                    assert!(refusal.message.contains(&expected), "{}", refusal.message);
+                    assert!(obstacle.message.contains(&expected), "{}", obstacle.message);
                 }
             }
         }
@@ -332,7 +318,7 @@ mod tests {
                 }
             });
             let refused =
-                validate(&graph, settings(), ValidationContext::default()).err().map(|refusal| refusal.message);
+                validate(&graph, settings(), ValidationContext::default()).err().map(|obstacle| obstacle.message);
             assert_eq!(refused.is_none(), fits, "{length} {global:?}: {refused:?}");
             assert!(refused.is_none_or(|message| message.starts_with("metadata.name ")), "{length} {global:?}");
         }

@@ -2,8 +2,9 @@
 
 use api_types::{
     conversion::{ApiVersion, convert},
-    v1beta1::{GpuSku, Hardware, ModelCache, RequestBackend, SearchStrategy},
+    v1beta1::{GpuSku, Hardware, ModelCache},
 };
+use rendering::rules::request::{self as rules, missing_gpu_facts};
 use serde_json::Value;
 
 use super::{
@@ -81,10 +82,8 @@ impl Obstacles {
 pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Obstacles> {
     let spec = &observed.request.spec;
     let mut obstacles = Obstacles::default();
-    if spec.search_strategy == SearchStrategy::Thorough && spec.backend == RequestBackend::Auto {
-        obstacles.spec(
-            "spec.searchStrategy: thorough is not possible with spec.backend auto; set spec.backend to sglang, trtllm or vllm",
-        );
+    if let Some(violation) = rules::thorough_search(spec) {
+        obstacles.spec(&violation.to_string());
     }
     if let CacheClaim::Missing(name) = &observed.cache_claim {
         let place = &observed.namespace;
@@ -125,10 +124,10 @@ fn hardware(observed: &Observed, obstacles: &mut Obstacles) -> Value {
     }
     let before = observed.status().hardware;
     let fits = |before: &Hardware| given.gpu_sku.is_none() || given.gpu_sku == before.gpu_sku;
-    if let Some(before) = before.filter(fits).filter(|_| !missing_facts(&whole).is_empty()) {
+    if let Some(before) = before.filter(fits).filter(|_| !missing_gpu_facts(&whole).is_empty()) {
         whole = fill(given.clone(), &before);
     }
-    let missing = missing_facts(&whole);
+    let missing = missing_gpu_facts(&whole);
     if !missing.is_empty() {
         let why = match &observed.hardware {
             Search::Nothing(why) | Search::Unanswered(why) => why.as_str(),
@@ -155,18 +154,10 @@ fn be(missing: &[&str]) -> String {
     format!("{} {}", missing.join(", "), if missing.len() == 1 { "is" } else { "are" })
 }
 
-/// The facts that no profile can do without and that are not given.
-fn missing_facts(hardware: &Hardware) -> Vec<&'static str> {
-    let Hardware { gpu_sku, vram_mb, num_gpus_per_node, .. } = hardware;
-    let facts =
-        [("gpuSku", gpu_sku.is_some()), ("vramMb", vram_mb.is_some()), ("numGpusPerNode", num_gpus_per_node.is_some())];
-    facts.into_iter().filter(|(_, known)| !known).map(|(name, _)| name).collect()
-}
-
 /// Whether the cluster is to be asked for anything about its hardware.
 pub fn wants_search(hardware: Option<&Hardware>) -> bool {
     let hardware = hardware.cloned().unwrap_or_default();
-    !missing_facts(&hardware).is_empty()
+    !missing_gpu_facts(&hardware).is_empty()
         || hardware.total_gpus.is_none()
         || hardware.interconnect.as_deref().unwrap_or_default().is_empty()
         || hardware.rdma.is_none()
@@ -174,7 +165,7 @@ pub fn wants_search(hardware: Option<&Hardware>) -> bool {
 
 /// Whether a request cannot do without an answer.
 pub fn needs_search(hardware: Option<&Hardware>) -> bool {
-    !missing_facts(&hardware.cloned().unwrap_or_default()).is_empty()
+    !missing_gpu_facts(&hardware.cloned().unwrap_or_default()).is_empty()
 }
 
 /// The kind of GPU that the user wants.

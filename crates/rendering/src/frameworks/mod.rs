@@ -24,7 +24,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 pub(crate) use launch::Launch;
 pub use multinode::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WORKER_CLIQUE};
 pub use vllm::WAIT_FOR_LEADER;
-pub(crate) use vllm::WAITS_FOR_LEADER;
+pub(crate) use vllm::{WAITS_FOR_LEADER, starts_ray_head_without_command};
 
 use crate::ValidatedComponent;
 

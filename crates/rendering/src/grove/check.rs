@@ -10,38 +10,35 @@ use api_types::{
 };
 
 use super::{roles, topology};
-use crate::violation::Violations;
-
-/// Names of the ways in which Grove replaces pods.
-const UPDATE_STRATEGIES: [&str; 2] = ["RollingRecreate", "OnDelete"];
+use crate::{rules, violation::Violations};
 
 /// Looks for every violation in a graph for Grove that its components do not show by themselves.
 pub fn check(graph: &DynamoGraphDeployment) -> Vec<Violation> {
     let mut violations = Violations::default();
     let strategy = graph.metadata.annotations.as_ref().and_then(|all| all.get(GROVE_UPDATE_STRATEGY));
-    if let Some(value) = strategy.filter(|value| !UPDATE_STRATEGIES.contains(&value.as_str())) {
-        violations.push(Violation::invalid(
-            format!("metadata.annotations[{GROVE_UPDATE_STRATEGY}]"),
-            value.as_str(),
-            "is no way in which Grove replaces pods",
-            format!("write {}, or remove the annotation", UPDATE_STRATEGIES.join(" or ")),
-        ));
-    }
+    let path = format!("metadata.annotations[{GROVE_UPDATE_STRATEGY}]");
+    strategy.and_then(|value| rules::grove_update_strategy(path, value)).into_iter().for_each(|it| violations.push(it));
+    check_names(graph).into_iter().for_each(|violation| violations.push(violation));
+    check_ranks(&graph.spec.components, &mut violations);
+    topology::check(&graph.spec).into_iter().for_each(|violation| violations.push(violation));
+    violations.into_inner()
+}
+
+/// Grove puts the names of a graph and of what is below it into one name, which must not become too long.
+pub(crate) fn check_names(graph: &DynamoGraphDeployment) -> Vec<Violation> {
     let set = roles::set_name(graph.metadata.name.as_deref().unwrap_or_default(), &graph.spec.components);
-    for component in &graph.spec.components {
+    let too_long = |component: &ComponentSpec| {
         let length = set.len() + roles::names_beside_set(component);
-        if length > GROVE_COMBINED_MAX {
-            violations.push(Violation::invalid(
+        (length > GROVE_COMBINED_MAX).then(|| {
+            Violation::invalid(
                 format!("spec.components[{}].name", component.name),
                 component.name.as_str(),
                 violations::combined_name(length),
                 violations::COMBINED_NAME_REMEDY,
-            ));
-        }
-    }
-    check_ranks(&graph.spec.components, &mut violations);
-    topology::check(&graph.spec).into_iter().for_each(|violation| violations.push(violation));
-    violations.into_inner()
+            )
+        })
+    };
+    graph.spec.components.iter().filter_map(too_long).collect()
 }
 
 /// Grove has two cliques for each rank whose engines share memory between pods. All of them are parts of one object.

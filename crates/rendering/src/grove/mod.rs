@@ -31,10 +31,11 @@ mod set;
 mod topology;
 
 pub use check::check;
+pub(crate) use check::check_names;
 pub use model::{GroveComponent, GroveGraph, GroveSettings};
 pub use readiness::{Classification, GroveReadiness, NotReadyYet, Revision, clique_readiness, group_readiness};
-pub(crate) use roles::only_assists;
 pub use roles::{ChildKind, child_of, set_name};
+pub(crate) use roles::{only_assists, shares_memory_between_pods};
 pub use scheduler::Scheduler;
 pub use service::{render_ingress, render_ray_head_service, render_service, render_virtual_service};
 pub use set::render_pod_clique_set;

@@ -60,7 +60,7 @@ pub fn child_of(component: &ComponentSpec) -> ChildKind {
 
 /// The cliques of a component, in the order of the PodCliqueSet.
 ///
-/// Grove takes no template with fewer pods than its minimum, and none with none: a component that shall have fewer is
+/// Grove takes no template with fewer pods than its minimum, and none with none: a component with fewer desired ones is
 /// scaled down once it exists.
 pub(super) fn cliques(component: &ComponentSpec) -> Vec<Clique> {
     let name = component.name.to_lowercase();
@@ -123,7 +123,7 @@ pub(crate) fn only_assists(labels: &BTreeMap<String, String>) -> bool {
     is_of(WORKER_CLIQUE) || (rank && is_of(MEMORY_CLIQUE))
 }
 
-pub(super) fn shares_memory_between_pods(component: &ComponentSpec) -> bool {
+pub(crate) fn shares_memory_between_pods(component: &ComponentSpec) -> bool {
     let service = component.experimental.as_ref().and_then(|e| e.gpu_memory_service.as_ref());
     service.is_some_and(|service| service.mode == EngineMode::InterPod)
 }

@@ -7,7 +7,7 @@ use api_types::{
 use k8s_openapi::api::core::v1::{PodSpec, PodTemplateSpec};
 use serde_json::Value;
 
-use crate::{CheckpointUse, SharedGpus, violation::Violations};
+use crate::{CheckpointUse, SharedGpus, rules, violation::Violations};
 
 const FIELD: &str = "spec.experimental.checkpoint";
 
@@ -49,14 +49,12 @@ pub(super) fn check<'a>(
 
 /// The pod that is captured has the target, and what the user adds.
 fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String], violations: &mut Violations) {
-    let template = match overlay.map(|overlay| serde_json::from_value::<PodTemplateSpec>(overlay.clone())).transpose() {
-        Ok(template) => template.unwrap_or_default(),
-        Err(error) => {
-            let remedy = "write it as any pod template; only what it says is laid over the component's";
-            violations.push(invalid(".job.podTemplate", "", &format!("is no pod template: {error}"), remedy));
-            return;
-        }
-    };
+    let at = format!("{FIELD}.job.podTemplate");
+    let (template, misfits) = rules::fit::<PodTemplateSpec>(&at, overlay.unwrap_or(&Value::Null));
+    if !misfits.is_empty() {
+        misfits.into_iter().for_each(|misfit| violations.push(misfit));
+        return;
+    }
     let added: Vec<_> = template.spec.into_iter().flat_map(|pod| pod.containers).map(|added| added.name).collect();
     for (index, client) in clients.iter().enumerate() {
         if client != target && !added.contains(client) {

@@ -19,17 +19,23 @@ pub(super) fn check(spec: &ComponentSpec) -> Result<&PodSpec, Violation> {
 /// The user's `main` container, provided that all containers are in order.
 pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a Container, Vec<Violation>> {
     let mut violations = Violations::default();
-    let main = violations.keep(spec.main_container().ok_or_else(no_main));
-    if main.is_some_and(|main| main.image.as_deref().unwrap_or_default().is_empty()) {
-        violations.push(Violation::required(
-            format!("{POD}.containers[{MAIN_CONTAINER}].image"),
-            "is missing",
-            "name the image that runs the component",
-        ));
-    }
+    missing_image(spec).into_iter().for_each(|violation| violations.push(violation));
     check_contents(pod, spec, &mut violations);
     let violations = violations.into_inner();
-    main.filter(|_| violations.is_empty()).ok_or(violations)
+    spec.main_container().filter(|_| violations.is_empty()).ok_or(violations)
+}
+
+/// The violation of a component that names no image.
+pub(crate) fn missing_image(spec: &ComponentSpec) -> Option<Violation> {
+    let Some(main) = spec.main_container() else { return Some(no_main()) };
+    let violation = || {
+        Violation::required(
+            format!("{POD}.containers[{MAIN_CONTAINER}].image"),
+            "name the image that runs the component",
+            "",
+        )
+    };
+    main.image.as_deref().unwrap_or_default().is_empty().then(violation)
 }
 
 /// Checks mounts, quantities and the name of the sidecar.
@@ -48,8 +54,8 @@ pub(super) fn check_contents(pod: &PodSpec, spec: &ComponentSpec, violations: &m
 fn no_main() -> Violation {
     Violation::required(
         format!("{POD}.containers"),
-        format!("holds no container named {MAIN_CONTAINER}"),
-        format!("name the container that runs the component {MAIN_CONTAINER}, and give it an image"),
+        format!("add a container named {MAIN_CONTAINER}"),
+        "name the image that runs the component",
     )
 }
 

@@ -16,11 +16,12 @@ use api_types::{
     v1beta1::{ComponentSpec, DynamoComponentDeployment},
     violations::{MEMORY_SIZE, Violation},
 };
+pub(crate) use containers::missing_image;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use crate::{
     DiscoveryBackend, RolloutStrategy, ValidatedComponent, WorkloadProvider, component_annotations, frameworks,
-    model::DEFAULT_SHARED_MEMORY, violation::Violations,
+    model::DEFAULT_SHARED_MEMORY, rules, violation::Violations,
 };
 
 /// Looks for every violation that only the user of a component with a workload of its own can mend.
@@ -121,8 +122,8 @@ pub fn validate_on(
     }
 }
 
-/// Looks for violations that a component has by itself, in whatever surrounds it. Admission checks them too.
-pub fn check_component(spec: &ComponentSpec) -> Vec<Violation> {
+/// Violations that a component has by itself, independent of what surrounds it.
+pub(crate) fn check_component(spec: &ComponentSpec) -> Vec<Violation> {
     let mut violations = Violations::default();
     violations.keep(shared_memory(spec.shared_memory_size.as_ref()));
     if let Ok(pod) = containers::check(spec) {
@@ -163,12 +164,9 @@ fn shared_memory(size: Option<&Quantity>) -> Result<Option<Quantity>, Violation>
 
 fn discovery(given: &BTreeMap<String, String>) -> Result<Option<DiscoveryBackend>, Violation> {
     let Some(name) = given.get(annotations::DISCOVERY_BACKEND).filter(|n| !n.is_empty()) else { return Ok(None) };
-    DiscoveryBackend::from_name(name).map(Some).ok_or_else(|| {
-        Violation::invalid(
-            format!("spec.podTemplate.metadata.annotations[{}]", annotations::DISCOVERY_BACKEND),
-            name.as_str(),
-            "is no discovery backend",
-            "write kubernetes or etcd, or remove the annotation to follow the operator's setting",
-        )
-    })
+    let path = format!("spec.podTemplate.metadata.annotations[{}]", annotations::DISCOVERY_BACKEND);
+    match rules::discovery_backend(path, name) {
+        Some(violation) => Err(violation),
+        None => Ok(DiscoveryBackend::from_name(name)),
+    }
 }

@@ -26,16 +26,20 @@ fn cached(cache: Value, pod: Value, main: Value) -> DynamoComponentDeployment {
 
 /// Each row: a component with one violation, the field of it, and a word of what is said about it.
 #[test]
-fn one_mistake_each() {
+fn one_violation_each() {
     let main = "spec.podTemplate.spec.containers[main]";
     let table: Vec<(DynamoComponentDeployment, String, &str)> = vec![
-        (component(json!({"name": "w"})), "spec.podTemplate.spec.containers".into(), "no container named main"),
+        (
+            component(json!({"name": "w"})),
+            "spec.podTemplate.spec.containers".into(),
+            "add a container named main; name the image",
+        ),
         (
             component(json!({"podTemplate": {"spec": {"containers": [{"name": "other", "image": "i"}]}}})),
             "spec.podTemplate.spec.containers".into(),
-            "no container named main",
+            "add a container named main; name the image",
         ),
-        (worker(json!({}), json!({"image": ""})), format!("{main}.image"), "is missing"),
+        (worker(json!({}), json!({"image": ""})), format!("{main}.image"), "name the image that runs the component"),
         (
             worker(json!({}), json!({"volumeMounts": [{"name": "", "mountPath": "/a"}]})),
             format!("{main}.volumeMounts[0].name"),
@@ -73,7 +77,7 @@ fn one_mistake_each() {
         (
             annotated("nvidia.com/dynamo-discovery-backend", "consul"),
             "spec.podTemplate.metadata.annotations[nvidia.com/dynamo-discovery-backend] (\"consul\")".into(),
-            "no discovery backend",
+            "supported values: \"kubernetes\", \"etcd\"; leave the annotation out",
         ),
     ];
     one_line_each(table);
@@ -81,7 +85,7 @@ fn one_mistake_each() {
 
 /// The same for the volume that keeps compiled kernels.
 #[test]
-fn one_mistake_each_in_the_compilation_cache() {
+fn one_violation_each_in_the_compilation_cache() {
     let cache = json!({"pvcName": "cache", "mountPath": "/c"});
     let at_c = |fields: Value| json!({"volumeMounts": [merged(json!({"mountPath": "/c"}), fields)]});
     let claim = |fields: Value| json!({"volumes": [{"name": "cache", "persistentVolumeClaim": fields}]});
@@ -132,7 +136,7 @@ fn one_mistake_each_in_the_compilation_cache() {
 
 /// The same for GPU memory that several processes share.
 #[test]
-fn one_mistake_each_in_shared_gpus() {
+fn one_violation_each_in_shared_gpus() {
     let service = "spec.experimental.gpuMemoryService";
     let sharing = |experimental: Value, main: Value| {
         let main = merged(json!({"command": ["python3", "-m", "dynamo.vllm"]}), main);

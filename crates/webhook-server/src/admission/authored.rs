@@ -1,4 +1,4 @@
-//! Paths in the version that the user wrote. Rules are about v1beta1; whoever sent v1alpha1 looks for the field in
+//! Paths in the version that the user wrote. Rules are about v1beta1; a user of v1alpha1 looks for the field in
 //! v1alpha1.
 
 use Segment::{Field, Item, Key};
@@ -18,7 +18,7 @@ pub(super) enum TwoVersions {
     Request,
 }
 
-/// The violation as a user who wrote v1alpha1 finds it. `alpha` is the object in v1alpha1. The path in v1beta1 is told
+/// The violation as a user who wrote v1alpha1 finds it. `alpha` is the object in v1alpha1. The path in v1beta1 is added
 /// too, since documentation and `kubectl get` show that version.
 pub(super) fn in_v1alpha1(
     mut violation: Violation<FieldPath>,

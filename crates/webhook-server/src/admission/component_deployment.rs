@@ -1,53 +1,64 @@
-//! DynamoComponentDeployments.
+//! DynamoComponentDeployments: what the rules about components depend on.
 
 use api_types::{
-    conversion::preserved::{PreservedComponent, archive::PreservedService},
-    names, violations,
+    conversion::preserved::archive::PreservedService,
+    names,
+    v1beta1::{BackendFramework, ComponentSpec},
+    violations,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use rendering::rules::{
+    Findings,
+    component::{self, Change, Context, Owner},
 };
 
-use super::{
-    Facts, Request,
-    field::{Findings, Node},
-    identity,
-    kind::Kind,
-    shared::{self, Change, Owner, Surroundings},
-    view::Component,
-};
+use super::{Facts, Request, field::Node, identity, kind::Kind};
 
 const KIND: &str = Kind::Component.name();
+const AT: &str = "spec";
 
 /// Checks a component as it is.
-pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
-    let component = Component::new(object.field("spec"));
-    let framework = component.field("backendFramework").text();
-    let kept = object.fields(&["metadata", "annotations"]).key(PreservedComponent::ANNOTATION).text();
-    let said =
-        PreservedService::of_component_deployment(&[(PreservedComponent::ANNOTATION.into(), kept.into())].into());
-    let is_built = said.is_some_and(|said| said.source.is_some());
-    shared::check(&component, &Surroundings { facts, owner: Owner::Nobody, framework, is_built }, out);
+pub(super) fn check(
+    metadata: &ObjectMeta,
+    component: &ComponentSpec,
+    framework: Option<BackendFramework>,
+    facts: &Facts,
+    out: &mut Findings,
+) {
+    let preserved = metadata.annotations.as_ref().and_then(PreservedService::of_component_deployment);
+    let is_built = preserved.is_some_and(|preserved| preserved.source.is_some());
+    let context = Context { features: &facts.features, owner: Owner::Nothing, framework, is_built };
+    component::check(AT, component, &context, out);
 }
 
-/// Tells what has no effect.
-pub(super) fn warn(object: &Node<'_>, out: &mut Findings) {
-    shared::warn(&Component::new(object.field("spec")), out);
+/// Warns about fields without effect.
+pub(super) fn warn(component: &ComponentSpec, out: &mut Findings) {
+    component::warn(AT, component, out);
 }
 
 /// Checks the change from one component to another.
-pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, request: &Request, facts: &Facts, out: &mut Findings) {
-    let [new, old] = [new, old].map(|object| Component::new(object.field("spec")));
-    // The operator follows the workers of a graph, whose command lines may tell another engine.
-    if !identity::is_operator(request, facts) {
-        let [now, before] = [&new, &old].map(|component| component.field("backendFramework"));
-        if now.text() != before.text() {
-            out.immutable(&now, violations::anew(KIND));
-            let consequence = "another engine reads other commands and settings than those of this object";
-            out.warn(format!("{}: {consequence}", now.path()));
-        }
+pub(super) fn check_update(
+    [new, old]: [(&ComponentSpec, Option<BackendFramework>); 2],
+    request: &Request,
+    facts: &Facts,
+    out: &mut Findings,
+) {
+    // The operator follows the workers of a graph, whose command lines may start another engine.
+    if new.1 != old.1 && !identity::is_operator(request, facts) {
+        let path = "spec.backendFramework";
+        let text = violations::immutable(violations::anew(KIND));
+        out.extend([violations::Violation::of_text(
+            path,
+            violations::Reason::Invalid,
+            new.1.map_or("", BackendFramework::as_str),
+            &text,
+        )]);
+        out.warn(path, "another engine reads other commands and settings than those of this object");
     }
-    shared::check_update(&new, &old, Change { owner: KIND, may_scale: true }, out);
+    component::check_update(AT, new.0, old.0, Change { owner: KIND, may_scale: true }, out);
 }
 
-/// Where the component of a v1alpha1 object registers: with the graph that owns it, where its author says if its image
+/// Where the component of a v1alpha1 object registers: with the graph that owns it, where its user says if its image
 /// is built, or by its own name.
 pub(super) fn dynamo_namespace(object: &Node<'_>) -> String {
     let metadata = object.field("metadata");

@@ -1,73 +1,26 @@
-//! DynamoGraphDeploymentRequests.
+//! Changes of DynamoGraphDeploymentRequests.
 
 use api_types::{
-    v1beta1::{RequestBackend, RequestPhase, SearchStrategy},
-    violations,
+    v1beta1::{DynamoGraphDeploymentRequestSpec, RequestPhase},
+    violations::Violation,
 };
+use rendering::rules::{Findings, request as rules};
 use serde_json::Value;
 
-use super::{
-    Facts,
-    field::{Findings, Node},
-    ratchet::is_same,
-    version::Version,
-};
-
-/// Facts about GPUs that the profiler needs.
-const GPU_FACTS: [&str; 3] = ["gpuSku", "vramMb", "numGpusPerNode"];
-
-/// Checks a request as it is.
-pub(super) fn check(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
-    let spec = object.field("spec");
-    if !facts.features.gpu_discovery && missing_gpu_facts(&spec).len() == GPU_FACTS.len() {
-        let detail = format!("GPUs of nodes are not looked up in this installation; set {}", GPU_FACTS.join(", "));
-        out.required(&spec.field("hardware"), detail);
-    }
-    let thorough = spec.field("searchStrategy").parse() == Some(SearchStrategy::Thorough);
-    if thorough && spec.field("backend").parse::<RequestBackend>().unwrap_or_default() == RequestBackend::Auto {
-        out.invalid(&spec.field("searchStrategy"), violations::THOROUGH);
-    }
-    image(&spec, out);
-}
-
-/// Tells what will be missing later.
-pub(super) fn warn(object: &Node<'_>, facts: &Facts, out: &mut Findings) {
-    let spec = object.field("spec");
-    let missing = missing_gpu_facts(&spec);
-    if !facts.features.gpu_discovery && !missing.is_empty() && missing.len() < GPU_FACTS.len() {
-        let hardware = spec.field("hardware");
-        out.warn(format!(
-            "{}: GPUs of nodes are not looked up in this installation; profiling fails without {}",
-            hardware.path(),
-            missing.join(", ")
-        ));
-    }
-}
-
-fn missing_gpu_facts(spec: &Node<'_>) -> Vec<&'static str> {
-    let hardware = spec.field("hardware");
-    let is_missing = |name: &&str| !hardware.field(name).is_set() || hardware.field(name).given() == Some("");
-    GPU_FACTS.into_iter().filter(is_missing).collect()
-}
-
-fn image(spec: &Node<'_>, out: &mut Findings) {
-    let image = spec.field("image").text();
-    let known = image.is_empty() || Version::of_image(image).is_some();
-    if !known && spec.field("runtimeVersionOverride").text().is_empty() {
-        let detail = format!(
-            "the tag of image {image:?} does not tell the version of the Dynamo runtime; write that version here, such as 1.5.0"
-        );
-        out.required(&spec.field("runtimeVersionOverride"), detail);
-    }
-}
+use super::{field::Node, ratchet::is_same};
 
 /// Checks the change of a request. `alphas`: both in v1alpha1, if that is what the user sent; it says some things that
 /// v1beta1 does not.
-pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, alphas: Option<&(Node<'_>, Node<'_>)>, out: &mut Findings) {
+pub(super) fn check_update(
+    typed: &DynamoGraphDeploymentRequestSpec,
+    [new, old]: [&Node<'_>; 2],
+    alphas: Option<&(Node<'_>, Node<'_>)>,
+    out: &mut Findings,
+) {
     let (spec, before) = (new.field("spec"), old.field("spec"));
     if is_applied(&spec) && !is_applied(&before) {
-        // From now on the image matters, however long it has stood there.
-        image(&spec, out);
+        // From now on the image matters, however old it is.
+        rules::image(typed, out);
     }
     let Some(phase) = old.fields(&["status", "phase"]).parse().filter(|phase| is_acted_upon(*phase)) else { return };
     let alphas = alphas.map(|(new, old)| (new.field("spec"), old.field("spec")));
@@ -83,10 +36,9 @@ pub(super) fn check_update(new: &Node<'_>, old: &Node<'_>, alphas: Option<&(Node
         return;
     }
     let left = if open { "; runtimeVersionOverride may still change, and autoApply once it is Ready" } else { "" };
-    let detail = format!(
-        "the request is acted upon already ({phase:?}); leave it as it was, or delete it and create it anew{left}"
-    );
-    out.forbidden(&spec, detail);
+    let message = format!("the request is acted upon already ({phase:?})");
+    let remedy = format!("leave it as it was, or delete it and create it anew{left}");
+    out.extend([Violation::forbidden("spec", message, remedy)]);
 }
 
 fn is_acted_upon(phase: RequestPhase) -> bool {

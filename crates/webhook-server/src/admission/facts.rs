@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub use rendering::rules::Features;
 use rendering::{ExposureObject, ExposureSettings, checkpoint::CheckpointStorage};
 use serde_json::Value;
 
@@ -43,49 +44,10 @@ impl Facts {
     }
 }
 
-/// What the cluster offers, unless the configuration says otherwise.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools, reason = "independent switches, each with its own name in the configuration")]
-pub struct Features {
-    /// Grove (`grove.io`).
-    pub grove: bool,
-    /// LeaderWorkerSet with Volcano.
-    pub lws: bool,
-    /// The KAI scheduler.
-    pub kai_scheduler: bool,
-    /// The Volcano scheduler.
-    pub volcano_scheduler: bool,
-    /// Dynamic resource allocation (`resource.k8s.io/v1`).
-    pub dra: bool,
-    /// Istio as service mesh.
-    pub istio: bool,
-    /// The Gateway API's InferencePool (`inference.networking.k8s.io`).
-    pub inference_pool: bool,
-    /// Checkpoints: switched on in the configuration, and the snapshot API is there.
-    pub checkpoint: bool,
-    /// GPUs of nodes may be looked up.
-    pub gpu_discovery: bool,
-}
-
-impl Features {
-    /// All of them.
-    pub const ALL: Self = Self {
-        grove: true,
-        lws: true,
-        kai_scheduler: true,
-        volcano_scheduler: true,
-        dra: true,
-        istio: true,
-        inference_pool: true,
-        checkpoint: true,
-        gpu_discovery: true,
-    };
-}
-
 /// Who may do what others may not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Principals {
-    /// User names of the operator's own ServiceAccounts. Empty: unknown, then nobody is taken for the operator.
+    /// User names of the operator's own ServiceAccounts. Empty: unknown, then no user is taken for the operator.
     pub operators: Vec<String>,
     /// Names of the ServiceAccounts that may scale graphs of their own namespace.
     pub planners: Vec<String>,

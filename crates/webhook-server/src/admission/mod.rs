@@ -6,7 +6,6 @@
 
 mod answer;
 mod authored;
-mod checkpoint;
 mod component_deployment;
 mod defaults;
 mod deployment_request;
@@ -17,15 +16,12 @@ mod graph;
 mod identity;
 mod kind;
 mod path;
-mod provider_override;
 mod ratchet;
 mod request;
 mod restore;
-mod shared;
 mod size;
+mod subject;
 mod validate;
-mod version;
-mod view;
 
 pub use answer::Answer;
 use api_types::conversion::{ApiVersion, convert};
@@ -49,13 +45,13 @@ pub fn lookups(path: Path, request: &Request, facts: &Facts) -> Vec<Lookup> {
     let mut lookups = exposure::lookups(kind, &hub, request, facts);
     let is_changed = request.old_object.as_ref().is_none_or(|old| old.get("spec") != object.get("spec"));
     if kind == Kind::Graph && is_changed {
-        lookups.extend(graph::lookups(&view::Graph::new(Node::root(&hub)), request.operation, facts));
+        lookups.extend(graph::lookups(&hub, request.operation, facts));
     }
     lookups
 }
 
 /// Decides about one request. Subresources, deletions and connections are admitted as they are, and so are objects that
-/// are being deleted: whoever removes a finalizer must not be stopped.
+/// are being deleted: the removal of a finalizer must not be blocked.
 #[must_use]
 pub fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
     let has_subresource = request.subresource.as_ref().is_some_and(|name| !name.is_empty());

@@ -6,16 +6,17 @@ use api_types::{
     conversion::{self, ApiVersion, convert, has_saved_data},
     violations::{Reason, Violation},
 };
+use rendering::rules;
 use serde_json::Value;
 
 use super::{
-    Answer, Facts, Operation, Request, authored, checkpoint, component_deployment, deployment_request, exposure,
+    Answer, Facts, Operation, Request, authored, component_deployment, deployment_request, exposure,
     field::{FieldPath, Findings, Node},
     graph,
     kind::{Kind, Unexpected},
     ratchet::{is_same, made_by_change},
     size,
-    view::Graph,
+    subject::{Subject, Typed},
 };
 
 /// Answers on one of the paths that validate.
@@ -37,7 +38,7 @@ struct Case<'a> {
     old: Option<Value>,
     /// Whether the user sent v1alpha1.
     is_alpha: bool,
-    /// Both in v1alpha1, once somebody wants to see them.
+    /// Both in v1alpha1, once a rule reads them.
     alphas: [Alpha; 2],
 }
 
@@ -70,12 +71,13 @@ impl<'a> Case<'a> {
     }
 
     fn answer(&self) -> Answer {
-        let mut found = self.rules(&self.new);
+        let subject = Subject::new(self.kind, &self.new);
+        let mut found = self.rules(&self.new, &subject);
         let mut violations = std::mem::take(&mut found.violations);
         if let Some(old) = &self.old {
-            violations = made_by_change(violations, &self.new, &self.rules(old).violations, old);
-            let mut changes = Findings::default();
-            self.changes(old, &mut changes);
+            let before = Subject::new(self.kind, old);
+            violations = made_by_change(violations, &self.new, &self.rules(old, &before).violations, old);
+            let changes = self.changes(&subject.typed, old, &before.typed);
             for violation in changes.violations {
                 if !violations.contains(&violation) {
                     violations.push(violation);
@@ -83,7 +85,7 @@ impl<'a> Case<'a> {
             }
             found.warnings.extend(changes.warnings);
         }
-        self.warn(&mut found);
+        found.warnings.append(&mut self.warnings(&subject.typed).warnings);
         let alpha = self.says_more(&self.new).then(|| self.new_in_alpha()).flatten();
         if let (Some(kind), Some(alpha)) = (self.kind.two_versions(), alpha) {
             violations.retain(|violation| !authored::is_further_cache(violation, kind, alpha));
@@ -107,15 +109,20 @@ impl<'a> Case<'a> {
     }
 
     /// Rules about an object as it is.
-    fn rules(&self, object: &Value) -> Findings {
-        let (mut out, node) = (Findings::default(), Node::root(object));
-        match self.kind {
-            Kind::Graph => graph::check(&Graph::new(node), self.request.operation, self.facts, &mut out),
-            Kind::Component => component_deployment::check(&node, self.facts, &mut out),
-            Kind::Request => deployment_request::check(&node, self.facts, &mut out),
-            Kind::Checkpoint => checkpoint::check(&node, self.facts, &mut out),
-            Kind::Model => {}
+    fn rules(&self, object: &Value, subject: &Subject) -> Findings {
+        let (facts, mut found) = (self.facts, rules::Findings::default());
+        found.extend(subject.misfits.iter().cloned());
+        match &subject.typed {
+            Typed::Graph(graph) => graph::check(graph, self.request.operation, facts, &mut found),
+            Typed::Component { metadata, component, framework } => {
+                component_deployment::check(metadata, component, *framework, facts, &mut found);
+            }
+            Typed::Request(spec) => rules::request::check(spec, &facts.features, &mut found),
+            Typed::Checkpoint { service, job } => rules::checkpoint::check(service, job, &facts.features, &mut found),
+            Typed::Model => {}
         }
+        let mut out = Findings::default();
+        out.take(&Node::root(object), found);
         if self.kind.two_versions().is_some() {
             saved_data(object, &mut out);
         }
@@ -123,30 +130,44 @@ impl<'a> Case<'a> {
     }
 
     /// Rules about what has changed.
-    fn changes(&self, old: &Value, out: &mut Findings) {
-        // Whoever sent v1beta1 need not know what v1alpha1 says besides.
+    fn changes(&self, new: &Typed, old_object: &Value, old: &Typed) -> Findings {
+        // A user of v1beta1 need not know what v1alpha1 says besides.
         let alphas = || self.is_alpha.then(|| self.new_in_alpha().zip(self.old_in_alpha())).flatten();
-        let (new, old) = (Node::root(&self.new), Node::root(old));
-        match self.kind {
-            Kind::Graph => graph::check_update(&Graph::new(new), &Graph::new(old), self.request, self.facts, out),
-            Kind::Component => component_deployment::check_update(&new, &old, self.request, self.facts, out),
-            Kind::Request => {
-                let alphas = alphas().map(|(new, old)| (Node::root(new), Node::root(old)));
-                deployment_request::check_update(&new, &old, alphas.as_ref(), out);
+        let (mut found, root) = (rules::Findings::default(), Node::root(&self.new));
+        match (new, old) {
+            (Typed::Graph(new), Typed::Graph(old)) => {
+                graph::check_update(new, old, self.request, self.facts, &mut found);
             }
-            Kind::Checkpoint | Kind::Model => {}
+            (
+                Typed::Component { component: new, framework, .. },
+                Typed::Component { component: old, framework: before, .. },
+            ) => {
+                let both = [(&**new, *framework), (&**old, *before)];
+                component_deployment::check_update(both, self.request, self.facts, &mut found);
+            }
+            (Typed::Request(new), Typed::Request(_)) => {
+                let alphas = alphas().map(|(new, old)| (Node::root(new), Node::root(old)));
+                deployment_request::check_update(new, [&root, &Node::root(old_object)], alphas.as_ref(), &mut found);
+            }
+            _ => {}
         }
+        let mut out = Findings::default();
+        out.take(&root, found);
+        out
     }
 
-    fn warn(&self, out: &mut Findings) {
-        let node = Node::root(&self.new);
-        match self.kind {
-            Kind::Graph => graph::warn(&Graph::new(node), self.request.operation, self.facts, out),
-            Kind::Component => component_deployment::warn(&node, out),
-            Kind::Request => deployment_request::warn(&node, self.facts, out),
-            Kind::Checkpoint => checkpoint::warn(&node, out),
-            Kind::Model => {}
+    fn warnings(&self, new: &Typed) -> Findings {
+        let (features, mut found) = (&self.facts.features, rules::Findings::default());
+        match new {
+            Typed::Graph(graph) => graph::warn(graph, self.request.operation, self.facts, &mut found),
+            Typed::Component { component, .. } => component_deployment::warn(component, &mut found),
+            Typed::Request(spec) => rules::request::warn(spec, features, &mut found),
+            Typed::Checkpoint { job, .. } => rules::checkpoint::warn(job, &mut found),
+            Typed::Model => {}
         }
+        let mut out = Findings::default();
+        out.take(&Node::root(&self.new), found);
+        out
     }
 
     /// Rules about fields that only v1alpha1 has.

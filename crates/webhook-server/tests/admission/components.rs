@@ -56,7 +56,7 @@ fn images_tell_the_version_of_the_runtime() {
     );
 }
 
-/// What is broken about some of them is not for admission to say: pods of theirs shall go wrong.
+/// What is broken about some of them is not checked by admission: their pods are to fail.
 #[test]
 fn graphs_that_the_repository_shows_are_admitted() {
     let mut graphs = 0;
@@ -76,7 +76,6 @@ fn components_on_their_own_have_no_grove() {
         &component(),
         &grove(),
         &[
-            ("availability", |c| c["spec"]["minAvailable"] = json!(1), &["Forbidden spec.minAvailable"]),
             (
                 "fragment",
                 |c| c["spec"]["providerOverride"] = json!({ "apiVersion": "grove.io/v1alpha1", "value": {} }),
@@ -84,10 +83,7 @@ fn components_on_their_own_have_no_grove() {
             ),
             (
                 "fragment of a role",
-                |c| {
-                    c["spec"]["multinode"] =
-                        json!({ "nodeCount": 2, "leader": { "providerOverride": { "value": {} } } })
-                },
+                |c| c["spec"]["multinode"] = json!({ "nodeCount": 2, "leader": { "providerOverride": { "apiVersion": "grove.io/v1alpha1", "value": {} } } }),
                 &["Forbidden spec.multinode.leader.providerOverride"],
             ),
             (
@@ -111,7 +107,7 @@ fn endpoint_pickers() {
     let alone = edited(&component(), |c| {
         c["spec"]["type"] = json!("epp");
         c["spec"]["replicas"] = json!(1);
-        c["spec"]["eppConfig"] = json!({ "config": {} });
+        c["spec"]["eppConfig"] = json!({ "config": { "plugins": [], "schedulingProfiles": [] } });
     });
     assert_eq!(violations(&create(&alone, &without)), Vec::<String>::new());
 }

@@ -9,7 +9,7 @@ use api_types::{env as names, v1beta1::BackendFramework};
 use executor::Executor;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use parallel::Parallel;
-pub(crate) use ray::may_be_joined;
+pub(crate) use ray::{may_be_joined, starts_ray_head_without_command};
 pub(crate) use wait::NAME as WAITS_FOR_LEADER;
 pub use wait::WAIT_FOR_LEADER;
 
@@ -232,7 +232,7 @@ mod tests {
         };
         let waits = |args: &[&str], role| pod_of(args, role).init_containers.is_some();
         assert!(waits(&["-tp", "16"], NodeRole::Worker) && !waits(&["-tp", "16"], NodeRole::Leader));
-        assert!(waits(&["--distributed-executor-backend=mp"], NodeRole::Worker), "the author's own flag counts");
+        assert!(waits(&["--distributed-executor-backend=mp"], NodeRole::Worker), "the user's own flag counts");
         assert!(!waits(&["-dp", "16"], NodeRole::Worker));
     }
 }

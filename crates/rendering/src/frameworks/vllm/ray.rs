@@ -73,6 +73,11 @@ pub(crate) fn may_be_joined(main: &Container) -> bool {
     engine(main).is_some() && is_elastic_over_ray(main)
 }
 
+/// Whether the flags of a container ask for a Ray head, and there is no command that it could be started in front of.
+pub(crate) fn starts_ray_head_without_command(main: &Container) -> bool {
+    engine(main).is_none() && is_elastic_over_ray(main)
+}
+
 fn is_elastic_over_ray(main: &Container) -> bool {
     let words = command::words(main);
     words.contains(&ELASTIC) && command::value(&words, &PARALLEL_BACKEND) == Some(Executor::Ray.as_str())

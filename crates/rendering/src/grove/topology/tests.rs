@@ -1,6 +1,9 @@
 //! Constraints and fragments.
 
+use api_types::grove::API_VERSION;
+
 use super::*;
+use crate::rules::fragment::CONSTRAINT;
 
 fn spec(value: Value) -> DynamoGraphDeploymentSpec {
     serde_json::from_value(value).unwrap()
@@ -62,7 +65,7 @@ fn fragments_replace_what_was_rendered_as_a_whole() {
 }
 
 #[test]
-fn fragments_that_are_not_for_their_place_are_mistakes() {
+fn fragments_that_are_not_for_their_place_are_violations() {
     let table = [
         (json!({ "apiVersion": "grove.io/v2", "value": { CONSTRAINT: {} } }), vec!["apiVersion"]),
         (json!({ "apiVersion": API_VERSION, "target": "PodCliqueSet", "value": { CONSTRAINT: {} } }), vec!["target"]),

@@ -1,17 +1,20 @@
 //! Defaults of a DynamoGraphDeployment.
 
 use api_types::annotations;
+use rendering::{
+    WorkloadProvider,
+    rules::{ProviderChoice, fragment, provider_of_new},
+};
 use serde_json::{Value, json};
 
 use super::{object_at, replicas::replicas};
 use crate::admission::{
     Facts, Operation,
     field::{FieldPath, Node},
-    provider_override::{self, Scope},
-    view::{Graph, Provider},
+    subject,
 };
 
-/// Fills in what the author left out. `old` is the graph as it is stored.
+/// Fills in what the user left out. `old` is the graph as it is stored.
 pub(super) fn fill(object: &mut Value, old: Option<&Value>, operation: Operation, facts: &Facts) {
     match old {
         _ if operation == Operation::Create => stamp(object, facts),
@@ -23,10 +26,12 @@ pub(super) fn fill(object: &mut Value, old: Option<&Value>, operation: Operation
     }
 }
 
-/// A new graph gets the program that runs it, whatever its author wrote, and the operator's version.
+/// A new graph gets the program that runs it, whatever its user wrote, and the operator's version.
 fn stamp(object: &mut Value, facts: &Facts) {
-    let grove = Provider::of_new(&Graph::new(Node::root(object)), facts) == Provider::Grove;
-    let provider = if grove { annotations::PROVIDER_GROVE } else { annotations::PROVIDER_COMPONENT };
+    let provider = match provider_of_new(&subject::graph(object).0.metadata, facts.features.grove) {
+        WorkloadProvider::Grove => annotations::PROVIDER_GROVE,
+        WorkloadProvider::Component => annotations::PROVIDER_COMPONENT,
+    };
     if let Some(all) = object_at(object, &["metadata", "annotations"]) {
         all.insert(annotations::WORKLOAD_PROVIDER.to_owned(), json!(provider));
         all.entry(annotations::ORIGIN_VERSION).or_insert_with(|| json!(facts.operator_version));
@@ -44,27 +49,30 @@ fn put_back(object: &mut Value, old: &Value) {
     }
 }
 
-/// Fields that the author left to others, and what they get.
+/// Fields that the user left out, and what they get.
 fn missing(object: &Value, old: Option<&Value>) -> Vec<(FieldPath, Value)> {
-    let graph = Graph::new(Node::root(object));
-    let old = old.map(|old| Graph::new(Node::root(old)));
-    let provider = graph.provider();
+    let (root, graph) = (Node::root(object), subject::graph(object).0);
+    let old = old.map(|old| subject::graph(old).0);
+    let provider = ProviderChoice::of(&graph.metadata);
     let mut found = Vec::new();
-    let target = |fragment: &Node<'_>, scope: Scope<'_, '_>| {
-        let target = provider_override::default_target(fragment, scope, provider);
-        target.map(|target| (fragment.field("target").path().clone(), json!(target)))
-    };
-    found.extend(target(&graph.spec().field("providerOverride"), Scope::Root));
-    for component in graph.components().iter().filter(|component| component.node().value().is_object()) {
-        let replicas = replicas(&graph, component, old.as_ref());
-        found.extend(replicas.map(|replicas| (component.field("replicas").path().clone(), json!(replicas))));
-        let min_available = component.field("minAvailable");
-        if provider == Provider::Grove && !min_available.is_set() {
+    for (path, fragment, place) in fragment::of_graph(&graph.spec) {
+        let target = fragment::default_target(fragment, place, provider);
+        found.extend(target.map(|target| (root.at(&path).field("target").path().clone(), json!(target))));
+    }
+    for node in root.fields(&["spec", "components"]).items() {
+        let Some(component) =
+            graph.spec.components.iter().find(|component| component.name == node.field("name").text())
+        else {
+            continue;
+        };
+        let [number, min_available] = ["replicas", "minAvailable"].map(|field| node.field(field));
+        // A number that does not fit is for the schema to refuse.
+        let replicas =
+            replicas(&graph, component, old.as_ref()).filter(|_| component.replicas.is_some() || !number.is_set());
+        found.extend(replicas.map(|replicas| (number.path().clone(), json!(replicas))));
+        if provider.is_grove() && !min_available.is_set() {
             found.push((min_available.path().clone(), json!(1)));
         }
-        found.extend(
-            provider_override::of_component(component).iter().filter_map(|(fragment, scope)| target(fragment, *scope)),
-        );
     }
     found
 }

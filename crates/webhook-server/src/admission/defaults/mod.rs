@@ -1,4 +1,4 @@
-//! What the operator fills in where the author says nothing. Defaults that a schema can state are in the CRDs.
+//! Defaults that the operator fills in. Defaults that a schema can state are in the CRDs.
 
 mod component_deployment;
 mod graph;

@@ -1,9 +1,10 @@
 //! Defaults of a DynamoGraphDeploymentRequest.
 
+use rendering::rules::Version;
 use serde_json::Value;
 
 use super::object_at;
-use crate::admission::{Facts, field::Node, version::Version};
+use crate::admission::{Facts, field::Node};
 
 /// Repository of the image that profiles models; its tags are versions of the operator.
 const PROFILER: &str = "nvcr.io/nvidia/ai-dynamo/dynamo-planner";

@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use api_types::violations::{Reason, Violation, supported};
+use api_types::violations::{Reason, Violation};
+use rendering::rules;
 use serde_json::Value;
 
 use super::{FieldPath, Node};
@@ -18,7 +19,7 @@ pub(in crate::admission) struct Findings {
 }
 
 impl Findings {
-    /// Tells the user something without refusing anything.
+    /// Adds a warning.
     pub(in crate::admission) fn warn(&mut self, warning: impl Display) {
         self.warnings.push(warning.to_string());
     }
@@ -28,14 +29,9 @@ impl Findings {
         self.push(at, Reason::Required, Value::Null, text);
     }
 
-    /// What stands in the field is not possible.
+    /// The value of the field is not possible.
     pub(in crate::admission) fn invalid(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
         self.push(at, Reason::Invalid, at.value().clone(), text);
-    }
-
-    /// The field keeps the value it was created with.
-    pub(in crate::admission) fn immutable(&mut self, at: &Node<'_>, remedy: impl Display) {
-        self.invalid(at, api_types::violations::immutable(remedy));
     }
 
     /// The field must not be set, or not by this user.
@@ -43,10 +39,18 @@ impl Findings {
         self.push(at, Reason::Forbidden, Value::Null, text);
     }
 
-    /// A violation that a rule about a typed component has found in `component`; the value is as the user wrote it.
-    pub(in crate::admission) fn add(&mut self, component: &Node<'_>, violation: Violation) {
+    /// Adds what typed rules have found in the object `root`.
+    pub(in crate::admission) fn take(&mut self, root: &Node<'_>, found: rules::Findings) {
+        found.violations.into_iter().for_each(|violation| self.add(root, violation));
+        let warnings =
+            found.warnings.into_iter().map(|warning| format!("{}: {}", root.at(&warning.path).path(), warning.text));
+        self.warnings.extend(warnings);
+    }
+
+    /// Adds a violation that a typed rule has found below `root`; its value is as the user wrote it.
+    pub(in crate::admission) fn add(&mut self, root: &Node<'_>, violation: Violation) {
         if self.violations.len() < MOST {
-            let at = component.at(violation.path.trim_start_matches("spec."));
+            let at = root.at(&violation.path);
             let value = if violation.value.is_null() { Value::Null } else { at.value().clone() };
             self.violations.push(Violation { value, ..violation.at(|_| at.path().clone()) });
         }
@@ -62,13 +66,6 @@ impl Findings {
     /// The field has more than fits.
     pub(in crate::admission) fn too_long(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
         self.push(at, Reason::TooLong, Value::Null, text);
-    }
-
-    /// The value of the field is none of those supported; `remedy` may be empty.
-    pub(in crate::admission) fn not_supported(&mut self, at: &Node<'_>, values: &[&str], remedy: &str) {
-        let separator = if remedy.is_empty() { "" } else { "; " };
-        let text = format!("{}{separator}{remedy}", supported(values));
-        self.push(at, Reason::NotSupported, at.value().clone(), text);
     }
 
     fn push(&mut self, at: &Node<'_>, reason: Reason, value: Value, text: impl AsRef<str>) {

@@ -1,4 +1,4 @@
-//! A value together with its path, so that whoever finds a violation can say where.
+//! A value together with its path, for violations.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ pub(in crate::admission) enum Segment {
     Item {
         /// Position.
         index: usize,
-        /// Its `name`, if it has one. Lists of the API may be sorted anew; the name tells an item in every order.
+        /// Its `name`, if it has one. Lists of the API may be sorted anew; the name identifies an item in every order.
         name: Option<String>,
     },
 }

@@ -2,10 +2,11 @@
 //! v1alpha1 form.
 
 use api_types::{annotations, names, violations};
+use rendering::rules::vllm_executor;
 
 use super::{
     super::field::{Findings, Node},
-    archive, metadata,
+    archive,
 };
 
 /// Container that a v1alpha1 `frontendSidecar` becomes.
@@ -31,7 +32,10 @@ pub(in crate::admission) fn graph(object: &Node<'_>, out: &mut Findings) {
 
 /// Checks a component in v1alpha1, which registers under `dynamo_namespace`.
 pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
-    metadata::executor(&component.field("annotations").key(annotations::VLLM_EXECUTOR_BACKEND), out);
+    let executor = component.field("annotations").key(annotations::VLLM_EXECUTOR_BACKEND);
+    let path = format!("annotations[{}]", annotations::VLLM_EXECUTOR_BACKEND);
+    let violation = executor.given().and_then(|executor| vllm_executor(path, executor));
+    violation.into_iter().for_each(|violation| out.add(component, violation));
     ignored(component, dynamo_namespace, out);
     autoscaling(component, out);
     if !component.field("dynamoComponent").text().is_empty() {
@@ -56,7 +60,7 @@ pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &s
     }
 }
 
-/// Fields that say something which nobody hears any more.
+/// Warns about fields without effect.
 fn ignored(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
     let namespace = component.field("dynamoNamespace");
     if !["", dynamo_namespace].contains(&namespace.text()) {

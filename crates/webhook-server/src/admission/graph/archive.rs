@@ -1,4 +1,4 @@
-//! What the API of 2025 asked for and is not done any more. It is told, so that nobody waits for it.
+//! Warnings about fields of the legacy API that have no effect any more.
 
 use api_types::{annotations, env};
 use serde_json::Value;
@@ -17,7 +17,7 @@ const MEANINGLESS: [(&str, &str); 5] = [
     (annotations::DEBUG_POD_TRAFFIC, DEBUGGING),
 ];
 
-/// Tells of a graph in v1alpha1 whose image is built from an archive.
+/// Warns about a graph in v1alpha1 whose image is built from an archive.
 pub(super) fn graph(spec: &Node<'_>, out: &mut Findings) {
     let sources = ["dynamoComponent", "dynamoGraph"].map(|field| spec.field(field));
     let Some(source) = sources.iter().find(|source| !source.text().is_empty()) else { return };
@@ -45,7 +45,7 @@ fn says_what_it_runs(service: &Node<'_>) -> bool {
         || ["command", "args"].into_iter().any(|field| main.field(field).items().next().is_some())
 }
 
-/// Tells of a component in v1alpha1 whose image is built from an archive.
+/// Warns about a component in v1alpha1 whose image is built from an archive.
 pub(super) fn component(component: &Node<'_>, out: &mut Findings) {
     let given = component.field("annotations");
     for (key, remedy) in MEANINGLESS {
@@ -57,7 +57,7 @@ pub(super) fn component(component: &Node<'_>, out: &mut Findings) {
     configuration(component, out);
 }
 
-/// Tells of services that would have been spread over nodes.
+/// Warns about services that would have been spread over nodes.
 fn configuration(within: &Node<'_>, out: &mut Findings) {
     let Some(variable) = within.field("envs").named(env::DYN_DEPLOYMENT_CONFIG) else { return };
     let value = variable.field("value");

@@ -2,14 +2,14 @@
 
 /// A semantic version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Version {
+pub struct Version {
     core: [u64; 3],
     pre_release: Option<String>,
 }
 
 impl Version {
     /// Reads a version that people may have shortened: `v1.2` is 1.2.0.
-    pub(super) fn lenient(text: &str) -> Option<Self> {
+    pub fn lenient(text: &str) -> Option<Self> {
         let (core, pre_release) = split(text.strip_prefix('v').unwrap_or(text))?;
         let mut numbers = [0; 3];
         let parts: Vec<&str> = core.split('.').collect();
@@ -32,13 +32,13 @@ impl Version {
     }
 
     /// The version of the runtime that an image's tag names, if it names one.
-    pub(super) fn of_image(image: &str) -> Option<Self> {
+    pub fn of_image(image: &str) -> Option<Self> {
         let tag = tag(image)?.trim();
         Self::strict(tag.strip_prefix(['v', 'V']).unwrap_or(tag))
     }
 
     /// As a tag: three numbers and the pre-release, without build metadata, which no tag can hold.
-    pub(super) fn as_tag(&self) -> String {
+    pub fn as_tag(&self) -> String {
         let [major, minor, patch] = self.core;
         let pre_release = self.pre_release.as_deref().map(|text| format!("-{text}")).unwrap_or_default();
         format!("{major}.{minor}.{patch}{pre_release}")

@@ -1,0 +1,99 @@
+//! Rules about DynamoCheckpoints.
+
+use std::collections::BTreeSet;
+
+use api_types::{
+    env, gpu_memory_service,
+    v1alpha1::{CheckpointJobSpec, GpuMemoryService},
+    v1beta1::MAIN_CONTAINER,
+};
+use k8s_openapi::api::core::v1::Container;
+
+use super::{Features, Findings};
+
+const POD: &str = "spec.job.podTemplateSpec.spec";
+
+/// Checks a checkpoint as it is.
+pub fn check(service: &GpuMemoryService, job: &CheckpointJobSpec, features: &Features, out: &mut Findings) {
+    if !features.checkpoint {
+        let text = "checkpoints are switched off in this installation; switch them on in the operator's configuration \
+                    (checkpoint.enabled)";
+        out.forbidden("spec", text);
+    }
+    if service.enabled {
+        prepared_pod(service, job, out);
+    }
+}
+
+/// Warns about fields without effect.
+pub fn warn(job: &CheckpointJobSpec, out: &mut Findings) {
+    let fields = [
+        ("backoffLimit", job.backoff_limit.is_some()),
+        ("ttlSecondsAfterFinished", job.ttl_seconds_after_finished.is_some()),
+    ];
+    for (field, _) in fields.into_iter().filter(|(_, is_set)| *is_set) {
+        out.warn(format!("spec.job.{field}"), "ignored; remove it");
+    }
+}
+
+/// A pod that shares GPU memory contains all that this needs: the operator adds nothing to the Job of a checkpoint.
+fn prepared_pod(service: &GpuMemoryService, job: &CheckpointJobSpec, out: &mut Findings) {
+    let pod = job.pod_template_spec.spec.clone().unwrap_or_default();
+    let clients = service.extra_client_containers.as_deref().unwrap_or_default();
+    let names: BTreeSet<&str> = pod.containers.iter().map(|container| container.name.as_str()).collect();
+    for (index, client) in clients.iter().enumerate().filter(|(_, client)| !names.contains(client.as_str())) {
+        let text = "names no container of job.podTemplateSpec.spec; add the container, or remove the name";
+        out.invalid(format!("spec.gpuMemoryService.extraClientContainers[{index}]"), client.as_str(), text);
+    }
+    if pod.volumes.iter().flatten().all(|volume| volume.name != gpu_memory_service::SOCKETS) {
+        let text = format!("add the volume {} (emptyDir) for the GPU memory service", gpu_memory_service::SOCKETS);
+        out.required(format!("{POD}.volumes"), text);
+    }
+    let servers = pod.init_containers.as_deref().unwrap_or_default();
+    match servers.iter().position(|server| server.name == gpu_memory_service::SERVER) {
+        Some(index) => user_of_memory(&format!("{POD}.initContainers[{index}]"), &servers[index], out),
+        None => out.required(
+            format!("{POD}.initContainers"),
+            format!("add the GPU memory service as a sidecar named {}", gpu_memory_service::SERVER),
+        ),
+    }
+    let given = job.target_container_name.as_deref().filter(|name| !name.is_empty());
+    let target = given.unwrap_or(MAIN_CONTAINER);
+    for (index, container) in pod.containers.iter().enumerate() {
+        if container.name == target || clients.contains(&container.name) {
+            user_of_memory(&format!("{POD}.containers[{index}]"), container, out);
+        }
+    }
+    if pod.resource_claims.iter().flatten().all(|claim| claim.name != gpu_memory_service::CLAIM) {
+        let text = format!("add the claim {} for the GPUs that are shared", gpu_memory_service::CLAIM);
+        out.required(format!("{POD}.resourceClaims"), text);
+    }
+    match given {
+        _ if names.contains(target) => {}
+        None => {
+            let text = format!("add the container {MAIN_CONTAINER}, or name another one in targetContainerName");
+            out.required(format!("{POD}.containers"), text);
+        }
+        Some(given) => {
+            let text = "names no container of podTemplateSpec.spec; add the container, or name another one";
+            out.invalid("spec.job.targetContainerName", given, text);
+        }
+    }
+}
+
+/// What a container needs to use the shared memory.
+fn user_of_memory(at: &str, container: &Container, out: &mut Findings) {
+    let sockets = container.env.iter().flatten().find(|variable| variable.name == env::GMS_SOCKET_DIR);
+    if sockets.and_then(|sockets| sockets.value.as_deref()) != Some(gpu_memory_service::SOCKET_DIR) {
+        out.required(format!("{at}.env"), format!("add {}={}", env::GMS_SOCKET_DIR, gpu_memory_service::SOCKET_DIR));
+    }
+    let mut claims = container.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
+    if claims.all(|claim| claim.name != gpu_memory_service::CLAIM) {
+        out.required(format!("{at}.resources.claims"), format!("add the claim {}", gpu_memory_service::CLAIM));
+    }
+    let (volume, path) = (gpu_memory_service::SOCKETS, gpu_memory_service::SOCKET_DIR);
+    let mut mounts = container.volume_mounts.iter().flatten();
+    if !mounts.any(|mount| mount.name == volume && mount.mount_path == path) {
+        out.required(format!("{at}.volumeMounts"), format!("mount the volume {volume} at {path}"));
+    }
+}

@@ -1,0 +1,197 @@
+//! Rules about a component, in a graph or on its own.
+
+use api_types::{
+    annotations,
+    v1beta1::{BackendFramework, ComponentSpec, ComponentType},
+    violations,
+};
+use k8s_openapi::api::core::v1::PodTemplateSpec;
+use serde_json::json;
+
+use super::{
+    Features, Findings, ProviderChoice, Version, discovery_backend, findings::below, fit, fragment, power_limit,
+};
+use crate::{RolloutStrategy, frameworks, validate};
+
+/// What a component belongs to.
+#[derive(Clone, Copy, Debug)]
+pub enum Owner<'a> {
+    /// A graph.
+    Graph {
+        /// The choice of its workload provider.
+        provider: ProviderChoice<'a>,
+        /// Why fields that only Grove serves are not possible, if they are not.
+        lacks_grove: Option<&'a str>,
+    },
+    /// Nothing.
+    Nothing,
+}
+
+impl Owner<'_> {
+    fn lacks_grove(&self) -> Option<&str> {
+        match self {
+            Self::Graph { lacks_grove, .. } => *lacks_grove,
+            Self::Nothing => Some(violations::ONLY_ON_GROVE),
+        }
+    }
+}
+
+/// What the rules about a component depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// What the cluster offers.
+    pub features: &'a Features,
+    /// What the component belongs to.
+    pub owner: Owner<'a>,
+    /// `spec.backendFramework`.
+    pub framework: Option<BackendFramework>,
+    /// Whether its image is built from an archive, unless it names one: the legacy API.
+    pub is_built: bool,
+}
+
+/// Checks the component at the path `at`, in the order of its fields.
+pub fn check(at: &str, component: &ComponentSpec, context: &Context<'_>, out: &mut Findings) {
+    for (path, fragment, place) in fragment::of_component(at, component) {
+        match context.owner {
+            Owner::Graph { provider, .. } => fragment::check(&path, fragment, place, provider, out),
+            Owner::Nothing => out.forbidden(path, "is for components of a graph; remove it"),
+        }
+    }
+    // CEL refuses it in components on their own, in both versions.
+    if let Owner::Graph { lacks_grove: Some(reason), .. } = context.owner
+        && component.min_available.is_some()
+    {
+        out.forbidden(format!("{at}.minAvailable"), reason);
+    }
+    out.extend(validate::check_component(component).into_iter().map(|violation| below(violation, at)));
+    endpoint_picker(at, component, context, out);
+    capture_template(at, component, out);
+    pod_annotations(at, component, out);
+    elastic_experts(at, component, context, out);
+    if let Some(reason) = context.owner.lacks_grove().filter(|_| forces_scaling_group(component)) {
+        out.forbidden(format!("{at}.experimental.grove.forceScalingGroup"), reason);
+    }
+    checkpoint(at, component, context.features, out);
+    image(at, component, context, out);
+}
+
+/// Warns about fields without effect.
+pub fn warn(at: &str, component: &ComponentSpec, out: &mut Findings) {
+    let checkpoint = component.experimental.as_ref().and_then(|experimental| experimental.checkpoint.as_ref());
+    let Some(checkpoint) = checkpoint else { return };
+    for (field, is_set) in [("mode", checkpoint.mode.is_some()), ("identity", checkpoint.identity.is_some())] {
+        if is_set {
+            out.warn(format!("{at}.experimental.checkpoint.{field}"), "deprecated; remove it");
+        }
+    }
+}
+
+/// What may change in a component beside what CEL keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// Kind of the object that would have to be created anew.
+    pub owner: &'static str,
+    /// Whether the user may set replicas that a scaling adapter owns.
+    pub may_scale: bool,
+}
+
+/// Checks the change of a component.
+pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, change: Change, out: &mut Findings) {
+    let adapter = new.scaling_adapter.is_some() || old.scaling_adapter.is_some();
+    if adapter && !change.may_scale && new.wanted_replicas() != old.wanted_replicas() {
+        let text = format!(
+            "belongs to the component's scaling adapter, which has set {}; scale the DynamoGraphDeploymentScalingAdapter, and \
+             leave replicas out of the manifest",
+            old.wanted_replicas()
+        );
+        out.forbidden(format!("{at}.replicas"), text);
+    }
+    // v1alpha1 keeps it in an annotation, which CEL does not see.
+    if forces_scaling_group(new) != forces_scaling_group(old) {
+        let given = new.experimental.as_ref().and_then(|it| it.grove.as_ref()?.force_scaling_group);
+        out.immutable(
+            format!("{at}.experimental.grove.forceScalingGroup"),
+            json!(given),
+            violations::anew(change.owner),
+        );
+    }
+    if change.owner == super::context::GRAPH {
+        power_limit::check_update(at, new, old, out);
+    }
+}
+
+/// Whether one node is to be run as a scaling group all the same.
+fn forces_scaling_group(component: &ComponentSpec) -> bool {
+    let grove = component.experimental.as_ref().and_then(|experimental| experimental.grove.as_ref());
+    grove.is_some_and(|grove| grove.force_scaling_group == Some(true))
+}
+
+/// The endpoint picker of a gateway.
+fn endpoint_picker(at: &str, component: &ComponentSpec, context: &Context<'_>, out: &mut Findings) {
+    let is_served = context.features.inference_pool || matches!(context.owner, Owner::Nothing);
+    if component.type_ == Some(ComponentType::Epp) && !is_served {
+        let text = "an endpoint picker needs the API inference.networking.k8s.io, which this cluster does not serve; \
+                    install the Gateway API Inference Extension first";
+        out.forbidden(format!("{at}.type"), text);
+    }
+}
+
+/// The user's part of the pod that is captured.
+fn capture_template(at: &str, component: &ComponentSpec, out: &mut Findings) {
+    let checkpoint = component.experimental.as_ref().and_then(|experimental| experimental.checkpoint.as_ref());
+    if let Some(template) = checkpoint.and_then(|checkpoint| checkpoint.job.as_ref()?.pod_template.as_ref()) {
+        out.extend(fit::<PodTemplateSpec>(&format!("{at}.experimental.checkpoint.job.podTemplate"), template).1);
+    }
+}
+
+fn pod_annotations(at: &str, component: &ComponentSpec, out: &mut Findings) {
+    let metadata = component.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
+    let all = metadata.and_then(|metadata| metadata.annotations.as_ref());
+    let path = |key: &str| format!("{at}.podTemplate.metadata.annotations[{key}]");
+    let backend = all.and_then(|all| all.get(annotations::DISCOVERY_BACKEND));
+    out.extend(backend.and_then(|backend| discovery_backend(path(annotations::DISCOVERY_BACKEND), backend)));
+    let strategy = RolloutStrategy::from_annotations(all).err().into_iter().flatten();
+    out.extend(strategy.map(|violation| below(violation, at)));
+}
+
+/// The head of a Ray cluster is started in front of the container's own command, so there must be one.
+fn elastic_experts(at: &str, component: &ComponentSpec, context: &Context<'_>, out: &mut Findings) {
+    let main = component.main_container().filter(|_| context.framework == Some(BackendFramework::Vllm));
+    if main.is_some_and(frameworks::starts_ray_head_without_command) {
+        let text = "--enable-elastic-ep with --data-parallel-backend ray needs an explicit command, because Ray is started in \
+                    front of it; write the command that the image would run";
+        out.required(format!("{at}.podTemplate.spec.containers[main].command"), text);
+    }
+}
+
+/// Checkpoints must be switched on.
+fn checkpoint(at: &str, component: &ComponentSpec, features: &Features, out: &mut Findings) {
+    let checkpoint = component.experimental.as_ref().and_then(|experimental| experimental.checkpoint.as_ref());
+    if checkpoint.is_some_and(|checkpoint| checkpoint.enabled) && !features.checkpoint {
+        let text = "checkpoints are switched off in this installation; switch them on in the operator's configuration \
+                    (checkpoint.enabled), or set enabled to false";
+        out.forbidden(format!("{at}.experimental.checkpoint"), text);
+    }
+}
+
+/// The image that runs the component, and the version of the runtime in it.
+fn image(at: &str, component: &ComponentSpec, context: &Context<'_>, out: &mut Findings) {
+    let image = component.main_container().and_then(|main| main.image.as_deref()).unwrap_or_default();
+    if image.is_empty() {
+        // The operator names the image of a component that is built.
+        let missing = validate::missing_image(component).filter(|_| !context.is_built);
+        out.extend(missing.map(|violation| below(violation, at)));
+    } else if matches!(context.owner, Owner::Graph { .. }) {
+        runtime_version(at, image, component.runtime_version_override.as_deref(), out);
+    }
+}
+
+/// The version of the runtime is that of the image's tag, or stated beside it.
+pub(super) fn runtime_version(at: &str, image: &str, stated: Option<&str>, out: &mut Findings) {
+    if stated.unwrap_or_default().is_empty() && Version::of_image(image).is_none() {
+        let text = format!(
+            "the tag of image {image:?} does not tell the version of the Dynamo runtime; write that version here, such as 1.5.0"
+        );
+        out.required(format!("{at}.runtimeVersionOverride"), text);
+    }
+}

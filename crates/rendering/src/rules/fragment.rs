@@ -1,0 +1,222 @@
+//! Fragments of Grove's own objects in a graph: where they may be, and what they may contain.
+
+use api_types::{
+    annotations, grove,
+    v1beta1::{ComponentSpec, DynamoGraphDeploymentSpec, ProviderOverride},
+    violations::Violation,
+};
+use serde_json::Value;
+
+use super::{Findings, ProviderChoice, context::component_path};
+use crate::{
+    NodeRole, WorkloadProvider,
+    grove::{ChildKind, child_of, shares_memory_between_pods},
+};
+
+const SET: &str = "PodCliqueSet";
+const CLIQUE: &str = "PodCliqueTemplateSpec";
+const SCALING_GROUP: &str = "PodCliqueScalingGroupConfig";
+/// The only part of Grove's objects that graphs may write.
+pub(crate) const CONSTRAINT: &str = "topologyConstraint";
+
+/// The place of a fragment, which decides what it is a fragment of.
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'a> {
+    /// The graph itself.
+    Root,
+    /// A component.
+    Component(&'a ComponentSpec),
+    /// One of the roles of a component that spans nodes.
+    Role(&'a ComponentSpec, NodeRole),
+}
+
+impl Place<'_> {
+    /// The kind that a fragment here is a fragment of.
+    ///
+    /// # Errors
+    /// Why none is possible here, and what to do.
+    fn target(self) -> Result<&'static str, &'static str> {
+        match self {
+            Self::Root => Ok(SET),
+            Self::Component(component) => Ok(match child_of(component) {
+                ChildKind::PodCliqueScalingGroup => SCALING_GROUP,
+                ChildKind::PodClique => CLIQUE,
+            }),
+            Self::Role(component, _) if !component.is_multinode() => {
+                Err("leader and worker exist only in components that span nodes; set multinode.nodeCount, or remove it")
+            }
+            Self::Role(component, _) if shares_memory_between_pods(component) => {
+                Err("roles cannot be overridden while GPU memory is shared between pods; remove it")
+            }
+            Self::Role(..) => Ok(CLIQUE),
+        }
+    }
+
+    /// Path of the constraint within a fragment.
+    pub(crate) fn path(self) -> &'static [&'static str] {
+        match self {
+            Self::Root => &["spec", "template", CONSTRAINT],
+            Self::Component(_) | Self::Role(..) => &[CONSTRAINT],
+        }
+    }
+}
+
+/// A fragment with its path and place.
+pub type Located<'a> = (String, &'a ProviderOverride, Place<'a>);
+
+/// All fragments of a graph.
+pub fn of_graph(spec: &DynamoGraphDeploymentSpec) -> impl Iterator<Item = Located<'_>> {
+    let root = spec.provider_override.iter().map(|root| ("spec.providerOverride".to_owned(), root, Place::Root));
+    let components = spec.components.iter().enumerate();
+    root.chain(components.flat_map(|(index, component)| of_component(&component_path(index, component), component)))
+}
+
+/// All fragments of the component at the path `at`.
+pub fn of_component<'a>(at: &str, component: &'a ComponentSpec) -> Vec<Located<'a>> {
+    let multinode = component.multinode.as_ref();
+    let leader = multinode.and_then(|multinode| multinode.leader.as_ref()?.provider_override.as_ref());
+    let worker = multinode.and_then(|multinode| multinode.worker.as_ref()?.provider_override.as_ref());
+    let all = [
+        (".", component.provider_override.as_ref(), Place::Component(component)),
+        (".multinode.leader.", leader, Place::Role(component, NodeRole::Leader)),
+        (".multinode.worker.", worker, Place::Role(component, NodeRole::Worker)),
+    ];
+    let field = |(below, fragment, place)| Some((format!("{at}{below}providerOverride"), fragment?, place));
+    all.into_iter().filter_map(field).collect()
+}
+
+/// The target of a fragment that names none, if there is just one possibility.
+pub fn default_target(
+    fragment: &ProviderOverride,
+    place: Place<'_>,
+    provider: ProviderChoice<'_>,
+) -> Option<&'static str> {
+    let is_open = fragment.target.as_deref().unwrap_or_default().is_empty();
+    let is_known = provider.is_grove() && fragment.api_version == grove::API_VERSION;
+    place.target().ok().filter(|_| is_open && is_known)
+}
+
+/// Checks a fragment at admission. The first violation of its place or target is the only one, because others would be
+/// about another kind.
+pub fn check(
+    path: &str,
+    fragment: &ProviderOverride,
+    place: Place<'_>,
+    provider: ProviderChoice<'_>,
+    out: &mut Findings,
+) {
+    let key = annotations::WORKLOAD_PROVIDER;
+    let name = match provider {
+        ProviderChoice::Selected(WorkloadProvider::Grove) => None,
+        ProviderChoice::Unselected => {
+            let text = format!(
+                "the workload provider of the graph is not chosen yet; wait for the annotation {key}, then try again"
+            );
+            return out.forbidden(path, text);
+        }
+        ProviderChoice::Selected(WorkloadProvider::Component) => Some(annotations::PROVIDER_COMPONENT),
+        ProviderChoice::Unknown(name) => Some(name),
+    };
+    if let Some(name) = name {
+        let text = format!(
+            "is for graphs that Grove runs, and annotation {key} of this one is {name:?}; remove the field, or create the \
+             graph anew where Grove is available"
+        );
+        return out.forbidden(path, text);
+    }
+    let expected = match place.target() {
+        Ok(expected) => expected,
+        Err(text) => return out.forbidden(path, text),
+    };
+    match fragment.target.as_deref().unwrap_or_default() {
+        "" => out.required(format!("{path}.target"), format!("write {expected}")),
+        given if given != expected => out.extend([other_target(path, given, expected)]),
+        _ => out.extend(contents(path, fragment, place)),
+    }
+}
+
+/// Validates a fragment of a graph that runs on Grove. Without a webhook its target may be absent. Fragments of roles
+/// that do not exist are without effect.
+pub(crate) fn validate(path: &str, fragment: &ProviderOverride, place: Place<'_>) -> Vec<Violation> {
+    let Ok(expected) = place.target() else { return Vec::new() };
+    let mut found = Vec::new();
+    if fragment.api_version != grove::API_VERSION {
+        let text = api_types::violations::supported(&[grove::API_VERSION]);
+        found.push(Violation::invalid(format!("{path}.apiVersion"), fragment.api_version.as_str(), text, ""));
+    }
+    let given = fragment.target.as_deref().filter(|given| !given.is_empty() && *given != expected);
+    found.extend(given.map(|given| other_target(path, given, expected)));
+    found.extend(contents(path, fragment, place));
+    found
+}
+
+fn other_target(path: &str, given: &str, expected: &str) -> Violation {
+    let remedy = format!("write {expected}, or remove it");
+    Violation::invalid(format!("{path}.target"), given, "is not what this component becomes in Grove", remedy)
+}
+
+/// Whether a fragment states where pods may run.
+pub(super) fn writes_topology(fragment: &ProviderOverride, place: Place<'_>, provider: ProviderChoice<'_>) -> bool {
+    let given = fragment.target.as_deref().filter(|target| !target.is_empty());
+    let way: &[&str] = match given.or_else(|| default_target(fragment, place, provider)) {
+        Some(SET) => Place::Root.path(),
+        Some(CLIQUE | SCALING_GROUP) => &[CONSTRAINT],
+        _ => return false,
+    };
+    let found = way.iter().try_fold(&fragment.value, |value, step| value.get(step));
+    found.is_some_and(|constraint| !constraint.is_null())
+}
+
+/// Fields outside the constraint belong to the operator. Below it, unknown fields are possible: Grove may be newer.
+fn contents(path: &str, fragment: &ProviderOverride, place: Place<'_>) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let way = place.path();
+    let (mut at, mut value) = (format!("{path}.value"), Some(&fragment.value));
+    for step in way {
+        let Some(fields) = object(&at, value, &mut found) else { return found };
+        let mut foreign: Vec<&String> = fields.keys().filter(|key| key != step).collect();
+        foreign.sort_unstable();
+        for key in foreign {
+            let remedy = format!("only {} may be overridden, remove it", way.join("."));
+            found.push(Violation::forbidden(format!("{at}.{key}"), "is written by the operator", remedy));
+        }
+        value = fields.get(*step);
+        at = format!("{at}.{step}");
+    }
+    if let Some(constraint) = object(&at, value, &mut found) {
+        known_fields(&at, constraint, &mut found);
+    }
+    found
+}
+
+/// Known fields have known types.
+fn known_fields(at: &str, constraint: &serde_json::Map<String, Value>, found: &mut Vec<Violation>) {
+    let pack = constraint.get("pack").filter(|pack| !pack.is_null());
+    if let Some(pack) = pack.filter(|pack| !pack.is_object()) {
+        let text = "must be an object, such as {\"required\": \"rack\"}";
+        found.push(Violation::invalid(format!("{at}.pack"), pack.clone(), text, ""));
+    }
+    let of_pack = |name: &str| (format!("pack.{name}"), pack.and_then(|pack| pack.get(name)));
+    let own = |name: &str| (name.to_owned(), constraint.get(name));
+    for (name, value) in [own("topologyName"), own("packDomain"), of_pack("required"), of_pack("preferred")] {
+        if let Some(value) = value.filter(|value| !value.is_null() && !value.is_string()) {
+            found.push(Violation::invalid(format!("{at}.{name}"), value.clone(), "must be a text", ""));
+        }
+    }
+}
+
+fn object<'a>(
+    at: &str,
+    value: Option<&'a Value>,
+    found: &mut Vec<Violation>,
+) -> Option<&'a serde_json::Map<String, Value>> {
+    match value {
+        None | Some(Value::Null) => {
+            let text = "a fragment must say what it overrides";
+            found.push(Violation::required(at, text, "write it, or remove providerOverride"));
+        }
+        Some(Value::Object(fields)) => return Some(fields),
+        Some(other) => found.push(Violation::invalid(at, other.clone(), "must be an object", "")),
+    }
+    None
+}
