@@ -11,7 +11,7 @@ use tokio::time::timeout;
 /// Several changes at once are one: objects change in groups.
 const GATHER: Duration = Duration::from_millis(50);
 
-/// Tells that something has changed. Stores see nothing unless it is polled.
+/// Signals that something has changed. Stores see nothing unless it is polled.
 pub(crate) struct Changes(BoxStream<'static, ()>);
 
 impl Changes {
@@ -44,7 +44,7 @@ impl Changes {
     }
 }
 
-/// The changes that a watch tells, without what has changed.
+/// The changes that a watch reports, without their contents.
 pub(crate) fn ticks(watch: impl Stream + Send + 'static) -> BoxStream<'static, ()> {
     watch.map(|_| ()).boxed()
 }

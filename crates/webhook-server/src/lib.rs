@@ -9,7 +9,7 @@
 //! | [`serve`] | HTTPS |
 //! | [`certificates`] | certificates, and the CA wherever the API server looks it up |
 //! | [`mpi_key`] | the SSH key of engines that span nodes |
-//! | [`configurations`] | what the API server is told to ask |
+//! | [`configurations`] | the webhook configurations of the API server |
 //! | [`access`] | what the server may do, as data |
 //! | [`run`] | all of it together |
 //!

@@ -62,7 +62,7 @@ pub struct ServerArgs {
     #[arg(long, value_name = "USERS", value_delimiter = ',', env = "DYNAMO_OPERATOR_ACCOUNTS", global = true)]
     pub operator_accounts: Vec<String>,
 
-    /// How long a server that was told to stop waits for clients to give up connections that they do not use. API
+    /// Time that a stopping server waits for clients to close connections that they do not use. API
     /// servers do so after 90 s; a connection that is ended from here may cost a call. The pod's grace period is to be
     /// 10 s longer
     #[arg(long, value_name = "SECONDS", default_value_t = 95, env = "DYNAMO_IDLE_CONNECTION_SECONDS", global = true)]
@@ -168,7 +168,7 @@ fn checkpoints(context: &Context) -> CheckpointSettings {
     CheckpointSettings { storage, seccomp_profile: snapshots.seccomp_profile }
 }
 
-/// Runs until the process is told to stop, then drains.
+/// Runs until the signal to stop, then drains.
 ///
 /// `install` is a client for what belongs to the install itself: no fence keeps it from that.
 ///

@@ -1,5 +1,5 @@
-//! Replicas come and go behind a Service, and the API server goes on answering: no call fails where a replica is told
-//! to stop, and where one is killed, calls succeed again by themselves.
+//! Replicas come and go behind a Service, and the API server continues to answer: no call fails where a replica is
+//! signalled to stop, and where one is killed, calls succeed again by themselves.
 //!
 //! A short run by default. `DYNAMO_AVAILABILITY_SECONDS=300` makes it a long one, with a new CA at its end; that one
 //! also comes into use under calls in the test of certificates.
@@ -45,13 +45,13 @@ const WAITING: usize = 12;
 const AGAIN: Duration = Duration::from_secs(1);
 /// Between the ends of two replicas.
 const BETWEEN_ENDS: Duration = Duration::from_secs(5);
-/// The longest that a replica which was told to stop goes on.
+/// The longest that a replica runs after the signal to stop.
 const STOPPED: Duration = Duration::from_secs(150);
 /// After how many calls without a failure the service counts as back.
 const ENOUGH: usize = 100;
 
 /// What a Service does: new connections go to replicas that are ready, connections that are there stay where they are.
-/// A connection to a replica that does not accept it is lost; nobody tries another one.
+/// A connection to a replica that does not accept it is lost; no retry follows.
 #[derive(Clone)]
 struct Service(Arc<Mutex<Vec<SocketAddr>>>);
 
@@ -209,7 +209,7 @@ struct World {
     install: Install,
     service: Service,
     replicas: Vec<Replica>,
-    /// Those that were told to stop.
+    /// Those that got the signal to stop.
     stopping: Vec<Replica>,
     load: Load,
 }
@@ -246,7 +246,7 @@ impl World {
         Self { install, service, replicas, stopping: Vec::new(), load: Load::start(&alpha, &beta) }
     }
 
-    /// The oldest replica is deleted as a pod is: it is told to stop, and another one starts at the same time.
+    /// The oldest replica is deleted as a pod is: it gets the signal to stop, and another one starts at the same time.
     async fn replace_one(&mut self) {
         let old = self.replicas.remove(0);
         self.install.tell_to_stop(&old);
@@ -276,7 +276,7 @@ impl World {
         self.until_answered().await;
     }
 
-    /// Those that were told to stop have done so by themselves.
+    /// Those that got the signal to stop have ended by themselves.
     async fn all_stopped(&self) {
         let done = async || {
             let left = self.stopping.iter().filter(|replica| self.install.runs(replica)).count();
@@ -309,7 +309,7 @@ async fn no_call_fails_while_replicas_are_replaced_and_killed_ones_cost_a_moment
         sleep_until(next).await;
     }
     world.until_answered().await;
-    world.load.assert_none_failed(&format!("while {ended} replicas were told to stop"));
+    world.load.assert_none_failed(&format!("while {ended} replicas got the signal to stop"));
     if long.is_some() {
         world.rotate().await;
         world.load.assert_none_failed("while a new CA came into use");
@@ -327,6 +327,6 @@ async fn no_call_fails_while_replicas_are_replaced_and_killed_ones_cost_a_moment
     world.start_one().await;
     world.until_answered().await;
     let (count, failed) = world.load.end().await;
-    println!("{ended} replicas told to stop: 0 of {killed_at} calls failed, in {took:?}");
+    println!("{ended} replicas stopped: 0 of {killed_at} calls failed, in {took:?}");
     println!("1 replica killed: {} of {} calls failed", failed.len(), count - killed_at);
 }

@@ -28,7 +28,7 @@ use tracing::{info, warn};
 use super::{ISTIO, Offer, SNAPSHOTS, features, missing};
 use crate::admission::{self, Facts, Features, Found, Lookup, Path, Request, User};
 
-/// Between two looks at what the API server serves. Somebody who installs Grove waits that long.
+/// Time between two reads of what the API server serves. A new install of Grove is noticed after it.
 const REFRESH: Duration = Duration::from_secs(15);
 /// After a first look that failed.
 const FIRST_AGAIN: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ const FIRST_AGAIN: Duration = Duration::from_secs(1);
 const LOOKUP: Duration = Duration::from_secs(3);
 /// Lookups at the same time. Each is an answer of the API server in memory, and a part of what it grants this account.
 const LOOKUPS: usize = 16;
-/// The longest a look at what the API server serves may take. A connection that died without a word tells nobody.
+/// Time limit of a read of what the API server serves. A connection that was cut raises no error.
 const LOOK: Duration = Duration::from_secs(10);
 
 /// Where the facts come from. Cheap to clone; all clones are one.

@@ -2,7 +2,7 @@
 //!
 //! Each namespace has a key of its own: who can read it can open a shell in the pods that accept it. A graph whose
 //! replicas span nodes says in its status that its namespace lacks the Secret; then it is made there, and never again
-//! while it exists: pods that run have read it. All replicas do so: a Secret that is there already, whoever made it,
+//! while it exists: pods that run have read it. All replicas do so: a Secret that exists already, of any origin,
 //! stays as it is.
 
 mod apply;

@@ -60,7 +60,7 @@ impl KeyMaker {
         }
     }
 
-    /// Makes the keys that are needed. Returns when to look again.
+    /// Makes the keys that are needed. Returns the time of the next pass.
     async fn make_all(&mut self) -> Option<Instant> {
         let wanted = namespaces_in_need(&self.graphs);
         self.later.retain(|namespace, _| wanted.contains(namespace));

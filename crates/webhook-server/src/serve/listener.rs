@@ -21,14 +21,14 @@ const BUFFER: usize = 64 << 10;
 /// After an accept that failed, for example because there are no file descriptors left.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// How long what takes when the server is told to stop.
+/// Time limits of the steps after the signal to stop.
 #[derive(Debug, Clone, Copy)]
 pub struct Drain {
     /// New connections are still accepted for this long, until everybody has heard that the server is not ready any
     /// more.
     pub linger: Duration,
-    /// How long clients may then keep connections that they do not use. Whoever ends such a connection cannot know
-    /// whether a request is on its way, and API servers send none twice; so it is the client who shall end it.
+    /// How long clients may then keep connections that they do not use. A server that closes such a connection cannot
+    /// know whether a request is on its way, and API servers send none twice; so the client is the one to close it.
     pub idle: Duration,
     /// Requests that are then under way may take this long.
     pub finish: Duration,
@@ -71,7 +71,7 @@ pub async fn serve(
     let end = async {
         stop.await;
         draining.set();
-        info!(seconds = drain.linger.as_secs_f64(), "draining: still serving until nobody sends requests here");
+        info!(seconds = drain.linger.as_secs_f64(), "draining: still serving until clients send no more requests");
         sleep(drain.linger).await;
     };
     let accept_all = async {
@@ -81,7 +81,7 @@ pub async fn serve(
                     if slots.available_permits() == 0 && !peers.end_one() {
                         debug!("all connections are worked on; the next one waits");
                     }
-                    // Closed never: nobody closes it.
+                    // It is never closed.
                     let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
                     let own = peers.connected(peer.ip().to_canonical());
                     let acceptor = tls.borrow().clone();

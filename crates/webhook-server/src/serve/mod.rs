@@ -73,7 +73,7 @@ struct Inner {
     paths: BTreeMap<&'static str, Path>,
     /// Without it, only conversion is served.
     admission: Source,
-    /// Where only one namespace is served, objects of the whole cluster are converted by somebody else.
+    /// Where only one namespace is served, objects of the whole cluster are converted by another install.
     converts: bool,
     /// Whether admission is for clients with a certificate only.
     verifies: bool,
@@ -99,7 +99,7 @@ impl Draining {
 }
 
 impl Service {
-    /// A service for all paths; `converts` tells whether conversion is one of them.
+    /// A service for all paths; `converts` states whether conversion is one of them.
     #[must_use]
     pub fn new(admission: Source, converts: bool, clients: &Clients, metrics: RequestMetrics) -> Self {
         let paths = Path::ALL.into_iter().map(|path| (path.as_str(), path)).collect();
@@ -113,7 +113,7 @@ impl Service {
         Self { inner: Arc::new(Inner { paths, admission, converts, verifies, metrics, draining, limits, values }) }
     }
 
-    /// The clients of this service; nobody is connected.
+    /// The clients of this service; none is connected.
     fn peers(&self) -> Peers {
         Peers::new(Arc::clone(&self.inner.limits))
     }

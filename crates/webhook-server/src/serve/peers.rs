@@ -1,8 +1,8 @@
 //! Who is connected, and what each of them takes.
 //!
-//! Whoever reaches the port may open connections and send bodies; the API server has to get through all the same. So
-//! there is one limit for all, none of the peers gets more than half of what is scarce, and when connections run out,
-//! the peer that has most loses the one that has waited longest.
+//! Any client that reaches the port may open connections and send bodies; the API server must be served all the same.
+//! So there is one limit for all, none of the peers gets more than half of what is scarce, and when connections run
+//! out, the peer that has most loses the one that has waited longest.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -91,7 +91,7 @@ fn main(graph: &mut Value) -> &mut Value {
     containers.iter_mut().find(|container| container["name"] == "main").unwrap()
 }
 
-/// `DYN_DEPLOYMENT_CONFIG` of 2025 gives replicas where nobody else does.
+/// `DYN_DEPLOYMENT_CONFIG` of the legacy API sets replicas where no field does.
 #[test]
 fn workers_of_the_configuration_become_replicas() {
     let three = with_workers(&bare(), json!(3));
@@ -102,7 +102,7 @@ fn workers_of_the_configuration_become_replicas() {
         assert_eq!(replicas(&creation(with_workers(&bare(), unusable.clone())), &facts()), 1, "{unusable}");
     }
     let given = edited(&three, |g| g["spec"]["components"][1]["replicas"] = json!(2));
-    assert_eq!(replicas(&creation(given), &facts()), 2, "the author's number wins");
+    assert_eq!(replicas(&creation(given), &facts()), 2, "the user's number takes precedence");
 
     let name = bare()["spec"]["components"][1]["name"].as_str().unwrap().to_owned();
     let own = edited(&three, |g| {
@@ -132,8 +132,8 @@ fn replicas_of_the_configuration_follow_it() {
     assert_eq!(updated(&stored, with(3, json!(null))), 3, "a manifest without replicas says nothing new");
     assert_eq!(updated(&stored, with(5, json!(null))), 5);
     assert_eq!(updated(&stored, with(5, json!(3))), 5, "what was filled in comes back with an apply");
-    assert_eq!(updated(&stored, with(3, json!(4))), 4, "somebody scales it");
-    assert_eq!(updated(&with(3, json!(4)), with(5, json!(4))), 4, "somebody has scaled it");
+    assert_eq!(updated(&stored, with(3, json!(4))), 4, "it is being scaled");
+    assert_eq!(updated(&with(3, json!(4)), with(5, json!(4))), 4, "it has been scaled");
     let scaled = |graph: &Value| edited(graph, |g| g["spec"]["components"][1]["scalingAdapter"] = json!({}));
     assert_eq!(updated(&scaled(&stored), scaled(&with(5, json!(3)))), 3, "the adapter's number stands");
     assert_eq!(updated(&scaled(&with(3, json!(7))), scaled(&with(5, json!(null)))), 7);

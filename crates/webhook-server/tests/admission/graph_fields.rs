@@ -316,7 +316,7 @@ fn graphs_that_will_wait_are_told_so() {
 /// Defect: admitted without a word, and then one component was stalled while the others started.
 #[test]
 fn names_that_are_too_long_for_leader_worker_sets_are_warned_of() {
-    let told = |name: &str, provider: &str| {
+    let reported = |name: &str, provider: &str| {
         let mut graph = graph();
         graph["metadata"]["name"] = json!("a-graph-whose-name-takes-31-chr");
         graph["metadata"]["annotations"]["nvidia.com/workload-provider"] = json!(provider);
@@ -326,7 +326,7 @@ fn names_that_are_too_long_for_leader_worker_sets_are_warned_of() {
         warnings(&answer).iter().filter(|warning| warning.contains("names are too long")).count()
     };
     let long = "a-component-whose-name-has-32-ch";
-    assert_eq!(told(long, "component"), 1);
-    assert_eq!(told("decode", "component"), 0);
-    assert_eq!(told(long, "grove"), 0, "Grove has limits of its own");
+    assert_eq!(reported(long, "component"), 1);
+    assert_eq!(reported("decode", "component"), 0);
+    assert_eq!(reported(long, "grove"), 0, "Grove has limits of its own");
 }

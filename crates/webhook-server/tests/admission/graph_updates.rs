@@ -1,4 +1,4 @@
-//! What of a graph or a component may change, and by whom.
+//! What of a graph or a component may change, and by which users.
 
 use serde_json::{Value, json};
 use webhook_server::admission::Facts;
@@ -81,13 +81,13 @@ fn replicas_of_a_scaling_adapter() {
     let by = |user: &str, facts: &Facts| violations(&validate(&change_by(user, scaled(1), scaled(3)), facts));
     let refused = ["Forbidden spec.components[1].replicas"];
     assert_eq!(by("ann", &facts()), refused);
-    assert_eq!(by("", &facts()), refused, "nobody is not somebody");
+    assert_eq!(by("", &facts()), refused, "an unknown user has no exemption");
     assert_eq!(by(OPERATOR, &facts()), Vec::<String>::new());
     assert_eq!(by("system:serviceaccount:team:planner-serviceaccount", &facts()), Vec::<String>::new());
     assert_eq!(
         by("system:serviceaccount:other:planner-serviceaccount", &facts()),
         refused,
-        "a planner of somebody else"
+        "a planner of another namespace"
     );
     assert_eq!(by("system:serviceaccount:team:default", &facts()), refused);
     assert_eq!(by("planner-serviceaccount", &facts()), refused);
@@ -239,7 +239,7 @@ fn what_was_missing_may_be_missing_still() {
     assert_eq!(violations(&update(&graph(), &old, &facts())), at, "it was not missing");
 }
 
-/// Whoever changes metadata alone is never told about the spec.
+/// A change of metadata alone is never refused for the spec.
 #[test]
 fn metadata_alone_may_always_change() {
     let old = edited(&graph(), |g| {
@@ -288,6 +288,6 @@ fn what_is_being_deleted_is_left_alone() {
 fn another_engine_is_refused_and_its_consequence_told() {
     let other = edited(&component(), |c| c["spec"]["backendFramework"] = json!("sglang"));
     let answer = update(&component(), &other, &facts());
-    let told = warnings(&answer);
-    assert!(told.len() == 1 && told[0].starts_with("spec.backendFramework: "), "{told:?}");
+    let reported = warnings(&answer);
+    assert!(reported.len() == 1 && reported[0].starts_with("spec.backendFramework: "), "{reported:?}");
 }

@@ -152,7 +152,7 @@ proptest! {
     }
 }
 
-/// Nobody can keep the server busy with one object.
+/// No single object keeps the server busy.
 #[test]
 fn large_objects_are_answered_soon() {
     let many = |item: Value| Value::Array(vec![item; 20_000]);

@@ -116,7 +116,7 @@ fn pods_of_leader_worker_sets_are_restored_like_all_others() {
     });
     let labels = restored(of_set, &ready())["metadata"]["labels"].clone();
     assert_eq!(labels["nvidia.com/snapshot-is-restore-target"], "true");
-    // Whoever is selected by nobody is no pod of a component.
+    // A pod without a selector's labels is no pod of a component.
     let stray = edited(&pod(), |pod| pod["metadata"]["labels"]["nvidia.com/selector"] = json!(""));
     assert_eq!(review(Path::RestorePod, &creation(stray), &ready()), Answer::admitted());
 }
@@ -167,7 +167,7 @@ fn shared_gpu_memory_is_restored_with_its_server() {
 #[test]
 fn pods_that_cannot_be_restored_start_from_nothing() {
     let (labels, annotations) = ("labels", "annotations");
-    for (map, key, value, told) in [
+    for (map, key, value, reported) in [
         (labels, "nvidia.com/snapshot-checkpoint-id", json!("x"), false),
         (labels, "nvidia.com/snapshot-is-checkpoint-source", json!("true"), false),
         (labels, "nvidia.com/selector", json!(null), false),
@@ -181,20 +181,20 @@ fn pods_that_cannot_be_restored_start_from_nothing() {
     ] {
         let pod = edited(&pod(), |p| p["metadata"][map][key] = value);
         let answer = review(Path::RestorePod, &creation(pod.clone()), &ready());
-        assert_eq!(warnings(&answer).len(), usize::from(told), "{pod} {answer:?}");
+        assert_eq!(warnings(&answer).len(), usize::from(reported), "{pod} {answer:?}");
         assert_eq!(patched(Path::RestorePod, &creation(pod.clone()), &ready()), pod);
     }
 }
 
 #[test]
 fn what_was_found_decides() {
-    let admits = |edit: &dyn Fn(&mut Facts), told: bool| {
+    let admits = |edit: &dyn Fn(&mut Facts), reported: bool| {
         let mut facts = ready();
         edit(&mut facts);
         let answer = review(Path::RestorePod, &creation(pod()), &facts);
         let Answer::Allow { patch, warnings } = answer else { panic!("{answer:?}") };
         assert!(patch.is_empty());
-        assert_eq!(warnings.len(), usize::from(told), "{warnings:?}");
+        assert_eq!(warnings.len(), usize::from(reported), "{warnings:?}");
     };
     admits(&|facts| facts.features.checkpoint = false, false);
     admits(&|facts| drop(facts.found.insert(warm(), Found::Object(checkpoint("Creating")))), false);

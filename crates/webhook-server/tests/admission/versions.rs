@@ -139,10 +139,13 @@ fn fields_that_nobody_hears_are_told() {
     for request in [converted(&old), creation(convert(old.clone(), ApiVersion::V1Beta1).unwrap())] {
         let answer = validate(&request, &facts());
         assert_eq!(violations(&answer), Vec::<String>::new());
-        let told = warnings(&answer);
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told.iter().zip(expected).all(|(told, expected)| told.starts_with(expected)), "{told:?}");
-        assert!(told[0].contains("\"mine\" is replaced by \"team-llama\""), "{told:?}");
+        let reported = warnings(&answer);
+        assert_eq!(reported.len(), 2, "{reported:?}");
+        assert!(
+            reported.iter().zip(expected).all(|(reported, expected)| reported.starts_with(expected)),
+            "{reported:?}"
+        );
+        assert!(reported[0].contains("\"mine\" is replaced by \"team-llama\""), "{reported:?}");
     }
 }
 
@@ -189,10 +192,10 @@ fn rules_of_an_autoscaler_are_checked_in_graphs_and_components() {
         component["spec"].as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         for (object, at) in [(graph, "spec.services[decode]."), (component, "spec.")] {
             let answer = validate(&converted(&object), &facts());
-            let expected: Vec<_> = expected.iter().map(|mistake| mistake.replace(' ', &format!(" {at}"))).collect();
+            let expected: Vec<_> = expected.iter().map(|row| row.replace(' ', &format!(" {at}"))).collect();
             assert_eq!(violations(&answer), expected, "{rules} {more}");
-            let told = warnings(&answer).iter().filter(|told| told.contains("autoscaling")).count();
-            assert_eq!(told, usize::from(rules["enabled"] == false), "{rules}");
+            let reported = warnings(&answer).iter().filter(|reported| reported.contains("autoscaling")).count();
+            assert_eq!(reported, usize::from(rules["enabled"] == false), "{rules}");
         }
     }
     // Objects that were admitted before there were rules can still be changed otherwise.
@@ -216,10 +219,10 @@ fn what_2025_asked_for_and_nobody_does_is_told() {
             "nvidia.com/enable-host-ipc": "true",
         });
     });
-    let told = |object: &Value| {
+    let reported = |object: &Value| {
         let answer = validate(&converted(object), &facts());
         assert_eq!(violations(&answer), [""; 0]);
-        warnings(&answer).iter().map(|told| told.split(": ").next().unwrap().to_owned()).collect::<Vec<_>>()
+        warnings(&answer).iter().map(|reported| reported.split(": ").next().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let of_graph = |field: &str| {
         let annotation = |key: &str| format!("spec.services[decode].annotations[nvidia.com/{key}]");
@@ -228,9 +231,9 @@ fn what_2025_asked_for_and_nobody_does_is_told() {
         graph.into_iter().chain(own).collect::<Vec<_>>()
     };
     for field in ["dynamoComponent", "dynamoGraph"] {
-        assert_eq!(told(&edited(&asked, |g| g["spec"][field] = json!("chat:v1"))), of_graph(field));
+        assert_eq!(reported(&edited(&asked, |g| g["spec"][field] = json!("chat:v1"))), of_graph(field));
     }
-    assert_eq!(told(&asked), [""; 0], "elsewhere they never had an effect");
+    assert_eq!(reported(&asked), [""; 0], "elsewhere they never had an effect");
     let plain = edited(&alpha(), |g| g["spec"]["dynamoComponent"] = json!("chat:v1"));
     let answer = validate(&converted(&plain), &facts());
     assert_eq!(warnings(&answer).len(), 1);
@@ -238,7 +241,7 @@ fn what_2025_asked_for_and_nobody_does_is_told() {
     // The manifest says the rest.
     for services in [json!({ "Frontend": { "replicas": 1 } }), json!(null)] {
         let silent = edited(&plain, |g| g["spec"]["services"] = services.clone());
-        assert_eq!(told(&silent), [""; 0]);
+        assert_eq!(reported(&silent), [""; 0]);
     }
 
     let component = |source: Option<&str>| {
@@ -253,14 +256,14 @@ fn what_2025_asked_for_and_nobody_does_is_told() {
         object["spec"].as_object_mut().unwrap().extend(source.map(|it| ("dynamoComponent".to_owned(), json!(it))));
         object
     };
-    assert_eq!(told(&component(Some("chat:v1"))), ["spec.annotations[nvidia.com/lws-size]"]);
-    assert_eq!(told(&component(None)), [""; 0]);
+    assert_eq!(reported(&component(Some("chat:v1"))), ["spec.annotations[nvidia.com/lws-size]"]);
+    assert_eq!(reported(&component(None)), [""; 0]);
 }
 
 /// In 2025 it was where the program registers, and there it still is.
 #[test]
 fn the_dynamo_namespace_of_a_built_component_on_its_own_is_heard() {
-    let told = |more: Value, owners: Value| {
+    let reported = |more: Value, owners: Value| {
         let mut object = json!({
             "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment",
             "metadata": { "name": "decode", "namespace": "team", "ownerReferences": owners },
@@ -272,29 +275,29 @@ fn the_dynamo_namespace_of_a_built_component_on_its_own_is_heard() {
         warnings(&answer).iter().map(ToString::to_string).collect::<Vec<_>>()
     };
     let built = json!({ "dynamoComponent": "chat:v1", "dynamoTag": "m:Decode" });
-    assert_eq!(told(built.clone(), json!([])), [""; 0]);
+    assert_eq!(reported(built.clone(), json!([])), [""; 0]);
     let graph =
         json!([{ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "name": "llama", "uid": "u" }]);
     let image = json!({ "dynamoComponent": "chat:v1", "extraPodSpec": { "mainContainer": { "image": "vllm:1.5.0" } } });
     for (more, owners, instead) in [(built, graph, "team-llama"), (image, json!([]), "team-decode")] {
-        let warnings = told(more, owners);
+        let warnings = reported(more, owners);
         assert!(warnings[0].contains(&format!("\"mine\" is replaced by {instead:?}")), "{warnings:?}");
     }
 }
 
 #[test]
 fn a_further_compilation_cache_is_admitted_and_told() {
-    let told = |mounts: Value| {
+    let reported = |mounts: Value| {
         let object = edited(&alpha(), |g| g["spec"]["services"]["decode"]["volumeMounts"] = mounts);
         let answer = validate(&converted(&object), &facts());
         assert_eq!(violations(&answer), [""; 0]);
-        warnings(&answer).iter().map(|told| told.split(": ").next().unwrap().to_owned()).collect::<Vec<_>>()
+        warnings(&answer).iter().map(|reported| reported.split(": ").next().unwrap().to_owned()).collect::<Vec<_>>()
     };
     let cache = |name: &str, path: Value| json!({ "name": name, "mountPoint": path, "useAsCompilationCache": true });
     let (first, second) = (cache("a", json!(null)), cache("b", json!(null)));
-    assert_eq!(told(json!([first, second])), ["spec.services[decode].volumeMounts[1]"]);
-    assert_eq!(told(json!([first, cache("b", json!("/b"))])), [""; 0], "an ordinary mount");
-    assert_eq!(told(json!([first])), [""; 0]);
+    assert_eq!(reported(json!([first, second])), ["spec.services[decode].volumeMounts[1]"]);
+    assert_eq!(reported(json!([first, cache("b", json!("/b"))])), [""; 0], "an ordinary mount");
+    assert_eq!(reported(json!([first])), [""; 0]);
 }
 
 #[test]
@@ -320,7 +323,7 @@ fn what_only_v1alpha1_says_is_looked_at_in_updates_too() {
     let update = |object: &Value, old: &Value| violations(&validate(&converted_change(old, object), &facts()));
     let ingress = edited(&alpha(), |g| g["spec"]["services"]["Frontend"]["ingress"] = json!({ "enabled": true }));
     assert_eq!(update(&ingress, &alpha()), ["Required spec.services[Frontend].ingress.host"]);
-    assert_eq!(update(&ingress, &ingress), [""; 0], "what was there before stands in nobody's way");
+    assert_eq!(update(&ingress, &ingress), [""; 0], "what was there before blocks no change");
     let built = edited(&alpha(), |g| {
         g["spec"]["dynamoComponent"] = json!("chat:v1");
         g["spec"]["services"]["decode"]["extraPodSpec"] = json!(null);

@@ -40,7 +40,7 @@ pub struct Install {
     kubeconfig: PathBuf,
     /// Where the API server calls.
     pub front: u16,
-    /// How long replicas that are told to stop wait for clients to give up connections.
+    /// Time that stopping replicas wait for clients to close connections.
     pub idle_connection_seconds: u16,
     /// Further flags of replicas.
     pub args: Vec<String>,
@@ -159,7 +159,7 @@ impl Install {
         program
     }
 
-    /// Tells the API server what to ask; with `only`, about objects of that namespace only.
+    /// Registers the webhooks at the API server; with `only`, for objects of that namespace only.
     pub async fn configure(&self, only: Option<&str>) {
         let names = [format!("--operator-namespace={}", self.namespace), format!("--service-name={SERVICE}")];
         let name = format!("--name={}", self.namespace);
@@ -231,7 +231,7 @@ impl Install {
         self.cluster.stop_program(&replica.program.name, signal).await.unwrap();
     }
 
-    /// Tells a replica to stop, and does not wait for its end.
+    /// Signals a replica to stop, and does not wait for its end.
     pub fn tell_to_stop(&self, replica: &Replica) {
         let process = self.cluster.process(&replica.program.name).unwrap();
         let kill = format!("kill {}", process.pid);
@@ -284,7 +284,7 @@ impl Install {
     /// Returns once the API server gets answers about graphs of a namespace, in a version.
     pub async fn until_answering(&self, namespace: &str, version: &str) {
         let (api, mut graph) = graphs(self.cluster.client().unwrap(), namespace, version);
-        graph.metadata.name = Some("nobody-keeps-this".to_owned());
+        graph.metadata.name = Some("dry-run-only".to_owned());
         let params = kube::api::PostParams { dry_run: true, ..Default::default() };
         wait::until("the API server to get answers", LIMIT, async || match api.create(&params, &graph).await {
             Ok(_) => Ok(()),
@@ -304,7 +304,7 @@ impl Replica {
         if status.split(' ').nth(1) == Some("200") { Ok(()) } else { Err(answer) }
     }
 
-    /// What it tells about itself at a path, with the head of the answer.
+    /// The answer at a path, with its head.
     pub async fn get(&self, path: &str) -> std::io::Result<String> {
         let mut stream = TcpStream::connect(self.health).await?;
         stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).await?;

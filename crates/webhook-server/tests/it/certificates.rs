@@ -178,7 +178,7 @@ async fn a_ca_bundle_that_somebody_changes_is_set_again() {
     };
     wait::until("all bundles", LIMIT, set).await.unwrap();
 
-    // Of the CRDs, nobody else uses this one here.
+    // Of the CRDs, no other test uses this one.
     let crds: Api<CustomResourceDefinition> = Api::all(client);
     let name = "dynamographdeploymentscalingadapters.nvidia.com";
     let patch = json!({ "spec": { "conversion": { "webhook": { "clientConfig": { "caBundle": null } } } } });
@@ -279,7 +279,7 @@ async fn a_secret_that_somebody_overwrites_comes_into_use_while_requests_run_and
     calls.assert_none_failed().await;
 }
 
-/// cert-manager, or somebody else: the Secret is theirs, and so are the bundles of webhook configurations. An install
+/// cert-manager, or another issuer: the Secret is theirs, and so are the bundles of webhook configurations. An install
 /// for one namespace needs no right in the cluster then.
 #[tokio::test]
 async fn certificates_of_somebody_else_are_served_and_followed() {

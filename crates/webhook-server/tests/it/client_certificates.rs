@@ -95,11 +95,11 @@ async fn admission_is_for_clients_whose_certificate_the_ca_signed() {
     install.until_answering("default", "v1alpha1").await;
 
     let review = json!({});
-    let nobody = client(&install, &replica, None).await;
-    let (code, text) = send(&nobody, "POST", GRAPHS, review.to_string().into_bytes()).await;
+    let anonymous = client(&install, &replica, None).await;
+    let (code, text) = send(&anonymous, "POST", GRAPHS, review.to_string().into_bytes()).await;
     assert_eq!((code, text.contains("--client-ca-file")), (403, true), "{text}");
     let graphs = json!([crate::manifests::graph("v1alpha1", 1, None)]);
-    assert_eq!(send(&nobody, "POST", CONVERT, conversion(&graphs)).await.0, 200);
+    assert_eq!(send(&anonymous, "POST", CONVERT, conversion(&graphs)).await.0, 200);
     let api_server = client(&install, &replica, Some(&own)).await;
     assert_eq!(status(&api_server, GRAPHS, &review).await, Some(400), "it is read");
     let stranger = client(&install, &replica, Some(&foreign)).await;

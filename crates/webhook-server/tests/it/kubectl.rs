@@ -142,7 +142,7 @@ async fn managers_of_different_versions_keep_their_fields() {
             "apiVersion": format!("nvidia.com/{}", other(version)), "kind": kind.name,
             "metadata": { "name": "chat", "annotations": { "example.com/owner": "ann" } },
         });
-        let params = PatchParams::apply("somebody-else");
+        let params = PatchParams::apply("another-manager");
         api(&namespace, kind, other(version)).patch("chat", &params, &Patch::Apply(&mine)).await.unwrap();
         let live = server_side(&api(&namespace, kind, version), &(kind.manifest)(version, 4, false), false).await;
         assert_eq!(live.annotations()["example.com/owner"], "ann");

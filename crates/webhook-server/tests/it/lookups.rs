@@ -101,7 +101,7 @@ async fn candidate(namespace: &TestNamespace) -> Value {
     .unwrap();
     let pods: Api<Pod> = Api::namespaced(namespace.client(), namespace.name());
     let params = PostParams { dry_run: true, ..PostParams::default() };
-    // The namespace's account is made by somebody else.
+    // The namespace's account is not made by the webhook server.
     let create = async || pods.create(&params, &pod).await.map_err(|error| error.to_string());
     serde_json::to_value(wait::until("the pod to be taken", LIMIT, create).await.unwrap()).unwrap()
 }

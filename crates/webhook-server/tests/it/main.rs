@@ -8,7 +8,6 @@ mod common;
 #[path = "../support/kit.rs"]
 mod kit;
 
-mod authors;
 mod certificates;
 mod client_certificates;
 mod dynamo_namespaces;
@@ -24,6 +23,7 @@ mod removals;
 mod requests;
 mod round_trips;
 mod surroundings;
+mod users;
 mod versions;
 
 use common::{Install, Replica, start_cluster};

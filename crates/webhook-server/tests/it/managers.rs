@@ -1,7 +1,7 @@
 //! Objects whose fields have managers in both versions. Every object that a controller has written a status for is one:
-//! the status is in v1beta1, whatever its author writes.
+//! the status is in v1beta1, whatever its user writes.
 //!
-//! Each object has a twin whose fields all have managers in one version. What the author applies must have the same
+//! Each object has a twin whose fields all have managers in one version. What the user applies must have the same
 //! effect on both. `DYNAMO_MERGE_CASES` says how many manifests are applied in each direction, `DYNAMO_MERGE_SEED`
 //! where to begin.
 
@@ -224,7 +224,7 @@ pub const NEEDED: [&str; 22] = [
     "host",
 ];
 
-/// One author, with controllers in the other version, and the twin without.
+/// One user, with controllers in the other version, and the twin without.
 async fn follows_the_manifest(version: &str, controllers: &str) {
     let namespace = namespace(&format!("random-{version}")).await;
     let (cases, seed) = (setting("DYNAMO_MERGE_CASES", CASES), setting("DYNAMO_MERGE_SEED", 1));

@@ -1,4 +1,4 @@
-//! What an author removes from a manifest goes, with all controllers running, however kubectl writes it and in both
+//! What a user removes from a manifest goes, with all controllers running, however kubectl writes it and in both
 //! versions.
 
 use std::{

@@ -161,7 +161,7 @@ async fn kinds_that_are_made_up_leave_no_trace_in_metrics() {
     assert!(!metrics.contains("MadeUp"), "{metrics}");
 }
 
-/// A server that is told to stop is not ready at once, but answers for a while, and asks for new connections.
+/// A server that gets the signal to stop is not ready at once, but answers for a while, and asks for new connections.
 #[tokio::test]
 async fn a_server_that_stops_still_answers_while_others_learn_of_it() {
     let namespace = namespace("drains").await;

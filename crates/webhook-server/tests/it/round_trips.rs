@@ -30,7 +30,7 @@ async fn assert_unmoved(namespace: &TestNamespace, kind: &str, name: &str, what:
             ..Default::default()
         };
         manifest.data.as_object_mut().unwrap().remove("status");
-        let params = PatchParams::apply("author").force();
+        let params = PatchParams::apply("user").force();
         let applied = api.patch(name, &params, &Patch::Apply(&manifest)).await.unwrap();
         assert_eq!(applied.data, live.data, "{what} applied in {version}");
         assert_eq!(applied.metadata.generation, generation, "{what} applied in {version}");
@@ -83,7 +83,7 @@ async fn inputs_of_the_kit_read_in_either_version_and_sent_back_stay_as_they_are
 }
 
 /// Hazard of `v1alpha1`: it takes types and counts that `v1beta1` has no word for. Storage is not checked after a
-/// conversion, so what comes out must be valid, or nobody could write the object in `v1beta1` any more.
+/// conversion, so what comes out must be valid, or the object could not be written in `v1beta1` any more.
 #[tokio::test]
 async fn values_that_only_v1alpha1_takes_can_be_written_in_both_versions() {
     let namespace = namespace("odd").await;
@@ -101,7 +101,7 @@ async fn values_that_only_v1alpha1_takes_can_be_written_in_both_versions() {
     let beta = objects(&namespace, kind, "v1beta1");
     let component = &beta.get("chat").await.unwrap().data["spec"]["components"][0];
     assert!(component.get("type").is_none_or(|kind| kind != "main"), "{component:#}");
-    // The author of v1beta1 edits the very component.
+    // The user of v1beta1 edits the very component.
     let patch = json!([{ "op": "replace", "path": "/spec/components/0/replicas", "value": 3 }]);
     let patch: Patch<Value> = Patch::Json(serde_json::from_value(patch).unwrap());
     beta.patch("chat", &PatchParams::default(), &patch).await.unwrap();

@@ -17,7 +17,7 @@ pub struct Mark(Api<Lease>);
 impl Mark {
     pub async fn set(namespace: &TestNamespace) -> Self {
         let leases = Api::namespaced(namespace.client(), namespace.name());
-        // Far in the past: whether it is valid is told by when it was seen, not by clocks.
+        // Far in the past: its validity depends on when it was seen, not on clocks.
         let marker = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": { "name": MARKER_LEASE },
             "spec": {
@@ -48,8 +48,8 @@ fn component(kind: &str, tag: &str) -> Value {
     json!({ "name": "c", "type": kind, "podTemplate": { "spec": { "containers": [main] } } })
 }
 
-/// The settings of the operator of that namespace are its own: what only they forbid is left to it. What nobody admits
-/// is refused there, too: users of the namespace can write such a mark. Conversion stays with the install of the
+/// The settings of the operator of that namespace are its own: what only they forbid is left to it. What no install
+/// admits is refused there, too: users of the namespace can write such a mark. Conversion stays with the install of the
 /// cluster.
 #[tokio::test]
 async fn a_mark_on_a_namespace_switches_off_settings_and_no_rules() {

@@ -80,7 +80,7 @@ pub fn converted_change(old: &Value, new: &Value) -> Request {
     Request { operation: Operation::Update, old_object: converted(old).object, ..converted(new) }
 }
 
-/// A change by somebody else than an ordinary user.
+/// A change by a given user.
 pub fn change_by(user: &str, old: Value, new: Value) -> Request {
     Request { user_info: User { username: user.to_owned(), ..User::default() }, ..change(old, new) }
 }

@@ -116,7 +116,7 @@ fn nothing_is_called_trusted_before_every_place_is_known_and_set() {
     world.observed.targets = None;
     assert!(!world.plan().trusted && world.plan().inject.is_empty());
     world.observed.targets = Some(Vec::new());
-    assert!(world.plan().trusted, "nobody calls us yet");
+    assert!(world.plan().trusted, "the API server does not call yet");
 }
 
 #[test]
@@ -256,7 +256,7 @@ fn a_clock_that_jumps_leaves_a_certificate_that_is_valid_now() {
     let year = SERVING_LIFETIME;
     for (jump, back) in [(2 * year, false), (20 * year, false), (2 * year, true), (20 * year, true)] {
         let mut world = World::settled();
-        assert!(world.plan().again <= MINUTE, "a clock that is put right tells nobody");
+        assert!(world.plan().again <= MINUTE, "a clock that is corrected raises no event");
         let jump = jiff::SignedDuration::try_from(jump).unwrap();
         world.now = if back { world.now - jump } else { world.now + jump };
         world.settle();
@@ -393,7 +393,7 @@ fn no_part_of_a_foreign_secret_costs_trust() {
     }
 }
 
-/// A backup of everything brings the bundles back too: then the old certificate is the one that nobody trusts.
+/// A backup of everything brings the bundles back too: then the old certificate is the one that is not trusted.
 #[test]
 fn a_certificate_that_is_known_everywhere_is_served_at_once_if_the_old_one_is_not() {
     let mut world = World::settled();
@@ -474,5 +474,5 @@ fn what_somebody_else_wrote_is_served_at_once_where_nothing_good_is() {
     assert!(plan.serve.is_some() && plan.inject.len() == 1, "what was served has expired");
     world.observed.targets.as_mut().unwrap().retain(|target| target.kind != PlaceKind::Definition);
     world.now = "2026-01-01T01:00:00Z".parse().unwrap();
-    assert!(world.plan().serve.is_some(), "nobody converts by us");
+    assert!(world.plan().serve.is_some(), "no definition converts here");
 }

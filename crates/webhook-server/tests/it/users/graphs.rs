@@ -60,9 +60,9 @@ impl std::fmt::Display for History {
     }
 }
 
-/// One author, and controllers that write in the other version.
+/// One user, and controllers that write in the other version.
 async fn one_author(version: &str) {
-    let namespace = namespace(&format!("author-{version}")).await;
+    let namespace = namespace(&format!("user-{version}")).await;
     let (cases, seed) = (setting("DYNAMO_MERGE_CASES", CASES), setting("DYNAMO_MERGE_SEED", 1));
     for number in 0..cases.div_ceil(PER_OBJECT) {
         let seed = seed + number;
@@ -108,8 +108,8 @@ async fn an_author_in_v1beta1_reads_what_that_version_alone_would_give() {
     one_author("v1beta1").await;
 }
 
-/// What the author in v1alpha1 may write. `envs` and the component's own `volumeMounts` are no part of it, and no
-/// variable or mount is that of both authors: there, each of these lists is one field, of the author who changed it
+/// What the user of v1alpha1 may write. `envs` and the component's own `volumeMounts` are no part of it, and no
+/// variable or mount is that of both users: there, each of these lists is one field, of the user who changed it
 /// last.
 fn alpha() -> Value {
     let variable = |name: &str| json!({ "name": name, "value": name });
@@ -130,7 +130,7 @@ fn alpha() -> Value {
     } } })
 }
 
-/// What the author in v1beta1 may write.
+/// What the user of v1beta1 may write.
 fn beta() -> Value {
     let variable = |name: &str| json!({ "name": name, "value": name });
     json!({ "components": [{
@@ -147,8 +147,8 @@ fn beta() -> Value {
     }] })
 }
 
-/// A spec without the order of its lists, and without empty ones. Where an item of another author goes is nothing that
-/// an author says.
+/// A spec without the order of its lists, and without empty ones. The position of an item of another user is nothing
+/// that a user states.
 fn unordered(spec: &Value) -> Value {
     match spec {
         Value::Object(fields) => {
@@ -211,7 +211,7 @@ async fn two_authors(namespace: &TestNamespace, number: u64, seed: u64) {
 
 #[tokio::test]
 async fn two_authors_in_two_versions_have_the_effect_that_they_have_in_one() {
-    let namespace = namespace("two-authors").await;
+    let namespace = namespace("two-users").await;
     let (cases, seed) = (setting("DYNAMO_MERGE_CASES", CASES), setting("DYNAMO_MERGE_SEED", 1));
     for number in 0..cases.div_ceil(PER_OBJECT) {
         two_authors(&namespace, number, seed + number).await;

@@ -87,7 +87,7 @@ async fn what_is_removed_from_a_request_goes_and_its_defaults_come_back() {
     }
 }
 
-/// Two authors, one in each version, set the same field; one of them gives it up.
+/// Two users, one in each version, set the same field; one of them gives it up.
 #[tokio::test]
 async fn a_field_of_a_request_that_two_authors_set_goes_with_the_second() {
     let namespace = namespace("shared").await;
@@ -121,7 +121,7 @@ async fn a_field_of_a_request_that_two_authors_set_goes_with_the_second() {
             let ways = [FLUX, argo];
             write(&objects[giver], ways[giver], &less(&specs[giver], pointers[giver])).await;
             let after = [objects[0].spec().await, objects[1].spec().await];
-            assert_eq!(after, before, "{first} gives {alpha} up, and the other author keeps it");
+            assert_eq!(after, before, "{first} gives {alpha} up, and the other user keeps it");
             write(&objects[keeper], ways[keeper], &less(&specs[keeper], pointers[keeper])).await;
             let after = objects[keeper].spec().await;
             let value = |spec: &Value| spec.pointer(pointers[keeper]).cloned();

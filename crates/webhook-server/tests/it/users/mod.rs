@@ -1,4 +1,4 @@
-//! Authors who write objects in each of the ways that tools have: client-side apply, server-side apply, replace, edit.
+//! Users who write objects in each of the ways that tools have: client-side apply, server-side apply, replace, edit.
 //!
 //! What they write goes to two objects: one of our kinds, and a copy of it that has one version and no conversion. Both
 //! must read the same.
@@ -28,7 +28,7 @@ pub enum Way {
     Edit,
 }
 
-/// An object as one author writes it.
+/// An object as one user writes it.
 pub struct Written {
     pub api: Api<DynamicObject>,
     pub api_version: String,
