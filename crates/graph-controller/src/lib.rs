@@ -1,11 +1,11 @@
-//! The graph controller: turns a `DynamoGraphDeployment` into `DynamoComponentDeployment`s and tells in its status how
-//! far they are. It never looks at what the component controller makes of them, only at their status.
+//! The graph controller: turns a `DynamoGraphDeployment` into `DynamoComponentDeployment`s and reports in its status
+//! how far they are. It never looks at what the component controller makes of them, only at their status.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`apply_overrides`] | the program that lays the user's part of a graph over a proposed one |
 //! | [`graph`] | reconciling one graph: observe, validate, decide, apply, report |
-//! | [`recovery`] | pods that cannot serve any more and that nobody else replaces |
+//! | [`recovery`] | pods that cannot serve any more and that no other controller replaces |
 //! | [`relay`] | the program beside a profiler |
 //! | [`request`] | profiling for a request, and the graph that comes of it |
 //! | [`scaling_adapter`] | handing the replicas of an adapter to its graph |

@@ -77,8 +77,8 @@ fn real_graphs_give_the_references_components() {
         let mut got = BTreeMap::new();
         for (graph, _) in case.graphs(&kit) {
             match validate(&graph, &settings, ValidationContext::default()) {
-                Err(refusal) => {
-                    wrong.insert(case.name.clone(), format!("refused: {}", refusal.message));
+                Err(obstacle) => {
+                    wrong.insert(case.name.clone(), format!("refused: {}", obstacle.message));
                 }
                 Ok(valid) => {
                     got.extend(

@@ -41,7 +41,7 @@ fn planned(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodClique
         ..Observed::new(graph.clone())
     };
     let settings = settings();
-    let valid = validate(graph, &settings, observed.validation_context()).map_err(|refusal| refusal.message)?;
+    let valid = validate(graph, &settings, observed.validation_context()).map_err(|obstacle| obstacle.message)?;
     Ok(plan(&valid, &observed, Timestamp::UNIX_EPOCH))
 }
 
@@ -144,7 +144,7 @@ fn real_graphs_give_the_references_pod_clique_sets() {
             let name = graph.metadata.name.clone().unwrap_or_default();
             let Some(expected) = set_of(&case, &name) else { continue };
             let lines = match planned(&graph, &stored, None) {
-                Err(refusal) => vec![format!("refused: {refusal}")],
+                Err(obstacle) => vec![format!("refused: {obstacle}")],
                 Ok(plan) => differences(&case, expected, &plan),
             };
             if lines.is_empty() {
@@ -213,7 +213,7 @@ fn taking_over_the_references_sets_replaces_no_pod() {
             graph.status = Some(DynamoGraphDeploymentStatus { observed_generation: Some(3), ..Default::default() });
             let mut lines = Vec::new();
             match planned(&graph, &stored, Some(live)) {
-                Err(refusal) => lines.push(format!("refused: {refusal}")),
+                Err(obstacle) => lines.push(format!("refused: {obstacle}")),
                 Ok(plan) => {
                     let have = json!(plan.grove.unwrap().set.spec);
                     differ(&expected["spec"], &have, "spec", &mut lines);

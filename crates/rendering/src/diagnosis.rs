@@ -397,7 +397,7 @@ mod tests {
         assert_eq!((trouble.cause.reason(), trouble.message), ("VolumeNotMounted", format!("pod w-1: {message}")));
     }
 
-    /// Somebody else's pod says more than one that only waits for it.
+    /// The pod that fails shows more than one that only waits for it.
     #[test]
     fn the_leader_tells_before_those_who_wait_for_it() {
         let init = json!({ "name": "wait-for-leader-mp", "image": "i", "imageID": "", "ready": false, "restartCount": 0,

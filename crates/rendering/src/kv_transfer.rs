@@ -27,8 +27,8 @@ const OWNED: [&str; 5] = [
     names::DYN_TOPOLOGY_MOUNT_PATH,
 ];
 
-/// Tells a worker's main container the policy, and where the pod is: a file for each domain, which fills when the pod
-/// gets the label. `domains` are those of the policy's cluster topology; with a label key they are not used.
+/// Mounts the policy and the pod's topology into a worker's main container: a file for each domain, which fills when
+/// the pod gets the label. `domains` are those of the policy's cluster topology; with a label key they are not used.
 ///
 /// A template without a container `main` is left as it is.
 pub fn apply_kv_transfer_policy(template: &mut PodTemplateSpec, policy: &KvTransferPolicy, domains: &[String]) {

@@ -41,7 +41,7 @@ pub(super) const GRAPHS: &[Access] = &[
         resource: "dynamocomponents",
         subresource: None,
         verbs: Verb::OWN,
-        why: "the builds of images that graphs of 2025 run; their status tells when an image is there",
+        why: "the builds of images that graphs of the legacy API run; their status shows when an image exists",
     },
     Access {
         group: api_types::GROUP,
@@ -56,7 +56,7 @@ pub(super) const GRAPHS: &[Access] = &[
         resource: "dynamographdeploymentscalingadapters",
         subresource: None,
         verbs: Verb::OWN,
-        why: "the replicas of components that somebody else scales",
+        why: "the replicas of components that another client scales",
     },
     Access {
         group: api_types::GROUP,
@@ -84,7 +84,7 @@ pub(super) const GRAPHS: &[Access] = &[
         resource: "pods",
         subresource: None,
         verbs: &[Verb::Patch],
-        why: "tells those workers where they are, by labels of their nodes",
+        why: "sets topology labels of nodes on those workers",
     },
     Access {
         group: "",
@@ -126,7 +126,7 @@ pub(super) const GRAPHS: &[Access] = &[
         resource: "secrets",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "tells whether the SSH key for MPI is in the namespaces of graphs whose replicas span nodes; finds image pull \
+        why: "reads whether the SSH key for MPI is in the namespaces of graphs whose replicas span nodes; finds image pull \
               secrets by registry for graphs on Grove, of which only host names are kept; reads the one Secret with credentials \
               for NATS and etcd, if the configuration names it",
     },

@@ -70,7 +70,7 @@ mod tests {
         })
     }
 
-    /// Nobody who takes over this account can make, change or delete a Secret.
+    /// An attacker with this account cannot make, change or delete a Secret.
     #[test]
     fn secrets_are_never_written() {
         let writes = ["create", "update", "patch", "delete", "deletecollection"];

@@ -158,7 +158,7 @@ fn run(
     }
 }
 
-/// Copies the program, so that nobody ever sees half of it.
+/// Copies the program, so that it is never seen incomplete.
 fn install(path: &Path) -> Result<(), OverrideError> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");

@@ -1,5 +1,5 @@
-//! The user's part before it is merged: what it may not say is refused, what has no effect is told, and what is to be
-//! appended is written out.
+//! The user's part before it is merged: forbidden fields are refused, fields without effect are reported, and what is
+//! to be appended is written out.
 
 use api_types::{annotations::GRAPH_SAVED, conversion::ApiVersion};
 use serde_json::{Map, Value, json};

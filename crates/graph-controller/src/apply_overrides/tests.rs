@@ -94,15 +94,15 @@ fn what_has_no_effect_is_told() {
 
 #[test]
 fn what_cannot_be_said_is_refused_with_its_place() {
-    let refusal = |part: &Value| apply(beta(json!([{ "name": "main" }])), part).unwrap_err().to_string();
+    let message = |part: &Value| apply(beta(json!([{ "name": "main" }])), part).unwrap_err().to_string();
     let mut status = part(json!({}));
     status["status"] = json!({});
-    assert!(refusal(&status).contains("override.status"));
-    assert!(refusal(&part(json!({ "components": [{ "name": "Worker", "replicas": null }] }))).contains("[0].replicas"));
-    assert!(refusal(&part(json!({ "components": [{}] }))).contains("[0].name"));
-    assert!(refusal(&json!({ "kind": "Pod" })).contains("override"));
+    assert!(message(&status).contains("override.status"));
+    assert!(message(&part(json!({ "components": [{ "name": "Worker", "replicas": null }] }))).contains("[0].replicas"));
+    assert!(message(&part(json!({ "components": [{}] }))).contains("[0].name"));
+    assert!(message(&json!({ "kind": "Pod" })).contains("override"));
     assert!(
-        refusal(&part(json!({ "components": [{ "name": "Worker", "replicas": "two" }] }))).contains("merged graph")
+        message(&part(json!({ "components": [{ "name": "Worker", "replicas": "two" }] }))).contains("merged graph")
     );
 }
 

@@ -61,7 +61,7 @@ pub fn settings() -> &'static Settings {
     &SETTINGS
 }
 
-/// A graph without mistakes.
+/// A graph without violations.
 pub fn valid(graph: &DynamoGraphDeployment) -> ValidGraph<'_> {
     valid_with(graph, settings())
 }

@@ -124,7 +124,7 @@ mod tests {
         });
         let mut cached = cached(&graph, vec![]);
         cached.served.grove = served;
-        choose(&cached, grove::settings()).map_err(|refusal| refusal.ready_reason)
+        choose(&cached, grove::settings()).map_err(|obstacle| obstacle.ready_reason)
     }
 
     #[test]
@@ -162,16 +162,16 @@ mod tests {
         assert_eq!(choose(&with_set, grove::settings()).unwrap(), WorkloadProvider::Grove);
 
         with_set.components = components;
-        let refusal = choose(&with_set, grove::settings()).unwrap_err();
-        assert_eq!(refusal.progress, Progress::Stalled(conditions::graph::CONFLICTING_PROVIDERS));
-        assert!(refusal.message.contains("chat-frontend") && refusal.message.contains("PodCliqueSets (chat)"));
+        let obstacle = choose(&with_set, grove::settings()).unwrap_err();
+        assert_eq!(obstacle.progress, Progress::Stalled(conditions::graph::CONFLICTING_PROVIDERS));
+        assert!(obstacle.message.contains("chat-frontend") && obstacle.message.contains("PodCliqueSets (chat)"));
     }
 
     #[test]
     fn a_missing_api_is_named() {
-        let refusal = lacks_grove(ValidationContext::default(), grove::settings()).unwrap();
-        assert_eq!(refusal.ready_reason, conditions::graph::PROVIDER_UNAVAILABLE);
-        assert!(refusal.message.contains("grove.io/v1alpha1"), "{}", refusal.message);
+        let obstacle = lacks_grove(ValidationContext::default(), grove::settings()).unwrap();
+        assert_eq!(obstacle.ready_reason, conditions::graph::PROVIDER_UNAVAILABLE);
+        assert!(obstacle.message.contains("grove.io/v1alpha1"), "{}", obstacle.message);
 
         let mut settings = grove::settings().clone();
         settings.grove.volcano = true;
@@ -182,9 +182,9 @@ mod tests {
                 &settings,
             )
         };
-        let refusal = lacks(false).unwrap();
-        assert_eq!(refusal.progress, Progress::Stalled(conditions::graph::API_MISSING));
-        assert!(refusal.message.contains("scheduling.volcano.sh/v1beta1"), "{}", refusal.message);
+        let obstacle = lacks(false).unwrap();
+        assert_eq!(obstacle.progress, Progress::Stalled(conditions::graph::API_MISSING));
+        assert!(obstacle.message.contains("scheduling.volcano.sh/v1beta1"), "{}", obstacle.message);
         assert_eq!(lacks(true), None);
     }
 }

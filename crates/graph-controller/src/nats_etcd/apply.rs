@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Only what it has seen in use is cleaned, so nobody may be told that it looks after the servers before it has
+    /// Only what it has seen in use is cleaned, so its status may not claim the cleaning of the servers before it has
     /// seen all.
     #[tokio::test]
     async fn it_begins_once_every_pod_is_known() {

@@ -1,4 +1,4 @@
-//! Which places in NATS and etcd nobody uses any more. Pure: time is an argument.
+//! Unused places in NATS and etcd. Pure: time is an argument.
 //!
 //! A place is in use while a graph, a component or a pod stands for it. Pods count, because a graph that was deleted
 //! with
@@ -45,8 +45,8 @@ impl Place {
 
 /// Where an object with these labels registers, or may register. `namespace` is the one of Kubernetes that it is in.
 ///
-/// Pods are told the namespace of their graph, or of their component if it stands alone. Theirs may be labelled with
-/// any other, where others live whom we need not know: of that one, they are a component and no more.
+/// Pods get the namespace of their graph, or of their component if it stands alone. Theirs may be labelled with
+/// any other, which other programs may use: of that one, they are a component and no more.
 pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet<Place> {
     let generation = labels.get(labels::WORKER_HASH).map(String::as_str);
     let graph = labels.get(labels::GRAPH).map(String::as_str).filter(|graph| !graph.is_empty());
@@ -67,9 +67,9 @@ fn is_name(namespace: &str) -> bool {
     namespace.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
-/// The names that an object's pods may have as components. Programs of 2025 are called like their service; those after
-/// them like the type that `DYN_COMPONENT` says, and engines by what they do, which is theirs to say. So two components
-/// of one type share a name, which is in use as long as one of them is.
+/// The names that an object's pods may have as components. Programs of the legacy API are called like their service;
+/// those after them like the type that `DYN_COMPONENT` says, and engines by what they do, which is theirs to say. So
+/// two components of one type share a name, which is in use as long as one of them is.
 fn components_of(labels: &BTreeMap<String, String>) -> BTreeSet<String> {
     let text = |key: &str| labels.get(key).filter(|text| !text.is_empty());
     let (name, type_) = (text(labels::COMPONENT), text(labels::COMPONENT_TYPE));
@@ -116,7 +116,7 @@ impl Leftovers {
             Place::Component { namespace, .. } if namespaces.contains(&Place::Namespace(namespace.clone())) => false,
             place => !in_use.contains(place),
         });
-        // Nor is a namespace cleaned while somebody may be a component of it.
+        // Nor is a namespace cleaned while a program may be a component of it.
         let components: BTreeSet<&str> = in_use.iter().filter_map(Place::namespace_of_component).collect();
         for (place, due) in &mut self.due {
             if matches!(place, Place::Namespace(namespace) if components.contains(namespace.as_str())) {
@@ -173,7 +173,7 @@ mod tests {
         places(labels).into_iter().filter(|place| matches!(place, Place::Namespace(_))).collect()
     }
 
-    /// Pods are told their type as the name to register under, and engines have names of their own.
+    /// Pods get their type as the name to register under, and engines have names of their own.
     #[test]
     fn a_component_registers_by_what_it_does_and_by_its_name() {
         let names = |name: &str, type_: &str| -> Vec<String> {

@@ -112,16 +112,18 @@ impl Source {
             return Ok(Credentials::default());
         }
         let what = format!("Secret {}/{name}, which infrastructure.secretName names,", self.namespace);
-        let mistake = |why: &str| Unavailable::Misconfigured(format!("{what} {why}"));
+        let misconfigured = |why: &str| Unavailable::Misconfigured(format!("{what} {why}"));
         let api: Api<Packed<Secret>> = Api::namespaced(self.client.clone(), &self.namespace);
         let secret = match find(name, || format!("read Secret {}/{name}", self.namespace), api.get_opt(name)).await {
-            Ok(secret) => secret.ok_or_else(|| mistake("does not exist; create it"))?,
+            Ok(secret) => secret.ok_or_else(|| misconfigured("does not exist; create it"))?,
             Err(error) if error.error_type().class() == Class::Transient => return Err(Unavailable::Transient(error)),
-            Err(error) => return Err(mistake(&format!("cannot be read; see to the rights of the operator: {error}"))),
+            Err(error) => {
+                return Err(misconfigured(&format!("cannot be read; see to the rights of the operator: {error}")));
+            }
         };
-        let secret = secret.unpack().map_err(|_| mistake("cannot be read: it is no Secret"))?;
+        let secret = secret.unpack().map_err(|_| misconfigured("cannot be read: it is no Secret"))?;
         let data = secret.data.unwrap_or_default().into_iter().map(|(key, value)| (key, value.0)).collect();
-        Credentials::of_secret(&data).map_err(|why| mistake(&format!("cannot be used: {why}")))
+        Credentials::of_secret(&data).map_err(|why| misconfigured(&format!("cannot be used: {why}")))
     }
 
     /// The health of the servers.

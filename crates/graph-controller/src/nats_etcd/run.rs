@@ -128,8 +128,8 @@ mod tests {
     use super::*;
     use crate::nats_etcd::observe::Unavailable;
 
-    /// Found defect: a second failure to read the Secret was told to every graph, and an API server that was away for
-    /// ten seconds took the condition from all of them.
+    /// Found defect: a second failure to read the Secret was reported to every graph, and an API server that was away
+    /// for ten seconds took the condition from all of them.
     #[tokio::test(start_paused = true)]
     async fn an_api_server_that_is_away_is_no_news_of_the_servers() {
         // Connections are accepted, and nothing is ever answered.
@@ -140,10 +140,10 @@ mod tests {
         let client = Client::try_from(Config::new(address.parse().unwrap())).unwrap();
         let source = Source { client, settings, namespace: "n".to_owned() };
         assert!(matches!(source.servers().await, Err(Unavailable::Transient(_))));
-        let (sender, told) = watch::channel(Health::Ready);
+        let (sender, reported) = watch::channel(Health::Ready);
         let (wake, _keys) = mpsc::unbounded();
         let following = follow(source, sender, Store::new(), wake);
         tokio::time::timeout(HEALTHY_INTERVAL * 10, following).await.unwrap_err();
-        assert_eq!(*told.borrow(), Health::Ready);
+        assert_eq!(*reported.borrow(), Health::Ready);
     }
 }

@@ -56,8 +56,8 @@ mod tests {
         set_health(&mut status, &down, Some(1), now);
         // A controller that starts takes nothing back before it knows better.
         set_health(&mut status, &Health::Unknown, Some(1), now);
-        let told = find(&status.conditions, conditions::INFRASTRUCTURE_READY).unwrap();
-        assert_eq!((told.status.as_str(), told.message.as_str()), ("False", "etcd is down"));
+        let reported = find(&status.conditions, conditions::INFRASTRUCTURE_READY).unwrap();
+        assert_eq!((reported.status.as_str(), reported.message.as_str()), ("False", "etcd is down"));
         set_health(&mut status, &Health::Ready, Some(1), now);
         assert_eq!(find(&status.conditions, conditions::INFRASTRUCTURE_READY).unwrap().status, "True");
         set_health(&mut status, &Health::Unconfigured, Some(1), now);

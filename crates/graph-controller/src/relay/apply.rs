@@ -30,7 +30,7 @@ pub struct Recipient {
 /// Why something could not be handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum HandOverError {
-    /// The API server refused, or the name is taken by an object of somebody else, which was not touched.
+    /// The API server refused, or the name is taken by a foreign object, which was not touched.
     #[error(transparent)]
     Write(#[from] Error),
     /// An object of an earlier request has to go first.
@@ -44,7 +44,7 @@ pub enum HandOverError {
 }
 
 impl HandOverError {
-    /// Whether the answer stays the same unless somebody changes an object.
+    /// Whether the answer stays the same unless an object changes.
     pub fn is_lasting(&self) -> bool {
         match self {
             Self::Write(error) => matches!(error.class(), Class::Invalid | Class::Foreign),

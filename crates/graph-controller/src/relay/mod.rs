@@ -28,14 +28,14 @@ struct StatusFile {
     error: String,
 }
 
-/// What is to be told, and what that means for the program itself.
+/// The report, and its consequence for the program itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
     /// Nothing worth telling.
     Nothing,
     /// The profiler goes on.
     Progress(BTreeMap<String, String>),
-    /// It has ended, well or not; either is told well.
+    /// It has ended; success and failure are both reported.
     Final(BTreeMap<String, String>),
 }
 
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    fn told(report: &Report) -> Vec<(&str, &str)> {
+    fn reported(report: &Report) -> Vec<(&str, &str)> {
         match report {
             Report::Nothing => Vec::new(),
             Report::Progress(data) | Report::Final(data) => {
@@ -104,8 +104,8 @@ mod tests {
     fn what_the_profiler_does_is_told_in_its_own_words() {
         let report =
             progress("status: running\nmessage: 'trying \"tp 4\": 3 of 8'\nphase: SweepingDecode\ntimestamp: t\n");
-        assert_eq!(told(&report), [("message", "trying \"tp 4\": 3 of 8"), ("phase", "SweepingDecode")]);
-        assert_eq!(told(&progress("phase: Sweep\nmessage: 3\nerror:\n")), [("message", "3"), ("phase", "Sweep")]);
+        assert_eq!(reported(&report), [("message", "trying \"tp 4\": 3 of 8"), ("phase", "SweepingDecode")]);
+        assert_eq!(reported(&progress("phase: Sweep\nmessage: 3\nerror:\n")), [("message", "3"), ("phase", "Sweep")]);
         for nothing in ["", "status: running\n", "phase: ''\n", "phase: [", "just words"] {
             assert_eq!(progress(nothing), Report::Nothing, "{nothing}");
         }
@@ -120,10 +120,10 @@ mod tests {
             ("profiler_status", "success"),
             ("profiler_status.yaml", "status: success\nphase: Done\n"),
         ];
-        assert_eq!(told(&good), expected);
+        assert_eq!(reported(&good), expected);
         let bad = ending("status: failed\nmessage: m\nerror: no GPU\n", None);
-        assert!(told(&bad).contains(&("profiler_error", "no GPU")));
-        assert!(told(&ending("status: failed\nmessage: m\n", None)).contains(&("profiler_error", "m")));
+        assert!(reported(&bad).contains(&("profiler_error", "no GPU")));
+        assert!(reported(&ending("status: failed\nmessage: m\n", None)).contains(&("profiler_error", "m")));
         for nothing in ["", "status: running\n", "status: success\n", "status: other\n"] {
             assert_eq!(ending(nothing, None), Report::Nothing, "{nothing}");
         }

@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
-/// Where the profiler is, and for whom it works.
+/// State of the profiler, and its request.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RelayArgs {
     /// Folder in which the profiler leaves its output
@@ -62,10 +62,10 @@ pub enum RelayError {
     HandOver(#[from] HandOverError),
 }
 
-/// Relays until the profiler has ended and its end is told.
+/// Relays until the profiler has ended and its end is reported.
 ///
 /// # Errors
-/// The profiler does not say how it ended, or nobody takes what it said.
+/// The profiler does not report its end, or the API server refuses the report.
 pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
     let recipient = Recipient {
         name: args.request.clone(),
@@ -73,15 +73,15 @@ pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
         uid: args.request_uid.clone(),
     };
     let relay = Relay { output: HandOver::new(client.clone(), recipient), client, args };
-    let mut told = Report::Nothing;
+    let mut reported = Report::Nothing;
     loop {
         let ended = relay.has_ended().await;
         let now = progress(&relay.file(STATUS_FILE).await.unwrap_or_default());
         if let Report::Progress(data) = &now
-            && now != told
+            && now != reported
         {
             match relay.output.tell(data).await {
-                Ok(()) => told = now,
+                Ok(()) => reported = now,
                 Err(error) => warn!(%error, "trying again"),
             }
         }

@@ -107,7 +107,7 @@ async fn account(
     }
 }
 
-/// What somebody has to let us do before there can be a Job.
+/// Rights and quotas that are missing for the Job.
 #[allow(clippy::result_large_err, reason = "the callers hand it on as it is")]
 fn refused(error: Error) -> Result<Stage, Error> {
     let message = error.to_string();

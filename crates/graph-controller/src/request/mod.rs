@@ -80,7 +80,7 @@ impl Reconcile for Reconciler {
         Ok(Action::await_change())
     }
 
-    /// Only the request's own form is a violation of its author's; what it has reached stays.
+    /// Only the request's own form is a violation of its user; what it has reached stays.
     fn unreadable(
         &self,
         packed: &Packed<DynamoGraphDeploymentRequest>,

@@ -53,13 +53,13 @@ pub struct Observed {
     pub name: String,
     /// Its uid, which identifies its children.
     pub uid: String,
-    /// The Job of the name of ours, whoever made it.
+    /// The Job of the name of ours, of any origin.
     pub job: Option<Job>,
-    /// The ConfigMap of the name of the profiler's output, whoever made it.
+    /// The ConfigMap of the name of the profiler's output, of any origin.
     pub output: Option<ConfigMap>,
     /// ConfigMaps that were made for the request, without their data.
     pub config_maps: Vec<ConfigMap>,
-    /// The graph of the wanted name, whoever made it.
+    /// The graph of the desired name, of any origin.
     pub graph: Option<DynamoGraphDeployment>,
     /// Whether the claim with the model's weights exists; looked for before the Job is made.
     pub cache_claim: CacheClaim,
@@ -71,7 +71,7 @@ pub struct Observed {
     pub output_missing_for: Duration,
     /// How the containers of a failed Job ended.
     pub pod_failures: Vec<String>,
-    /// Graphs that the profiler has started to measure them; none where nobody looked.
+    /// Graphs that the profiler has started to measure them; none where they were not read.
     pub trials: Option<Trials>,
     /// What flags and configuration say.
     pub settings: Arc<Settings>,
@@ -157,7 +157,7 @@ pub struct Findings {
     pub graph: Option<(String, Value)>,
     /// Why the present spec is not the one that was profiled for.
     pub drift: Option<String>,
-    /// Kinds of objects that the profiler proposes and nobody makes.
+    /// Kinds of objects that the profiler proposes and that are not created.
     pub skipped: Vec<String>,
 }
 

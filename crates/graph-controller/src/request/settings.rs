@@ -3,7 +3,7 @@
 use api_types::{env, names};
 use controller_kit::{settings::OperatorConfiguration, store::Scope};
 
-/// Where a DCGM exporter answers, unless told otherwise.
+/// Default port and path of a DCGM exporter.
 pub const DCGM_ENDPOINT: &str = "http://{POD_IP}:9400/metrics";
 
 /// What a request's Job needs of the command line.
@@ -113,7 +113,8 @@ mod tests {
 
     #[test]
     fn profilers_are_told_the_addresses_that_there_are() {
-        let told = read("infrastructure: {natsAddress: 'nats://n', etcdAddress: e}", &Scope::Cluster).infrastructure;
-        assert_eq!(told, [("ETCD_ENDPOINTS", "e".to_owned()), ("NATS_SERVER", "nats://n".to_owned())]);
+        let reported =
+            read("infrastructure: {natsAddress: 'nats://n', etcdAddress: e}", &Scope::Cluster).infrastructure;
+        assert_eq!(reported, [("ETCD_ENDPOINTS", "e".to_owned()), ("NATS_SERVER", "nats://n".to_owned())]);
     }
 }

@@ -21,7 +21,7 @@ use crate::graph::{
 pub(super) enum Concern {
     /// What all graphs of a namespace share.
     Namespace(String),
-    /// A checkpoint that its author names.
+    /// A checkpoint that its user names.
     Checkpoint(Key),
     /// The DynamoComponent whose image it runs.
     Build(Key),
@@ -45,7 +45,7 @@ pub(super) fn concerned_by<K: Resource>(graphs: &Index<Concern>) -> impl Fn(&K) 
     }
 }
 
-/// The graph that made a checkpoint, and those whose authors name it.
+/// The graph that made a checkpoint, and those that name it.
 pub(super) fn concerned_by_checkpoint(
     graphs: &Index<Concern>,
 ) -> impl Fn(&Packed<DynamoCheckpoint>) -> Vec<Key> + Send + use<> {

@@ -16,7 +16,7 @@ pub(super) fn of_request(request: &Packed<DynamoGraphDeploymentRequest>) -> &'st
     RequestPhase::deserialize(&request.status()["phase"]).unwrap_or(RequestPhase::Pending).as_str()
 }
 
-/// Whether autoscalers can use an adapter: they are told which pods it is about, and of one at least.
+/// Whether autoscalers can use an adapter: its selector is set, and selects one pod at least.
 pub(super) fn of_adapter(adapter: &Packed<DynamoGraphDeploymentScalingAdapter>) -> &'static str {
     let status = adapter.status();
     let selects = status["selector"].as_str().is_some_and(|selector| !selector.is_empty());

@@ -68,7 +68,7 @@ const FIRST_WORD_AFTER: Duration = Duration::from_secs(1);
 /// say while they come up.
 const PACE: Duration = Duration::from_secs(1);
 
-/// Runs the controllers of this process until it is told to stop. `args` is what the command line says of requests.
+/// Runs the controllers of this process until the signal to stop. `args` are the arguments about requests.
 ///
 /// # Errors
 /// Never: what goes wrong is retried, and shows in logs, metrics and status.

@@ -21,7 +21,7 @@ pub struct Observed {
     pub pause: Option<Duration>,
 }
 
-/// What shall be written.
+/// Desired writes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Plan {
     /// Nothing: the adapter has no effect.

@@ -31,7 +31,7 @@ pub fn of_applied(applied: &Applied, now: Timestamp) -> Option<Status> {
 }
 
 /// Selects one pod for each replica, because an autoscaler that goes by pods multiplies with their number: of a
-/// LeaderWorkerSet, the leaders. Pods on Grove have no label that tells leaders from the others.
+/// LeaderWorkerSet, the leaders. Pods on Grove have no label of leaders only.
 fn selector(component: &str, graph: &str, counted: Option<&ComponentReplicaStatus>) -> String {
     let all = format!("{}={component},{}={graph}", labels::COMPONENT, labels::GRAPH);
     match counted.map(|counted| counted.component_kind) {

@@ -1,4 +1,4 @@
-//! `autoscaling` of v1alpha1, as the documents of 2025 have it.
+//! `autoscaling` of v1alpha1, as the documents of the legacy API have it.
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter};
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
@@ -61,7 +61,7 @@ async fn an_autoscaler_is_there_as_long_as_the_field_and_its_count_stays() {
     let after = bed.api::<HorizontalPodAutoscaler>().get("chat-decode").await.unwrap();
     let managers = after.metadata.managed_fields.iter().flatten().filter(|entry| entry.subresource.is_none());
     let managers: Vec<_> = managers.filter_map(|entry| entry.manager.as_deref()).collect();
-    assert_eq!(managers, [graph_controller::NAME], "nobody else writes the spec");
+    assert_eq!(managers, [graph_controller::NAME], "no other client writes the spec");
 
     let without = json!({ "metadata": { "annotations": { "nvidia.com/dgd-spec": null } } });
     bed.edit("chat", &without).await;

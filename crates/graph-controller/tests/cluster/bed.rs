@@ -45,7 +45,7 @@ pub struct Bed {
     pub namespace: String,
     pub client: Client,
     context: Context,
-    // Dropped last: the namespace goes when the controller has been told to stop.
+    // Dropped last: the namespace goes when the controller is being stopped.
     _guard: TestNamespace,
 }
 
@@ -263,13 +263,13 @@ impl Bed {
         self.api::<DynamoGraphDeployment>().patch(name, &params, &Patch::Apply(graph)).await.unwrap()
     }
 
-    /// Merges a patch into a graph, as somebody else.
+    /// Merges a patch into a graph, as another field manager.
     pub async fn edit(&self, name: &str, patch: &Value) {
-        let params = PatchParams { field_manager: Some("somebody".to_owned()), ..PatchParams::default() };
+        let params = PatchParams { field_manager: Some("another-manager".to_owned()), ..PatchParams::default() };
         self.api::<DynamoGraphDeployment>().patch(name, &params, &Patch::Merge(patch)).await.unwrap();
     }
 
-    /// Waits until an object is as it shall be.
+    /// Waits until an object is as expected.
     pub async fn until<K>(&self, name: &str, what: &str, fits: impl Fn(&K) -> bool) -> K
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug,

@@ -170,7 +170,8 @@ async fn what_is_retained_later_stays_whoever_made_it() {
     bed.apply(&chat(image, "Retain")).await;
     let released = |all: &[DynamoCheckpoint]| all.len() == 1 && all[0].owner_references().is_empty();
     let [kept] =
-        <[_; 1]>::try_from(until(&bed, "nobody's", |all| released(all) && policy(&all[0]) == "Retain").await).unwrap();
+        <[_; 1]>::try_from(until(&bed, "without owner", |all| released(all) && policy(&all[0]) == "Retain").await)
+            .unwrap();
     assert_eq!((kept.uid(), &kept.spec), (made.uid(), &made.spec));
     bed.until_reconciled("chat").await;
     let writes = bed.writes_of("DynamoCheckpoint");

@@ -20,7 +20,7 @@ fn graph(pvcs: Value) -> Value {
     convert(alpha, ApiVersion::V1Beta1).unwrap()
 }
 
-fn tells(graph: &DynamoGraphDeployment, text: &str) -> bool {
+fn mentions(graph: &DynamoGraphDeployment, text: &str) -> bool {
     let conditions = graph.status.iter().flat_map(|status| &status.conditions);
     conditions.filter(|c| c.type_ == "Ready").any(|c| c.message.contains(text))
 }
@@ -33,12 +33,13 @@ async fn claims_are_made_once_and_never_touched_again() {
     let uid = bed.apply(&graph(json!([claim, { "name": "models" }]))).await.uid();
     let made = bed.until("cache", "made", |_: &PersistentVolumeClaim| true).await;
     assert_eq!(made.owner_references()[0].uid, uid.unwrap());
-    bed.until("chat", "waiting", |g| tells(g, "PersistentVolumeClaim") && tells(g, "/models: it does not exist")).await;
+    bed.until("chat", "waiting", |g| mentions(g, "PersistentVolumeClaim") && mentions(g, "/models: it does not exist"))
+        .await;
 
     let mut theirs = made.clone();
     theirs.metadata = kube::api::ObjectMeta { name: Some("models".to_owned()), ..Default::default() };
     bed.api().create(&PostParams::default(), &theirs).await.unwrap();
-    bed.until("chat", "past the claims", |g| !tells(g, "it does not exist")).await;
+    bed.until("chat", "past the claims", |g| !mentions(g, "it does not exist")).await;
 
     // Neither another size nor another list reaches a claim that exists.
     bed.apply(&graph(json!([{ "name": "models", "create": true, "size": "5Gi", "volumeAccessMode": "ReadOnlyMany" }])))

@@ -57,11 +57,11 @@ async fn an_object_of_somebody_else_is_neither_changed_nor_deleted() {
     .unwrap();
     bed.api().create(&PostParams::default(), &theirs).await.unwrap();
     bed.apply(&with_picker("chat")).await;
-    let told = |g: &api_types::v1beta1::DynamoGraphDeployment| {
+    let reported = |g: &api_types::v1beta1::DynamoGraphDeployment| {
         let conditions = g.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|c| c.reason == "NameTaken" && c.message.contains("chat-epp-config"))
     };
-    bed.until("chat", "told of the name", told).await;
+    bed.until("chat", "reported by name", reported).await;
     bed.apply(&graph("chat", |_| {})).await;
     bed.ready("chat").await;
     let left: ConfigMap = bed.api().get("chat-epp-config").await.unwrap();

@@ -1,5 +1,5 @@
-//! Graphs on Grove. Nobody here runs Grove, so the tests make what it would make of a PodCliqueSet, and say how far it
-//! is.
+//! Graphs on Grove. No controller here runs Grove, so the tests make what it would make of a PodCliqueSet, and say how
+//! far it is.
 
 use api_types::{
     external::VirtualService,
@@ -142,12 +142,16 @@ async fn made_when_counted(bed: &Bed, class: &str, selectors: Value) {
     pod["containers"][0]["resources"] = json!({ "claims": [{ "name": "gpu" }] });
     pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "eight" }]);
     bed.apply(&claiming).await;
-    let told = |graph: &DynamoGraphDeployment| {
+    let reported = |graph: &DynamoGraphDeployment| {
         let found = condition(graph, "Reconciling", "True").filter(|c| c.reason == "GpuCountUnknown");
         found.map(|c| c.message.clone())
     };
-    let waiting = bed.until("chat", "waiting for its claim", |graph| told(graph).is_some()).await;
-    assert!(told(&waiting).unwrap().contains("ResourceClaim eight does not exist; create it"), "{:?}", told(&waiting));
+    let waiting = bed.until("chat", "waiting for its claim", |graph| reported(graph).is_some()).await;
+    assert!(
+        reported(&waiting).unwrap().contains("ResourceClaim eight does not exist; create it"),
+        "{:?}",
+        reported(&waiting)
+    );
     assert!(bed.api::<PodCliqueSet>().get_opt("chat").await.unwrap().is_none());
 
     let exactly = json!({ "deviceClassName": class, "count": 8, "selectors": selectors });
@@ -190,8 +194,8 @@ async fn a_graph_is_one_set_and_becomes_ready_with_few_writes() {
 /// A pod as Grove makes it: with the labels of its clique.
 async fn stuck_pod(bed: &Bed, set: &PodCliqueSet) {
     let clique = set.spec.template.cliques.iter().find(|clique| clique.name == "frontend").unwrap();
-    // Nobody shall touch it: no scheduler knows of it.
-    let spec = json!({ "schedulerName": "nobody", "serviceAccountName": clique.spec.pod_spec.service_account_name,
+    // No scheduler binds it.
+    let spec = json!({ "schedulerName": "no-scheduler", "serviceAccountName": clique.spec.pod_spec.service_account_name,
         "containers": [{ "name": "main", "image": "registry.example.com/none:1" }] });
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "chat-0-frontend-x", "labels": clique.labels }, "spec": spec,
@@ -232,7 +236,7 @@ async fn the_way_in_is_the_graphs_and_goes_when_nothing_wants_it() {
         "metadata": { "name": "theirs", "labels": { "operator.dynamo/graph": "chat" } },
         "spec": { "defaultBackend": { "service": { "name": "x", "port": { "number": 80 } } } },
     });
-    ingresses.patch("theirs", &PatchParams::apply("somebody"), &Patch::Apply(theirs)).await.unwrap();
+    ingresses.patch("theirs", &PatchParams::apply("another-manager"), &Patch::Apply(theirs)).await.unwrap();
     bed.start();
     bed.apply(&spanning()).await;
     let open = |ingress: &Ingress| {
@@ -255,7 +259,7 @@ async fn the_way_in_is_the_graphs_and_goes_when_nothing_wants_it() {
     bed.apply(&inside).await;
     bed.gone::<Ingress>("chat-frontend").await;
     bed.gone::<VirtualService>("chat-frontend").await;
-    assert!(ingresses.get("theirs").await.is_ok(), "what belongs to nobody of ours stays");
+    assert!(ingresses.get("theirs").await.is_ok(), "foreign objects stay");
 }
 
 /// Grove takes a changed template for a change of all pods.
@@ -273,7 +277,7 @@ async fn replicas_go_through_scale_and_never_through_the_template() {
         let ready = until_ready(&bed).await;
         assert_eq!(ready.status.unwrap().components["Decode"].replicas, wanted);
     }
-    // What somebody else asks for is brought back to what the graph says.
+    // A foreign edit is reverted to the spec of the graph.
     let other = Patch::Merge(json!({ "spec": { "replicas": 7 } }));
     bed.api::<PodCliqueScalingGroup>().patch_scale(DECODE, &PatchParams::default(), &other).await.unwrap();
     bed.until(DECODE, "brought back", |group: &PodCliqueScalingGroup| group.spec.replicas == 2).await;
@@ -343,12 +347,12 @@ async fn a_graph_whose_replicas_span_nodes_says_that_the_mpi_key_is_missing() {
     bed.settings().mpi.ssh_secret_name = "mpi-key".to_owned();
     bed.start();
     bed.apply(&spanning()).await;
-    let told = |graph: &DynamoGraphDeployment| {
+    let reported = |graph: &DynamoGraphDeployment| {
         condition(graph, "MPIKeyAvailable", "False").map(|condition| condition.message.clone())
     };
     until_set(&bed, "made", |_| true).await;
-    let graph = bed.until("chat", "without the key", |graph| told(graph).is_some()).await;
-    let message = told(&graph).unwrap();
+    let graph = bed.until("chat", "without the key", |graph| reported(graph).is_some()).await;
+    let message = reported(&graph).unwrap();
     assert!(message.starts_with(&format!("Secret {}/mpi-key: ", bed.namespace)), "{message}");
 
     let copy = Secret {
@@ -356,7 +360,7 @@ async fn a_graph_whose_replicas_span_nodes_says_that_the_mpi_key_is_missing() {
         ..Secret::default()
     };
     bed.api::<Secret>().create(&PostParams::default(), &copy).await.unwrap();
-    bed.until("chat", "content with the key", |graph| told(graph).is_none()).await;
+    bed.until("chat", "content with the key", |graph| reported(graph).is_none()).await;
 }
 
 /// An install for one namespace has no right to what belongs to the cluster: the workers run, and the graph says what
@@ -372,13 +376,13 @@ async fn a_topology_that_may_not_be_read_keeps_no_graph_from_running() {
     }))
     .await;
     until_set(&bed, "made", |_| true).await;
-    let told = |text: &str| {
+    let reported = |text: &str| {
         let text = text.to_owned();
         move |graph: &DynamoGraphDeployment| {
             condition(graph, "SpecServed", "False").is_some_and(|condition| condition.message.contains(&text))
         }
     };
-    bed.until("chat", "told", told("clustertopologybindings.grove.io")).await;
+    bed.until("chat", "reported", reported("clustertopologybindings.grove.io")).await;
 
     // An install for the whole cluster reads it.
     bed.grant_everywhere("grove.io", "clustertopologybindings").await;
@@ -387,8 +391,8 @@ async fn a_topology_that_may_not_be_read_keeps_no_graph_from_running() {
         bed.until_reconciled("chat").await;
         let graph = bed.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
         let conditions = graph.status.unwrap().conditions;
-        let told = conditions.iter().any(|condition| condition.message.contains(&missing));
-        if told { Ok(()) } else { Err(format!("{conditions:?}")) }
+        let reported = conditions.iter().any(|condition| condition.message.contains(&missing));
+        if reported { Ok(()) } else { Err(format!("{conditions:?}")) }
     };
     wait::until("the graph to say that its topology is missing", LIMIT, read).await.unwrap();
 }
@@ -402,10 +406,10 @@ async fn a_graph_is_not_started_in_a_queue_that_does_not_exist() {
     bed.start();
     bed.apply(&graph("chat", |g| g["metadata"]["annotations"] = json!({ "nvidia.com/kai-scheduler-queue": "team" })))
         .await;
-    let told = |graph: &DynamoGraphDeployment| {
+    let reported = |graph: &DynamoGraphDeployment| {
         let conditions = graph.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|condition| condition.message.contains("there is no Queue team"))
     };
-    bed.until("chat", "waiting for its queue", told).await;
+    bed.until("chat", "waiting for its queue", reported).await;
     assert!(bed.api::<PodCliqueSet>().get_opt("chat").await.unwrap().is_none());
 }

@@ -53,7 +53,7 @@ async fn is_there(bed: &Bed, version: &str) {
 }
 
 /// Waits until the graph says that it waits for its image, and why.
-async fn until_told(bed: &Bed, why: &str) -> DynamoGraphDeployment {
+async fn until_reported(bed: &Bed, why: &str) -> DynamoGraphDeployment {
     let fits = |graph: &DynamoGraphDeployment| {
         let conditions = graph.status.iter().flat_map(|status| &status.conditions);
         let mut ready = conditions.filter(|c| c.type_ == "Ready" && c.observed_generation == graph.metadata.generation);
@@ -76,7 +76,7 @@ fn image(d: &DynamoComponentDeployment) -> Option<&str> {
 async fn a_graph_rolls_when_its_new_image_is_there_and_not_before() {
     let bed = Bed::new("built").await;
     let uid = bed.apply(&graph("v1")).await.uid();
-    until_told(&bed, "agg--v1").await;
+    until_reported(&bed, "agg--v1").await;
     let build = bed.until("agg--v1", "made", |_: &DynamoComponent| true).await;
     assert_eq!(
         (build.spec.dynamo_component.as_str(), build.owner_references()[0].uid.clone()),
@@ -89,15 +89,15 @@ async fn a_graph_rolls_when_its_new_image_is_there_and_not_before() {
     let first = bed.components("chat").await;
     assert!(first.len() == 2 && first.iter().all(|d| image(d) == Some("registry.example.com/agg:v1")));
     bed.edit("chat", &json!({ "metadata": { "annotations": { INSECURE: "true" } } })).await;
-    let told = |build: &DynamoComponent| build.annotations().get(INSECURE).is_some_and(|value| value == "true");
-    bed.until("agg--v1", "told how the registry is spoken to", told).await;
+    let reported = |build: &DynamoComponent| build.annotations().get(INSECURE).is_some_and(|value| value == "true");
+    bed.until("agg--v1", "configured for the registry's protocol", reported).await;
     let claim: PersistentVolumeClaim = bed.api().get("chat-worker").await.unwrap();
 
     bed.apply(&graph("v2")).await;
-    until_told(&bed, "agg--v2").await;
+    until_reported(&bed, "agg--v2").await;
     tell(&bed, "agg--v2", ("False", "BuildFailed", "Job j failed; the end of the log: E404"), ("False", "agg:v2"))
         .await;
-    let waits = until_told(&bed, "the end of the log: E404").await;
+    let waits = until_reported(&bed, "the end of the log: E404").await;
     let conditions = &waits.status.unwrap().conditions;
     assert!(conditions.iter().any(|c| c.type_ == "Stalled" && c.status == "True" && c.reason == "BuildFailed"));
     bed.until_reconciled("chat").await;

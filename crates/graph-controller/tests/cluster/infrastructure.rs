@@ -1,4 +1,4 @@
-//! NATS and etcd beside graphs: real servers that come and go, and what is told of them and left in them.
+//! NATS and etcd beside graphs: real servers that come and go, their conditions, and what is left in them.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ use tokio::{
 
 use crate::bed::{Bed, graph};
 
-/// What worked is looked at once a minute, and a second time before a failure is told.
+/// What worked is looked at once a minute, and a second time before a failure is reported.
 const LIMIT: Duration = Duration::from_secs(240);
 const LIMITS: Limits = Limits { patience: Duration::from_secs(30), longest: 1 << 20 };
 
-/// Waits until a graph tells this of NATS and etcd.
-async fn told(bed: &Bed, status: &str, reason: &str, message: &str) {
+/// Waits until a graph has this condition about NATS and etcd.
+async fn reported(bed: &Bed, status: &str, reason: &str, message: &str) {
     let api = bed.api::<DynamoGraphDeployment>();
     let look = async || {
         let graph = api.get("chat").await.map_err(|error| error.to_string())?;
@@ -64,18 +64,18 @@ async fn graphs_tell_whether_nats_and_etcd_can_be_used() {
     bed.component("chat", "Decode").await;
     bed.restart_with_servers(&format!("nats://{}", nats.address), &format!("http://{}", etcd.address), "servers");
 
-    told(&bed, "False", reason::UNUSABLE, "servers, which infrastructure.secretName names, does not exist").await;
+    reported(&bed, "False", reason::UNUSABLE, "servers, which infrastructure.secretName names, does not exist").await;
     write_secret(&bed, &keys, "wrong").await;
-    told(&bed, "False", reason::UNREACHABLE, &format!("NATS at nats://{}: ", nats.address)).await;
+    reported(&bed, "False", reason::UNREACHABLE, &format!("NATS at nats://{}: ", nats.address)).await;
     write_secret(&bed, &keys, "secret").await;
-    told(&bed, "True", reason::CONNECTED, "").await;
+    reported(&bed, "True", reason::CONNECTED, "").await;
     // It keeps nothing from running.
     bed.ready("chat").await;
 
     etcd.stop().await.unwrap();
-    told(&bed, "False", reason::UNREACHABLE, &format!("http://{} cannot be reached", etcd.address)).await;
+    reported(&bed, "False", reason::UNREACHABLE, &format!("http://{} cannot be reached", etcd.address)).await;
     etcd.start_again().await.unwrap();
-    told(&bed, "True", reason::CONNECTED, "").await;
+    reported(&bed, "True", reason::CONNECTED, "").await;
 }
 
 /// A server that is down when a graph is deleted holds up nothing, and is cleared once it is back.
@@ -115,7 +115,7 @@ async fn what_a_deleted_graph_has_left_is_cleared() {
 
     // A controller that starts now knows from its beginning what is in use.
     bed.restart_with_servers(&format!("nats://{}", nats.address), &format!("http://{}", etcd.address), "");
-    told(&bed, "True", reason::CONNECTED, "").await;
+    reported(&bed, "True", reason::CONNECTED, "").await;
     nats.stop().await.unwrap();
     bed.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::default()).await.unwrap();
     bed.gone::<DynamoGraphDeployment>("chat").await;
@@ -168,7 +168,7 @@ fn encoded(text: &str) -> String {
     BASE64_STANDARD.encode(text)
 }
 
-/// Asks etcd through its JSON gateway, as somebody else.
+/// Asks etcd through its JSON gateway, as another client.
 async fn ask_etcd(etcd: &Server, what: &str, body: &Value) -> Value {
     let uri = format!("http://{}/v3/kv/{what}", etcd.address);
     let request = http::Request::post(uri).body(body.to_string().into()).unwrap();
@@ -185,7 +185,7 @@ async fn keys(etcd: &Server) -> Vec<String> {
     keys.map(|key| String::from_utf8(BASE64_STANDARD.decode(key).unwrap()).unwrap()).collect()
 }
 
-/// Asks JetStream in the plainest NATS, as somebody else.
+/// Asks JetStream in the plainest NATS, as another client.
 async fn ask_nats(nats: &Server, what: &str, body: &Value) -> Value {
     let mut stream = BufReader::new(TcpStream::connect(&nats.address).await.unwrap());
     let body = body.to_string();

@@ -10,18 +10,18 @@ use test_cluster::wait;
 
 use crate::bed::{Bed, LIMIT};
 
-/// Nobody places it, so its status is what the test says.
+/// No scheduler binds it, so its status is what the test writes.
 fn pod(name: &str, labels: Value) -> Value {
     json!({
         "metadata": { "name": name, "labels": labels },
-        "spec": { "schedulerName": "nobody", "automountServiceAccountToken": false,
+        "spec": { "schedulerName": "no-scheduler", "automountServiceAccountToken": false,
             "containers": [{ "name": "main", "image": "registry.example.com/decode:1" }] },
     })
 }
 
 async fn make(bed: &Bed, pod: Value) {
     let pod: Pod = serde_json::from_value(pod).unwrap();
-    // The namespace's account is made by somebody else.
+    // The namespace's account is not made by the controller.
     let look = async || bed.api().create(&PostParams::default(), &pod).await.map_err(|error| error.to_string());
     wait::until("the pod to be taken", LIMIT, look).await.unwrap();
 }

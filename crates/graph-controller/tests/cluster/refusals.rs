@@ -59,7 +59,7 @@ impl Bed {
                 "name": name, "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
                 "timeoutSeconds": 2,
                 "namespaceSelector": { "matchLabels": { "kubernetes.io/metadata.name": self.namespace } },
-                "clientConfig": { "service": { "namespace": self.namespace, "name": "nobody" } },
+                "clientConfig": { "service": { "namespace": self.namespace, "name": "no-server" } },
                 "rules": [{ "apiGroups": [group], "apiVersions": ["*"], "operations": ["CREATE", "UPDATE"],
                     "resources": [plural] }],
             }],
@@ -73,14 +73,14 @@ impl Bed {
     }
 
     /// Waits until `Reconciling` has this reason and these words, at the graph's generation.
-    async fn until_told(&self, name: &str, reason: &str, words: &str) -> DynamoGraphDeployment {
-        let told = |graph: &DynamoGraphDeployment| {
+    async fn until_reported(&self, name: &str, reason: &str, words: &str) -> DynamoGraphDeployment {
+        let reported = |graph: &DynamoGraphDeployment| {
             let observed = graph.status.as_ref().and_then(|status| status.observed_generation);
             let says = |type_, status| condition(graph, type_, status).is_some_and(|c| c.message.contains(words));
             let working = condition(graph, "Reconciling", "True").is_some_and(|c| c.reason == reason);
             working && says("Reconciling", "True") && says("Ready", "False") && observed == graph.metadata.generation
         };
-        self.until(name, reason, told).await
+        self.until(name, reason, reported).await
     }
 
     async fn scale_decode(&self, wanted: i32) {
@@ -97,7 +97,7 @@ async fn a_refused_ingress_holds_up_neither_the_set_nor_its_scaling() {
     bed.allow_no("ingresses.networking.k8s.io").await;
     bed.start();
     bed.apply(&spanning()).await;
-    bed.until_told("chat", "Forbidden", "exceeded quota: none").await;
+    bed.until_reported("chat", "Forbidden", "exceeded quota: none").await;
     let set = until_set(&bed, "made", |_| true).await;
     make_children(&bed, &set).await;
     bed.scale_decode(3).await;
@@ -107,7 +107,7 @@ async fn a_refused_ingress_holds_up_neither_the_set_nor_its_scaling() {
         graph.status.as_ref().and_then(|status| status.components.get("Decode")).is_some_and(|c| c.replicas == 3)
     };
     bed.until("chat", "counted", counted).await;
-    bed.until_told("chat", "Forbidden", "exceeded quota: none").await;
+    bed.until_reported("chat", "Forbidden", "exceeded quota: none").await;
     bed.api::<ResourceQuota>().delete("none", &DeleteParams::default()).await.unwrap();
     bed.until("chat", "ready", is_ready).await;
 }
@@ -119,8 +119,8 @@ async fn a_webhook_that_does_not_answer_is_told_at_once_and_tried_again_every_15
     bed.hang_webhook_on("networking.k8s.io", "ingresses").await;
     bed.start();
     bed.apply(&spanning()).await;
-    let told = bed.until_told("chat", "WebhookUnavailable", "failed calling webhook").await;
-    assert!(condition(&told, "Stalled", "True").is_none());
+    let reported = bed.until_reported("chat", "WebhookUnavailable", "failed calling webhook").await;
+    assert!(condition(&reported, "Stalled", "True").is_none());
     until_set(&bed, "made", |_| true).await;
     bed.remove_webhook().await;
     bed.until("chat-frontend", "made", |_: &Ingress| true).await;
@@ -140,7 +140,7 @@ async fn live_cliques_are_scaled_while_the_set_cannot_be_written() {
     decode["podTemplate"]["spec"]["containers"][0]["image"] = json!("registry.example.com/other:1.6.0");
     bed.apply(&changed).await;
     bed.until(DECODE, "scaled", |group: &PodCliqueScalingGroup| group.spec.replicas == 2).await;
-    bed.until_told("chat", "WebhookUnavailable", "PodCliqueSet").await;
+    bed.until_reported("chat", "WebhookUnavailable", "PodCliqueSet").await;
     assert_eq!(bed.api::<PodCliqueSet>().get("chat").await.unwrap().metadata.generation, set.metadata.generation);
     bed.remove_webhook().await;
     until_set(&bed, "changed", |now| now.metadata.generation > set.metadata.generation).await;
@@ -183,7 +183,7 @@ async fn refused_rights_hold_up_no_rollout_and_no_removal() {
         if old && more { Ok(()) } else { Err(format!("old gone: {old}, removed gone: {more}")) }
     };
     wait::until("the old generation and the removed component to be gone", LIMIT, look).await.unwrap();
-    bed.until_told("chat", "Forbidden", "exceeded quota: none").await;
+    bed.until_reported("chat", "Forbidden", "exceeded quota: none").await;
 }
 
 /// The pods of components that run are not the worse for it; those of new ones would be refused.
@@ -211,11 +211,11 @@ async fn without_its_account_no_new_component_is_made_and_live_ones_are_scaled()
             bed.api::<ServiceAccount>().delete(&name, &DeleteParams::default()).await.unwrap();
         }
     }
-    bed.until_told("chat", "Forbidden", "exceeded quota: none").await;
+    bed.until_reported("chat", "Forbidden", "exceeded quota: none").await;
     bed.apply(&wanted(3, true)).await;
     let scaled = |d: &DynamoComponentDeployment| d.spec.component.replicas == Some(3);
     bed.until("chat-frontend", "scaled", scaled).await;
-    bed.until_told("chat", "Forbidden", "exceeded quota: none").await;
+    bed.until_reported("chat", "Forbidden", "exceeded quota: none").await;
     assert!(bed.api::<DynamoComponentDeployment>().get_opt("chat-more").await.unwrap().is_none());
     bed.api::<ResourceQuota>().delete("none", &DeleteParams::default()).await.unwrap();
     bed.until("chat-more", "made", |_: &DynamoComponentDeployment| true).await;
@@ -290,12 +290,12 @@ async fn client_side_apply_goes_on_working_beside_the_notes_on_a_graph() {
         })
     };
     let noted = async || {
-        let told = |g: &DynamoGraphDeployment| {
+        let reported = |g: &DynamoGraphDeployment| {
             let notes = g.metadata.annotations.clone().unwrap_or_default();
             notes.contains_key("nvidia.com/current-worker-hash") && notes.contains_key("nvidia.com/workload-provider")
         };
         bed.ready("chat").await;
-        bed.until("chat", "noted on", told).await
+        bed.until("chat", "noted on", reported).await
     };
     let applied = "kubectl.kubernetes.io/last-applied-configuration";
     apply(manifest("registry.example.com/decode:1.5.0", true)).await;

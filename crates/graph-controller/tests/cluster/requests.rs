@@ -110,7 +110,7 @@ async fn a_model_becomes_a_graph_that_outlives_its_request() {
     bed.ready("chat-dgd").await;
     let deployed = bed.until("chat", "deployed", in_phase(RequestPhase::Deployed)).await;
     bed.until_counted("DynamoGraphDeploymentRequest", "Deployed").await;
-    assert_eq!(deployed.metadata.generation, Some(1), "the spec is the author's");
+    assert_eq!(deployed.metadata.generation, Some(1), "the spec is the user's");
     let owned = |map: &ConfigMap| map.owner_references().first().is_some_and(|owner| owner.name == "chat-dgd");
     let map = bed.until("profile-data", "the graph's", owned).await;
     // The cache has neither.
@@ -148,7 +148,7 @@ async fn a_config_map_of_somebody_else_is_left_alone_by_controller_and_relay() {
     let foreign = json!({ "metadata": { "name": name }, "data": { "mine": "yes" } });
     let foreign = maps.create(&PostParams::default(), &serde_json::from_value(foreign).unwrap()).await.unwrap();
     let request = apply(&bed, |_| ()).await;
-    bed.until("chat", "told that the name is taken", is_told_that_the_name_is_taken).await;
+    bed.until("chat", "reported: the name is taken", is_told_that_the_name_is_taken).await;
     assert!(bed.api::<Job>().get_opt("profile-chat").await.unwrap().is_none());
 
     let relay_of = |uid: Option<String>| {
@@ -165,12 +165,12 @@ async fn a_config_map_of_somebody_else_is_left_alone_by_controller_and_relay() {
     bed.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
     relay.tell(&words("phase", "SweepingDecode")).await.unwrap();
     relay.tell(&words("message", "3 of 8")).await.unwrap();
-    let told = maps.get(name).await.unwrap();
-    assert_eq!(told.data, Some(words("message", "3 of 8")));
-    assert_eq!(told.owner_references()[0].uid, request.uid().unwrap());
+    let reported = maps.get(name).await.unwrap();
+    assert_eq!(reported.data, Some(words("message", "3 of 8")));
+    assert_eq!(reported.owner_references()[0].uid, request.uid().unwrap());
     let earlier = relay_of(Some("a-uid-of-before".to_owned())).tell(&words("message", "too late")).await;
     assert!(matches!(earlier, Err(HandOverError::InTheWay { .. })), "{earlier:?}");
-    assert_eq!(maps.get(name).await.unwrap().data, told.data);
+    assert_eq!(maps.get(name).await.unwrap().data, reported.data);
 }
 
 #[tokio::test]
@@ -179,13 +179,13 @@ async fn a_graph_of_somebody_else_is_left_alone() {
     let before = bed.apply(&graph("chat-dgd", |_| ())).await;
     let request = apply(&bed, |_| ()).await;
     profile(&bed, &request, proposal()).await;
-    bed.until("chat", "told that the name is taken", is_told_that_the_name_is_taken).await;
+    bed.until("chat", "reported: the name is taken", is_told_that_the_name_is_taken).await;
     let after = bed.api::<DynamoGraphDeployment>().get("chat-dgd").await.unwrap();
     assert_eq!((after.uid(), after.spec), (before.uid(), before.spec));
     assert!(after.metadata.labels.is_none_or(|labels| labels.is_empty()));
 }
 
-/// A pod of a graph that has held four GPUs for ten minutes. It waits at a gate, so nobody else speaks of it.
+/// A pod of a graph that has held four GPUs for ten minutes. It waits at a gate, so no other controller writes it.
 async fn holding(bed: &Bed, graph: &str) {
     let limits = json!({ "limits": { "nvidia.com/gpu": "4" } });
     let pod: Pod = serde_json::from_value(json!({
@@ -339,7 +339,7 @@ async fn what_is_refused_a_profiler_is_told_in_the_words_of_who_refuses() {
     bed.until("chat", "refused the binding", no_binding).await;
     look_once(&bed, bed.client_of_controller(), "profilers").await;
     let no_role = is_stalled(RequestPhase::Pending, "Forbidden", "there is no ClusterRole profilers");
-    bed.until("chat", "told that there is no role", no_role).await;
+    bed.until("chat", "reported: there is no role", no_role).await;
     assert!(bed.api::<Job>().get_opt("profile-chat").await.unwrap().is_none());
 
     bed.start();

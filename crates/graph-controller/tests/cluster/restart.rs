@@ -23,13 +23,13 @@ async fn components_restart_one_after_the_other_in_place() {
     let (decode, frontend) = (bed.component("chat", "Decode").await, bed.component("chat", "Frontend").await);
 
     bed.edit("chat", &json!({ "spec": { "restart": { "id": "monday" } } })).await;
-    let told = |d: &DynamoComponentDeployment| mark(d) == Some("monday");
-    let restarting = bed.until(&decode.name_any(), "told", told).await;
+    let reported = |d: &DynamoComponentDeployment| mark(d) == Some("monday");
+    let restarting = bed.until(&decode.name_any(), "reported", reported).await;
     bed.until("chat", "restarting", |g: &DynamoGraphDeployment| phase(g) == Some(RestartPhase::Restarting)).await;
     assert_eq!(mark(&bed.component("chat", "Frontend").await), None, "one after the other");
 
     bed.serve(&restarting).await;
-    bed.until(&frontend.name_any(), "told", told).await;
+    bed.until(&frontend.name_any(), "reported", reported).await;
     let done = bed.ready("chat").await;
     assert_eq!(phase(&done), Some(RestartPhase::Completed));
     let all = bed.components("chat").await;

@@ -28,7 +28,7 @@ async fn scale(bed: &Bed, adapter: &str, replicas: i32) {
 }
 
 /// Waits until something is said about an object, and gives all that was said of this reason.
-async fn told(bed: &Bed, about: &str, reason: &str) -> Vec<Event> {
+async fn reported(bed: &Bed, about: &str, reason: &str) -> Vec<Event> {
     let events = bed.api::<Event>();
     let look = async || {
         let mut all = events.list(&ListParams::default()).await.unwrap().items;
@@ -40,8 +40,8 @@ async fn told(bed: &Bed, about: &str, reason: &str) -> Vec<Event> {
     wait::until(format!("{reason} of {about}"), LIMIT, look).await.unwrap()
 }
 
-/// The upstream operator tells the refusal, and again with each try. In silence, an autoscaler would go on by an old
-/// count for ever.
+/// The upstream operator records an event of the rejection, again with each try. Without one, an autoscaler would go on
+/// by an old count for ever.
 #[tokio::test]
 async fn a_scale_that_the_graph_refuses_is_told_once_and_holds_up_no_status() {
     let bed = Bed::new("refused").await;
@@ -56,7 +56,7 @@ async fn a_scale_that_the_graph_refuses_is_told_once_and_holds_up_no_status() {
     bed.until("chat-decode", "there", selects).await;
 
     scale(&bed, "chat-decode", 1).await;
-    let events = told(&bed, "chat-decode", "UpdateFailed").await;
+    let events = reported(&bed, "chat-decode", "UpdateFailed").await;
     let note = events[0].note.as_deref().unwrap();
     assert!(note.contains("cannot go from 3 to 1 replicas") && note.contains("minAvailable"), "{note}");
 
@@ -64,7 +64,7 @@ async fn a_scale_that_the_graph_refuses_is_told_once_and_holds_up_no_status() {
     bed.api::<Adapter>().patch_status("chat-decode", &PatchParams::default(), &stale).await.unwrap();
     let adapter = bed.until("chat-decode", "up to date", selects).await;
     assert_eq!(adapter.status.unwrap().last_scale_time, None, "nothing was scaled");
-    let events = told(&bed, "chat-decode", "UpdateFailed").await;
+    let events = reported(&bed, "chat-decode", "UpdateFailed").await;
     assert!(events.len() == 1 && events[0].series.is_none(), "{events:?}");
 
     scale(&bed, "chat-decode", 4).await;
@@ -132,7 +132,7 @@ async fn an_adapter_goes_with_its_marker_and_others_stay() {
     bed.edit("chat", &json!({ "spec": { "components": graph("chat", |_| {})["spec"]["components"] } })).await;
     bed.gone::<Adapter>("chat-decode").await;
     for reason in ["AdapterCreated", "AdapterDeleted"] {
-        let events = told(&bed, "chat", reason).await;
+        let events = reported(&bed, "chat", reason).await;
         assert_eq!(events.len(), 1, "{events:?}");
         assert!(events[0].note.as_deref().unwrap().contains("chat-decode"), "{events:?}");
     }
@@ -146,7 +146,7 @@ async fn an_adapter_goes_with_its_marker_and_others_stay() {
     bed.apply(&with_adapter("chat")).await;
     bed.until("chat-decode", "there again", |_: &Adapter| true).await;
     let counted = async || {
-        let events = told(&bed, "chat", "AdapterCreated").await;
+        let events = reported(&bed, "chat", "AdapterCreated").await;
         let counts: Vec<_> = events.iter().map(|event| event.series.as_ref().map(|series| series.count)).collect();
         if counts == [Some(2)] { Ok(()) } else { Err(format!("{counts:?}")) }
     };
@@ -162,7 +162,7 @@ async fn two_adapters_for_one_component_write_nothing_in_turn() {
     let rival = json!({ "metadata": { "name": "a-rival" },
         "spec": { "replicas": 5, "dgdRef": { "name": "chat", "componentName": "Decode" } } });
     bed.api().create(&PostParams::default(), &serde_json::from_value::<Adapter>(rival).unwrap()).await.unwrap();
-    let events = told(&bed, "a-rival", "AnotherAdapterScales").await;
+    let events = reported(&bed, "a-rival", "AnotherAdapterScales").await;
     assert!(events[0].note.as_deref().unwrap().contains("chat-decode"), "{events:?}");
     let before = bed.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
     for _ in 0..2 {
@@ -179,7 +179,7 @@ async fn a_real_autoscaler_scales_the_component() {
     bed.apply(&with_adapter("chat")).await;
     bed.ready("chat").await;
     bed.until("chat-decode", "there", |a: &Adapter| a.status.is_some()).await;
-    // Below its minimum an autoscaler acts even without a metric, which nobody serves here.
+    // Below its minimum an autoscaler acts even without a metric, which is not served here.
     let autoscaler: HorizontalPodAutoscaler = serde_json::from_value(json!({
         "metadata": { "name": "decode" },
         "spec": {

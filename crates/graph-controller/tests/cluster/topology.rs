@@ -1,4 +1,4 @@
-//! Workers that exchange key-value caches are told where they are.
+//! Topology labels of workers that exchange key-value caches.
 
 use k8s_openapi::api::{
     core::v1::{Node, Pod},
@@ -28,20 +28,20 @@ fn worker(name: &str, node: &str) -> Value {
 
 async fn make(bed: &Bed, pod: Value) {
     let pod: Pod = serde_json::from_value(pod).unwrap();
-    // The namespace's account is made by somebody else.
+    // The namespace's account is not made by the controller.
     let look = async || bed.api().create(&PostParams::default(), &pod).await.map_err(|error| error.to_string());
     wait::until("the pod to be taken", LIMIT, look).await.unwrap();
 }
 
 /// Waits until these pods have an event each, and no other has.
-async fn told(bed: &Bed, pods: &[&str]) {
+async fn reported(bed: &Bed, pods: &[&str]) {
     let events: Api<Event> = bed.api();
     let look = async || {
         let all = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
-        let told = all.iter().filter(|event| event.reason.as_deref() == Some("TopologyLabelMissing"));
-        let mut told: Vec<_> = told.filter_map(|event| event.regarding.as_ref()?.name.clone()).collect();
-        told.sort();
-        if told == pods { Ok(()) } else { Err(format!("{told:?}")) }
+        let reported = all.iter().filter(|event| event.reason.as_deref() == Some("TopologyLabelMissing"));
+        let mut reported: Vec<_> = reported.filter_map(|event| event.regarding.as_ref()?.name.clone()).collect();
+        reported.sort();
+        if reported == pods { Ok(()) } else { Err(format!("{reported:?}")) }
     };
     wait::until(format!("one event for each of {pods:?}"), LIMIT, look).await.unwrap();
 }
@@ -62,22 +62,22 @@ async fn pods_get_the_label_of_their_node_and_a_node_without_it_is_told_and_aske
     }))
     .await;
     let zone = |pod: &Pod| pod.labels().get("example.com/zone").is_some_and(|zone| zone == "a");
-    bed.until("before", "told", zone).await;
+    bed.until("before", "labelled", zone).await;
     make(&bed, worker("lost", &nowhere)).await;
     make(&bed, worker("after", &here)).await;
-    bed.until("after", "told", zone).await;
-    told(&bed, &["lost"]).await;
+    bed.until("after", "labelled", zone).await;
+    reported(&bed, &["lost"]).await;
     // Another process does not say it again, and finds those that have come meanwhile.
     bed.restart();
     make(&bed, worker("latest", &here)).await;
-    bed.until("latest", "told", zone).await;
+    bed.until("latest", "labelled", zone).await;
     make(&bed, worker("lost-too", &nowhere)).await;
-    told(&bed, &["lost", "lost-too"]).await;
-    // Nobody watches nodes; this one is asked again, and nobody tells of it a second time.
+    reported(&bed, &["lost", "lost-too"]).await;
+    // Nodes are not watched; this one is read again, and no second event is recorded.
     let label = json!({ "metadata": { "labels": { "example.com/zone": "a" } } });
     nodes.patch(&nowhere, &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
-    bed.until("lost-too", "told", zone).await;
-    told(&bed, &["lost", "lost-too"]).await;
+    bed.until("lost-too", "labelled", zone).await;
+    reported(&bed, &["lost", "lost-too"]).await;
     for name in [here, nowhere] {
         nodes.delete(&name, &kube::api::DeleteParams::default()).await.unwrap();
     }

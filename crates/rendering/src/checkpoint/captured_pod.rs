@@ -22,7 +22,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct CapturedComponent<'a> {
     /// The component as its user wrote it.
-    pub author: &'a ComponentSpec,
+    pub declared: &'a ComponentSpec,
     /// The same with what holds for the whole graph merged in, and without what another pod or node is for: sidecar,
     /// further nodes, experimental settings.
     pub alone: &'a ValidatedComponent<'a>,
@@ -80,7 +80,7 @@ fn share_gpus(
 
 /// The user's labels and annotations; those for the capture win over the component's.
 fn metadata(component: &CapturedComponent<'_>, overlay: Option<&Value>) -> ObjectMeta {
-    let own = component.author.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
+    let own = component.declared.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
     let given = |field: &str| -> Pairs {
         let pairs = overlay.and_then(|overlay| overlay.get("metadata")?.get(field)?.as_object());
         let texts = pairs.into_iter().flatten().filter_map(|(key, value)| Some((key, value.as_str()?)));

@@ -5,7 +5,7 @@ use super::{CheckpointStorage, StorageProblem};
 /// Where the checkpoints of one namespace are kept, as far as that is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StorageLocation {
-    /// Nobody says: neither the settings nor an agent in the namespace.
+    /// Unknown: neither the settings nor an agent in the namespace name it.
     #[default]
     Unknown,
     /// The settings say something that cannot be.

@@ -61,7 +61,7 @@ impl RestoreSource {
         insert(pod_labels, labels::CHECKPOINT_ID, &self.id);
     }
 
-    /// Tells agents which artifact a pod is restored from; which containers, another annotation says.
+    /// Names the artifact that agents restore a pod from; another annotation names the containers.
     pub fn annotate(&self, pod_annotations: &mut Pairs) {
         let version = Some(self.artifact_version.trim()).filter(|version| !version.is_empty());
         insert(pod_annotations, annotations::ARTIFACT_VERSION, version.unwrap_or(FIRST_ARTIFACT));

@@ -228,7 +228,7 @@ mod tests {
     fn a_worker_only_answers_ssh() {
         let main = adapted(NodeRole::Worker, Peers::LeaderWorkerSet);
         assert!(words_of(&main)[2].contains("exec /usr/sbin/sshd -D"));
-        // A home directory may outlive its container, and nobody is there to say that a key may be overwritten.
+        // A home directory may outlive its container, and no person confirms that a key may be overwritten.
         assert!(words_of(&main)[2].contains("[ -f \"$key\" ] || ssh-keygen "));
         assert!(main.liveness_probe.is_none() && main.startup_probe.is_none());
         let port = main.readiness_probe.unwrap().tcp_socket.unwrap().port;

@@ -37,7 +37,7 @@ pub(super) fn render(
         name: plan.name.clone(),
         labels: clique_labels(graph, &input, component, plan.role),
         annotations: clique_annotations(&input, component, plan.role),
-        topology_constraint: if in_group { None } else { topology::of_component(graph.spec, component.author) },
+        topology_constraint: if in_group { None } else { topology::of_component(graph.spec, component.declared) },
         spec: PodCliqueTemplateSpec {
             role_name: plan.name.clone(),
             replicas: plan.replicas,

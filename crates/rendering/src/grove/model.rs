@@ -34,7 +34,7 @@ pub struct GroveGraph<'a> {
 #[derive(Clone, Debug)]
 pub struct GroveComponent<'a> {
     /// The component as its user wrote it.
-    pub author: &'a ComponentSpec,
+    pub declared: &'a ComponentSpec,
     /// The component with what holds for the whole graph merged in.
     pub valid: ValidatedComponent<'a>,
     /// A type that no version of the API knows, as the user of an older version wrote it. It means no particular role,
@@ -42,7 +42,7 @@ pub struct GroveComponent<'a> {
     pub unknown_type: Option<&'a str>,
     /// Live pods of a prefill or decode component are labelled `worker`, as operators before these types made them.
     pub legacy_type_is_worker: bool,
-    /// Id of the restart that its pods shall have gone through.
+    /// Id of the restart that its pods must have gone through.
     pub restart_at: Option<&'a str>,
     /// How its pods start.
     pub restore: Restore<'a>,

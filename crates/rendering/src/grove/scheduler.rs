@@ -15,7 +15,7 @@ const VOLCANO: &str = "volcano";
 /// Who places the pods of a graph, unless its user names a scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
-    /// Whoever Grove or the cluster has for it.
+    /// The default of Grove or of the cluster.
     #[default]
     Default,
     /// The KAI scheduler, which takes pods from queues.
@@ -83,11 +83,11 @@ mod tests {
 
     #[test]
     fn the_authors_scheduler_stays() {
-        for (author, after, labelled) in
+        for (declared, after, labelled) in
             [(None, "kai-scheduler", true), (Some("kai-scheduler"), "kai-scheduler", true), (Some("own"), "own", false)]
         {
             let mut clique = PodCliqueTemplate::default();
-            clique.spec.pod_spec.scheduler_name = author.map(str::to_owned);
+            clique.spec.pod_spec.scheduler_name = declared.map(str::to_owned);
             Scheduler::Kai.take(&mut clique, &BTreeMap::new());
             assert_eq!(clique.spec.pod_spec.scheduler_name.as_deref(), Some(after));
             assert_eq!(clique.labels.contains_key(labels::KAI_QUEUE), labelled);

@@ -20,14 +20,14 @@ use crate::{
 pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Service> {
     let input = clique::render_input(graph, component);
     let valid = &component.valid;
-    let is_frontend = component.author.type_ == Some(ComponentType::Frontend);
+    let is_frontend = component.declared.type_ == Some(ComponentType::Frontend);
     if valid.discovery_backend(&input) != DiscoveryBackend::Kubernetes && !is_frontend {
         return None;
     }
     let component_type = valid.workload_type(&input);
     let mut all_labels = service_labels(graph, component);
     all_labels.extend(valid.discovery_labels(&input));
-    let name = names::service(&names::component_deployment(graph.name, &component.author.name, None));
+    let name = names::service(&names::component_deployment(graph.name, &component.declared.name, None));
     Some(Service {
         metadata: ObjectMeta {
             name: Some(name),
@@ -48,8 +48,8 @@ pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) ->
 /// The headless Service by which others join a worker that scales over Ray and is standalone, without owner; `None` for
 /// every other component. Those who join must find the head before it is ready.
 pub fn render_ray_head_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Service> {
-    let (author, valid) = (component.author, &component.valid);
-    let alone = !author.is_multinode() && author.wanted_replicas() == 1;
+    let (declared, valid) = (component.declared, &component.valid);
+    let alone = !declared.is_multinode() && declared.wanted_replicas() == 1;
     if !alone || !frameworks::may_be_joined(valid.framework(), valid.main) {
         return None;
     }
@@ -61,7 +61,7 @@ pub fn render_ray_head_service(graph: &GroveGraph<'_>, component: &GroveComponen
         protocol: Some("TCP".to_owned()),
         ..ServicePort::default()
     };
-    let own = names::component_deployment(graph.name, &author.name, None);
+    let own = names::component_deployment(graph.name, &declared.name, None);
     Some(Service {
         metadata: ObjectMeta {
             name: Some(names::ray_head_service(&own)),
@@ -116,20 +116,20 @@ fn selector(component: &GroveComponent<'_>, component_type: Option<ComponentType
 fn service_labels(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pairs {
     let mut all = graph.spec.labels.clone().unwrap_or_default();
     all.extend(component.valid.preserved.labels.clone());
-    let template = component.author.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
+    let template = component.declared.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
     all.extend(template.and_then(|metadata| metadata.labels.clone()).unwrap_or_default());
     if let Some(generation) = component.valid.generation() {
         all.insert(labels::WORKER_HASH.to_owned(), generation.to_owned());
     }
     all.insert(labels::OWN_GRAPH.to_owned(), names::label_value(graph.name));
-    all.insert(labels::OWN_COMPONENT.to_owned(), component.author.name.clone());
+    all.insert(labels::OWN_COMPONENT.to_owned(), component.declared.name.clone());
     all
 }
 
 fn service_annotations(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pairs {
     let mut all = graph.spec.annotations.clone().unwrap_or_default();
     all.extend(component.valid.preserved.annotations.clone());
-    let template = component.author.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
+    let template = component.declared.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
     all.extend(template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default());
     all
 }

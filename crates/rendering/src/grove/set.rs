@@ -68,9 +68,9 @@ fn metadata(graph: &GroveGraph<'_>) -> ObjectMeta {
 
 /// Adds the cliques of one component, and its scaling group if it has one.
 fn add(template: &mut PodCliqueSetTemplate, graph: &GroveGraph<'_>, component: &GroveComponent<'_>) {
-    let author = component.author;
-    let plans = roles::cliques(author);
-    let in_group = child_of(author) == ChildKind::PodCliqueScalingGroup;
+    let declared = component.declared;
+    let plans = roles::cliques(declared);
+    let in_group = child_of(declared) == ChildKind::PodCliqueScalingGroup;
     let mut cliques: Vec<PodCliqueTemplate> =
         plans.iter().map(|plan| clique::render(graph, component, plan, in_group)).collect();
     let engine_over_ssh = component.valid.framework() == Some(BackendFramework::Trtllm);
@@ -80,15 +80,15 @@ fn add(template: &mut PodCliqueSetTemplate, graph: &GroveGraph<'_>, component: &
     template.cliques.append(&mut cliques);
     let resource_sharing = share_gpus(template, component, &plans);
     if in_group {
-        let min_available = author.min_available.unwrap_or(1).max(1);
+        let min_available = declared.min_available.unwrap_or(1).max(1);
         template.pod_clique_scaling_groups.push(ScalingGroupConfig {
-            name: author.name.to_lowercase(),
+            name: declared.name.to_lowercase(),
             clique_names: plans.into_iter().map(|plan| plan.name).collect(),
-            // Grove takes none with fewer; what shall have fewer is scaled down once it exists.
-            replicas: Some(author.wanted_replicas().max(min_available)),
+            // Grove takes none with fewer; a component with fewer desired ones is scaled down once it exists.
+            replicas: Some(declared.wanted_replicas().max(min_available)),
             min_available: Some(min_available),
             resource_sharing,
-            topology_constraint: topology::of_component(graph.spec, author),
+            topology_constraint: topology::of_component(graph.spec, declared),
         });
     }
 }
@@ -117,7 +117,7 @@ fn share_gpus(
     let mut sharing = Vec::new();
     for memory in plans {
         let CliqueRole::MemoryOfRank(rank) = memory.role else { continue };
-        let name = names::gpu_claim_of_rank(&component.author.name, rank);
+        let name = names::gpu_claim_of_rank(&component.declared.name, rank);
         let of_rank = plans.iter().filter(|plan| match plan.role {
             CliqueRole::MemoryOfRank(of) | CliqueRole::EngineOfRank(of, _) => of == rank,
             CliqueRole::Alone | CliqueRole::Node(_) => false,

@@ -15,7 +15,7 @@ pub enum Image {
     },
     /// It is on its way.
     Awaited(String),
-    /// Somebody has to do something.
+    /// A change by a user is necessary.
     Stuck {
         /// A reason of image builds.
         reason: &'static str,
@@ -56,7 +56,7 @@ impl Image {
     }
 }
 
-/// Where the image stands that the DynamoComponent `name` builds. The status tells, if it speaks of the present spec:
+/// Where the image stands that the DynamoComponent `name` builds. The status has it, if it describes the present spec:
 /// the message of the condition that the image exists is its name.
 pub fn image(name: &str, live: Option<&DynamoComponent>) -> Image {
     let awaited = |why: &str| Image::Awaited(format!("waiting for the image of DynamoComponent {name}: {why}"));

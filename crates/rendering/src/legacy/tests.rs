@@ -118,7 +118,7 @@ fn a_configuration_says_how_many_and_how_large() {
     assert_eq!(resources["requests"], resources["limits"]);
     let mut fixed = component(json!({ "name": "Worker", "replicas": 1 }));
     configure(&mut fixed, &inherited).unwrap();
-    assert_eq!(fixed.replicas, Some(1), "the author's number wins");
+    assert_eq!(fixed.replicas, Some(1), "the user's number takes precedence");
     let asked = |name: &str, own: &[EnvVar]| workers(name, false, own, &inherited);
     assert_eq!((asked("Worker", &[]), asked("Frontend", &[]), asked("Other", &[])), (Some(3), None, None));
     let own = [variable("DYN_DEPLOYMENT_CONFIG", r#"{ "Worker": { "ServiceArgs": { "workers": 0 } } }"#)];

@@ -33,7 +33,7 @@ fn every_single_node_case_is_equal() {
     let (mut equal, mut failures) = (0, Vec::new());
     let cases = kit.listed("tier1.txt");
     for case in &cases {
-        let differences: Vec<String> = components(case).flat_map(|(_, verdict)| told(case, verdict)).collect();
+        let differences: Vec<String> = components(case).flat_map(|(_, verdict)| reported(case, verdict)).collect();
         equal += usize::from(differences.is_empty());
         failures.extend(differences);
     }
@@ -51,7 +51,7 @@ fn every_component_is_equal() {
         for (_, verdict) in components(&case) {
             match verdict {
                 Verdict::Equal => equal += 1,
-                other => failures.extend(told(&case, other)),
+                other => failures.extend(reported(&case, other)),
             }
         }
     }
@@ -81,7 +81,7 @@ fn every_leader_worker_set_is_equal() {
                 Verdict::Equal => equal += 1,
                 // The upstream operator makes nothing of a component without a command line either.
                 Verdict::Rejected(_) if !is_recorded => {}
-                other => failures.extend(told(&case, other)),
+                other => failures.extend(reported(&case, other)),
             }
         }
     }
@@ -96,7 +96,7 @@ fn every_component_is_equal_where_checkpoints_are_made() {
     let Some(kit) = Kit::find() else { return };
     let failures: Vec<String> = kit
         .all("ckpt")
-        .flat_map(|case| components(&case).flat_map(|(_, v)| told(&case, v)).collect::<Vec<_>>())
+        .flat_map(|case| components(&case).flat_map(|(_, v)| reported(&case, v)).collect::<Vec<_>>())
         .collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
@@ -124,7 +124,7 @@ fn the_job_of_a_checkpoint_is_equal() {
     assert_eq!(compared, 1);
 }
 
-fn told(case: &Case, verdict: Verdict) -> Vec<String> {
+fn reported(case: &Case, verdict: Verdict) -> Vec<String> {
     let lines = match verdict {
         Verdict::Equal => return Vec::new(),
         Verdict::Different(differences) => differences,
@@ -143,7 +143,7 @@ fn components(case: &Case) -> impl Iterator<Item = (DynamoComponentDeployment, V
     })
 }
 
-/// The owner of an object that belongs to the graph is whoever applies it.
+/// The owner of an object that belongs to the graph is set by its writer.
 fn without_owner(mut object: Value) -> Value {
     object["metadata"].as_object_mut().unwrap().remove("ownerReferences");
     object

@@ -30,8 +30,8 @@ fn with_little_memory(test: &str, body: impl FnOnce()) {
     let script = format!("ulimit -v {ADDRESS_SPACE} && exec \"$0\" --exact {test} --test-threads 1 --nocapture");
     let own = std::env::current_exe().unwrap();
     let output = Command::new("sh").arg("-c").arg(script).arg(own).env(LIMITED, "1").output().unwrap();
-    let told = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && told.contains("1 passed"), "{}\n{told}", output.status);
+    let reported = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && reported.contains("1 passed"), "{}\n{reported}", output.status);
 }
 
 /// Graphs and components whose replicas span nodes, one for each way to join them.
@@ -121,10 +121,10 @@ fn what_is_joined_at_its_maximum_is_rendered() {
             let object = with(base, "multinode.nodeCount", &json!(nodes));
             let object = with(object, "replicas", &json!(limits::REPLICAS));
             for object in in_both(&object) {
-                let told = answer(&object);
+                let reported = answer(&object);
                 let may = object["kind"] == "DynamoGraphDeployment" || object.pointer("/spec/experimental").is_none();
                 let unknown = object.pointer("/spec/backendFramework").is_some_and(|name| name != "vllm") && shares;
-                assert!(!may || unknown || matches!(told, Answer::Rendered), "{told:?} {object}");
+                assert!(!may || unknown || matches!(reported, Answer::Rendered), "{reported:?} {object}");
             }
         }
     });

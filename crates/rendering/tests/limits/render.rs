@@ -71,10 +71,10 @@ fn on_grove(graph: &DynamoGraphDeployment) -> Answer {
         })
         .collect();
     let mut components = Vec::new();
-    for (author, alone) in graph.spec.components.iter().zip(&alone) {
+    for (declared, alone) in graph.spec.components.iter().zip(&alone) {
         match validate_on(WorkloadProvider::Grove, alone) {
             Ok(valid) => components.push(GroveComponent {
-                author,
+                declared,
                 valid,
                 unknown_type: None,
                 legacy_type_is_worker: false,

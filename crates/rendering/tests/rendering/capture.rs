@@ -97,7 +97,7 @@ fn several_gpus_are_captured_together() {
     }
 }
 
-/// The script as the shell runs it: the file is kept, and the engine is told where.
+/// The script as the shell runs it: the file is kept, and the engine gets its path.
 #[test]
 fn the_launch_file_is_kept_and_the_engine_becomes_the_process() {
     let gpus = pod(json!({"resources": {"limits": {"nvidia.com/gpu": "2"}}}));

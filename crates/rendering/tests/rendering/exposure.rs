@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use crate::fixture::{Surroundings, component, json_of, spec};
 
-fn told() -> Surroundings {
-    let mut told = Surroundings::default();
-    told.settings.exposure = ExposureSettings {
+fn configured() -> Surroundings {
+    let mut configured = Surroundings::default();
+    configured.settings.exposure = ExposureSettings {
         gateway: Some("istio-system/gateway".into()),
         ingress_class: Some("nginx".into()),
         tls_secret: Some("cert".into()),
         host_suffix: Some("example.com".into()),
         only_configured: false,
     };
-    told
+    configured
 }
 
 fn of_type(component_type: &str, kept: Option<Value>) -> DynamoComponentDeployment {
@@ -33,7 +33,7 @@ fn ways_in(surroundings: &Surroundings, component: &DynamoComponentDeployment) -
 
 #[test]
 fn a_frontend_gets_what_the_operator_is_told() {
-    let (ingress, service) = ways_in(&told(), &of_type("frontend", None));
+    let (ingress, service) = ways_in(&configured(), &of_type("frontend", None));
     expect![[r#"
         {"ingressClassName":"nginx","rules":[{"host":"graph.example.com","http":{"paths":[{"backend":{"service":{"name":"graph-worker-0a1b2c3d","port":{"number":8000}}},"path":"/","pathType":"Prefix"}]}}],"tls":[{"hosts":["graph.example.com"],"secretName":"cert"}]}"#]]
     .assert_eq(&ingress["spec"].to_string());
@@ -45,7 +45,7 @@ fn a_frontend_gets_what_the_operator_is_told() {
         json!({"operator.dynamo/component": "Worker", "operator.dynamo/graph": "graph"})
     );
     let none = (Value::Null, Value::Null);
-    assert_eq!(ways_in(&told(), &of_type("worker", None)), none);
+    assert_eq!(ways_in(&configured(), &of_type("worker", None)), none);
     assert_eq!(ways_in(&Surroundings::default(), &of_type("frontend", None)), none);
 }
 
@@ -56,17 +56,18 @@ fn what_a_component_of_v1alpha1_asks_for_counts_alone() {
         "enabled": true, "host": "chat", "hostPrefix": "my-", "ingressControllerClassName": "traefik",
         "labels": {"team": "a"}, "annotations": {"example.com/size": "8m"},
     });
-    let (ingress, service) = ways_in(&told(), &of_type("frontend", Some(asked)));
+    let (ingress, service) = ways_in(&configured(), &of_type("frontend", Some(asked)));
     assert_eq!(ingress["spec"]["rules"][0]["host"], "my-chat.local");
     assert_eq!(ingress["spec"]["ingressClassName"], "traefik");
     assert_eq!(ingress["spec"].get("tls"), None);
     assert_eq!(ingress["metadata"]["labels"]["team"], "a");
     assert_eq!(ingress["metadata"]["annotations"]["example.com/size"], "8m");
     assert_eq!(service, Value::Null, "it does not ask for a VirtualService");
-    let (ingress, service) = ways_in(&told(), &of_type("frontend", Some(json!({"enabled": false, "host": "chat"}))));
+    let (ingress, service) =
+        ways_in(&configured(), &of_type("frontend", Some(json!({"enabled": false, "host": "chat"}))));
     assert_eq!((ingress, service), (Value::Null, Value::Null), "switched off");
     let istio = json!({"enabled": true, "host": "chat", "useVirtualService": true});
-    let (ingress, service) = ways_in(&told(), &of_type("frontend", Some(istio)));
+    let (ingress, service) = ways_in(&configured(), &of_type("frontend", Some(istio)));
     assert_eq!((ingress, &service["spec"]["gateways"]), (Value::Null, &json!(["istio-system/gateway"])));
 }
 
@@ -80,14 +81,14 @@ fn the_gateway_of_the_mesh_and_unconfigured_exposures_are_not_rendered() {
         });
         of_type("frontend", Some(asked))
     };
-    let mut strict = told();
+    let mut strict = configured();
     strict.settings.exposure.only_configured = true;
-    let mut of_mesh = told();
+    let mut of_mesh = configured();
     of_mesh.settings.exposure.gateway = Some("mesh".into());
     for (surroundings, gateway, suffix, has_ingress, has_route) in [
-        (&told(), "mesh", "example.com", true, false),
+        (&configured(), "mesh", "example.com", true, false),
         (&of_mesh, "mesh", "example.com", true, true),
-        (&told(), "team/gateway", "team.org", true, true),
+        (&configured(), "team/gateway", "team.org", true, true),
         (&strict, "team/gateway", "example.com", true, false),
         (&strict, "istio-system/gateway", "example.com", true, true),
         (&strict, "istio-system/gateway", "team.org", false, false),

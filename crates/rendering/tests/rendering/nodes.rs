@@ -91,11 +91,11 @@ fn a_name_too_long_for_its_pods_is_a_mistake_before_there_are_any() {
     }
     component.metadata.name = Some("n".repeat(51));
     let violations = validate_leader_worker_set(&validate(&component).unwrap(), false).unwrap_err();
-    let told = violations[0].to_string();
-    assert!(told.contains("more than 52 characters") && told.contains("by 3 at least"), "{told}");
+    let reported = violations[0].to_string();
+    assert!(reported.contains("more than 52 characters") && reported.contains("by 3 at least"), "{reported}");
 }
 
-/// The claims of a worker with GPUs of a ResourceClaimTemplate, changed as told.
+/// The claims of a worker with GPUs of a ResourceClaimTemplate, with a change.
 fn claiming(framework: &str, main: Value, pod: Value) -> DynamoComponentDeployment {
     let mut component = spanning(framework, main);
     let template = component.spec.component.pod_template.as_mut().unwrap();
@@ -120,16 +120,20 @@ fn only_claims_that_a_command_line_depends_on_have_to_be_counted() {
         assert_eq!(claims(&claiming(framework, engine(framework), json!({}))), counted, "{framework}");
     }
     let scalar = json!({"resources": {"limits": {"nvidia.com/gpu": "4"}, "claims": [{"name": "gpu"}]}});
-    assert_eq!(claims(&claiming("vllm", merged(engine("vllm"), scalar), json!({}))), 0, "the GPUs are told beside it");
+    assert_eq!(
+        claims(&claiming("vllm", merged(engine("vllm"), scalar), json!({}))),
+        0,
+        "the GPUs are requested beside it"
+    );
     let mut alone = claiming("vllm", engine("vllm"), json!({}));
     alone.spec.component.multinode = None;
     assert_eq!(claims(&alone), 0, "there is one node");
     let unknown = claiming("vllm", engine("vllm"), json!({"resourceClaims": [{"name": "other"}]}));
     let violations = validate(&unknown).unwrap_err();
-    let told = violations[0].to_string();
+    let reported = violations[0].to_string();
     assert!(
-        told.starts_with("spec.podTemplate.spec.containers[main].resources.claims (\"gpu\"): names no claim"),
-        "{told}"
+        reported.starts_with("spec.podTemplate.spec.containers[main].resources.claims (\"gpu\"): names no claim"),
+        "{reported}"
     );
 }
 

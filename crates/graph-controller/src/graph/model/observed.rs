@@ -38,7 +38,7 @@ pub struct Cached {
     pub graph: DynamoGraphDeployment,
     /// Its components: those it owns, and orphans of the same graph name that it may adopt.
     pub components: Vec<DynamoComponentDeployment>,
-    /// Scaling adapters under the names of those that its components ask for, whoever owns them.
+    /// Scaling adapters under the names of those that its components need, with any owner.
     pub adapters: Vec<Adapter>,
     /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
     pub running_pods: BTreeMap<String, RunningPods>,
@@ -48,7 +48,7 @@ pub struct Cached {
     pub checkpoints: LiveCheckpoints,
     /// Its objects on Grove.
     pub grove: LiveGrove,
-    /// The DynamoComponent that builds its image, whoever made it.
+    /// The DynamoComponent that builds its image, of any origin.
     pub build: Option<DynamoComponent>,
     /// Secret with the SSH key for MPI that its namespace lacks.
     pub missing_key: Option<String>,
@@ -86,7 +86,7 @@ pub struct Observed {
     pub graph: DynamoGraphDeployment,
     /// Its components: those it owns, and orphans of the same graph name that it may adopt.
     pub components: Vec<DynamoComponentDeployment>,
-    /// Scaling adapters under the names of those that its components ask for, whoever owns them.
+    /// Scaling adapters under the names of those that its components need, with any owner.
     pub adapters: Vec<Adapter>,
     /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
     pub running_pods: BTreeMap<String, RunningPods>,

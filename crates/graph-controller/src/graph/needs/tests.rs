@@ -65,8 +65,8 @@ fn the_scheduler_and_the_domains_of_live_pods_are_read_from_them() {
     };
     let live = |set: &PodCliqueSet| LiveGrove { sets: vec![set.clone()], ..LiveGrove::default() };
     let files = json!([{ "path": "zone" }, { "path": "rack" }]);
-    let told = json!([{ "name": "topology-labels", "downwardAPI": { "items": files } }]);
-    let on_kai = set(clique(json!({ labels::KAI_QUEUE: "team" }), told));
+    let reported = json!([{ "name": "topology-labels", "downwardAPI": { "items": files } }]);
+    let on_kai = set(clique(json!({ labels::KAI_QUEUE: "team" }), reported));
     assert!(live(&on_kai).uses_kai().unwrap());
     assert_eq!(live(&on_kai).rendered_domains().unwrap(), ["zone", "rack"]);
     let plain = set(clique(json!({}), json!([])));

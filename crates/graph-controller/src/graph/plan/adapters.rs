@@ -1,6 +1,6 @@
 //! Scaling adapters: one for each component that asks for one.
 //!
-//! An adapter is the component's replica count in the hands of whoever scales it. The graph makes it, with the user's
+//! An adapter is the component's replica count as a scale subresource. The graph makes it, with the user's
 //! count, and from then on never writes that count again.
 
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ fn adapter(graph: &ValidGraph<'_>, component: &ComponentSpec) -> Adapter {
     }
 }
 
-/// The adapter as it shall be written; none if the live one is right, whatever its replicas.
+/// The desired adapter; none if the live one is right, whatever its replicas.
 fn to_write(observed: &Observed, mut desired: Adapter) -> Option<Adapter> {
     let Some(live) = observed.adapters.iter().find(|live| live.metadata.name == desired.metadata.name) else {
         return Some(desired);

@@ -1,5 +1,5 @@
 //! What is noted on the graph itself: the program that runs it, and what the upstream operator reads, so that it can
-//! take the graph back without rolling a pod. All of it is written from what is live, and written again if somebody
+//! take the graph back without rolling a pod. All of it is written from what is live, and written again if a user
 //! takes it away.
 //!
 //! Admission notes the program on every new graph. A graph that is older than the note, or came while admission was
@@ -29,8 +29,8 @@ pub fn bookkeeping(graph: &DynamoGraphDeployment, provider: WorkloadProvider, ro
         patch = patch.annotation(WORKLOAD_PROVIDER, Some(provider.as_str()));
     }
     let suffix = rollout.target.as_ref().filter(|_| !rollout.in_progress()).map(ToString::to_string);
-    let told = all.get(CURRENT_WORKER_HASH).or_else(|| all.get(CURRENT_WORKER_HASH_V2));
-    if let Some(suffix) = suffix.filter(|suffix| told != Some(suffix)) {
+    let reported = all.get(CURRENT_WORKER_HASH).or_else(|| all.get(CURRENT_WORKER_HASH_V2));
+    if let Some(suffix) = suffix.filter(|suffix| reported != Some(suffix)) {
         patch = patch.annotation(CURRENT_WORKER_HASH_V2, None).annotation(CURRENT_WORKER_HASH, Some(&suffix));
     }
     // A note that another operator has written meanwhile must stay.
@@ -63,9 +63,9 @@ mod tests {
         for (provider, rollout) in
             [(WorkloadProvider::Grove, Rollout::default()), (WorkloadProvider::Component, changing)]
         {
-            let told = bookkeeping(&graph(json!({ "team": "a" })), provider, &rollout);
+            let reported = bookkeeping(&graph(json!({ "team": "a" })), provider, &rollout);
             let expected = MetadataPatch::default().annotation(WORKLOAD_PROVIDER, Some(provider.as_str()));
-            assert_eq!(told, expected.only_if_unchanged());
+            assert_eq!(reported, expected.only_if_unchanged());
             let known = graph(json!({ WORKLOAD_PROVIDER: "component" }));
             assert!(bookkeeping(&known, provider, &rollout).is_empty(), "it is never changed");
         }

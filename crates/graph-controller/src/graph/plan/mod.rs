@@ -1,4 +1,4 @@
-//! From what is live to what shall be: pure, so that it can be read, tested and simulated.
+//! Plans the desired objects from the live ones. Pure.
 
 pub mod accounts;
 pub mod adapters;
@@ -110,8 +110,8 @@ fn keep_engines(observed: &Observed, plan: &mut Plan) {
     }
 }
 
-/// An object that is desired under its name is never deleted, whatever else it was before; one that nobody owns and
-/// nobody wants is adopted, so that it can be deleted in the next pass.
+/// An object that is desired under its name is never deleted, whatever else it was before; one without an owner that
+/// is not desired is adopted, so that it can be deleted in the next pass.
 fn keep_what_is_wanted_and_adopt_the_rest(observed: &Observed, plan: &mut Plan) {
     let desired: BTreeSet<String> = plan.components.iter().map(ResourceExt::name_any).collect();
     plan.delete.retain(|removal| !desired.contains(&removal.name));

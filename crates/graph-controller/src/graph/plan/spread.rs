@@ -47,7 +47,7 @@ fn constraints(object: &DynamoComponentDeployment) -> &[TopologySpreadConstraint
     pod.and_then(|pod| pod.topology_spread_constraints.as_deref()).unwrap_or_default()
 }
 
-/// Whether a constraint tells revisions apart, by its selector or beside it.
+/// Whether a constraint distinguishes revisions, by its selector or beside it.
 fn names_generation(constraint: &TopologySpreadConstraint) -> bool {
     let by_key = constraint.match_label_keys.iter().flatten().any(|key| key == labels::WORKER_HASH);
     let selector = constraint.label_selector.as_ref();

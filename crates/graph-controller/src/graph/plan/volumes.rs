@@ -7,7 +7,7 @@ use rendering::legacy::render_claim;
 
 use crate::graph::model::{GraphVolume, ValidGraph};
 
-/// The claims that the graph names, each once. One that it names no longer is nobody's to delete: it goes with the
+/// The claims that the graph names, each once. One that it names no longer is not deleted: it goes with the
 /// graph. Those `of_components` count as named too.
 pub fn volumes(graph: &ValidGraph<'_>, of_components: &[PreservedClaim]) -> Vec<GraphVolume> {
     let all = of_components.iter().cloned().chain(claims_of_graph(graph.annotations));

@@ -91,7 +91,7 @@ pub(super) fn plan_workers(
     };
 }
 
-/// One worker component: its object of the target revision as it shall be, but for the replicas, and what is live.
+/// One worker component: its desired object of the target revision, but for the replicas, and what is live.
 struct LiveWorkers<'a> {
     component: &'a ComponentSpec,
     strategy: RolloutStrategy,
@@ -178,8 +178,8 @@ fn planned(
 }
 
 /// Old revisions but for the oldest, which served alone before the rollout, were superseded before they were complete.
-/// What the user has removed from the spec goes with a revision that serves nobody, and a drained revision is deleted
-/// at once.
+/// What the user has removed from the spec goes with a revision that serves no requests, and a drained revision is
+/// deleted at once.
 fn collect_superseded(graph: &ValidGraph<'_>, observed: &Observed, revisions: &[Revision<'_>], plan: &mut Plan) {
     for superseded in revisions.iter().skip(1) {
         let removed = superseded.members.iter().filter(|d| !graph.has_worker(&d.spec.component.name));
@@ -200,7 +200,7 @@ fn strategy_of(desired: &DynamoComponentDeployment) -> RolloutStrategy {
         .unwrap_or_else(|_| RolloutStrategy::RollingUpdate { max_surge: quarter(), max_unavailable: quarter() })
 }
 
-/// Replicas of a live worker of the target revision. A status that speaks of an older spec may count workers that were told to go.
+/// Replicas of a live worker of the target revision. A status of an older spec may count workers that are being removed.
 fn new_counts(d: &DynamoComponentDeployment) -> Live {
     let counts = live_counts(d);
     Live { available: if is_current(d) { counts.available } else { 0 }, ..counts }
@@ -230,7 +230,7 @@ fn is_drained(observed: &Observed, d: &DynamoComponentDeployment) -> bool {
         && !observed.running_pods.contains_key(&d.name_any())
 }
 
-/// Whether the target revision of a component has all its workers and the old ones serve nobody.
+/// Whether the target revision of a component has all its workers and the old ones serve no requests.
 fn serves_alone<'a>(
     new: Option<&DynamoComponentDeployment>,
     desired: i32,

@@ -141,8 +141,8 @@ impl Run {
 /// Counts the Job as it is now. What the runs before its present one have taken stays: of Jobs that are gone, and of
 /// one that was suspended, whose time begins anew. None if there never was a run to count.
 ///
-/// A Job that somebody else deletes is counted as far as it was before. One that is deleted in this step does not go on
-/// (`goes_on`), and is counted to this moment.
+/// A Job that another client deletes is counted as far as it was before. One that is deleted in this step does not go
+/// on (`goes_on`), and is counted to this moment.
 pub fn profiled(
     before: Option<&ProfilerRuns>,
     job: Option<&Job>,

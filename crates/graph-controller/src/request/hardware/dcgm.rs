@@ -1,4 +1,4 @@
-//! What a DCGM exporter tells about the GPUs of its node, in Prometheus' text form.
+//! Answers of a DCGM exporter about the GPUs of its node, in Prometheus' text form.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ const MEMORY: [&str; 3] = ["DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_USED", "DCGM_F
 /// Reads an exporter's answer. `node` is where its pod runs.
 ///
 /// # Errors
-/// It tells of no GPU.
+/// It lists no GPU.
 pub fn read(text: &str, node: &str) -> Result<NodeGpus, String> {
     let mut gpus = BTreeSet::new();
     let mut memory: BTreeMap<String, f64> = BTreeMap::new();
@@ -30,7 +30,7 @@ pub fn read(text: &str, node: &str) -> Result<NodeGpus, String> {
         }
     }
     if gpus.is_empty() {
-        return Err(format!("the DCGM exporter of node {node} tells of no GPU"));
+        return Err(format!("the DCGM exporter of node {node} lists no GPU"));
     }
     Ok(NodeGpus {
         node: node.to_owned(),
@@ -117,9 +117,9 @@ mod tests {
             text += &gpu(index, MEMORY[1], 1_000.0 + f64::from(index));
             text += &gpu(index, MEMORY[2], 500.0);
         }
-        let told = read(&text, "n").unwrap();
-        assert_eq!((told.count, told.vram_mb, told.interconnect), (2, 81_501.0, Some("pcie")));
-        assert_eq!(told.model, "NVIDIA \"H100\", 80GB");
+        let reported = read(&text, "n").unwrap();
+        assert_eq!((reported.count, reported.vram_mb, reported.interconnect), (2, 81_501.0, Some("pcie")));
+        assert_eq!(reported.model, "NVIDIA \"H100\", 80GB");
         text += &gpu(1, LINKS, 18.0);
         assert_eq!(read(&text, "n").unwrap().interconnect, Some("nvlink"));
     }

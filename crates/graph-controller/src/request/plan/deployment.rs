@@ -34,7 +34,7 @@ pub(super) fn follow(observed: &Observed) -> Plan {
     }
 }
 
-/// The sentence about a graph of the wanted name that is somebody else's.
+/// The sentence about a graph of the desired name that is foreign.
 pub fn taken(observed: &Observed, name: &str) -> String {
     format!(
         "DynamoGraphDeployment {}/{name} exists and was not made for this request; delete it, or give the request's graph another \

@@ -21,8 +21,8 @@ fn with_job(spec: Value) -> impl FnOnce(&mut Value) {
     move |r| r["spec"]["overrides"] = json!({ "profilingJob": { "template": { "spec": spec } } })
 }
 
-/// In the upstream operator, the pods of public models wait for a Secret that nobody has, and an unpinned image copies
-/// the output.
+/// In the upstream operator, the pods of public models wait for a Secret that does not exist, and an unpinned image
+/// copies the output.
 #[test]
 fn a_profiler_needs_no_secret_and_no_image_of_others() {
     let pod = pod(|_| ());

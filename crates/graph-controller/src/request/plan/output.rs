@@ -23,7 +23,7 @@ pub const FAILED: &str = "failed";
 /// What the profiler has said so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output<'a> {
-    /// What it is doing. A word that nobody knows tells nothing, and hinders nothing.
+    /// What it is doing. An unknown word has no effect.
     pub phase: Option<ProfilingPhase>,
     /// Its words on that.
     pub message: &'a str,

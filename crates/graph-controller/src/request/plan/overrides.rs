@@ -159,7 +159,7 @@ fn merge_security_context(own: &mut PodSecurityContext, given: &PodSecurityConte
     replace(&mut own.windows_options, &given.windows_options);
 }
 
-/// The profiler shall have no token; the relay cannot work without one.
+/// The profiler gets no token; the relay cannot work without one.
 fn keep_token_of_relay(pod: &mut PodSpec) {
     merge(pod.volumes.get_or_insert_default(), &[token_volume()], |volume| &volume.name);
     for container in &mut pod.containers {

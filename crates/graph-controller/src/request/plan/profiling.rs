@@ -99,17 +99,17 @@ pub(super) fn drift(observed: &Observed) -> Option<String> {
     (!is_of_this_spec(job, observed)).then(|| note.to_owned())
 }
 
-/// Whether there is nothing of a profiler to follow: somebody deleted its Job before it left anything.
+/// Whether there is nothing of a profiler to follow: its Job was deleted before it had output.
 pub(super) fn is_lost(observed: &Observed) -> bool {
-    let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
-    observed.job.as_ref().is_none_or(|job| !observed.is_ours(job)) && told.failure.is_none() && !told.succeeded
+    let reported = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
+    observed.job.as_ref().is_none_or(|job| !observed.is_ours(job)) && reported.failure.is_none() && !reported.succeeded
 }
 
 /// Whether a profiler has ended well, and no output of it is there.
 pub fn awaits_output(observed: &Observed) -> bool {
-    let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
+    let reported = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
     let job = observed.job.as_ref().filter(|job| observed.is_ours(*job));
-    job.is_some_and(|job| JobEnd::Complete.of(job).is_some()) && told.failure.is_none() && told.config.is_none()
+    job.is_some_and(|job| JobEnd::Complete.of(job).is_some()) && reported.failure.is_none() && reported.config.is_none()
 }
 
 /// Whether the output has been missing for so long that it counts as lost, if the API server does not have it either.
@@ -121,28 +121,28 @@ pub fn is_overdue(observed: &Observed) -> bool {
 pub(super) fn generate_late(observed: &Observed) -> Option<Plan> {
     let status = observed.request.status.as_ref()?;
     find(&status.conditions, reason::SPEC_GENERATED).filter(|found| found.reason == reason::GENERATION_FAILED)?;
-    let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
-    told.config.filter(|_| told.failure.is_none()).map(|config| generate(observed, Some(config)))
+    let reported = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
+    reported.config.filter(|_| reported.failure.is_none()).map(|config| generate(observed, Some(config)))
 }
 
 /// Follows the profiler.
 pub(super) fn follow(observed: &Observed, now: Timestamp) -> Plan {
-    let told = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
+    let reported = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
     let Some(job) = observed.job.as_ref().filter(|job| observed.is_ours(*job)) else {
         // Jobs may be removed once they have ended; what the profiler left is what counts.
-        return match (told.failure, told.succeeded) {
+        return match (reported.failure, reported.succeeded) {
             (Some(failure), _) => at(Stage::ProfilingFailed(failure.to_owned())),
-            (None, true) => generate(observed, told.config),
+            (None, true) => generate(observed, reported.config),
             (None, false) => begin(observed),
         };
     };
     if let Some(failed) = JobEnd::Failed.of(job) {
         let why = failed.message.as_deref().unwrap_or_default();
-        let words = told.failure.map_or_else(|| failure_of(why, observed), str::to_owned);
+        let words = reported.failure.map_or_else(|| failure_of(why, observed), str::to_owned);
         return at(Stage::ProfilingFailed(words));
     }
     if JobEnd::Complete.of(job).is_some() {
-        return match (told.failure, told.config) {
+        return match (reported.failure, reported.config) {
             (Some(failure), _) => at(Stage::ProfilingFailed(failure.to_owned())),
             (None, Some(config)) => generate(observed, Some(config)),
             (None, None) => wait_for_output(observed, now),
@@ -150,9 +150,9 @@ pub(super) fn follow(observed: &Observed, now: Timestamp) -> Plan {
     }
     let trouble = observed.waits.trouble.as_ref();
     // What the profiler said last, it said before its pod was in trouble.
-    let message = trouble.map_or(told.message, |trouble| trouble.message.as_str());
+    let message = trouble.map_or(reported.message, |trouble| trouble.message.as_str());
     at(Stage::Profiling(Profiling {
-        phase: told.phase.or(observed.status().profiling_phase),
+        phase: reported.phase.or(observed.status().profiling_phase),
         message: message.to_owned(),
         begins: false,
         hindrance: trouble.filter(|trouble| trouble.cause.needs_action()).map(|trouble| trouble.message.clone()),

@@ -75,7 +75,7 @@ fn graph(state: &str, uid: Option<&str>) -> api_types::v1beta1::DynamoGraphDeplo
 }
 
 /// Phase and reason of `Succeeded` after a plan was carried out as it is.
-fn told(observed: &Observed, plan: Plan) -> (RequestPhase, String) {
+fn reported(observed: &Observed, plan: Plan) -> (RequestPhase, String) {
     let applied = Applied {
         stage: plan.stage,
         findings: plan.findings,
@@ -90,7 +90,7 @@ fn told(observed: &Observed, plan: Plan) -> (RequestPhase, String) {
 }
 
 fn follows(observed: &Observed) -> (RequestPhase, String) {
-    told(observed, super::plan(observed, now()))
+    reported(observed, super::plan(observed, now()))
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_right_spec_starts_the_profiler_at_once() {
     let plan = super::plan(&observed, now());
     assert_eq!(plan.job.as_ref().unwrap().name_any(), "profile-chat");
     assert_eq!(plan.account.as_ref().unwrap().binding.role_ref.name, "role");
-    assert_eq!(told(&observed, plan), (RequestPhase::Profiling, "Profiling".into()));
+    assert_eq!(reported(&observed, plan), (RequestPhase::Profiling, "Profiling".into()));
 }
 
 #[test]
@@ -118,10 +118,10 @@ fn a_wrong_spec_fails_with_every_violation_and_makes_nothing() {
         assert!(message.contains(part), "{part}: {message}");
     }
     assert!(outside);
-    assert_eq!(told(&observed, plan), (RequestPhase::Failed, "ValidationFailed".into()));
+    assert_eq!(reported(&observed, plan), (RequestPhase::Failed, "ValidationFailed".into()));
 }
 
-/// An exporter behind a NetworkPolicy, say: it may answer the next time, and somebody must be able to see what is
+/// An exporter behind a NetworkPolicy, say: it may answer the next time, and the status must show what is
 /// asked.
 #[test]
 fn an_exporter_that_does_not_answer_leaves_the_request_pending_and_is_named() {
@@ -131,7 +131,7 @@ fn an_exporter_that_does_not_answer_leaves_the_request_pending_and_is_named() {
     assert_eq!(plan.job, None);
     let Stage::Waiting(message) = &plan.stage else { panic!("{:?}", plan.stage) };
     assert!(message.contains("10.0.0.1:9400 of node a") && message.contains("set gpuSku"), "{message}");
-    assert_eq!(told(&observed, plan), (RequestPhase::Pending, "Pending".into()));
+    assert_eq!(reported(&observed, plan), (RequestPhase::Pending, "Pending".into()));
 
     observed.cache_claim = CacheClaim::Missing("weights".into());
     assert!(
@@ -160,7 +160,7 @@ fn profiling_goes_through_its_phases() {
 
 #[test]
 fn a_profiler_whose_pod_does_not_run_says_why() {
-    let told = |pod: Value| {
+    let reported = |pod: Value| {
         let pod = json!({ "metadata": { "name": "profile-chat-1" }, "status": pod });
         let mut observed = in_phase("Profiling");
         observed.job = Some(job(json!([])));
@@ -174,22 +174,22 @@ fn a_profiler_whose_pod_does_not_run_says_why() {
     let words = "pod profile-chat-1: 0/3 nodes are available".to_owned();
     let unplaced = json!({ "phase": "Pending", "conditions": [
         { "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available" }] });
-    let (stalled, profiling, ready) = told(unplaced);
+    let (stalled, profiling, ready) = reported(unplaced);
     assert_eq!(stalled.0, "Progressing", "a node may come");
     assert_eq!((profiling, ready), (("ProfilingRunning".to_owned(), words.clone()), words));
     let ended = json!({ "phase": "Failed", "containerStatuses": [{ "name": "profiler", "image": "i", "imageID": "",
         "ready": false, "restartCount": 0, "state": { "terminated": { "exitCode": 1, "reason": "Error" } } }] });
-    let (stalled, profiling, _) = told(ended);
+    let (stalled, profiling, _) = reported(ended);
     assert_eq!(stalled.0, "Progressing", "the Job may try again, or says that it does not");
     assert!(profiling.1.contains("container profiler"), "{profiling:?}");
     let imageless = json!({ "phase": "Pending", "containerStatuses": [{ "name": "profiler", "image": "i", "imageID": "",
         "ready": false, "restartCount": 0, "state": { "waiting": { "reason": "ErrImagePull", "message": "no such image" } } }] });
-    let ((reason, message), ..) = told(imageless);
+    let ((reason, message), ..) = reported(imageless);
     assert!(reason == "PodCannotStart" && message.contains("no such image"), "{reason}: {message}");
     let starting = json!({ "phase": "Pending", "containerStatuses": [{ "name": "profiler", "image": "i", "imageID": "",
         "ready": false, "restartCount": 0, "state": { "waiting": { "reason": "ContainerCreating" } } }] });
-    let (stalled, profiling, _) = told(starting);
-    assert_eq!(stalled.0, "Progressing", "nobody has to help");
+    let (stalled, profiling, _) = reported(starting);
+    assert_eq!(stalled.0, "Progressing", "no action of a user is needed");
     assert!(profiling.1.contains("container profiler"), "{profiling:?}");
 }
 
@@ -208,7 +208,7 @@ fn a_profile_becomes_a_graph_or_waits_for_approval() {
         let labels = plan.config_maps[0].labels();
         assert_eq!(labels["dgdr.nvidia.com/name"], "chat");
         assert_eq!(plan.findings.graph.as_ref().unwrap().0, "chat-dgd");
-        assert_eq!(told(&observed, plan), expected);
+        assert_eq!(reported(&observed, plan), expected);
     }
 }
 
@@ -266,7 +266,7 @@ fn a_graph_that_somebody_deleted_is_not_made_again() {
     let observed = known("Deployed", true, |s| s["conditions"] = deployment("DeploymentReady"));
     let plan = super::plan(&observed, now());
     assert!(plan.graph.is_none());
-    assert_eq!(told(&observed, plan), (RequestPhase::Failed, "DeploymentDeleted".into()));
+    assert_eq!(reported(&observed, plan), (RequestPhase::Failed, "DeploymentDeleted".into()));
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn a_job_that_somebody_deleted_is_made_again_and_one_that_ended_is_not_needed() 
         let plan = super::plan(&found, now());
         let config = plan.job.as_ref().unwrap().spec.as_ref().unwrap().template.spec.as_ref().unwrap();
         assert!(config.containers[0].args.as_ref().unwrap()[1].contains("h100_sxm"));
-        assert_eq!(told(&found, plan), (RequestPhase::Profiling, "Profiling".into()));
+        assert_eq!(reported(&found, plan), (RequestPhase::Profiling, "Profiling".into()));
     }
 
     observed.job = Some(job(json!([])));
@@ -320,7 +320,7 @@ fn a_job_that_somebody_deleted_is_made_again_and_one_that_ended_is_not_needed() 
     assert_eq!(follows(&observed), (RequestPhase::Deploying, "Deploying".into()));
 }
 
-/// Somebody's object of the name of the output is told before the profiler runs for hours, and is neither taken nor
+/// A foreign object of the name of the output is reported before the profiler runs for hours, and is neither taken nor
 /// deleted.
 #[test]
 fn a_config_map_of_somebody_else_keeps_the_profiler_from_starting() {
@@ -344,7 +344,7 @@ fn a_late_change_of_the_spec_is_told_and_stops_nothing() {
     observed.job = Some(job);
     let plan = super::plan(&observed, now());
     assert!(plan.findings.drift.is_some());
-    assert_eq!(told(&observed, plan), (RequestPhase::Profiling, "Profiling".into()));
+    assert_eq!(reported(&observed, plan), (RequestPhase::Profiling, "Profiling".into()));
     observed.job = super::plan(&observed_with(|_| ()), now()).job;
     let plan = super::plan(&observed, now());
     assert_eq!(plan.findings.drift, None);
@@ -359,7 +359,7 @@ fn a_job_of_an_earlier_spec_goes_before_another_is_made() {
     observed.job = Some(old);
     let plan = super::plan(&observed, now());
     assert!(plan.delete_job.is_some() && plan.job.is_none());
-    assert_eq!(told(&observed, plan), (RequestPhase::Pending, "Pending".into()));
+    assert_eq!(reported(&observed, plan), (RequestPhase::Pending, "Pending".into()));
     observed.job = None;
     observed.output = Some(output(json!({})));
     let plan = super::plan(&observed, now());

@@ -85,7 +85,7 @@ fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed
     let goes_on = matches!(applied.stage, Stage::Profiling(_));
     status.profiler_runs = cost::profiled(status.profiler_runs.as_ref(), job, goes_on, now);
     if let Some(minutes) = cost::minutes(status.profiler_runs.as_ref(), status.trial_graphs.as_ref()) {
-        // Definitions without a field for the runs, or a version that kept none, have forgotten some; what was told
+        // Definitions without a field for the runs, or a version that kept none, have forgotten some; what was reported
         // stays.
         status.gpu_minutes = status.gpu_minutes.max(Some(minutes));
     }
@@ -224,7 +224,7 @@ fn profiling_reason(profiling: &Profiling) -> &'static str {
     }
 }
 
-/// A spec that is no longer the one that was profiled for. While nobody can tell, what was said stays.
+/// A spec that is no longer the one that was profiled for. While it is unknown, the condition stays.
 fn set_drift(conditions: &mut Vec<Condition>, observed: &Observed, applied: &Applied, now: Timestamp) {
     let generation = observed.request.metadata.generation;
     match &applied.findings.drift {
@@ -285,8 +285,8 @@ fn summary(conditions: &[Condition], phase: Option<RequestPhase>) -> (String, St
             ];
             let failed = stages.iter().find_map(|(type_, what)| {
                 let found = find(conditions, type_)?;
-                let told = found.status == "False" && !found.message.is_empty();
-                told.then(|| (found.reason.clone(), format!("{what}: {}", found.message)))
+                let reported = found.status == "False" && !found.message.is_empty();
+                reported.then(|| (found.reason.clone(), format!("{what}: {}", found.message)))
             });
             failed.unwrap_or_else(|| (reason::FAILED.to_owned(), String::new()))
         }

@@ -1,4 +1,4 @@
-//! What profiling has cost, told over the whole life of a request.
+//! Cost of profiling over the whole life of a request.
 
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
@@ -80,7 +80,7 @@ fn what_is_spent_stays_spent() {
     assert_eq!(life.look("00:10:01", Some(&first)), Some(80));
     assert_eq!(life.look("00:10:20", Some(&first)), Some(80), "looking alone writes nothing");
 
-    // Somebody deletes the Job, and it is made again.
+    // The Job is deleted, and made again.
     assert_eq!((life.look("00:10:30", None), life.phase()), (Some(80), "Profiling"));
     let second = running("00:11:00");
     assert_eq!(life.look("00:12:00", Some(&second)), Some(88));

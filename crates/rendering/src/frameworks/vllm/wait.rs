@@ -71,7 +71,7 @@ mod tests {
         assert_eq!(pod.volumes.unwrap()[0].config_map.as_ref().unwrap().name, "g-wait-leader-script");
     }
 
-    /// Nobody would make a ConfigMap for it, and its pods would wait for ever.
+    /// It has no ConfigMap, and its pods would wait for ever.
     #[test]
     fn a_component_of_its_own_carries_the_program_itself() {
         let pod = waiting(None);

@@ -81,8 +81,8 @@ fn a_service_that_the_manifest_lacks_is_refused_unless_it_says_what_it_runs() {
     let mut wrong = silent();
     wrong["services"]["Ruter"] = json!({ "replicas": 1 });
     let build = with_manifest(ready("v1"), READ);
-    let refusal = translate(&graph(wrong.clone()), Some(&build)).unwrap_err();
-    assert!(refusal.message.contains("spec.services[Ruter]"), "{}", refusal.message);
+    let obstacle = translate(&graph(wrong.clone()), Some(&build)).unwrap_err();
+    assert!(obstacle.message.contains("spec.services[Ruter]"), "{}", obstacle.message);
     wrong["services"]["Ruter"]["dynamoTag"] = json!("m:Ruter");
     let (plan, _) = planned(&graph(wrong), Some(build), vec![]);
     assert_eq!(plan.components.len(), 5);

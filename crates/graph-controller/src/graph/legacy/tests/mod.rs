@@ -26,7 +26,7 @@ pub(super) fn graph(spec: Value) -> DynamoGraphDeployment {
     serde_json::from_value(convert(alpha, ApiVersion::V1Beta1).unwrap()).unwrap()
 }
 
-/// As users of 2025 wrote it, with what the manifest would say.
+/// As users of the legacy API wrote it, with what the manifest would say.
 pub(super) fn spec(version: &str) -> Value {
     json!({
         "dynamoComponent": format!("chat:{version}"),
@@ -201,11 +201,11 @@ fn an_image_that_nobody_runs_is_not_built() {
 #[test]
 fn mistakes_are_told_at_once_and_before_a_build() {
     let wrong = graph(json!({ "dynamoComponent": "chat", "services": { "A": { "pvc": { "create": true } } } }));
-    let refusal = translate(&wrong, None).unwrap_err();
+    let obstacle = translate(&wrong, None).unwrap_err();
     for field in ["spec.dynamoComponent", "spec.services[A].pvc.mountPoint"] {
-        assert!(refusal.message.contains(field), "{}", refusal.message);
+        assert!(obstacle.message.contains(field), "{}", obstacle.message);
     }
-    assert_eq!(refusal.progress, Progress::Stalled("InvalidSpec"));
+    assert_eq!(obstacle.progress, Progress::Stalled("InvalidSpec"));
 }
 
 #[test]
@@ -228,12 +228,13 @@ fn the_configuration_of_an_ordinary_graph_reaches_its_components() {
     let resources = json!(main_of(&plan.components, "Decode").resources);
     assert_eq!(resources, json!({ "limits": amounts, "requests": amounts }));
     let env = main_of(&plan.components, "Frontend").env.clone().unwrap();
-    let told = r#"{"Decode":{"ServiceArgs":{"resources":{"cpu":"2","gpu":"1"},"workers":3}},"Frontend":{"port":8000}}"#;
-    assert_eq!(env[0].value.as_deref(), Some(told));
+    let reported =
+        r#"{"Decode":{"ServiceArgs":{"resources":{"cpu":"2","gpu":"1"},"workers":3}},"Frontend":{"port":8000}}"#;
+    assert_eq!(env[0].value.as_deref(), Some(reported));
 
     let field = "spec.components[Decode].podTemplate.spec.containers[main].env[DYN_DEPLOYMENT_CONFIG]";
-    let refusal = configured_with("{").unwrap_err();
-    assert!(refusal.message.contains(field), "{}", refusal.message);
+    let obstacle = configured_with("{").unwrap_err();
+    assert!(obstacle.message.contains(field), "{}", obstacle.message);
     assert_eq!(configured(&graph_with(|_| {}).spec), Ok(None));
 }
 

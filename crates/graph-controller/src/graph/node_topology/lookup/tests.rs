@@ -111,8 +111,8 @@ impl World {
 #[test]
 fn pods_are_told_once_and_then_left_alone() {
     let mut world = World::with_pods(3);
-    assert_eq!(world.pass(), [1, 3, 0], "nobody has a node");
-    assert_eq!(world.pass(), [0, 0, 0], "nobody has changed");
+    assert_eq!(world.pass(), [1, 3, 0], "no pod has a node");
+    assert_eq!(world.pass(), [0, 0, 0], "no pod has changed");
     world.change(0, |pod| pod.node = Some(1));
     assert_eq!(world.pass(), [1, 1, 1], "only who has changed is looked at");
     assert_eq!(
@@ -158,7 +158,7 @@ fn a_node_that_does_not_say_everything_is_asked_again_ever_more_rarely() {
         assert_eq!(world.pass(), [0, 0, 0]);
     }
     assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
-    assert_eq!(world.changes, 2, "nothing new was told");
+    assert_eq!(world.changes, 2, "no label has changed");
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub fn held(live: Option<i32>, desired: i32) -> i32 {
     live.unwrap_or(0).clamp(0, desired.max(0))
 }
 
-/// Decides on the checkpoints of all components. `revision` is the one that workers shall be of.
+/// Decides on the checkpoints of all components. `revision` is the desired one of workers.
 pub fn checkpoints(
     graph: &ValidGraph<'_>,
     observed: &Observed,
@@ -57,7 +57,7 @@ pub fn checkpoints(
         return Vec::new();
     }
     let components = graph.spec.components.iter();
-    components.filter_map(|author| of_component(graph, observed, author, revision, origin_version)).collect()
+    components.filter_map(|declared| of_component(graph, observed, declared, revision, origin_version)).collect()
 }
 
 /// Checkpoints that the graph made and that nothing starts from any more. While checkpoints are switched off nothing is
@@ -83,19 +83,19 @@ fn is_automatic(checkpoint: &DynamoCheckpoint) -> bool {
 fn of_component(
     graph: &ValidGraph<'_>,
     observed: &Observed,
-    author: &ComponentSpec,
+    declared: &ComponentSpec,
     revision: Option<&RevisionSuffix>,
     origin_version: &str,
 ) -> Option<ComponentCheckpoint> {
     let placement = Placement { origin_version, ..Placement::default() };
-    let mut object = component_deployment(graph, author, placement);
+    let mut object = component_deployment(graph, declared, placement);
     object.metadata.uid = observed.graph.uid();
     let running = validate_on(graph.provider, &object).ok()?;
     let usage = running.checkpoint()?;
     if let Some(name) = usage.reference {
         let live = observed.checkpoints.named(name);
         return Some(ComponentCheckpoint {
-            component: author.name.clone(),
+            component: declared.name.clone(),
             name: name.to_owned(),
             id: live.map(checkpoint_id),
             ready: live.is_some_and(DynamoCheckpoint::can_be_restored),
@@ -105,13 +105,13 @@ fn of_component(
             desired: None,
         });
     }
-    let revision = revision.filter(|_| author.is_worker());
-    let live = existing(graph, observed, author, revision);
-    let id = live.map_or_else(|| new_id(graph, observed, author, revision), checkpoint_id);
+    let revision = revision.filter(|_| declared.is_worker());
+    let live = existing(graph, observed, declared, revision);
+    let id = live.map_or_else(|| new_id(graph, observed, declared, revision), checkpoint_id);
     let name = live.map_or_else(|| names::checkpoint(&id), ResourceExt::name_any);
-    let made = Made { graph, observed, author, running: &running, usage, revision, id: &id, name: &name, live };
+    let made = Made { graph, observed, declared, running: &running, usage, revision, id: &id, name: &name, live };
     Some(ComponentCheckpoint {
-        component: author.name.clone(),
+        component: declared.name.clone(),
         ready: live.is_some_and(DynamoCheckpoint::can_be_restored),
         failed: live.is_some_and(has_failed),
         capture: capture(usage.policy, live, Capture::Idle),
@@ -175,10 +175,10 @@ fn awaited(policy: CheckpointStartupPolicy, name: &str, live: Option<&DynamoChec
 fn existing<'a>(
     graph: &ValidGraph<'_>,
     observed: &'a Observed,
-    author: &ComponentSpec,
+    declared: &ComponentSpec,
     revision: Option<&RevisionSuffix>,
 ) -> Option<&'a DynamoCheckpoint> {
-    let object = names::component_deployment(&graph.name, &author.name, revision);
+    let object = names::component_deployment(&graph.name, &declared.name, revision);
     let live = observed.present().find(|d| d.name_any() == object);
     let named =
         live.and_then(|d| d.spec.component.experimental.as_ref()?.checkpoint.as_ref()?.checkpoint_ref.as_deref());
@@ -187,7 +187,7 @@ fn existing<'a>(
         let free = found.metadata.owner_references.iter().flatten().all(|owner| owner.controller != Some(true));
         is_automatic(found)
             && (observed.is_owner(*found) || free)
-            && labelled(labels::COMPONENT) == Some(author.name.as_str())
+            && labelled(labels::COMPONENT) == Some(declared.name.as_str())
             && labelled(labels::WORKER_HASH) == revision.map(RevisionSuffix::as_str)
     };
     let of_name = |name: &str| observed.checkpoints.named(name).filter(ours);
@@ -200,11 +200,11 @@ fn existing<'a>(
         let all = observed.checkpoints.all.iter().filter(ours).filter(left);
         all.min_by_key(|found| (found.metadata.creation_timestamp.clone(), found.name_any()))
     };
-    let formula = || of_name(&names::checkpoint(&new_id(graph, observed, author, revision)));
+    let formula = || of_name(&names::checkpoint(&new_id(graph, observed, declared, revision)));
     named.and_then(of_name).or_else(formula).or_else(by_label)
 }
 
-/// What was kept on purpose belongs to nobody, unless the user names it.
+/// What was kept on purpose has no owner, unless the user names it.
 fn is_retained(checkpoint: &DynamoCheckpoint) -> bool {
     checkpoint.annotations().get(annotations::CHECKPOINT_DELETION_POLICY).is_some_and(|policy| policy == RETAIN)
 }
@@ -215,18 +215,18 @@ const RETAIN: &str = "Retain";
 fn new_id(
     graph: &ValidGraph<'_>,
     observed: &Observed,
-    author: &ComponentSpec,
+    declared: &ComponentSpec,
     revision: Option<&RevisionSuffix>,
 ) -> String {
     let uid = observed.graph.uid().unwrap_or_default();
-    graph_checkpoint_id(&graph.namespace, &graph.name, &uid, &author.name, revision.map(RevisionSuffix::as_str))
+    graph_checkpoint_id(&graph.namespace, &graph.name, &uid, &declared.name, revision.map(RevisionSuffix::as_str))
 }
 
 /// A checkpoint that the graph makes.
 struct Made<'a> {
     graph: &'a ValidGraph<'a>,
     observed: &'a Observed,
-    author: &'a ComponentSpec,
+    declared: &'a ComponentSpec,
     running: &'a ValidatedComponent<'a>,
     usage: CheckpointUse<'a>,
     revision: Option<&'a RevisionSuffix>,
@@ -237,7 +237,7 @@ struct Made<'a> {
 
 impl Made<'_> {
     fn render(&self, origin_version: &str) -> Option<DesiredCheckpoint> {
-        let experimental = self.author.experimental.as_ref();
+        let experimental = self.declared.experimental.as_ref();
         let checkpoint = experimental.and_then(|experimental| experimental.checkpoint.as_ref())?;
         let goes_with_graph = checkpoint.deletion_policy == CheckpointDeletionPolicy::Delete;
         let (template, mut claim) = self.captured_pod(origin_version)?;
@@ -260,10 +260,10 @@ impl Made<'_> {
     }
 
     fn spec(&self, template: PodTemplateSpec) -> Option<DynamoCheckpointSpec> {
-        let (graph, author) = (self.graph, self.author);
+        let (graph, declared) = (self.graph, self.declared);
         let extra = [
             ("dgdUID", self.observed.graph.uid().unwrap_or_default()),
-            ("component", author.name.clone()),
+            ("component", declared.name.clone()),
             ("checkpointID", self.id.to_owned()),
         ];
         Some(DynamoCheckpointSpec {
@@ -287,7 +287,7 @@ impl Made<'_> {
     }
 
     fn gpu_memory_service(&self) -> Option<GpuMemoryService> {
-        let service = self.author.experimental.as_ref()?.gpu_memory_service.as_ref()?;
+        let service = self.declared.experimental.as_ref()?.gpu_memory_service.as_ref()?;
         let class = Some(service.device_class_name.clone()).filter(|class| !class.is_empty());
         Some(GpuMemoryService {
             enabled: true,
@@ -300,7 +300,7 @@ impl Made<'_> {
 
     /// The component alone: without what other containers, pods and nodes are for.
     fn captured_pod(&self, origin_version: &str) -> Option<(PodTemplateSpec, Option<ResourceClaimTemplate>)> {
-        let mut alone = self.author.clone();
+        let mut alone = self.declared.clone();
         (alone.experimental, alone.frontend_sidecar, alone.multinode) = (None, None, None);
         let mut alone = component_deployment(self.graph, &alone, Placement { origin_version, ..Placement::default() });
         alone.metadata.uid = self.observed.graph.uid();
@@ -311,13 +311,13 @@ impl Made<'_> {
             fallback_service_account: None,
             legacy_type_is_worker: false,
             restore: Restore::None,
-            // It stands alone, and is told of no other nodes.
+            // It runs alone, without the addresses of other nodes.
             claimed_gpus: 0,
         };
         let mut labels = self.labels();
         labels.remove(labels::CHECKPOINT_ID);
         let component =
-            CapturedComponent { author: self.author, alone: &alone, running: self.running, id: self.id, labels };
+            CapturedComponent { declared: self.declared, alone: &alone, running: self.running, id: self.id, labels };
         let pod = render_captured_pod(&input, &component)?;
         Some((pod.template, pod.claim))
     }
@@ -326,13 +326,13 @@ impl Made<'_> {
         let mut all = BTreeMap::from([
             (labels::CHECKPOINT_ID.to_owned(), self.id.to_owned()),
             (labels::GRAPH.to_owned(), self.graph.name.clone()),
-            (labels::COMPONENT.to_owned(), self.author.name.clone()),
+            (labels::COMPONENT.to_owned(), self.declared.name.clone()),
         ]);
         all.extend(self.revision.map(|suffix| (labels::WORKER_HASH.to_owned(), suffix.to_string())));
         all
     }
 
-    /// The version is whoever asks for another capture: it is said once, at the beginning.
+    /// The version of the capture, set once at the beginning; another version is another capture.
     fn annotations(&self, goes_with_graph: bool) -> BTreeMap<String, String> {
         let version = self.live.map_or(FIRST_ARTIFACT, artifact_version);
         let policy = if goes_with_graph { DELETE } else { RETAIN };

@@ -129,7 +129,7 @@ fn pods_that_wait_come_with_their_checkpoint() {
     assert_eq!(worker(&started).spec.component.replicas, Some(4));
     assert_eq!(started.checkpoints[0].status().ready, Some(true));
 
-    // They run. Another version of the artifact takes nobody away.
+    // They run. Another version of the artifact removes no worker.
     components.iter_mut().filter(|d| d.spec.component.is_worker()).for_each(|d| d.spec.component.replicas = Some(3));
     let mut again = ready;
     again.status = serde_json::from_value(json!({ "phase": "Creating" })).unwrap();
@@ -222,7 +222,7 @@ fn a_checkpoint_that_the_author_names_is_not_made() {
     };
     assert_eq!(of("Immediate", true), (false, Some(4), Capture::Idle));
     assert_eq!(of(WAIT, true), (false, Some(4), Capture::Done));
-    assert_eq!(of(WAIT, false), (true, Some(0), Capture::Lost), "nobody makes it but its author");
+    assert_eq!(of(WAIT, false), (true, Some(0), Capture::Lost), "only its user makes it");
     assert_eq!(of("Immediate", false), (true, Some(0), Capture::Idle));
 }
 
@@ -322,25 +322,25 @@ fn recreated(image: &str, captured: usize) -> DynamoGraphDeployment {
     })
 }
 
-/// Old replicas of Decode and Prefill after a step, from those before it. `told` has what is live of the new revision's
-/// checkpoints beside their spec, `null` if they are not there.
-fn step(before: [i32; 2], told: &[Value]) -> [i32; 2] {
-    let first = planned(&recreated("1", told.len()), vec![]);
+/// Old replicas of Decode and Prefill after a step, from those before it. `reported` has what is live of the new
+/// revision's checkpoints beside their spec, `null` if they are not there.
+fn step(before: [i32; 2], reported: &[Value]) -> [i32; 2] {
+    let first = planned(&recreated("1", reported.len()), vec![]);
     let mut components: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();
     for d in components.iter_mut().filter(|d| d.spec.component.is_worker()) {
         let replicas = before[usize::from(d.spec.component.name == "Prefill")];
         d.spec.component.replicas = Some(replicas);
         crate::graph::fixtures::report(d, replicas);
     }
-    let new = recreated("2", told.len());
+    let new = recreated("2", reported.len());
     let begun = decided_with(&new, components.clone(), vec![]);
-    assert_eq!(begun.checkpoints.len(), told.len());
-    let made = begun.checkpoints.iter().zip(told).filter(|(_, told)| !told.is_null());
-    let made = made.map(|(checkpoint, told)| {
+    assert_eq!(begun.checkpoints.len(), reported.len());
+    let made = begun.checkpoints.iter().zip(reported).filter(|(_, reported)| !reported.is_null());
+    let made = made.map(|(checkpoint, reported)| {
         let mut live = json!(checkpoint.desired.as_ref().unwrap().object);
         live["metadata"]["ownerReferences"] = json!([owner()]);
-        live["metadata"].as_object_mut().unwrap().extend(told["metadata"].as_object().cloned().unwrap_or_default());
-        live["status"] = told["status"].clone();
+        live["metadata"].as_object_mut().unwrap().extend(reported["metadata"].as_object().cloned().unwrap_or_default());
+        live["status"] = reported["status"].clone();
         serde_json::from_value(live).unwrap()
     });
     let plan = decided_with(&new, components, made.collect());
@@ -352,7 +352,7 @@ fn step(before: [i32; 2], told: &[Value]) -> [i32; 2] {
     [replicas("Decode"), replicas("Prefill")]
 }
 
-fn told(phase: CheckpointPhase) -> Value {
+fn reported(phase: CheckpointPhase) -> Value {
     json!({ "status": { "phase": phase } })
 }
 
@@ -365,24 +365,24 @@ fn told_stalled(phase: CheckpointPhase) -> Value {
 #[test]
 fn who_waits_for_no_capture_of_its_own_is_not_emptied_by_a_recreate() {
     use CheckpointPhase::{Creating, Failed, Pending};
-    let mut deleted = told(Creating);
+    let mut deleted = reported(Creating);
     deleted["metadata"] = json!({ "deletionTimestamp": "2026-01-01T00:00:00Z" });
-    // what is told of the checkpoint -> old ones of whom it is, while they serve and after they were emptied
+    // state of the checkpoint -> old replicas, while they serve and after they were drained
     let steps = [
         (Value::Null, 4, 0),
         (json!({}), 4, 0),
-        (told(Pending), 4, 0),
+        (reported(Pending), 4, 0),
         (told_stalled(Pending), 4, 4),
-        (told(Creating), 0, 0),
+        (reported(Creating), 0, 0),
         (told_stalled(Creating), 4, 4),
         (deleted, 4, 4),
-        (told(Failed), 4, 4),
+        (reported(Failed), 4, 4),
     ];
-    for (told, serving, emptied) in steps {
+    for (reported, serving, emptied) in steps {
         // The other one serves, or was at zero before.
         for other in [4, 0] {
-            assert_eq!(step([4, other], std::slice::from_ref(&told)), [serving, other], "{told}");
-            assert_eq!(step([0, other], std::slice::from_ref(&told)), [emptied, other], "{told}");
+            assert_eq!(step([4, other], std::slice::from_ref(&reported)), [serving, other], "{reported}");
+            assert_eq!(step([0, other], std::slice::from_ref(&reported)), [emptied, other], "{reported}");
         }
     }
 }
@@ -390,9 +390,9 @@ fn who_waits_for_no_capture_of_its_own_is_not_emptied_by_a_recreate() {
 #[test]
 fn who_was_emptied_for_a_capture_that_came_is_back_if_another_one_is_lost() {
     use CheckpointPhase::{Creating, Failed, Ready};
-    assert_eq!(step([0, 0], &[told(Ready), told(Creating)]), [0, 0], "it takes no room from the other one");
-    assert_eq!(step([0, 0], &[told(Ready), told(Failed)]), [4, 4]);
-    assert_eq!(step([0, 0], &[told(Creating), told(Failed)]), [0, 4]);
+    assert_eq!(step([0, 0], &[reported(Ready), reported(Creating)]), [0, 0], "it takes no room from the other one");
+    assert_eq!(step([0, 0], &[reported(Ready), reported(Failed)]), [4, 4]);
+    assert_eq!(step([0, 0], &[reported(Creating), reported(Failed)]), [0, 4]);
 }
 
 #[test]

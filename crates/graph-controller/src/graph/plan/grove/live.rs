@@ -48,9 +48,9 @@ pub(super) fn keep(
         }
         keep_constraint(&mut clique.topology_constraint, old.topology_constraint.as_ref());
         let component = clique.labels.get(labels::COMPONENT);
-        let author = spec.components.iter().find(|author| Some(&author.name) == component);
-        if let Some(author) = author {
-            keep_pods(clique, old, author, serves(author));
+        let declared = spec.components.iter().find(|declared| Some(&declared.name) == component);
+        if let Some(declared) = declared {
+            keep_pods(clique, old, declared, serves(declared));
         }
     }
 }
@@ -77,8 +77,8 @@ pub(super) fn keep_programs(rendered: &mut PodCliqueSet, live: &PodCliqueSet) {
 pub(super) fn known_domains(live: &PodCliqueSet, policy: &KvTransferPolicy) -> Option<Vec<String>> {
     let topology = policy.cluster_topology_name.as_ref()?;
     let mut cliques = live.spec.template.cliques.iter();
-    let told = cliques.find(|clique| clique.annotations.get(annotations::TOPOLOGY_NAME) == Some(topology))?;
-    rendering::topology_domains(&told.spec.pod_spec).filter(|known| known.contains(&policy.domain))
+    let reported = cliques.find(|clique| clique.annotations.get(annotations::TOPOLOGY_NAME) == Some(topology))?;
+    rendering::topology_domains(&reported.spec.pod_spec).filter(|known| known.contains(&policy.domain))
 }
 
 /// Sorts what is desired as it is live; what is new comes last.
@@ -103,23 +103,23 @@ fn keep_constraint(desired: &mut Option<Value>, live: Option<&Value>) {
 /// left out.
 ///
 /// A Secret that appears or vanishes must not replace running pods; pods that do not serve may lack just that Secret.
-fn keep_pods(clique: &mut PodCliqueTemplate, live: &PodCliqueTemplate, author: &ComponentSpec, serves: bool) {
+fn keep_pods(clique: &mut PodCliqueTemplate, live: &PodCliqueTemplate, declared: &ComponentSpec, serves: bool) {
     let mut kept = clique.clone();
     let secrets = &live.spec.pod_spec.image_pull_secrets;
     let has = |secret: &LocalObjectReference| secrets.iter().flatten().any(|live| live.name == secret.name);
     let nothing_new = clique.spec.pod_spec.image_pull_secrets.iter().flatten().all(has);
-    if declared_secrets(author).all(has) && (nothing_new || serves) {
+    if declared_secrets(declared).all(has) && (nothing_new || serves) {
         kept.spec.pod_spec.image_pull_secrets.clone_from(secrets);
     }
     // The upstream operator leaves it out on Grove. Those pods get it when they are replaced for another reason.
-    let own = author.type_ == Some(ComponentType::Epp) && !author_says(author, annotations::ISTIO_INJECT);
+    let own = declared.type_ == Some(ComponentType::Epp) && !is_declared(declared, annotations::ISTIO_INJECT);
     if own && !live.annotations.contains_key(annotations::ISTIO_INJECT) {
         kept.annotations.remove(annotations::ISTIO_INJECT);
     }
     // So for the account of planners, which it leaves to their users there.
-    if author.type_ == Some(ComponentType::Planner) {
+    if declared.type_ == Some(ComponentType::Planner) {
         let account = &live.spec.pod_spec.service_account_name;
-        if account.is_some() && *account == declared_account(author) {
+        if account.is_some() && *account == declared_account(declared) {
             kept.spec.pod_spec.service_account_name.clone_from(account);
         }
     }
@@ -128,17 +128,17 @@ fn keep_pods(clique: &mut PodCliqueTemplate, live: &PodCliqueTemplate, author: &
     }
 }
 
-fn declared_secrets(author: &ComponentSpec) -> impl Iterator<Item = &LocalObjectReference> {
-    let pod = author.pod_template.as_ref().and_then(|template| template.spec.as_ref());
+fn declared_secrets(declared: &ComponentSpec) -> impl Iterator<Item = &LocalObjectReference> {
+    let pod = declared.pod_template.as_ref().and_then(|template| template.spec.as_ref());
     pod.into_iter().flat_map(|pod| pod.image_pull_secrets.iter().flatten())
 }
 
-fn declared_account(author: &ComponentSpec) -> Option<String> {
-    author.pod_template.as_ref()?.spec.as_ref()?.service_account_name.clone()
+fn declared_account(declared: &ComponentSpec) -> Option<String> {
+    declared.pod_template.as_ref()?.spec.as_ref()?.service_account_name.clone()
 }
 
-fn author_says(author: &ComponentSpec, annotation: &str) -> bool {
-    let metadata = author.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
+fn is_declared(declared: &ComponentSpec, annotation: &str) -> bool {
+    let metadata = declared.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
     metadata.and_then(|metadata| metadata.annotations.as_ref()).is_some_and(|all| all.contains_key(annotation))
 }
 

@@ -38,7 +38,7 @@ pub(super) fn plan(graph: &ValidGraph<'_>, observed: &Observed, plan: &mut Plan)
     if known.is_empty() || known == graph.topology_domains {
         return plan_target(graph, &revision::target(graph, observed), observed, plan);
     }
-    // A level that somebody adds to the topology replaces no pod. Workers learn of it when they change for another
+    // A level that is added to the topology replaces no pod. Workers learn of it when they change for another
     // reason.
     let as_before = ValidGraph { topology_domains: &known, ..graph.clone() };
     let target = revision::target(&as_before, observed);
@@ -65,8 +65,8 @@ fn plan_target(graph: &ValidGraph<'_>, target: &GroveTarget, observed: &Observed
     let rendered = match render(graph, observed, target, &marks) {
         Ok(Some(rendered)) => rendered,
         Ok(None) => return,
-        Err(refusal) => {
-            plan.obstacle = Some(refusal);
+        Err(obstacle) => {
+            plan.obstacle = Some(obstacle);
             return;
         }
     };
@@ -115,14 +115,14 @@ struct Rendered {
     checkpoints: Vec<ComponentCheckpoint>,
     /// Names of the components whose pods would wait.
     awaited: BTreeSet<String>,
-    /// Names of the components whose engine is not told of other nodes.
+    /// Names of the components whose engine gets no flags for other nodes.
     unjoined: Vec<String>,
     services: Vec<Service>,
     ingresses: Vec<Ingress>,
     virtual_services: Vec<VirtualService>,
 }
 
-/// `marks` are the restarts that the components shall have gone through, in the order of the spec.
+/// `marks` are the restarts that the components must have gone through, in the order of the spec.
 fn render(
     graph: &ValidGraph<'_>,
     observed: &Observed,
@@ -160,21 +160,21 @@ fn render(
     let waits = |name: &str| checkpoints::of(&checkpoints, name).is_some_and(|one| one.awaited.is_some());
     let awaited = names.zip(&starts).filter(|(name, start)| matches!(start, Start::Awaited(_)) || waits(name));
     let awaited = awaited.map(|(name, _)| name.clone()).collect();
-    let authors: Vec<ComponentSpec> = graph.spec.components.iter().zip(&starts).map(until_it_starts).collect();
-    let components: Vec<GroveComponent<'_>> = authors
+    let specs: Vec<ComponentSpec> = graph.spec.components.iter().zip(&starts).map(until_it_starts).collect();
+    let components: Vec<GroveComponent<'_>> = specs
         .iter()
         .zip(valid)
         .enumerate()
-        .map(|(index, (author, valid))| {
-            let clique = live.and_then(|set| live::clique_of(set, &author.name));
+        .map(|(index, (declared, valid))| {
+            let clique = live.and_then(|set| live::clique_of(set, &declared.name));
             GroveComponent {
-                author,
+                declared,
                 valid,
                 restore: starts.get(index).map_or(Restore::None, Start::as_restore),
-                unknown_type: observed.grove.unknown_types.get(&author.name).map(String::as_str),
-                legacy_type_is_worker: clique.is_some_and(|clique| has_legacy_type(&clique.labels, author.type_)),
+                unknown_type: observed.grove.unknown_types.get(&declared.name).map(String::as_str),
+                legacy_type_is_worker: clique.is_some_and(|clique| has_legacy_type(&clique.labels, declared.type_)),
                 restart_at: marks.get(index).copied().flatten(),
-                claimed_gpus: graph.claimed_gpus.get(author.name.as_str()).copied().unwrap_or_default(),
+                claimed_gpus: graph.claimed_gpus.get(declared.name.as_str()).copied().unwrap_or_default(),
             }
         })
         .collect();
@@ -238,8 +238,8 @@ fn is_rolled_out(observed: &Observed, set: &PodCliqueSet, component: &ComponentS
     is_observed(set) && readiness(observed, &set.name_any(), component).not_ready.is_none()
 }
 
-/// Version of the operator that admitted the graph. It stands in the pods, so what is live counts first: whoever
-/// replaces the graph's annotations does not replace its pods.
+/// Version of the operator that admitted the graph. The pods have it, so what is live counts first: a user
+/// who replaces the graph's annotations does not replace its pods.
 fn origin_version(observed: &Observed) -> String {
     let cliques = observed.grove.set().into_iter().flat_map(|set| &set.spec.template.cliques);
     let mut remembered = cliques.filter_map(|clique| clique.annotations.get(annotations::ORIGIN_VERSION));
@@ -269,24 +269,24 @@ fn start_of(
         live: live.cloned(),
         place: observed.checkpoints.place.clone(),
     };
-    start(valid, &facts).map_err(|mistake| Obstacle {
+    start(valid, &facts).map_err(|violation| Obstacle {
         ready_reason: conditions::graph::FAILED,
         progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
-        message: format!("spec.components[{name}]: {mistake}"),
+        message: format!("spec.components[{name}]: {violation}"),
     })
 }
 
 /// The component as it is first made. Grove takes no template without pods: as few as it takes, until they are scaled
 /// away.
-fn until_it_starts((author, start): (&ComponentSpec, &Start)) -> ComponentSpec {
-    let mut author = author.clone();
+fn until_it_starts((declared, start): (&ComponentSpec, &Start)) -> ComponentSpec {
+    let mut declared = declared.clone();
     if matches!(start, Start::Awaited(_)) {
-        author.replicas = Some(0);
+        declared.replicas = Some(0);
     }
-    author
+    declared
 }
 
-/// Whether all pods are of the live set, as it shall be, and serve.
+/// Whether all pods are of the live set in its desired form, and serve.
 fn all_serve(observed: &Observed, set: &PodCliqueSet) -> bool {
     let name = set.name_any();
     let serves = |component: &ComponentSpec| readiness(observed, &name, component).not_ready.is_none();

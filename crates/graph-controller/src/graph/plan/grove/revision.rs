@@ -1,4 +1,4 @@
-//! Which worker revision a graph on Grove shall have, told from its PodCliqueSet alone.
+//! Desired worker revision of a graph on Grove, from its PodCliqueSet alone.
 //!
 //! All workers of a graph change revision together. Here there is only one revision at a time: Grove replaces the pods
 //! of the last one by those of the next, within the same cliques.

@@ -407,9 +407,9 @@ fn a_restart_that_comes_with_an_edit_of_workers_is_carried_out() {
             let plan = planned(&observed);
             let set = plan.grove.unwrap().set;
             assert_ne!(revision(&set), revision(&live_set(&graph())), "the edit comes with the first step");
-            let told: Vec<_> = order.iter().filter(|name| is_marked(&set, name)).copied().collect();
+            let reported: Vec<_> = order.iter().filter(|name| is_marked(&set, name)).copied().collect();
             observed.grove.sets = vec![looked_at(set, hash)];
-            (told, plan.restart.unwrap().phase.unwrap())
+            (reported, plan.restart.unwrap().phase.unwrap())
         };
         let first = (vec![order[0]], RestartPhase::Restarting);
         assert_eq!(step("newer"), first);
@@ -441,15 +441,15 @@ fn a_graph_without_workers_is_restarted_too() {
     };
     let mut observed = observed_with(&asked, looked_at(live_set(&frontend_only(Value::Null))));
     observed.grove.cliques = vec![clique("Frontend", 1)];
-    let told = planned(&observed);
-    assert_eq!(told.restart.unwrap().phase, Some(RestartPhase::Restarting));
-    let set = told.grove.unwrap().set;
+    let reported = planned(&observed);
+    assert_eq!(reported.restart.unwrap().phase, Some(RestartPhase::Restarting));
+    let set = reported.grove.unwrap().set;
     assert_eq!(find(&set, "frontend").annotations[annotations::RESTART_AT], "r1");
     observed.grove.sets = vec![looked_at(set)];
     assert_eq!(planned(&observed).restart.unwrap().phase, Some(RestartPhase::Completed));
 }
 
-/// Nobody tells of a topology that is made later, so it is looked for again.
+/// A topology that is made later raises no event, so it is read again.
 #[test]
 fn a_topology_that_is_missing_is_an_obstacle_and_no_mistake_of_the_author() {
     let graph = graph_with(|g| {

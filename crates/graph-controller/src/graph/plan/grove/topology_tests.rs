@@ -53,7 +53,7 @@ fn a_topology_that_gets_a_level_replaces_no_workers() {
     }
 }
 
-/// Whoever made the workers.
+/// The creator of the workers.
 #[test]
 fn a_topology_that_gets_a_level_replaces_no_workers_of_another_operator() {
     let graph = exchanging("racks", "rack", |_| {});

@@ -55,17 +55,18 @@ impl System {
         }
     }
 
-    /// Phase, components in progress, and who has been told of which restart.
+    /// Phase, components in progress, and the restart mark of each component.
     fn state(&self) -> (Option<RestartPhase>, Vec<String>, Vec<String>) {
         let status = self.graph.status.clone().and_then(|status| status.restart).unwrap_or_default();
-        let told = self.components.iter().filter_map(|d| Some(format!("{}={}", d.spec.component.name, mark_in(d)?)));
-        (status.phase, status.in_progress.unwrap_or_default(), sorted(told.collect()))
+        let reported =
+            self.components.iter().filter_map(|d| Some(format!("{}={}", d.spec.component.name, mark_in(d)?)));
+        (status.phase, status.in_progress.unwrap_or_default(), sorted(reported.collect()))
     }
 }
 
-fn expect(system: &System, phase: RestartPhase, in_progress: &[&str], told: &[&str]) {
+fn expect(system: &System, phase: RestartPhase, in_progress: &[&str], reported: &[&str]) {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-    assert_eq!(system.state(), (Some(phase), owned(in_progress), owned(told)));
+    assert_eq!(system.state(), (Some(phase), owned(in_progress), owned(reported)));
 }
 
 #[test]

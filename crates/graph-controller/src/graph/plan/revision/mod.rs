@@ -1,8 +1,8 @@
-//! Which worker revision the spec asks for, told from the children alone.
+//! Desired worker revision of a spec, from the children alone.
 //!
 //! All workers of a graph change revision together. A revision is known by its suffix (opaque, in names and labels) and
 //! recognised by its fingerprint, which is stored with its objects. Nothing is remembered on the graph itself, so that
-//! nothing is lost when somebody replaces the graph's annotations.
+//! nothing is lost when a user replaces the graph's annotations.
 
 pub mod live;
 
@@ -23,7 +23,7 @@ use crate::graph::{
     model::ValidGraph,
 };
 
-/// Version of the fingerprint's recipe. A fingerprint of another version tells nothing; contents are compared then.
+/// Version of the fingerprint's recipe. Fingerprints of other versions are not comparable; contents are compared then.
 const RECIPE: &str = "v1";
 
 /// Stands for the revision while its fingerprint is computed.
@@ -48,7 +48,7 @@ pub fn suffix_of(live: &DynamoComponentDeployment) -> Option<RevisionSuffix> {
 /// 1. A revision with our fingerprint is the one.
 /// 2. Else one whose objects hold what the spec asks for: made by another operator, or under another recipe. It keeps
 ///    its suffix, so that taking over rolls no pod.
-/// 3. Else a new one, whose suffix follows from the fingerprint and is nobody else's.
+/// 3. Else a new one, whose suffix follows from the fingerprint and is unique.
 pub fn target(graph: &ValidGraph<'_>, workers: &[&DynamoComponentDeployment]) -> Target {
     let fingerprint = fingerprint(graph);
     let mut revisions: BTreeMap<Option<RevisionSuffix>, Vec<&DynamoComponentDeployment>> = BTreeMap::new();
@@ -69,7 +69,7 @@ fn fingerprint_in(live: &DynamoComponentDeployment) -> Option<&String> {
     live.annotations().get(annotations::GENERATION_FINGERPRINT)
 }
 
-/// Whether a fingerprint is of the present recipe. One of another tells nothing about the spec.
+/// Whether a fingerprint is of the present recipe. One of another is not comparable.
 pub fn is_current_recipe(fingerprint: &str) -> bool {
     fingerprint.starts_with(&format!("{RECIPE}:"))
 }
@@ -106,12 +106,12 @@ fn wanted_like(
         .filter(|_| graph.settings.snapshots.is_some() && reference(component).is_none());
     let placement = Placement { revision, checkpoint: made.as_deref(), ..Placement::default() };
     let mut desired = component_deployment(graph, component, placement);
-    // It says which engine is told from the command, and stays what it was when the member was made.
+    // It names the engine that was found in the command when the member was made.
     desired.spec.backend_framework = member.spec.backend_framework;
     desired
 }
 
-/// What tells two revisions apart: labels and spec, without what may change in place.
+/// The differences between two revisions: labels and spec, without what may change in place.
 fn identity(object: &DynamoComponentDeployment) -> Value {
     let mut spec = json!(object.spec);
     spread::without_scope(&mut spec);

@@ -159,7 +159,7 @@ fn an_adopted_component_keeps_the_engine_that_it_was_stored_with() {
         let mut frontend = live(fresh.components.iter().find(|d| !d.spec.component.is_worker()).unwrap(), 1);
         let mut worker = foreign_worker(&graph, "a7137ff9");
         for d in [&mut frontend, &mut worker] {
-            assert_eq!(d.spec.backend_framework, Some(BackendFramework::Vllm), "what is new is told");
+            assert_eq!(d.spec.backend_framework, Some(BackendFramework::Vllm), "a new member names the engine");
             d.spec.backend_framework = stored;
         }
         let adopted = plan(&valid(&graph), &observed(&graph, vec![frontend, worker.clone()]), NOW);
