@@ -287,8 +287,8 @@ impl Fence {
         }
     }
 
-    /// Takes in what a look has found. Tells whether the process knows again where it may act, after a time in which it
-    /// did not.
+    /// Records what a read has found. Returns whether the process knows again where it may act, after a time in which
+    /// it did not.
     fn conclude(&self, found: Found, now: Instant) -> bool {
         let answer = match found {
             Ok(answer) => answer,

@@ -14,7 +14,7 @@ use tracing::debug;
 
 use crate::graph::observe::live_value;
 
-/// Applies an object that several share. One of the same name that is somebody else's is used as it is. `parent_uid` is
+/// Applies an object that several share. A foreign one of the same name is used as it is. `parent_uid` is
 /// the object being reconciled. Gives what it waits for.
 ///
 /// # Errors

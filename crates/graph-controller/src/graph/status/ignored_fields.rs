@@ -101,10 +101,10 @@ mod tests {
         let graph = graph_with(|g| {
             g["spec"]["components"][1]["experimental"] = json!({ "checkpoint": { "enabled": true } });
         });
-        let told = unserved_fields(&graph, WorkloadProvider::Component, Served::default());
+        let reported = unserved_fields(&graph, WorkloadProvider::Component, Served::default());
         assert!(
-            told.len() == 1 && told[0].starts_with("spec.components[Decode].experimental.checkpoint ("),
-            "{told:?}"
+            reported.len() == 1 && reported[0].starts_with("spec.components[Decode].experimental.checkpoint ("),
+            "{reported:?}"
         );
         let served = Served { checkpoints: true, ..Served::default() };
         assert_eq!(unserved_fields(&graph, WorkloadProvider::Component, served), Vec::<String>::new());
@@ -113,10 +113,10 @@ mod tests {
     #[test]
     fn a_topology_that_may_not_be_read_is_named_with_the_right_and_who_grants_it() {
         let served = Served { topology_hidden: true, ..Served::default() };
-        let told = unserved_fields(&graph(), WorkloadProvider::Grove, served);
-        assert_eq!(told.len(), 1, "{told:?}");
+        let reported = unserved_fields(&graph(), WorkloadProvider::Grove, served);
+        assert_eq!(reported.len(), 1, "{reported:?}");
         for part in ["kvTransferPolicy.clusterTopologyName", "clustertopologybindings.grove.io", "clusterReads=true"] {
-            assert!(told[0].contains(part), "{told:?}");
+            assert!(reported[0].contains(part), "{reported:?}");
         }
     }
 

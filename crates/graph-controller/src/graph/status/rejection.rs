@@ -53,7 +53,7 @@ mod tests {
     const UNREACHABLE: &str =
         "Internal error occurred: failed calling webhook \"v.example.com\": no endpoints available";
 
-    /// Reference: somebody writes at the same time, and the graph is `failed`.
+    /// Reference: another client writes at the same time, and the graph is `failed`.
     #[test]
     fn transient_failures_are_no_obstacle() {
         for (code, message) in [(409, ""), (429, ""), (500, "etcdserver: leader changed"), (503, ""), (504, "")] {
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn answers_about_one_object_name_it_under_a_reason() {
-        let foreign = Error::Foreign { object: object("Role"), reason: "it is of nobody".to_owned() };
+        let foreign = Error::Foreign { object: object("Role"), reason: "it has no owner".to_owned() };
         for (error, ready, progress) in [
             (foreign, reason::FAILED, Progress::Stalled(reason::NAME_TAKEN)),
             (answer("Role", 422, "x"), reason::FAILED, Progress::Stalled(reason::INVALID_SPEC)),

@@ -68,7 +68,7 @@ fn a_graph_is_ready_when_all_its_cliques_are() {
 #[test]
 fn pods_of_an_older_template_make_nobody_ready() {
     let of_groups = graph_with(|g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 }));
-    let told = |graph: &DynamoGraphDeployment, hash: Option<&str>, accepted: Option<&str>, replicas: i32| {
+    let reported = |graph: &DynamoGraphDeployment, hash: Option<&str>, accepted: Option<&str>, replicas: i32| {
         let (mut frontend, mut alone, mut grouped) =
             (clique("Frontend", 1), clique("Decode", replicas), group("Decode", replicas));
         frontend.status.as_mut().unwrap().current_pod_clique_set_generation_hash = accepted.map(str::to_owned);
@@ -82,7 +82,7 @@ fn pods_of_an_older_template_make_nobody_ready() {
         (status.state, ready(&status).1.to_owned(), ready(&status).2.to_owned())
     };
     for graph in [graph(), of_groups] {
-        let (state, reason, message) = told(&graph, Some("older"), Some("hash"), 4);
+        let (state, reason, message) = reported(&graph, Some("older"), Some("hash"), 4);
         assert_eq!((state, reason.as_str()), (GraphState::Pending, c::graph::UPDATING));
         assert!(
             message.contains("chat: Decode: Grove has not confirmed yet that its pods have the current"),
@@ -94,12 +94,16 @@ fn pods_of_an_older_template_make_nobody_ready() {
             (None, Some("hash"), "a Grove that says nothing of its children"),
             (Some("hash"), None, "a Grove that says nothing of the set"),
         ] {
-            let (state, reason, _) = told(&graph, hash, accepted, 4);
+            let (state, reason, _) = reported(&graph, hash, accepted, 4);
             assert_eq!((state, reason), ready, "{why}");
         }
     }
     let none = graph_with(|g| g["spec"]["components"][1]["replicas"] = json!(0));
-    assert_eq!(told(&none, Some("older"), Some("hash"), 0).0, GraphState::Successful, "no pod is of an older template");
+    assert_eq!(
+        reported(&none, Some("older"), Some("hash"), 0).0,
+        GraphState::Successful,
+        "no pod is of an older template"
+    );
 }
 
 #[test]
@@ -312,7 +316,7 @@ fn a_topology_is_spoken_of_only_where_one_is_asked_for() {
 
 #[test]
 fn an_engine_that_flags_cannot_reach_is_told_of() {
-    let told = |command: &str| {
+    let reported = |command: &str| {
         let graph = graph_with(|g| {
             g["spec"]["backendFramework"] = json!("vllm");
             let decode = &mut g["spec"]["components"][1];
@@ -325,7 +329,7 @@ fn an_engine_that_flags_cannot_reach_is_told_of() {
         let status = status_of(&with(&graph, vec![]));
         find(&status.conditions, c::component::NODES_JOINED).map(|c| (c.status.clone(), c.message.clone()))
     };
-    let (status, message) = told("./launch.sh").unwrap();
+    let (status, message) = reported("./launch.sh").unwrap();
     assert!(status == "False" && message.starts_with("spec.components[Decode]: container main starts no"), "{message}");
-    assert_eq!(told("python3 -m dynamo.vllm"), None);
+    assert_eq!(reported("python3 -m dynamo.vllm"), None);
 }
