@@ -21,8 +21,8 @@ pub const INFRASTRUCTURE_READY: &str = "InfrastructureReady";
 pub const MPI_KEY_AVAILABLE: &str = "MPIKeyAvailable";
 /// DynamoGraphDeployment on Grove: the topology in which it is placed exists. Only there when it names one.
 pub const TOPOLOGY_AVAILABLE: &str = "TopologyLevelsAvailable";
-/// DynamoGraphDeployment: the new worker revision progresses within its deadline. Only there while a deadline counts, or
-/// after it has passed. Its message ends with the record from which the controller continues.
+/// DynamoGraphDeployment: the new worker revision progresses within its deadline. Only there while a deadline counts,
+/// or after it has passed. Its message ends with the record from which the controller continues.
 pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 /// DynamoComponentDeployment: the workload has its replicas available.
 pub const AVAILABLE: &str = "Available";

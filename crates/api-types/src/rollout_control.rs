@@ -105,7 +105,8 @@ pub fn rollout_control(
         keep(Violation::forbidden(
             ROLLOUT_STEP,
             format!(
-                "needs workers of two revisions side by side, and spec.components[{}] has {DEPLOYMENT_STRATEGY}: Recreate",
+                "needs workers of two revisions side by side, and spec.components[{}] has {DEPLOYMENT_STRATEGY}: \
+                 Recreate",
                 recreated.join(", ")
             ),
             "remove one of the two annotations",

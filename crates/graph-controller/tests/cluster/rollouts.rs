@@ -2,7 +2,10 @@
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use k8s_openapi::api::events::v1::Event;
-use kube::{ResourceExt, api::ListParams};
+use kube::{
+    ResourceExt,
+    api::{ListParams, Patch, PatchParams},
+};
 use serde_json::{Value, json};
 use test_cluster::wait;
 
@@ -32,14 +35,29 @@ async fn replicas(bed: &Bed) -> Vec<(String, i32)> {
     all
 }
 
+/// Reports of one object what the component controller does while none of its pods serves.
+async fn fail(bed: &Bed, d: &DynamoComponentDeployment) {
+    let (name, replicas) = (d.name_any(), d.spec.component.wanted_replicas());
+    let component = json!({ "componentKind": "Deployment", "componentNames": [name], "replicas": replicas,
+        "updatedReplicas": replicas, "readyReplicas": 0, "availableReplicas": 0 });
+    let status = json!({ "observedGeneration": d.metadata.generation, "conditions": [], "component": component });
+    let patch = Patch::Merge(json!({ "status": status }));
+    let api = bed.api::<DynamoComponentDeployment>();
+    api.patch_status(&name, &PatchParams::default(), &patch).await.unwrap();
+}
+
 /// Plays pods that come up, but for those of image `broken`, until the workers are these.
 async fn until_workers(bed: &Bed, broken: Option<&str>, expected: &[(&str, i32)]) {
     let look = async || {
         for d in bed.components("chat").await {
             let is_broken = broken.is_some_and(|tag| image_of(&d).ends_with(tag));
-            let is_told = d.status.as_ref().and_then(|status| status.observed_generation) == d.metadata.generation;
-            if !is_broken && !is_told {
-                bed.serve(&d).await;
+            let reported = d.status.as_ref().and_then(|status| status.observed_generation);
+            if reported == d.metadata.generation {
+                continue;
+            }
+            match is_broken {
+                true => fail(bed, &d).await,
+                false => bed.serve(&d).await,
             }
         }
         let all = replicas(bed).await;
@@ -125,12 +143,12 @@ async fn a_rollout_without_progress_is_undone_and_another_edit_rolls() {
     assert!(text.contains("within operator.dynamo/progress-deadline 2s"), "{text}");
     until_workers(&bed, Some(":2"), &[("1", 4)]).await;
     message(&bed, "Stalled", "True", "RolloutUndone").await;
-    let told = async || {
+    let published = async || {
         let all = bed.api::<Event>().list(&ListParams::default()).await.unwrap().items;
         let undone: Vec<_> = all.iter().filter(|event| event.reason.as_deref() == Some("RolloutUndone")).collect();
         if undone.len() == 1 { Ok(()) } else { Err(format!("{undone:?}")) }
     };
-    wait::until("one event", LIMIT, told).await.unwrap();
+    wait::until("one event", LIMIT, published).await.unwrap();
 
     // A controller that starts anew, and a graph without annotations, know of it.
     bed.restart();

@@ -68,14 +68,14 @@ pub(super) fn plan_workers(
         }
     }
     let waits = old.iter().filter_map(|d| remains_of(observed, d)).collect();
-    if course.is_frozen {
-        // Objects stay as well, so that nothing else than the user ends the pause.
-    } else if all > 0 && updated.len() == all {
+    // In a frozen rollout objects stay as well, so that only the user ends it.
+    let is_replaced = !course.is_frozen && all > 0 && updated.len() == all;
+    if is_replaced {
         // Every component's new workers carry the load: what is left of the old revisions can go, in one go.
         // Orphans are adopted first and go with the next pass: only what is ours is deleted.
         plan.old.retain(|d| old.iter().any(|o| o.name_any() == d.name_any() && !observed.owns(o)));
         plan.delete.extend(old.iter().filter_map(|d| removal(observed, d)));
-    } else {
+    } else if !course.is_frozen {
         collect_superseded(graph, observed, &revisions, plan);
     }
     let names = old.iter().map(|d| d.name_any()).collect();

@@ -64,7 +64,8 @@ pub fn deadline(
         Some(kept) => {
             let suffix = kept.suffix.as_ref().map_or("without suffix", RevisionSuffix::as_str);
             let text = format!(
-                "{what}. The workers return to revision {suffix}, until those in spec.components change: correct or revert them"
+                "{what}. The workers return to revision {suffix}, until those in spec.components change: correct or \
+                 revert them"
             );
             let record = RolloutRecord::Undone { fingerprint, kept: kept.suffix.clone() };
             let condition = RolloutCondition { holds: false, reason: c::graph::ROLLOUT_UNDONE, text, record };
@@ -72,7 +73,8 @@ pub fn deadline(
         }
         None => {
             let text = format!(
-                "{what}. No older revision serves to which the workers could return: correct or revert them in spec.components"
+                "{what}. No older revision serves to which the workers could return: correct or revert them in \
+                 spec.components"
             );
             let reason = c::graph::DEADLINE_EXCEEDED;
             let hold = RolloutHold { reason, message: text.clone(), stalled: true };

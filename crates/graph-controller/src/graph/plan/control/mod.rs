@@ -8,8 +8,8 @@
 //! | paused in the middle of a rollout | the newest live revision, or that of the spec | stay where they are |
 //! | undone by its user, or by its deadline | an older revision | as `rollout` plans, so back |
 //!
-//! Everything follows from live objects but the refusal of a revision whose deadline has passed. That is recorded in the
-//! graph's status before the controller acts on it.
+//! Everything follows from live objects but the refusal of a revision whose deadline has passed. That is recorded in
+//! the graph's status before the controller acts on it.
 
 mod deadline;
 
@@ -132,16 +132,16 @@ impl Course {
             return match graph.control.stop {
                 Some(RolloutStop::Undone) => {
                     let message = format!(
-                        "The rollout of workers is undone by annotation {ROLLOUT}: they are of revision {}; set the workers in \
-                         spec.components back, then remove the annotation",
+                        "The rollout of workers is undone by annotation {ROLLOUT}: they are of revision {}; set the \
+                         workers in spec.components back, then remove the annotation",
                         self.suffix()
                     );
                     hold(reasons::ROLLOUT_UNDONE, message)
                 }
                 _ => {
                     let message = format!(
-                        "The rollout of workers is paused: they stay of revision {}, and the change in spec.components is not \
-                         rolled out; remove annotation {ROLLOUT} to continue",
+                        "The rollout of workers is paused: they stay of revision {}, and the change in \
+                         spec.components is not rolled out; remove annotation {ROLLOUT} to continue",
                         self.suffix()
                     );
                     hold(reasons::ROLLOUT_PAUSED, message)
@@ -154,7 +154,8 @@ impl Course {
         (rollout::is_at_cap(&all) && is_short).then(|| RolloutHold {
             reason: reasons::ROLLOUT_HELD,
             message: format!(
-                "The rollout of workers is held at {ROLLOUT_STEP} {step}: {counts}; raise or remove the annotation to continue"
+                "The rollout of workers is held at {ROLLOUT_STEP} {step}: {counts}; raise or remove the annotation to \
+                 continue"
             ),
             stalled: false,
         })

@@ -20,7 +20,7 @@ impl<'a> Revision<'a> {
         self.members.iter().copied().find(|d| d.spec.component.name == component)
     }
 
-    /// Whether one of its components has no worker that can serve, so that all the others serve nobody.
+    /// Whether one of its components has no worker that can serve, so that the others are of no use.
     pub fn serves_nobody(&self) -> bool {
         self.members.iter().any(|d| live_counts(d).serving() == 0)
     }

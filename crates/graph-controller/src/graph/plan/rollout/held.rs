@@ -1,7 +1,7 @@
 //! Replicas of worker revisions that stay side by side: a paused rollout, and one that is held at a step.
 //!
-//! A revision that stays for long must follow the desired count. Growing workers are given to the oldest revision, which
-//! is the one that served before the rollout.
+//! A revision that stays for long must follow the desired count. Growing workers are given to the oldest revision,
+//! which is the one that served before the rollout.
 
 use super::{Component, Targets, plan};
 
@@ -10,8 +10,8 @@ pub fn is_at_cap(components: &[Component]) -> bool {
     components.iter().all(|c| c.cap.is_some() && c.new.spec >= c.end())
 }
 
-/// Plans one step for components with caps. Where the cap leaves less than the desired count, the oldest revision grows.
-/// Without caps, this is [`plan`].
+/// Plans one step for components with caps. Where the cap leaves less than the desired count, the oldest revision
+/// grows. Without caps, this is [`plan`].
 pub fn plan_capped(components: &[Component]) -> Vec<Targets> {
     let mut targets = plan(components);
     for (c, targets) in components.iter().zip(&mut targets).filter(|(c, _)| c.cap.is_some()) {
@@ -31,8 +31,8 @@ pub fn plan_capped(components: &[Component]) -> Vec<Targets> {
 }
 
 /// Keeps all replicas where they are. Only where all revisions together are asked for less than
-/// `desired − maxUnavailable`, as after a scale-up, the oldest revision grows by what is missing. `target_is_oldest`: no
-/// old revision is older than the target revision.
+/// `desired − maxUnavailable`, as after a scale-up, the oldest revision grows by what is missing. With
+/// `target_is_oldest`, no old revision is older than the target revision.
 pub fn freeze(components: &[Component], target_is_oldest: bool) -> Vec<Targets> {
     let frozen = components.iter().map(|c| {
         let mut old: Vec<i32> = c.old.iter().map(|live| live.map_or(0, |live| live.spec)).collect();

@@ -58,21 +58,21 @@ impl Controls {
     /// Writes the status. Gives whether another revision is refused than before, or none any more.
     pub(super) fn report(&mut self, observed: &Observed, plan: &Plan, live: Vec<DynamoComponentDeployment>) -> bool {
         let applied = Applied { live, ..Applied::default() };
-        let refused =
-            |controls: &Self| controls.record().filter(|record| matches!(record, RolloutRecord::Undone { .. }));
-        let before = refused(self);
+        let before = self.refused();
         self.status = Some(of_plan(observed, plan, &applied, self.now()));
-        before != refused(self)
+        before != self.refused()
     }
 
     /// Removes all annotations. Gives whether a revision is refused.
     pub(super) fn resume(&mut self) -> bool {
         (self.stop, self.step, self.has_deadline) = (None, None, false);
-        matches!(self.record(), Some(RolloutRecord::Undone { .. }))
+        self.refused().is_some()
     }
 
-    fn record(&self) -> Option<RolloutRecord> {
-        Some(RolloutCondition::stored(&self.status.as_ref()?.conditions)?.1)
+    /// The record of a refused revision.
+    fn refused(&self) -> Option<RolloutRecord> {
+        let (_, record) = RolloutCondition::stored(&self.status.as_ref()?.conditions)?;
+        matches!(record, RolloutRecord::Undone { .. }).then_some(record)
     }
 }
 

@@ -3,8 +3,8 @@
 //! between any two writes or decides on an old picture. After every single write, what the revisions can serve together
 //! is at least what is allowed. In the end, the objects are those of a fresh deployment.
 //!
-//! `DYNAMO_ROLLOUT_SCRIPTS` is the number of scripts per provider [default: 1000, under control 200], `DYNAMO_ROLLOUT_SEED` the first
-//! seed.
+//! `DYNAMO_ROLLOUT_SCRIPTS` is the number of scripts per provider [default: 1000, under control 200],
+//! `DYNAMO_ROLLOUT_SEED` the first seed.
 
 mod control_tests;
 mod guard_tests;

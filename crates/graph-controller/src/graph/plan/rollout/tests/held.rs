@@ -92,8 +92,8 @@ proptest! {
         prop_assert!(!is_at_cap(&components));
     }
 
-    /// After any number of writes of a step, the target revision is within its cap, the workers are within the surge, and
-    /// each component serves at least its floor.
+    /// After any number of writes of a step, the target revision is within its cap, the workers are within the surge,
+    /// and each component serves at least its floor.
     #[test]
     fn a_step_with_caps_keeps_the_promises(
         components in prop::collection::vec(any_capped(), 1..4),
