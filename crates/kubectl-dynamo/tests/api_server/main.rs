@@ -7,13 +7,12 @@ mod harness;
 use std::process::Command;
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
+use harness::{LIMIT, Team};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, api::ListParams};
 use kubectl_dynamo::Outcome;
 use serde_json::{Value, json};
 use test_cluster::wait;
-
-use harness::{LIMIT, Team};
 
 #[tokio::test]
 async fn a_graph_that_serves_is_ready_and_its_tree_has_its_pods() {

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use api_types::{
     annotations,
     conversion::preserved::archive::PreservedGraph,
-    rollout_control::rollout_control,
     names::{RevisionSuffix, component_deployment},
+    rollout_control::rollout_control,
     v1beta1::{BackendFramework, ComponentSpec, DynamoGraphDeployment, EngineMode},
     violations::{self, Reason, Violation},
 };

@@ -56,13 +56,6 @@ impl Findings {
         }
     }
 
-    /// A violation that a rule about one field has found in it.
-    pub(in crate::admission) fn add_at<P>(&mut self, at: &Node<'_>, violation: Violation<P>) {
-        if self.violations.len() < MOST {
-            self.violations.push(violation.at(|_| at.path().clone()));
-        }
-    }
-
     /// The field has more than fits.
     pub(in crate::admission) fn too_long(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
         self.push(at, Reason::TooLong, Value::Null, text);
