@@ -82,15 +82,15 @@ fn text(roles: &[Value]) -> String {
     text
 }
 
-/// Roles that a program binds. Whoever lets it do so needs the right himself, which `admin` does not have. By name: a
-/// user fills a role of these names with no other rights than his own.
+/// Roles that a program binds, by name. Who grants it that right needs it himself, and `admin` does not have it. A user
+/// cannot give a role of such a name other rights than his own.
 fn bound(roles: &[Value]) -> BTreeSet<(String, String, Vec<String>)> {
     let rules = roles.iter().flat_map(|role| role["rules"].as_array().into_iter().flatten());
     let binding = rules.filter(|rule| list(&rule["verbs"]).any(|verb| verb == "bind"));
     let named = binding.flat_map(|rule| {
         let names: Vec<String> = list(&rule["resourceNames"]).map(str::to_owned).collect();
         let resources = list(&rule["resources"]).map(move |resource| (resource.to_owned(), names.clone()));
-        resources.flat_map(|(resource, names)| {
+        resources.flat_map(move |(resource, names)| {
             list(&rule["apiGroups"]).map(move |group| (group.to_owned(), resource.clone(), names.clone()))
         })
     });

@@ -31,8 +31,8 @@ use crate::{
 /// Exit code for flags, files or credentials that cannot work.
 const USAGE: u8 = 2;
 
-/// Least and most worker threads: with one, a long computation would hold up the probes; the API server bounds what more
-/// than these could do.
+/// Least and most worker threads: with one, a long computation would hold up the probes; what more than these could do,
+/// the API server bounds.
 const WORKERS: (usize, usize) = (2, 8);
 
 /// What keeps a process from starting.

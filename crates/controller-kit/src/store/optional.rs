@@ -111,7 +111,7 @@ where
         }
     }
 
-    /// Returns when to look again: after a pause, or as soon as the API groups have changed or an object needs the kind.
+    /// Returns when to look again: after a pause, or at once when the API groups have changed or an object needs the kind.
     async fn next_look(&mut self, seen: Instant) -> Instant {
         loop {
             let due = self.looks.borrow_and_update().due(seen);

@@ -105,7 +105,8 @@ pub(super) const GRAPHS: &[Access] = &[
         resource: "roles",
         subresource: None,
         verbs: Verb::CACHE,
-        why: "whether the Role is there that another operator has made for a graph; it stays bound until the graph is deleted",
+        why: "whether the Role is there that another operator has made for a graph; it stays bound until the graph is \
+              deleted",
     },
     Access {
         group: "rbac.authorization.k8s.io",

@@ -31,8 +31,8 @@ pub const BINDS: &[NamedAccess] = &[
         resource: "clusterroles",
         names: &[PLANNER_ROLE, PICKER_ROLE, PROFILING_ROLE],
         verbs: &[Verb::Bind],
-        why: "binds accounts of pods to their roles, whose rights it does not have itself; in an install for one namespace \
-              the chart has bound them",
+        why: "binds accounts of pods to their roles, whose rights it does not have itself; in an install for one \
+              namespace the chart has bound them",
     },
     NamedAccess {
         group: RBAC,

@@ -10,8 +10,8 @@ use crate::graph::{
     settings::Settings,
 };
 
-/// Whether the provider depends on what the cluster serves, and Grove was not served when that was asked last. Admission
-/// has chosen for graphs that it has seen.
+/// Whether the provider depends on what the cluster serves, and Grove was not served by the last answer. Admission has
+/// chosen for graphs that it has seen.
 pub fn depends_on_grove(cached: &Cached, settings: &Settings) -> bool {
     let is_new = cached.components.is_empty() && cached.grove.sets.is_empty();
     let given = cached.graph.annotations();

@@ -148,28 +148,6 @@ fn the_graph_controller_binds_the_roles_of_its_release_and_no_other() {
     assert_eq!(bound(&restricted[0]), (json!(["roles"]), discovery));
 }
 
-/// Pods of graphs run on when the release goes, and discover each other by this role.
-#[test]
-fn the_role_of_discovery_accounts_is_kept_and_has_one_name() {
-    let target = [&RESTRICTED[..], &["dynamo-operator.namespaceRestriction.targetNamespace=team"]].concat();
-    let named = ["dynamo-operator.fullnameOverride=ours"];
-    for (values, kind, namespace) in [
-        (&[][..], "ClusterRole", Value::Null),
-        (&named, "ClusterRole", Value::Null),
-        (&RESTRICTED, "Role", json!("dyn")),
-        (&target, "Role", json!("team")),
-    ] {
-        let objects = render(values).unwrap();
-        let role = find(&objects, kind, "dynamo-operator-discovery");
-        assert_eq!(role["metadata"]["namespace"], namespace, "{values:?}");
-        assert_eq!(role["metadata"]["annotations"], json!({ "helm.sh/resource-policy": "keep" }), "{values:?}");
-        let config =
-            objects.iter().find(|object| object["kind"] == "ConfigMap" && object["data"]["config.yaml"].is_string());
-        let config = config.unwrap()["data"]["config.yaml"].as_str().unwrap();
-        assert!(config.contains("discoveryRoleName: dynamo-operator-discovery\n"), "{config}");
-    }
-}
-
 #[test]
 fn every_pod_keeps_to_the_restricted_standard() {
     let values = ["global.nats.install=true", "global.etcd.install=true"];

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{WITH_WEBHOOKS, find, names, render};
+use super::{RESTRICTED, WITH_WEBHOOKS, find, names, render};
 
 /// Kinds of which others have objects beside ours, wherever a right reaches.
 const SHARED: [&str; 4] =
@@ -177,5 +177,27 @@ fn roles_of_pods_name_no_resource_of_the_cluster() {
         .filter(|(role, _)| ["-discovery", "-planner", "-epp", "-profiling"].iter().any(|end| role.ends_with(end)))
     {
         assert!(!texts(&rule["resources"]).any(|resource| of_cluster.contains(&resource)), "{role} has {rule}");
+    }
+}
+
+/// Pods of graphs run on when the release goes, and discover each other by this role.
+#[test]
+fn the_role_of_discovery_accounts_is_kept_and_has_one_name() {
+    let target = [&RESTRICTED[..], &["dynamo-operator.namespaceRestriction.targetNamespace=team"]].concat();
+    let named = ["dynamo-operator.fullnameOverride=ours"];
+    for (values, kind, namespace) in [
+        (&[][..], "ClusterRole", Value::Null),
+        (&named[..], "ClusterRole", Value::Null),
+        (&RESTRICTED[..], "Role", json!("dyn")),
+        (&target[..], "Role", json!("team")),
+    ] {
+        let objects = render(values).unwrap();
+        let role = find(&objects, kind, "dynamo-operator-discovery");
+        assert_eq!(role["metadata"]["namespace"], namespace, "{values:?}");
+        assert_eq!(role["metadata"]["annotations"], json!({ "helm.sh/resource-policy": "keep" }), "{values:?}");
+        let config =
+            objects.iter().find(|object| object["kind"] == "ConfigMap" && object["data"]["config.yaml"].is_string());
+        let config = config.unwrap()["data"]["config.yaml"].as_str().unwrap();
+        assert!(config.contains("discoveryRoleName: dynamo-operator-discovery\n"), "{config}");
     }
 }

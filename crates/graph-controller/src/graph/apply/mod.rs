@@ -3,8 +3,8 @@
 //! Order: first what pods need to start, such as their account, because a pod whose account is missing is refused;
 //! then, all at once, what else the graph needs and the wanted components. The account's rights are written from the
 //! beginning on: nothing here waits for them. Old workers shrink after new ones were asked for; deletions last. A step
-//! that fails holds up only what needs its object: new components need their accounts, a binding its role, the shrinking
-//! of old workers the new ones.
+//! that fails holds up only what needs its object: new components need their accounts, a binding its role, the
+//! shrinking of old workers the new ones.
 
 mod checkpoints;
 mod grove;

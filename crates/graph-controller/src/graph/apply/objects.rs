@@ -107,7 +107,7 @@ async fn own_binding(writer: Writer<'_>, caches: &Caches, wanted: &RoleBinding) 
         // An earlier graph of this name has left it.
         None => MARKS.iter().any(|mark| live.annotations().contains_key(*mark)),
     };
-    let own = live.filter(|live| is_ours(live));
+    let own = live.filter(|live| is_ours(live.as_ref()));
     if let Some(live) = own
         && live.unpack().is_ok_and(|binding| binding.role_ref != wanted.role_ref)
     {

@@ -72,8 +72,8 @@ fn own_binding(graph: &ValidGraph<'_>) -> RoleBinding {
     }
 }
 
-/// The upstream operator's hash of a binding. It does not look at a binding that carries the hash of what it desires, so
-/// it leaves one that names another role: that of a binding cannot be changed, and its attempt would fail.
+/// The upstream operator's hash of a binding. It does not compare a binding that carries the hash of what it desires,
+/// so it leaves one that names another role. An attempt to change the role would fail.
 fn content_hash(binding: &RoleBinding) -> String {
     let content = json!({ "roleRef": binding.role_ref, "subjects": binding.subjects });
     Sha256::digest(content.to_string()).iter().fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"))
