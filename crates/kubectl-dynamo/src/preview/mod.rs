@@ -24,6 +24,6 @@ mod timeline;
 
 pub use differences::{FieldChange, differences};
 pub use edit::{set, set_image};
-pub use observe::{Operator, admission::Edit};
+pub use observe::{Operator, dry_run::Edit};
 pub use prediction::{ObjectChange, PodStep, Prediction, Revision, replaced};
 pub use run::predict;

@@ -103,7 +103,7 @@ impl Prediction {
     /// GPUs today, at most, and in the end.
     pub fn gpus(&self) -> (i64, i64, i64) {
         let gpus = || self.steps.iter().map(|moment| moment.gpus);
-        (gpus().next().unwrap_or_default(), gpus().max().unwrap_or_default(), gpus().last().unwrap_or_default())
+        (gpus().next().unwrap_or_default(), gpus().max().unwrap_or_default(), gpus().next_back().unwrap_or_default())
     }
 }
 

@@ -33,8 +33,8 @@ use super::{
     objects::{ObjectKey, Objects},
     observe::{
         self, Live, Operator,
-        admission::{Admission, Answer, Edit, admit},
         caches::{self, Source},
+        dry_run::{Admission, Answer, Edit, admit},
         server::Server,
     },
     pods::Pods,

@@ -50,7 +50,7 @@ fn rollouts_are_controlled_by_annotations() {
             "Forbidden metadata.annotations[operator.dynamo/progress-deadline]",
         ],
     )];
-    creates(&graph(), &grove(), &on_grove);
+    creates(&grove_graph(), &grove(), &on_grove);
 }
 
 #[test]

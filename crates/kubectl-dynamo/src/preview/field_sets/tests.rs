@@ -1,3 +1,5 @@
+//! Tests of the fields that appliers own.
+
 use serde_json::{Value, json};
 
 use super::{apply, fields_of};

@@ -1,7 +1,7 @@
 //! Reads what the controllers hold in their caches, with the rights of the user.
 
-pub mod admission;
 pub mod caches;
+pub mod dry_run;
 mod operator;
 pub mod server;
 

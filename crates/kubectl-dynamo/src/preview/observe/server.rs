@@ -63,10 +63,10 @@ impl Server {
         self.know(&target.key, &parts.uri).await?;
         let body: Value = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body)? };
         let type_ = parts.headers.get(http::header::CONTENT_TYPE).and_then(|type_| type_.to_str().ok());
-        let result = match &parts.method {
-            &Method::GET => self.objects().get(&target.key).cloned().ok_or_else(|| not_found(&target.key)),
-            &Method::DELETE => self.objects().delete(&target.key, preconditions(&body)),
-            &Method::PATCH => self.patch(&target, type_.unwrap_or_default(), &query, &body),
+        let result = match parts.method {
+            Method::GET => self.objects().get(&target.key).cloned().ok_or_else(|| not_found(&target.key)),
+            Method::DELETE => self.objects().delete(&target.key, preconditions(&body)),
+            Method::PATCH => self.patch(&target, type_.unwrap_or_default(), &query, &body),
             _ => Err(Refusal {
                 code: 405,
                 reason: "MethodNotAllowed",

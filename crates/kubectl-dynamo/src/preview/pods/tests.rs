@@ -1,3 +1,5 @@
+//! Tests of the replacement of pods.
+
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
