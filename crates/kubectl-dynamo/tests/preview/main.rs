@@ -1,4 +1,5 @@
 //! Previews beside what the controllers then do, on a real API server.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod compare;
 mod edits;

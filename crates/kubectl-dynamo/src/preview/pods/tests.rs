@@ -31,8 +31,10 @@ fn live(count: usize) -> Vec<Value> {
     (0..count).map(pod).collect()
 }
 
+type Played = (Vec<(usize, usize)>, Vec<(Verb, String)>);
+
 /// `(pods, serving)` after each step, and all changes of pods.
-fn play(before: Value, after: Value, pods: usize) -> (Vec<(usize, usize)>, Vec<(Verb, String)>) {
+fn play(before: Value, after: Value, pods: usize) -> Played {
     let mut objects = Objects::new(Timestamp::UNIX_EPOCH);
     objects.read(key(), before);
     let mut all = Pods::read(&objects, Some(&live(pods)));
