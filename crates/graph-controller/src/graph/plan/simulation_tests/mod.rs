@@ -201,11 +201,11 @@ impl System {
             control.check(self);
         }
         let live = self.components.clone();
-        if let Some(controls) = self.controls.as_mut().filter(|_| left > plan.delete.len()) {
-            if controls.report(&observed, &plan, live) {
-                // As with an edit: a process that sees a refusal has seen what was written before it.
-                self.past.clear();
-            }
+        if let Some(controls) = self.controls.as_mut().filter(|_| left > plan.delete.len())
+            && controls.report(&observed, &plan, live)
+        {
+            // As with an edit: a process that sees a refusal has seen what was written before it.
+            self.past.clear();
         }
     }
 
@@ -290,7 +290,7 @@ impl System {
     fn step(&mut self, dice: &mut Dice) {
         let worker = dice.below(self.desired.len() as u64);
         let what = dice.below(if self.controls.is_some() { 32 } else { 24 });
-        if what < 7 || what > 23 {
+        if !(7..=23).contains(&what) {
             // A process that sees an edit has seen what was written before it.
             self.past.clear();
         }
