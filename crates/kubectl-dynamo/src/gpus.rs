@@ -1,7 +1,11 @@
 //! GPUs of pods.
 
+use api_types::quantity::nanos;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
 use rendering::gpus::is_gpu;
+
+/// Billionths in one.
+const ONE: i128 = 1_000_000_000;
 
 /// GPUs that a pod requests as scalar resources.
 pub fn of_pod(pod: &Pod) -> u64 {
@@ -18,7 +22,7 @@ fn of_container(container: &Container) -> u64 {
     let lists = [resources.limits.as_ref(), resources.requests.as_ref()];
     let amounts = lists.into_iter().flatten().map(|amounts| {
         let of_gpus = amounts.iter().filter(|(resource, _)| is_gpu(resource));
-        of_gpus.filter_map(|(_, amount)| amount.0.parse::<u64>().ok()).sum::<u64>()
+        of_gpus.filter_map(|(_, amount)| u64::try_from(nanos(&amount.0)? / ONE).ok()).sum::<u64>()
     });
     amounts.max().unwrap_or_default()
 }
@@ -37,8 +41,9 @@ mod tests {
             { "name": "main", "resources": limits("4") },
             { "name": "other", "resources": limits("1") },
             { "name": "none" },
+            { "name": "many", "resources": limits("4k") },
         ] } });
-        assert_eq!(of_pod(&serde_json::from_value(pod).unwrap()), 5);
+        assert_eq!(of_pod(&serde_json::from_value(pod).unwrap()), 4005);
         assert_eq!(of_pod(&Pod::default()), 0);
     }
 }

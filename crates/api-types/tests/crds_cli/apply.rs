@@ -89,7 +89,7 @@ async fn apply_installs_once_and_repairs() {
 
 pub async fn wait(condition: impl AsyncFn() -> bool) {
     let what = "the API server to follow";
-    test_cluster::wait::until(what, Duration::from_secs(90), async || -> Result<(), &str> {
+    test_cluster::wait::until(what, Duration::from_secs(300), async || -> Result<(), &str> {
         if condition().await { Ok(()) } else { Err("not yet") }
     })
     .await

@@ -44,6 +44,7 @@ pub fn apply(live: &Value, body: &Value, manager: &str) -> Value {
     let before = own.first().map_or(Value::Null, |entry| entry["fieldsV1"].clone());
     let fields: Vec<&Value> = others.iter().map(|entry| &entry["fieldsV1"]).collect();
     let mut merged = merge("", live, body, &before, &fields);
+    set_defaults(&mut merged);
     let entry = json!({
         "manager": manager, "operation": "Apply", "apiVersion": body["apiVersion"], "fieldsType": "FieldsV1",
         "fieldsV1": fields_of("", body),
@@ -55,6 +56,23 @@ pub fn apply(live: &Value, body: &Value, manager: &str) -> Value {
     }
     merged["metadata"]["managedFields"] = others.into_iter().chain([entry]).collect();
     merged
+}
+
+/// Sets what the API server sets in parts that an apply replaces whole. Other defaults stay, because no manager owns
+/// them.
+fn set_defaults(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (part, field, default) in [("fieldRef", "apiVersion", "v1"), ("resourceFieldRef", "divisor", "0")] {
+                if let Some(part) = fields.get_mut(part).and_then(Value::as_object_mut) {
+                    part.entry(field).or_insert_with(|| json!(default));
+                }
+            }
+            fields.values_mut().for_each(set_defaults);
+        }
+        Value::Array(items) => items.iter_mut().for_each(set_defaults),
+        _ => {}
+    }
 }
 
 fn is_apply_of(entry: &Value, manager: &str) -> bool {

@@ -83,3 +83,14 @@ fn sets_of_fields_are_written_as_the_api_server_writes_them() {
         "f:spec": { "f:ports": { "k:{\"port\":80,\"protocol\":\"TCP\"}": { ".": {}, "f:port": {} } } } });
     assert_eq!(fields_of("", &body), expected);
 }
+
+#[test]
+fn what_is_replaced_whole_gets_its_defaults_again() {
+    let live = json!({ "fieldRef": { "apiVersion": "v1", "fieldPath": "metadata.name" } });
+    let after = applied(
+        live.clone(),
+        ours(json!({ "f:fieldRef": {} })),
+        json!({ "fieldRef": { "fieldPath": "metadata.name" } }),
+    );
+    assert_eq!(after, live);
+}

@@ -147,6 +147,8 @@ async fn take(
             }
         }
         Listed::Unserved => live.unserved.push(kind),
+        // The core group is always served, and in no list of groups.
+        Listed::Unreadable(why) if resource.group.is_empty() => drop(live.unreadable.insert(kind, why)),
         Listed::Unreadable(why) => match ServedApi::new(apis, resource.clone()).is_served().await {
             Ok(false) => live.unserved.push(kind),
             Ok(true) | Err(_) => drop(live.unreadable.insert(kind, why)),
