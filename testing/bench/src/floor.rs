@@ -1,6 +1,6 @@
 //! `cargo xtask bench floor`: many graphs at once by an operator, and the same objects by a plain client.
 //!
-//! The client is the floor: what the control plane needs for these objects, whoever creates them.
+//! The client is the floor: what the control plane needs for these objects, without an operator.
 
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 

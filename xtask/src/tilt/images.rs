@@ -96,7 +96,7 @@ pub(super) fn build() -> Result<()> {
         if fs::read(&target).is_ok_and(|old| old == new) {
             continue;
         }
-        // A reader sees the old file or the new one, never half of one.
+        // A reader sees the old file or the new one, never a part of one.
         let part = target.with_extension("new");
         fs::copy(&built, &part).with_context(|| format!("cannot write {}", part.display()))?;
         fs::rename(&part, &target).with_context(|| format!("cannot write {}", target.display()))?;

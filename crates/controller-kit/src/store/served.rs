@@ -83,7 +83,7 @@ impl ServedApis {
     }
 }
 
-/// Tells whether a kind is served, to those who need no cache of it. Asks only when asked, and not every time.
+/// Answers whether a kind without a cache is served. Reads only when asked, and not every time.
 #[derive(Clone)]
 pub struct ServedApi {
     apis: ServedApis,

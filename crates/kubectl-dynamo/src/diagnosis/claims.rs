@@ -8,7 +8,7 @@ use super::model::{Observed, Weight};
 pub struct Found {
     /// Name of the claim.
     pub claim: String,
-    /// The cause in one word.
+    /// Code of the cause.
     pub code: &'static str,
     /// Whether it needs an action.
     pub weight: Weight,

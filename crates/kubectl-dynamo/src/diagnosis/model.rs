@@ -51,7 +51,7 @@ pub enum Weight {
 /// Why an object is not ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
-    /// The cause in one word, constant for programs.
+    /// Code of the cause, constant for programs.
     pub code: String,
     /// Whether it needs an action.
     pub weight: Weight,

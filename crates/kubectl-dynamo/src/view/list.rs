@@ -17,7 +17,7 @@ pub struct Summary {
     pub namespace: String,
     /// Name.
     pub name: String,
-    /// State in one word.
+    /// State, as one word.
     pub state: String,
     /// Components of which all pods are ready.
     pub ready: usize,

@@ -58,7 +58,7 @@ async fn write_claim(
     Ok(written?.reason())
 }
 
-/// Deletes checkpoints that nothing starts from any more. What they kept is removed by whoever works on checkpoints.
+/// Deletes checkpoints that nothing starts from any more. Their data are removed by the component controller.
 pub(super) async fn prune(writer: Writer<'_>, stale: &[DynamoCheckpoint]) -> Tally {
     let mut tally = Tally::default();
     for checkpoint in stale {

@@ -177,7 +177,7 @@ async fn shared_binding(writer: Writer<'_>, caches: &Caches, wanted: &RoleBindin
     }
 }
 
-/// The Service of a base model. Whoever else serves the model may have made it; when it goes, this graph makes it anew.
+/// The Service of a base model. Another graph with this model may have made it; when it goes, this graph makes it anew.
 async fn model_service(writer: Writer<'_>, caches: &Caches, wanted: &Service) -> Waits {
     match writer.write(&caches.model_services, wanted).await {
         Ok(written) => Ok(written.reason()),

@@ -216,10 +216,10 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
         // A graph that no API can run asks for it too, as it does of the upstream operator.
         let refusal = Obstacle { ready_reason: "r", progress: Progress::Stalled("s"), message: "m".into() };
         for status in [status, of_obstacle(&observed, &refusal, NOW)] {
-            let told = status.conditions.iter().find(|c| c.type_ == "MPIKeyAvailable");
-            assert_eq!(told.map(|c| c.message.as_str()), expected, "{what}");
+            let condition = status.conditions.iter().find(|c| c.type_ == "MPIKeyAvailable");
+            assert_eq!(condition.map(|c| c.message.as_str()), expected, "{what}");
             assert!(
-                told.is_none_or(|c| (c.status.as_str(), c.reason.as_str()) == ("False", "SecretMissing")),
+                condition.is_none_or(|c| (c.status.as_str(), c.reason.as_str()) == ("False", "SecretMissing")),
                 "{what}"
             );
         }
@@ -229,15 +229,15 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
 #[test]
 fn an_engine_that_flags_cannot_reach_is_told_of() {
     let graph = graph();
-    let told = |live: &[DynamoComponentDeployment]| {
+    let condition = |live: &[DynamoComponentDeployment]| {
         let status = status_of(&graph, live.to_vec());
         find(&status.conditions, c::component::NODES_JOINED).map(|found| found.message.clone())
     };
     let mut live = fresh(&graph, |n| n);
-    assert_eq!(told(&live), None);
+    assert_eq!(condition(&live), None);
     let (type_, why) = (c::component::NODES_JOINED, c::component::ENGINE_NOT_FOUND);
     let decode = live.iter_mut().find(|d| d.spec.component.name == "Decode").unwrap();
     set_condition(&mut decode.status.as_mut().unwrap().conditions, type_, false.into(), why, "m", None, NOW);
-    let message = told(&live).unwrap();
+    let message = condition(&live).unwrap();
     assert!(message.starts_with("spec.components[Decode]: container main starts no"), "{message}");
 }

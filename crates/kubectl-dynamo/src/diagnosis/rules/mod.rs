@@ -11,7 +11,7 @@ pub use pods::{ENDS, IMAGES, LOGS, NODE, SCHEDULING, SETUP, VOLUMES};
 pub struct Rule {
     /// All of them are in the message, in whatever case.
     pub words: &'static [&'static str],
-    /// The cause in one word.
+    /// Code of the cause.
     pub code: &'static str,
     /// What to do.
     pub remedy: &'static str,

@@ -17,7 +17,7 @@ pub struct Row {
     pub fault: &'static str,
     /// Makes it of a graph that comes up.
     pub set: fn(&mut Observed),
-    /// The cause in one word.
+    /// Code of the cause.
     pub code: &'static str,
     /// The object at the end of the chain.
     pub end: &'static str,

@@ -196,13 +196,13 @@ pub fn plan(components: &[Component]) -> Vec<Targets> {
     if moves || is_at_cap(components) {
         return targets;
     }
-    // Nothing would ever move again: whoever is left of the old revisions gives up fragments.
+    // Without this, nothing would move again: the old revisions give up fragments.
     with(Share::floor)
 }
 
-/// The same while new pods of the target revision must wait. Nobody gives way to pods that do not come: what serves
-/// goes on, as far as it is wanted. Only for a capture of their own that runs the old ones of a `Recreate` go at once,
-/// because both shall not be there together; if it is lost, the revision that served last comes back.
+/// The same while new pods of the target revision wait for a checkpoint: keeps the serving workers that are desired.
+/// With `Recreate`, old workers are removed at once while their own capture runs, because both must not exist together;
+/// if the capture is lost, the revision that served last comes back.
 pub fn hold(components: &[Component]) -> Vec<Targets> {
     let share = target_share(components);
     let gives_way = |c: &Component| c.strategy == RolloutStrategy::Recreate && c.capture == Capture::Running;
@@ -211,8 +211,7 @@ pub fn hold(components: &[Component]) -> Vec<Targets> {
     let kept = keep(components, &needs, Share::ceil, usize::MAX).into_iter();
     let planned = components.iter().zip(&needs).zip(kept).map(|((c, needed), mut old)| {
         let recreate = c.strategy == RolloutStrategy::Recreate;
-        // Whoever is at zero for another reason stays there: nobody takes the room that the capture of another one
-        // needs.
+        // A component that is at zero for another reason stays there: the capture of another one needs the room.
         let emptied = recreate && c.capture == Capture::Lost && c.old_spec() == 0 && c.new.spec <= 0;
         // All revisions before it are deleted once one serves alone, so the oldest is the one that did.
         let oldest = c.old.iter().position(Option::is_some).and_then(|oldest| old.get_mut(oldest));
@@ -234,7 +233,7 @@ fn keep(components: &[Component], needs: &[i32], whole: fn(Share, i32) -> i32, u
     let mut kept: Vec<Vec<i32>> = components.iter().map(|c| vec![0; c.old.len()]).collect();
     let mut left: Vec<i32> = needs.iter().map(|need| (*need).max(0)).collect();
     for revision in (0..revisions).rev() {
-        // One that was never completed serves nobody. A component that no old revision has was added since.
+        // A revision that was never completed serves no requests. A component that no old revision has was added since.
         let parts = components.iter().filter(|c| c.has_old()).map(|c| (c.old(revision).serving(), c.desired));
         let share = Share::least(parts);
         for ((c, kept), left) in components.iter().zip(&mut kept).zip(&mut left) {

@@ -66,8 +66,8 @@ fn nobody_gives_way_to_workers_that_wait() {
     }
 }
 
-/// A capture may need the GPUs that its own old workers hold. Nobody else gives way, and nobody comes up but those who
-/// did.
+/// A capture may need the GPUs of its own old workers. No other worker is removed for it, and only those that were
+/// removed come back.
 #[test]
 fn workers_are_emptied_for_their_own_capture_alone_and_come_back_if_it_is_lost() {
     type Step<'a> = (RolloutStrategy, i32, i32, &'a [i32], [&'a [i32]; 4]);
@@ -90,7 +90,7 @@ fn workers_are_emptied_for_their_own_capture_alone_and_come_back_if_it_is_lost()
     ];
     for (strategy, desired, new, old, expected) in steps {
         for (capture, expected) in captures.into_iter().zip(expected) {
-            // Nobody of the target revision serves; whoever is left of the old ones does, or does not.
+            // No worker of the target revision serves; the old ones do, or do not.
             for serves in [true, false] {
                 let lives: Vec<_> = old.iter().map(|&spec| live(spec, if serves { spec } else { 0 })).collect();
                 let got = hold_one(&strategy, desired, live(new, 0), &lives, capture);
