@@ -8,7 +8,7 @@ use controller_kit::{
     apply::{Applier, Error},
     events::EventSink,
     metrics::Metrics,
-    settings::OperatorConfiguration,
+    settings::{DISCOVERY_ROLE, OperatorConfiguration},
     store::{Packed, Scope, Store},
 };
 use graph_controller::{
@@ -87,7 +87,9 @@ async fn pass(bed: &Bed, picture: &[Component]) -> Result<(), Error> {
     let client = bed.client_of_controller();
     let applier = Applier::new(client.clone(), NAME, Metrics::new(), Vec::new());
     let scope = Scope::Namespace(bed.namespace.clone());
-    let settings = Settings::of(&OperatorConfiguration::default(), &scope);
+    let mut configuration = OperatorConfiguration::default();
+    configuration.rbac.discovery_role_name = DISCOVERY_ROLE.to_owned();
+    let settings = Settings::of(&configuration, &scope);
     let cached = cached(&caches, &settings, &caches.graphs.all().pop().unwrap(), graph).unwrap();
     let observed = Observed::complete(cached, Target::default(), Reads::default());
     let valid = validate(&observed.graph, &settings, observed.validation_context()).unwrap();
