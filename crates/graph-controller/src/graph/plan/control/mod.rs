@@ -16,6 +16,7 @@ mod deadline;
 use api_types::{
     annotations::{ROLLOUT, ROLLOUT_STEP},
     conditions::graph as reasons,
+    names::RevisionSuffix,
     rollout_control::{RolloutStep, RolloutStop},
     v1beta1::DynamoComponentDeployment,
 };
@@ -24,7 +25,7 @@ pub use self::deadline::{Deadline, deadline};
 use super::{
     revision::{
         Target,
-        live::{revisions, sort_by_age},
+        live::{Revision, revisions, sort_by_age},
     },
     rollout,
 };
@@ -70,7 +71,7 @@ pub fn course(
         _ if graph.control.stop == Some(RolloutStop::Undone) => {
             // The oldest served alone before. One that was reverted to already is that itself. Which of them serve now
             // does not count, so that no old picture chooses another one.
-            live.first().filter(|revision| revision.suffix != spec.suffix)
+            others.first().copied().filter(|_| !is_oldest(&live, spec.suffix.as_ref()))
         }
         _ if is_paused && starts => others.last().copied(),
         _ => None,
@@ -79,15 +80,24 @@ pub fn course(
         Some(kept) => Target { suffix: kept.suffix.clone(), fingerprint: spec.fingerprint },
         None => spec,
     };
-    let (is_of_spec, oldest) = (kept.is_none(), live.first().map(|revision| &revision.suffix));
+    let (is_of_spec, is_oldest) = (kept.is_none(), is_oldest(&live, target.suffix.as_ref()));
     Course {
         is_of_spec,
-        is_oldest: oldest == Some(&target.suffix),
+        is_oldest,
         is_frozen: is_paused && live.iter().any(|revision| revision.suffix != target.suffix),
-        step: graph.control.step.filter(|_| is_of_spec && !others.is_empty() && oldest != Some(&target.suffix)),
+        step: graph.control.step.filter(|_| is_of_spec && !others.is_empty() && !is_oldest),
         refusal: refusal.filter(|_| kept.is_some()),
         target,
     }
+}
+
+/// Whether a live revision is older than all others. Of two that were created within one second, neither is: a step
+/// must hold the new one.
+fn is_oldest(live: &[Revision<'_>], suffix: Option<&RevisionSuffix>) -> bool {
+    let created =
+        |revision: &Revision<'_>| revision.members.first().and_then(|d| d.metadata.creation_timestamp.clone());
+    let (own, others): (Vec<_>, Vec<_>) = live.iter().partition(|revision| revision.suffix.as_ref() == suffix);
+    own.first().is_some_and(|own| others.iter().all(|other| created(own) < created(other)))
 }
 
 /// The stored refusal of the revision that the spec asks for.
