@@ -78,7 +78,7 @@ pub(super) const ARGUMENTS: &[Argument] = &[
     },
     Argument {
         programs: GRAPHS,
-        rights: &["bind rbac.authorization.k8s.io/clusterroles"],
+        rights: &["bind rbac.authorization.k8s.io/clusterroles", "bind rbac.authorization.k8s.io/roles"],
         reach: Reach::Never,
         why: "asked for when accounts of graphs, planners, endpoint pickers and profilers are bound to the roles of the chart",
     },
