@@ -45,6 +45,8 @@ enum Set {
     Kstatus,
     /// The manager of LeaderWorkerSets, for tests.
     Lws,
+    /// promtool, for tests.
+    Promtool,
     /// All of the above.
     All,
 }
@@ -59,6 +61,7 @@ impl Set {
             Self::Registry => &[ToolSet::Registry],
             Self::Kstatus => &[ToolSet::Kstatus],
             Self::Lws => &[ToolSet::Lws],
+            Self::Promtool => &[ToolSet::Promtool],
             Self::All => &ToolSet::ALL,
         }
     }

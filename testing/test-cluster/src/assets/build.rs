@@ -23,6 +23,8 @@ pub(super) struct Module {
     files: &'static [&'static str],
     /// Its source, where it is a program of this repository.
     main: Option<&'static str>,
+    /// Build flags of its own.
+    flags: &'static [&'static str],
 }
 
 pub(super) const CLUSTER: Module = Module {
@@ -31,6 +33,7 @@ pub(super) const CLUSTER: Module = Module {
     go_sum: include_str!("../../../../xtask/cluster/go.sum"),
     files: &STAGES,
     main: None,
+    flags: &[],
 };
 /// What changes here builds nothing of the cluster anew.
 pub(super) const NATS: Module = Module {
@@ -39,6 +42,7 @@ pub(super) const NATS: Module = Module {
     go_sum: include_str!("../../../../xtask/cluster/nats/go.sum"),
     files: &[],
     main: None,
+    flags: &[],
 };
 /// Nor what changes here.
 pub(super) const REGISTRY: Module = Module {
@@ -47,6 +51,7 @@ pub(super) const REGISTRY: Module = Module {
     go_sum: include_str!("../../../../xtask/cluster/registry/go.sum"),
     files: &[],
     main: None,
+    flags: &[],
 };
 pub(super) const KSTATUS: Module = Module {
     name: "kstatus",
@@ -54,6 +59,7 @@ pub(super) const KSTATUS: Module = Module {
     go_sum: include_str!("../../../../xtask/cluster/kstatus/go.sum"),
     files: &[],
     main: Some(include_str!("../../../../xtask/cluster/kstatus/main.go")),
+    flags: &[],
 };
 pub(super) const LWS: Module = Module {
     name: "lws",
@@ -61,6 +67,17 @@ pub(super) const LWS: Module = Module {
     go_sum: include_str!("../../../../xtask/cluster/lws/go.sum"),
     files: &[],
     main: None,
+    flags: &[],
+};
+
+pub(super) const PROMTOOL: Module = Module {
+    name: "promtool",
+    go_mod: include_str!("../../../../xtask/cluster/promtool/go.mod"),
+    go_sum: include_str!("../../../../xtask/cluster/promtool/go.sum"),
+    files: &[],
+    main: None,
+    // Without service discovery, whose clients of clouds are most of the program.
+    flags: &["-tags=remove_all_sd"],
 };
 
 /// No debug information (a tenth of the time, half of the size); the API server reports the version that is set here.
@@ -91,7 +108,7 @@ impl Module {
     /// All that decides what is built.
     pub(super) fn inputs(&self) -> impl Iterator<Item = &'static str> {
         let pins = [self.go_mod, self.go_sum, BUILD_ENV.0, BUILD_ENV.1];
-        pins.into_iter().chain(BUILD_FLAGS).chain(self.files.iter().copied()).chain(self.main)
+        pins.into_iter().chain(BUILD_FLAGS).chain(self.files.iter().copied()).chain(self.main).chain(self.flags.iter().copied())
     }
 }
 
@@ -149,7 +166,7 @@ fn compile(go: &Toolchain, module: &Path, staging: &Path, set: ToolSet) -> Resul
     eprintln!("building the test cluster ({}) from Go modules, once on this machine", set.name());
     let progress = Progress { set, packages: packages(go, module, set)? };
     let mut command = go.command(module);
-    command.args(["build", "-v"]).args(BUILD_FLAGS).env(BUILD_ENV.0, BUILD_ENV.1).arg("-o").arg(staging);
+    command.args(["build", "-v"]).args(BUILD_FLAGS).args(set.module().flags).env(BUILD_ENV.0, BUILD_ENV.1).arg("-o").arg(staging);
     command.args(set.tools().iter().map(|tool| tool.package()));
     let mut child = command
         .stdin(Stdio::null())
@@ -179,7 +196,7 @@ fn compile(go: &Toolchain, module: &Path, staging: &Path, set: ToolSet) -> Resul
 /// The number of packages that a set is built from. Downloads the modules.
 fn packages(go: &Toolchain, module: &Path, set: ToolSet) -> Result<usize, AssetsError> {
     let mut command = go.command(module);
-    command.args(["list", "-deps"]).args(set.tools().iter().map(|tool| tool.package()));
+    command.args(["list", "-deps"]).args(set.module().flags).args(set.tools().iter().map(|tool| tool.package()));
     let output = command.output().map_err(AssetsError::io("run", "go"))?;
     let text = String::from_utf8_lossy(if output.status.success() { &output.stdout } else { &output.stderr });
     if !output.status.success() {

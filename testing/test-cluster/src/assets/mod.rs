@@ -120,6 +120,8 @@ pub enum Tool {
     Kstatus,
     /// The manager of LeaderWorkerSets.
     LwsManager,
+    /// Checks alerts.
+    Promtool,
 }
 
 impl Tool {
@@ -141,6 +143,7 @@ impl Tool {
             Self::Crane => "crane",
             Self::Kstatus => "kstatus",
             Self::LwsManager => "lws-manager",
+            Self::Promtool => "promtool",
         }
     }
 
@@ -155,6 +158,7 @@ impl Tool {
             Self::Crane => "github.com/google/go-containerregistry/cmd/crane".to_owned(),
             Self::Kstatus => "kstatus".to_owned(),
             Self::LwsManager => "sigs.k8s.io/lws/cmd".to_owned(),
+            Self::Promtool => "github.com/prometheus/prometheus/cmd/promtool".to_owned(),
             _ => format!("k8s.io/kubernetes/cmd/{}", self.name()),
         }
     }
@@ -167,6 +171,7 @@ impl Tool {
             Self::Registry | Self::Crane => ToolSet::Registry,
             Self::Kstatus => ToolSet::Kstatus,
             Self::LwsManager => ToolSet::Lws,
+            Self::Promtool => ToolSet::Promtool,
             _ => ToolSet::Control,
         }
     }
@@ -189,12 +194,14 @@ pub enum ToolSet {
     Kstatus,
     /// The manager of LeaderWorkerSets.
     Lws,
+    /// promtool.
+    Promtool,
 }
 
 impl ToolSet {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Control, Self::Helm, Self::Node, Self::Nats, Self::Registry, Self::Kstatus, Self::Lws];
+    pub const ALL: [Self; 8] =
+        [Self::Control, Self::Helm, Self::Node, Self::Nats, Self::Registry, Self::Kstatus, Self::Lws, Self::Promtool];
 
     /// The name, as on the command line.
     #[must_use]
@@ -207,6 +214,7 @@ impl ToolSet {
             Self::Registry => "registry",
             Self::Kstatus => "kstatus",
             Self::Lws => "lws",
+            Self::Promtool => "promtool",
         }
     }
 
@@ -223,6 +231,7 @@ impl ToolSet {
             Self::Registry => &[Tool::Registry, Tool::Crane],
             Self::Kstatus => &[Tool::Kstatus],
             Self::Lws => &[Tool::LwsManager],
+            Self::Promtool => &[Tool::Promtool],
         }
     }
 
@@ -233,6 +242,7 @@ impl ToolSet {
             Self::Registry => &build::REGISTRY,
             Self::Kstatus => &build::KSTATUS,
             Self::Lws => &build::LWS,
+            Self::Promtool => &build::PROMTOOL,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The chart, rendered by the pinned helm.
 
+mod alerts;
 mod alone;
 mod definitions;
 mod hardened;

@@ -26,7 +26,7 @@ pub(super) fn settings(program: &Chart, umbrella: &Chart) -> Vec<Setting> {
     let is_own = |path: &[String]| program.values.iter().any(|value| value.path == path);
     let concerns = |path: &[String]| match path.first().map(String::as_str) {
         Some("upgradeCRD") => program.name == "crds",
-        Some("admissionPolicies") => false,
+        Some("admissionPolicies" | "monitoring") => false,
         _ => true,
     };
     let common = umbrella.values.iter().filter(|value| concerns(&value.path) && !is_own(&value.path));
