@@ -87,10 +87,13 @@ pub(super) async fn memory_exhausted(world: &World) -> Result<()> {
         }
     })
     .await?;
-    world.ready(TEAM, "chat").await?;
-    let after = transition(&world.graphs(TEAM).get("chat").await?);
-    ensure!(before != after, "the graph was Ready all the time: {after:?}");
-    Ok(())
+    wait::until("the graph to say that it was not Ready", PATIENCE, async || {
+        let graph = world.graphs(TEAM).get("chat").await.map_err(|error| error.to_string())?;
+        let after = transition(&graph);
+        if before == after { Err(format!("Ready since {after:?}")) } else { Ok(()) }
+    })
+    .await?;
+    world.ready(TEAM, "chat").await
 }
 
 /// When `Ready` turned last.
