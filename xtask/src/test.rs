@@ -29,7 +29,7 @@ const TILTFILE: [&str; 4] = ["--manifest-path", "tilt/check/Cargo.toml", "--targ
 
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only what needs no control plane: format, tidy, clippy, unit tests.
+    /// Only format, tidy, clippy and unit tests.
     #[arg(long)]
     quick: bool,
     /// Run only the tests whose names contain one of these words, and no other checks.

@@ -1,6 +1,6 @@
-//! What programs need to ask servers other than the API server: one HTTP request, to an API store or for the metrics of
-//! a DCGM exporter, and TLS as clients of registries, NATS and etcd set it up. All of them may be inside the cluster or
-//! outside.
+//! What programs need to call servers other than the API server: one HTTP request, to an API store, for the metrics of a
+//! DCGM exporter or to a receiver of notifications, and TLS as clients of registries, NATS and etcd set it up. All of
+//! them may be inside the cluster or outside.
 //!
 //! Every request has a connection of its own: there are few of them, and the other side need not keep connections of
 //! idle operators. HTTP/1.1, TLS by rustls with ring. Redirects are not followed. Every request has a deadline and a

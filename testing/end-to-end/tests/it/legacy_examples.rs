@@ -1,4 +1,4 @@
-//! The examples of the legacy API run on one machine, with the stand-in for its API store and registry.
+//! The examples of the legacy API on one machine, with the stand-in for its API store and registry.
 
 use api_types::conversion::{ApiVersion, convert};
 use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, executable, program, world};
@@ -8,7 +8,7 @@ use test_cluster::{Program, free_port};
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples/2025");
 
 #[tokio::test]
-async fn graphs_whose_archives_say_what_they_run_become_ready_without_another_host() -> Result<(), BoxError> {
+async fn disagg_becomes_ready_without_another_host_and_llm_agg_waits_for_its_volume() -> Result<(), BoxError> {
     let world = world("legacy-examples").await?;
     let address = format!("127.0.0.1:{}", free_port()?);
     let store = Program {
