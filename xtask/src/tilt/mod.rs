@@ -98,13 +98,14 @@ pub(crate) enum Step {
 
 /// Runs `tilt-up`.
 pub(crate) fn up(args: &UpArgs) -> Result<ExitCode> {
-    machine::check(args.tiltfile.k3d)?;
+    let k3d = args.tiltfile.k3d.then_some(machine::K3D);
+    machine::check(&[Some(machine::RUNTIME), k3d].into_iter().flatten().collect::<Vec<_>>())?;
     tilt(if args.ci { "ci" } else { "up" }, &args.tiltfile.words())
 }
 
 /// Runs `tilt-down`.
 pub(crate) fn down(args: &DownArgs) -> Result<ExitCode> {
-    machine::check(false)?;
+    machine::check(&[])?;
     tilt("down", &args.tiltfile.words())
 }
 
