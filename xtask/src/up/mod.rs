@@ -32,7 +32,8 @@ const INTERRUPTED: u8 = 130;
 /// Arguments of `cargo xtask up`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Manifests to apply: a graph and what it needs [default: deploy/examples/vllm-agg.yaml; nothing with --detach]
+    /// Manifests to apply, a file or a folder: a graph and what it needs [default: deploy/examples/vllm-agg.yaml; nothing
+    /// with --detach]
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Namespace for what names none; made if missing
