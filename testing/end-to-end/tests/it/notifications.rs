@@ -8,7 +8,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use api_types::{
@@ -23,10 +23,10 @@ use axum::{
     routing::post,
 };
 use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, World, program, world};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
-    Api, Resource,
-    api::{ApiResource, DynamicObject, Patch, PatchParams},
+    Api, Resource, ResourceExt,
+    api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams},
 };
 use serde_json::{Value, json};
 use test_cluster::{Signal, wait};
@@ -35,6 +35,9 @@ use tokio::{net::TcpListener, task::JoinHandle};
 use crate::graphs::disaggregated;
 
 const LIMIT: Duration = Duration::from_secs(120);
+/// The document of the trigger objects promises that a receiver has them after this time.
+const PROMISED: Duration = Duration::from_secs(30);
+const TRIGGERS: &str = include_str!("../../../../tilt/dev/triggers.yaml");
 
 type Received = Arc<Mutex<Vec<Value>>>;
 
@@ -182,6 +185,70 @@ async fn models_requests_and_components_of_no_graph_are_notified_of() -> Result<
     for kind in ["DynamoModel", "DynamoGraphDeploymentRequest", "DynamoComponentDeployment"] {
         let events = receiver.until(kind, 1).await?;
         assert!(events[0].starts_with("dynamo.operator.failing "), "{kind}: {events:?}");
+    }
+    Ok(())
+}
+
+/// The graphs that are broken on purpose, in the namespace of the test.
+fn triggers(world: &World) -> Result<Vec<Value>, BoxError> {
+    let objects: Vec<Value> = serde_saphyr::from_multiple(TRIGGERS)?;
+    let mut graphs: Vec<_> = objects.into_iter().filter(|it| it["kind"] == "DynamoGraphDeployment").collect();
+    for graph in &mut graphs {
+        graph["metadata"]["namespace"] = json!(world.ns());
+    }
+    Ok(graphs)
+}
+
+/// Reports on a graph's pods what a kubelet reports of a container that does not start.
+async fn pods_wait(world: &World, graph: &str, reason: &str) -> Result<(), BoxError> {
+    let pods = world.api::<Pod>();
+    for pod in pods.list(&ListParams::default()).await?.into_iter().filter(|pod| pod.name_any().starts_with(graph)) {
+        let mut main =
+            serde_json::to_value(&pod.status.ok_or("no status")?.container_statuses.ok_or("no containers")?)?;
+        main[0]["ready"] = json!(false);
+        main[0]["started"] = json!(false);
+        main[0]["state"] = json!({ "waiting": { "reason": reason, "message": "back-off" } });
+        let conditions = json!([{ "type": "Ready", "status": "False", "reason": "ContainersNotReady" }]);
+        let status = json!({ "status": { "containerStatuses": main, "conditions": conditions } });
+        pods.patch_status(&pod.metadata.name.unwrap_or_default(), &PatchParams::default(), &Patch::Merge(status))
+            .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_trigger_graphs_arrive_with_their_causes_and_are_resolved_when_mended() -> Result<(), BoxError> {
+    const KIND: &str = "DynamoGraphDeployment";
+    let world = world("triggers").await?;
+    let receiver = Receiver::listen("127.0.0.1:0".parse()?, Received::default()).await?;
+    let configuration = configuration(&world, receiver.address)?;
+    start(&world, GRAPH_CONTROLLER, &configuration).await?;
+    start(&world, COMPONENT_CONTROLLER, &configuration).await?;
+    let mut graphs = triggers(&world)?;
+    let expected =
+        [("crash-loop", "CrashLoopBackOff", "CrashLoop"), ("missing-image", "ImagePullBackOff", "ImagePullFailed")];
+    assert_eq!(graphs.len(), expected.len());
+    for (graph, (name, ..)) in graphs.iter().zip(expected) {
+        assert_eq!(graph["metadata"]["name"], name);
+        world.apply(graph).await?;
+        // The nodes are fake: every container starts there.
+        world.ready(name).await?;
+    }
+    for (index, (name, kubelet, reason)) in expected.into_iter().enumerate() {
+        pods_wait(&world, name, kubelet).await?;
+        let since = Instant::now();
+        assert_eq!(receiver.until(KIND, index + 1).await?[index], format!("dynamo.operator.failing {reason}"));
+        assert!(since.elapsed() < PROMISED, "{name}: {:?}", since.elapsed());
+        let event = receiver.received.lock().unwrap()[index].clone();
+        assert_eq!(event["subject"], json!(format!("{KIND}/{}/{name}", world.ns())));
+    }
+    for (index, (name, _, reason)) in expected.into_iter().enumerate() {
+        let main = &mut graphs[index]["spec"]["components"][0]["podTemplate"]["spec"]["containers"][0];
+        *main = json!({ "name": "main", "image": "busybox:1.36", "command": ["sleep", "infinity"] });
+        world.apply(&graphs[index]).await?;
+        let since = Instant::now();
+        assert_eq!(receiver.until(KIND, index + 3).await?[index + 2], format!("dynamo.operator.resolved {reason}"));
+        assert!(since.elapsed() < PROMISED, "{name}: {:?}", since.elapsed());
     }
     Ok(())
 }
