@@ -38,7 +38,38 @@ metadata:
   name: frontend--jh2o6dqzpsgfued4
 spec:
   dynamoComponent: frontend:jh2o6dqzpsgfued4
+---
+apiVersion: nvidia.com/v1alpha1
+kind: DynamoGraphDeployment
+metadata:
+  name: as-archived
+spec:
+  dynamoComponent: frontend:jh2o6dqzpsgfued4
 ";
+/// Steps 1 and 3 of the GitOps workflow.
+const BUILD: &str = r#"
+export PROJECT_ROOT=$(pwd)
+export KUBE_NS=dynamo-cloud
+export DYNAMO_CLOUD=http://localhost:8080
+cd $PROJECT_ROOT/examples/llm
+DYNAMO_TAG=$(dynamo build --push graphs.agg:Frontend | grep "Successfully built" | awk '{ print $NF }' | sed 's/\.$//')
+"#;
+/// What a document says, and what is typed here: the builder of the legacy API says as much as the commands look for.
+const SUBSTITUTIONS: [(&str, &str); 2] = [
+    ("cd $PROJECT_ROOT/examples/llm", "cd $PROJECT_ROOT"),
+    ("dynamo build --push graphs.agg:Frontend", "echo Successfully built frontend:$BUILT."),
+];
+
+/// The tag of a pipeline that was built and pushed by the commands of the document.
+fn build(version: &str) -> String {
+    let text = SUBSTITUTIONS.iter().fold(BUILD.to_owned(), |text, (there, here)| text.replace(there, here));
+    let mut bash = Command::new("bash");
+    let output =
+        bash.args(["-euo", "pipefail", "-c", &format!("{text}echo $DYNAMO_TAG")]).env("BUILT", version).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
 
 #[tokio::test]
 async fn kubectl_applies_the_manifests_of_the_legacy_document() {
@@ -57,6 +88,7 @@ async fn kubectl_applies_the_manifests_of_the_legacy_document() {
     };
     let read = |name: &str| std::fs::read_to_string(format!("{EXAMPLES}/{name}.yaml")).unwrap();
 
+    assert_eq!(build("jh2o6dqzpsgfued4"), "frontend:jh2o6dqzpsgfued4");
     kubectl(&["apply", "-f", "-"], PARTS);
     for name in ["disagg", "graph", "component", "llm-agg"] {
         kubectl(&["apply", "-f", "-"], &read(name));
@@ -64,7 +96,7 @@ async fn kubectl_applies_the_manifests_of_the_legacy_document() {
     // As a GitOps controller applies it, and after the pipeline was built anew.
     let flux = ["apply", "--server-side", "--force-conflicts", "--field-manager=kustomize-controller", "-f", "-"];
     kubectl(&flux, &read("llm-agg"));
-    let updated = read("llm-agg").replace("frontend:jh2o6dqzpsgfued4", "frontend:new_tag_here");
+    let updated = read("llm-agg").replace("frontend:jh2o6dqzpsgfued4", &build("new_tag_here"));
     kubectl(&flux, &updated);
 
     let graph = kubectl(&["get", "dynamographdeployment", "llm-agg"], "");
