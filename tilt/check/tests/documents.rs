@@ -2,6 +2,14 @@
 
 use super::*;
 
+/// What the page on Tilt writes into `tilt-settings.yaml`.
+const QUICK_START: &str = "
+allowed_contexts:
+  - my-cluster-context
+registry: docker.io/myuser
+skip_codegen: true
+";
+
 /// The settings and commands of the documents that people come with, by names of their own.
 #[test]
 fn the_settings_of_other_documents_are_read() {
@@ -12,9 +20,7 @@ fn the_settings_of_other_documents_are_read() {
             "dynamo-operator.discoveryBackend": "kubernetes", "dynamo-operator.natsAddr": "nats://external-nats:4222",
         },
     });
-    let quick_start = json!({
-        "allowed_contexts": ["my-cluster-context"], "registry": "docker.io/myuser", "skip_codegen": true,
-    });
+    let quick_start: Value = serde_saphyr::from_str(QUICK_START).unwrap();
     let config = json!({
         "registry": "docker.io/yourusername", "registry_username": "yourusername", "registry_password": "yourpassword",
         "namespace": "gpu-operator", "container_runtime": "docker",
@@ -47,6 +53,17 @@ fn the_settings_of_other_documents_are_read() {
         for resource in resources {
             named(&calls, "local_resource", resource);
         }
+    }
+}
+
+#[test]
+fn definitions_are_generated_unless_the_settings_skip_it() {
+    for (settings, generates) in
+        [(json!({}), true), (json!({"skip_codegen": false}), true), (json!({"skip_codegen": true}), false)]
+    {
+        let calls = evaluate(&Scene { settings, ..Scene::default() }).unwrap();
+        let step = words(&named(&calls, "local_resource", "crds")["cmd"]);
+        assert_eq!(step[2].starts_with("cargo xtask crds generate && "), generates, "{step:?}");
     }
 }
 
