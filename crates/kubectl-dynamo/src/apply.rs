@@ -41,3 +41,17 @@ pub async fn restart(connection: &Connection, graph: &str, id: &str) -> anyhow::
         .map_err(|error| anyhow!(words(&error)))
         .with_context(|| format!("cannot restart DynamoGraphDeployment {}/{graph}", connection.namespace))
 }
+
+/// Sets an annotation of a graph, or removes it.
+///
+/// # Errors
+/// The API server rejects it.
+pub async fn annotate(connection: &Connection, graph: &str, key: &str, value: Option<&str>) -> anyhow::Result<()> {
+    let api: Api<DynamoGraphDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
+    let patch = json!({ "metadata": { "annotations": { key: value } } });
+    let answer = api.patch(graph, &PatchParams::apply(FIELD_MANAGER), &Patch::Merge(&patch)).await;
+    answer
+        .map(|_| ())
+        .map_err(|error| anyhow!(words(&error)))
+        .with_context(|| format!("cannot annotate DynamoGraphDeployment {}/{graph}", connection.namespace))
+}

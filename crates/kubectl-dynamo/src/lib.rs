@@ -9,6 +9,7 @@
 //! | `install` | whether the operator's install is well |
 //! | `bundle` | a support archive |
 //! | `gpus` | GPUs of pods |
+//! | `rollout_control` | annotations that hold a rollout or take it back |
 //! | `output` | formats, tables, colours and exit codes |
 //! | [`preview`] | what an edit of a graph will do |
 //!
@@ -26,6 +27,7 @@ mod install;
 mod observe;
 mod output;
 pub mod preview;
+mod rollout_control;
 mod run;
 mod view;
 

@@ -13,6 +13,7 @@
 //! | [`preserved`] | what only v1alpha1 can say and objects still depend on |
 //! | `merging` | what server-side apply needs where fields have managers in both versions |
 //! | [`size`] | saved data that does not fit into annotations |
+//! | `manifests` | the documents of a file |
 //! | [`review`] | the `ConversionReview` that the API server sends |
 //!
 //! The concepts, in the order in which a conversion meets them:
@@ -51,6 +52,7 @@ mod component;
 mod component_deployment;
 mod graph;
 mod lens;
+mod manifests;
 mod merging;
 mod parts;
 mod payload;
@@ -70,6 +72,7 @@ mod tests;
 use std::{fmt, str::FromStr};
 
 use lens::Saved;
+pub use manifests::{ManifestError, convert_manifests};
 use payload::Keys;
 use serde_json::{Value, json};
 use value::{Object, text};

@@ -13,7 +13,7 @@ mod workloads;
 pub use bundle::bundle;
 pub use connection::{Connection, ConnectionArgs, words};
 pub use diagnosis::observe;
-pub use family::{adapters, family, graphs};
+pub use family::{adapters, family, graphs, of_graph};
 pub use install::install;
 pub use logs::{Part, Source, follow, log};
 pub use target::Target;

@@ -4,27 +4,18 @@ use std::io::Write;
 
 use k8s_openapi::jiff::Timestamp;
 
+use super::GraphOutputArgs;
 use crate::{
     observe::{Connection, family},
-    output::{Format, Outcome, OutputArgs, write_data},
+    output::{Format, Outcome, write_data},
     view::{history, history_table},
 };
-
-/// Flags of `history`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// A graph
-    #[arg(value_name = "NAME")]
-    graph: String,
-    #[command(flatten)]
-    output: OutputArgs,
-}
 
 /// Prints the revisions.
 ///
 /// # Errors
 /// The graph or its children cannot be read.
-pub async fn run(args: &Args, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn run(args: &GraphOutputArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let revisions = history(&family(connection, &args.graph).await?);
     match args.output.output {
         format if write_data(format, &revisions, out)? => {}

@@ -22,7 +22,7 @@ use clap::{Parser, Subcommand};
 
 use crate::{
     observe::ConnectionArgs,
-    output::{Outcome, Style},
+    output::{Outcome, OutputArgs, Style},
 };
 
 const EXIT_CODES: &str = "\
@@ -46,16 +46,16 @@ enum Command {
     /// Show why an object is not ready, and what to do
     Why(why::Args),
     /// Show a graph and all that it consists of
-    Tree(tree::Args),
+    Tree(GraphOutputArgs),
     /// Show the state of graphs: components, pods, GPUs, rollout
     Status(live::Args),
     /// Show the live revisions of a graph's workers
-    History(history::Args),
+    History(GraphOutputArgs),
     /// Print the logs of all pods of a graph or a component
     Logs(logs::Args),
     /// Set the replicas of components that have a scaling adapter
     Scale(scale::Args),
-    /// Restart a graph, or wait for its rollout
+    /// Restart a graph; pause, step, undo and resume its rollout, or wait for it
     Rollout(rollout::Args),
     /// Check the operator's install
     Doctor(doctor::Args),
@@ -65,6 +65,16 @@ enum Command {
     Convert(convert::Args),
     /// Show what an edit of a graph will do before it is applied: objects, pods, capacity, GPUs
     Plan(preview::Args),
+}
+
+/// Flags of commands that print data of one graph.
+#[derive(Debug, clap::Args)]
+pub struct GraphOutputArgs {
+    /// A graph
+    #[arg(value_name = "NAME")]
+    graph: String,
+    #[command(flatten)]
+    output: OutputArgs,
 }
 
 /// Runs a command; its output goes to `out`.

@@ -2,27 +2,18 @@
 
 use std::io::Write;
 
+use super::GraphOutputArgs;
 use crate::{
     observe::{Connection, family},
-    output::{Format, Outcome, OutputArgs, write_data},
+    output::{Format, Outcome, write_data},
     view::{tree, tree_text},
 };
-
-/// Flags of `tree`.
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    /// A graph
-    #[arg(value_name = "NAME")]
-    graph: String,
-    #[command(flatten)]
-    output: OutputArgs,
-}
 
 /// Prints the tree.
 ///
 /// # Errors
 /// The graph or its children cannot be read.
-pub async fn run(args: &Args, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn run(args: &GraphOutputArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let root = tree(&family(connection, &args.graph).await?);
     match args.output.output {
         format if write_data(format, &root, out)? => {}

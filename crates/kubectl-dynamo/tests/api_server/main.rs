@@ -125,6 +125,49 @@ async fn a_restart_sets_the_field_of_the_api_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_rollout_is_held_and_resumed_by_annotations_alone() {
+    let team = Team::new("plugin-rollout").await;
+    team.graph(true, json!({})).await;
+    let graphs: Api<DynamoGraphDeployment> = Api::namespaced(team.client.clone(), &team.namespace);
+    let first = graphs.get("chat").await.unwrap();
+    let set = async || {
+        let graph = graphs.get("chat").await.unwrap();
+        assert_eq!((&graph.spec, graph.metadata.generation), (&first.spec, first.metadata.generation));
+        let all = graph.metadata.annotations.unwrap_or_default();
+        let value = |key: &str| all.get(key).cloned().unwrap_or_default();
+        (value("operator.dynamo/rollout"), value("operator.dynamo/rollout-step"))
+    };
+    let name = "dynamographdeployment.nvidia.com/chat";
+    for (args, text, annotations) in [
+        (&["step", "chat", "25%"][..], format!("{name} held at 25%\n"), ("", "25%")),
+        (&["pause", "chat"], format!("{name} paused\n"), ("paused", "25%")),
+        (
+            &["resume", "chat"],
+            format!(
+                "{name} resumed\nnote: new workers are held at 25%; `kubectl dynamo rollout step chat none` lets them \
+                 go on\n"
+            ),
+            ("", "25%"),
+        ),
+        (&["step", "chat", "none"], format!("{name} no longer held at a step\n"), ("", "")),
+    ] {
+        let (outcome, printed) = team.run(&[&["rollout"], args].concat()).await;
+        assert_eq!((outcome, printed), (Outcome::Fine, text), "{args:?}");
+        let (rollout, step) = set().await;
+        assert_eq!((rollout.as_str(), step.as_str()), annotations, "{args:?}");
+    }
+    for (args, text) in [
+        (&["resume", "chat"][..], "is not paused"),
+        (&["undo", "chat"], "has no rollout in progress"),
+        (&["step", "chat", "half"], "is neither a count above 0 nor a percentage"),
+    ] {
+        let (outcome, printed) = team.run(&[&["rollout"], args].concat()).await;
+        assert!(outcome == Outcome::Unwell && printed.contains(text), "{args:?}: {printed}");
+        assert_eq!(set().await, (String::new(), String::new()));
+    }
+}
+
+#[tokio::test]
 async fn the_program_has_kubectls_exit_codes() {
     let team = Team::new("plugin-exit").await;
     team.graph(false, json!({})).await;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use api_types::conversion::{ApiVersion, convert};
+use api_types::conversion::{ApiVersion, convert_manifests};
 use clap::ValueEnum;
 use serde_json::Value;
 
@@ -55,29 +55,11 @@ fn converted(text: &str, to: ApiVersion) -> Result<String> {
     let options = serde_saphyr::options! { emit_comments: false };
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).context("not YAML")?;
     let mut out = String::new();
-    for (index, document) in documents.into_iter().filter(|d| !d.is_null()).enumerate() {
-        let document = if has_versions(&document) {
-            convert(document, to).with_context(|| format!("document {}", index + 1))?
-        } else {
-            document
-        };
+    for document in convert_manifests(documents, to)? {
         out.push_str("---\n");
         out.push_str(&serde_saphyr::to_string(&document)?);
     }
     Ok(out)
-}
-
-/// Whether a document is of a kind that has both versions.
-fn has_versions(document: &Value) -> bool {
-    let kinds = [
-        "DynamoGraphDeployment",
-        "DynamoComponentDeployment",
-        "DynamoGraphDeploymentRequest",
-        "DynamoGraphDeploymentScalingAdapter",
-    ];
-    let api_version = document.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-    let kind = document.get("kind").and_then(Value::as_str).unwrap_or_default();
-    api_version.starts_with(&format!("{}/", api_types::GROUP)) && kinds.contains(&kind)
 }
 
 #[cfg(test)]
