@@ -59,6 +59,8 @@ pub struct Objects {
     count: u32,
     objects: BTreeMap<ObjectKey, Value>,
     before: BTreeMap<ObjectKey, Value>,
+    /// Objects of other programs, as these made them here.
+    foreign: BTreeMap<ObjectKey, Value>,
     /// Objects that were deleted here, or do not exist.
     absent: BTreeSet<ObjectKey>,
     writes: Vec<Write>,
@@ -84,8 +86,8 @@ impl<'a> Preconditions<'a> {
 impl Objects {
     /// No objects yet, at this time.
     pub fn new(now: Timestamp) -> Self {
-        let (objects, before) = (BTreeMap::new(), BTreeMap::new());
-        Self { now, count: 0, objects, before, absent: BTreeSet::new(), writes: Vec::new() }
+        let (objects, before, foreign) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { now, count: 0, objects, before, foreign, absent: BTreeSet::new(), writes: Vec::new() }
     }
 
     /// Takes in an object as it is live.
@@ -112,6 +114,11 @@ impl Objects {
     /// An object as it was read.
     pub fn before(&self, key: &ObjectKey) -> Option<&Value> {
         self.before.get(key)
+    }
+
+    /// An object of another program, as it made it here.
+    pub fn gained(&self, key: &ObjectKey) -> Option<&Value> {
+        self.foreign.get(key)
     }
 
     /// All objects of a kind.
@@ -208,6 +215,17 @@ impl Objects {
             false => self.put_new(key, object),
         };
         self.before.insert(key.clone(), edited);
+    }
+
+    /// An object that a program beside the controllers makes. This is not recorded as a write.
+    pub fn gain(&mut self, key: &ObjectKey, object: Value) {
+        let made = self.put_new(key, object);
+        self.foreign.insert(key.clone(), made);
+    }
+
+    /// An object that a program beside the controllers deletes, with what it owns. This is not recorded as a write.
+    pub fn lose(&mut self, key: &ObjectKey) {
+        self.remove(key);
     }
 
     fn create(&mut self, key: &ObjectKey, object: Value) -> Value {

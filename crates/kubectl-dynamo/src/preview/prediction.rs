@@ -112,7 +112,7 @@ pub fn changes(objects: &Objects, is_shown: impl Fn(&ObjectKey) -> bool) -> Vec<
     let written: BTreeSet<&ObjectKey> = objects.writes().iter().map(|write| &write.key).collect();
     let kind = |object: &Value| object["kind"].as_str().unwrap_or_default().to_owned();
     let change = |key: &ObjectKey| {
-        let (verb, fields, object) = match (objects.before(key), objects.get(key)) {
+        let (verb, fields, object) = match (objects.before(key).or_else(|| objects.gained(key)), objects.get(key)) {
             (None, Some(after)) => ("create", Vec::new(), after),
             (Some(before), None) => ("delete", Vec::new(), before),
             (Some(before), Some(after)) if before["metadata"]["uid"] == after["metadata"]["uid"] => {
@@ -142,10 +142,15 @@ pub fn changes(objects: &Objects, is_shown: impl Fn(&ObjectKey) -> bool) -> Vec<
     all
 }
 
-/// The revisions of the workers of a graph.
-pub fn revisions(components: &[&Value]) -> BTreeSet<String> {
-    let label = |object: &&Value| object["metadata"]["labels"][labels::WORKER_HASH].as_str().map(str::to_owned);
-    components.iter().filter_map(label).collect()
+/// The revisions of the workers of a graph, by its components or the cliques of its PodCliqueSet.
+pub fn revisions(children: &[&Value]) -> BTreeSet<String> {
+    let label = |all: &Value| all[labels::WORKER_HASH].as_str().filter(|hash| !hash.is_empty()).map(str::to_owned);
+    let of_child = |object: &&Value| {
+        let cliques = object.pointer("/spec/template/cliques").and_then(Value::as_array);
+        let of_cliques = cliques.into_iter().flatten().filter_map(|clique| label(&clique["labels"]));
+        label(&object["metadata"]["labels"]).into_iter().chain(of_cliques).collect::<Vec<_>>()
+    };
+    children.iter().flat_map(of_child).collect()
 }
 
 /// Changes of pods in one step.

@@ -4,7 +4,9 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use anyhow::{Context, anyhow, bail};
 use api_types::{
-    annotations, conditions, labels,
+    annotations, conditions,
+    grove::PodCliqueSet,
+    labels,
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
 };
 use component_controller::component::{self, observe::Observer};
@@ -24,7 +26,6 @@ use graph_controller::{
 };
 use k8s_openapi::jiff::Timestamp;
 use kube::{Client, Resource, core::ApiResource};
-use rendering::WorkloadProvider;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -37,7 +38,7 @@ use super::{
         dry_run::{Admission, Answer, Edit, admit},
         server::Server,
     },
-    pods::Pods,
+    pods::{Pods, grove},
     prediction::{Prediction, changes, pod_steps, revisions},
     quotas::{Excess, excesses},
     timeline::Measure,
@@ -49,7 +50,7 @@ const ROUNDS: usize = 500;
 /// Predicts what an edit of a graph will do. Writes nothing.
 ///
 /// # Errors
-/// The cluster cannot be read, or the graph is one that a preview does not cover.
+/// The cluster cannot be read, or the graph is being deleted.
 pub async fn predict(
     client: &Client,
     namespace: &str,
@@ -116,6 +117,10 @@ pub async fn predict(
     prediction.revision.before = preview.revisions();
     preview.settle(&mut prediction, quotas.as_deref().unwrap_or_default(), &today).await?;
     prediction.revision.after = preview.revisions();
+    if preview.pods.wait_for_users(&preview.server.objects()) {
+        let note = "pods of the older template stay until you delete them, by the update strategy OnDelete of Grove";
+        prediction.notes.push(note.to_owned());
+    }
     let is_shown =
         |key: &ObjectKey| key.plural != "pods" && !unreadable.contains_key(&(key.group.clone(), key.plural.clone()));
     prediction.changes = changes(&preview.server.objects(), is_shown);
@@ -174,6 +179,7 @@ impl<'a> Preview<'a> {
             let graph = Box::pin(self.reconcile_graph()).await?;
             let components = Box::pin(self.reconcile_components()).await?;
             failure = graph.failure.or(components.failure);
+            let carried_out = grove::carry_out(&mut self.server.objects());
             let objects = self.server.objects().clone();
             let changed = self.pods.react(&objects);
             let step = prediction.pods.last().map_or(1, |last| last.step + 1);
@@ -184,7 +190,7 @@ impl<'a> Preview<'a> {
             }
             let became_ready = self.pods.make_ready();
             add(&mut prediction.steps, measure.moment(&self.pods));
-            let mut moved = graph.moved || components.moved || !changed.is_empty() || became_ready;
+            let mut moved = carried_out || graph.moved || components.moved || !changed.is_empty() || became_ready;
             moved |= objects.writes().len() > writes;
             for (key, status) in self.pods.statuses(&objects) {
                 moved |= self.server.objects().set_status(&key, status);
@@ -228,13 +234,6 @@ impl<'a> Preview<'a> {
         let (packed, graph) = unpack::<DynamoGraphDeployment>(&objects, &self.key)?;
         // The steps of a controller are large: without the boxes, they would all be on the stack.
         let observed = Box::pin(reconciler.observe(&packed, graph)).await?;
-        if observed.provider == WorkloadProvider::Grove {
-            bail!(
-                "graph {} runs on Grove, and a preview covers graphs that run as components only: how Grove replaces \
-                 pods is not known here",
-                self.key.name
-            );
-        }
         let plan = reconciler.plan(&observed, self.now);
         let pass = match Box::pin(reconciler.apply(&observed, plan)).await {
             Ok(pass) => pass,
@@ -285,7 +284,11 @@ impl<'a> Preview<'a> {
 
     /// The components of the graph.
     fn component_keys(&self, objects: &Objects) -> Vec<ObjectKey> {
-        let resource = ApiResource::erase::<DynamoComponentDeployment>(&());
+        self.own_keys::<DynamoComponentDeployment>(objects)
+    }
+
+    fn own_keys<K: Resource<DynamicType = ()>>(&self, objects: &Objects) -> Vec<ObjectKey> {
+        let resource = ApiResource::erase::<K>(&());
         let is_own = |object: &Value| object["metadata"]["labels"][labels::GRAPH] == self.key.name.as_str();
         let own = objects.of_kind(&resource.group, &resource.plural).filter(|(_, object)| is_own(object));
         own.map(|(key, _)| key.clone()).collect()
@@ -293,7 +296,8 @@ impl<'a> Preview<'a> {
 
     fn revisions(&self) -> BTreeSet<String> {
         let objects = self.server.objects();
-        let keys = self.component_keys(&objects);
+        let mut keys = self.component_keys(&objects);
+        keys.extend(self.own_keys::<PodCliqueSet>(&objects));
         revisions(&keys.iter().filter_map(|key| objects.get(key)).collect::<Vec<_>>())
     }
 

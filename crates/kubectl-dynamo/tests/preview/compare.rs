@@ -11,6 +11,9 @@ use crate::harness::Objects;
 /// Written by the controller of Deployments.
 const FOREIGN: &str = "metadata.annotations[deployment.kubernetes.io/revision]";
 
+/// Kinds of Grove.
+const GROVES: [&str; 2] = ["PodClique", "PodCliqueScalingGroup"];
+
 /// In what the objects and pods differ from a prediction.
 pub fn mismatches(
     prediction: &Prediction,
@@ -25,12 +28,40 @@ pub fn mismatches(
     for (kind, name) in names.into_iter().chain(predicted.keys().copied()).collect::<BTreeSet<_>>() {
         let key = (kind.to_owned(), name.to_owned());
         let change = predicted.get(&(kind, name)).copied();
+        if [before, after].iter().filter_map(|all| all.get(&key)).any(is_of_set) {
+            continue;
+        }
+        if GROVES.contains(&kind) {
+            found.extend(
+                scale_mismatch(change, before.get(&key), after.get(&key)).map(|text| format!("{kind} {name}: {text}")),
+            );
+            continue;
+        }
         if let Some(text) = mismatch(change, before.get(&key), after.get(&key)) {
             found.push(format!("{kind} {name}: {text}"));
         }
     }
     found.extend(pod_mismatches(prediction, pods_before, pods_after));
     found
+}
+
+/// The manager of LeaderWorkerSets makes a Service for each.
+fn is_of_set(object: &Value) -> bool {
+    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "LeaderWorkerSet"))
+}
+
+/// Grove makes and changes these objects; the controllers only scale them.
+fn scale_mismatch(predicted: Option<&ObjectChange>, before: Option<&Value>, after: Option<&Value>) -> Option<String> {
+    let replicas = |object: &Value| object["spec"]["replicas"].clone();
+    let expected = match predicted.map(|change| change.after.as_ref()) {
+        Some(wanted) => wanted.map(replicas),
+        // Grove's own are no part of a prediction before they are scaled.
+        None if before.is_none() => return None,
+        None => before.map(replicas),
+    };
+    let actual = after.map(replicas);
+    (expected != actual).then(|| format!("predicted {expected:?} replicas, and they are {actual:?}"))
 }
 
 fn mismatch(predicted: Option<&ObjectChange>, before: Option<&Value>, after: Option<&Value>) -> Option<String> {
@@ -64,8 +95,11 @@ fn mismatch(predicted: Option<&ObjectChange>, before: Option<&Value>, after: Opt
     (!different.is_empty()).then(|| format!("other values: {different:?}"))
 }
 
-/// Uids of new objects cannot be predicted.
+/// Uids of new objects cannot be predicted, nor is what the controller of Deployments writes.
 fn without_uids(mut object: Value) -> Value {
+    if let Some(all) = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+        all.remove("deployment.kubernetes.io/revision");
+    }
     if let Some(owners) = object.pointer_mut("/metadata/ownerReferences").and_then(Value::as_array_mut) {
         owners.iter_mut().for_each(|owner| owner["uid"] = Value::Null);
     }

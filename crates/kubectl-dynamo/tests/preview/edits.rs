@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::harness::Provider;
+
 /// A source of random numbers whose sequence follows from a seed (SplitMix64).
 pub struct Random(u64);
 
@@ -25,7 +27,24 @@ impl Random {
 
 /// A frontend and a worker.
 pub fn first_spec() -> Value {
-    let components = [component("Frontend", "frontend"), component("Decode", "decode")];
+    spec_on(Provider::Deployments)
+}
+
+/// The same, with workers that need the provider.
+pub fn spec_on(provider: Provider) -> Value {
+    let mut components = vec![component("Frontend", "frontend"), component("Decode", "decode")];
+    let spanning = |name: &str, type_: &str| {
+        let mut spanning = component(name, type_);
+        spanning["multinode"] = json!({ "nodeCount": 2 });
+        spanning.pointer_mut("/podTemplate/spec/containers/0").unwrap()["resources"] =
+            json!({ "limits": { "nvidia.com/gpu": "1" } });
+        spanning
+    };
+    match provider {
+        Provider::Deployments => {}
+        Provider::LeaderWorkerSets => components[1] = spanning("Decode", "decode"),
+        Provider::Grove => components.push(spanning("Prefill", "prefill")),
+    }
     json!({ "backendFramework": "vllm", "components": components })
 }
 
@@ -36,7 +55,7 @@ fn component(name: &str, type_: &str) -> Value {
 }
 
 /// The next spec, and what was done to get there.
-pub fn edit(random: &mut Random, spec: &Value, history: &[Value]) -> (Value, String) {
+pub fn edit(random: &mut Random, provider: Provider, spec: &Value, history: &[Value]) -> (Value, String) {
     let mut spec = spec.clone();
     let count = spec["components"].as_array().unwrap().len();
     let mut done = Vec::new();
@@ -45,7 +64,11 @@ pub fn edit(random: &mut Random, spec: &Value, history: &[Value]) -> (Value, Str
         let name = spec["components"][index]["name"].as_str().unwrap().to_owned();
         let component = &mut spec["components"][index];
         let main = "/podTemplate/spec/containers/0";
+        let spans = component.get("multinode").is_some();
         let what = match random.below(13) {
+            // Strategies are those of Deployments, and engines that span nodes need their flags and GPUs.
+            5 | 6 | 8 | 9 if spans => "nothing".to_owned(),
+            8 | 9 | 11 if provider == Provider::Grove => "nothing".to_owned(),
             0 | 1 => {
                 let image = format!("registry.example.com/engine:{}", random.below(4));
                 component.pointer_mut(main).unwrap()["image"] = json!(image);

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
+use api_types::{
+    grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
+};
 use controller_kit::{
     context::{Context, Readiness, Shutdown},
     metrics::Metrics,
@@ -27,14 +30,29 @@ use kube::{
     core::ApiResource,
 };
 use kubectl_dynamo::preview::{Edit, Operator, Prediction, predict};
+use rendering::LeaderWorkerSet;
 use serde_json::{Value, json};
-use test_cluster::{TestNamespace, account, shared, wait};
+use test_cluster::{
+    Access, TestNamespace, account,
+    assets::{Assets, ForeignApi},
+    shared, wait,
+};
+
+use crate::grove::Grove;
 
 /// How long a rollout may take; generous, because the machine may have much to do.
 pub const LIMIT: Duration = Duration::from_secs(240);
 
 /// Objects by kind and name.
 pub type Objects = BTreeMap<(String, String), Value>;
+
+/// What runs the pods of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Provider {
+    Deployments,
+    LeaderWorkerSets,
+    Grove,
+}
 
 /// A namespace with both controllers in it.
 pub struct Harness {
@@ -46,11 +64,20 @@ pub struct Harness {
 }
 
 impl Harness {
+    /// A graph runs as Deployments here.
     pub async fn new(prefix: &str) -> Self {
-        let guard = TestNamespace::new(shared(&definitions()).await.unwrap(), prefix).await.unwrap();
+        Self::on(shared(&definitions()).await.unwrap(), prefix, Provider::Deployments).await
+    }
+
+    /// The same with another provider. What carries it out has to run.
+    pub async fn on(access: &Access, prefix: &str, provider: Provider) -> Self {
+        let guard = TestNamespace::new(access, prefix).await.unwrap();
         let (client, namespace) = (guard.client(), guard.name().to_owned());
         let mut settings = OperatorConfiguration::default();
-        settings.orchestrators.grove.enabled = Some(false);
+        settings.orchestrators.grove.enabled = Some(provider == Provider::Grove);
+        if provider == Provider::Grove {
+            tokio::spawn(Grove::new(client.clone(), &namespace).run());
+        }
         settings.namespace.restricted.clone_from(&namespace);
         let shutdown = Shutdown::manual();
         let context = |name| Context {
@@ -158,6 +185,10 @@ impl Harness {
             ApiResource::erase::<DynamoComponentDeployment>(&()),
             ApiResource::erase::<DynamoGraphDeploymentScalingAdapter>(&()),
             ApiResource::erase::<Deployment>(&()),
+            ApiResource::erase::<LeaderWorkerSet>(&()),
+            ApiResource::erase::<PodCliqueSet>(&()),
+            ApiResource::erase::<PodClique>(&()),
+            ApiResource::erase::<PodCliqueScalingGroup>(&()),
             ApiResource::erase::<Service>(&()),
             ApiResource::erase::<Ingress>(&()),
             ApiResource::erase::<ConfigMap>(&()),
@@ -169,7 +200,12 @@ impl Harness {
         let mut all = Objects::new();
         for kind in kinds {
             let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
-            for object in api.list(&ListParams::default()).await.unwrap() {
+            let list = match api.list(&ListParams::default()).await {
+                // Not every control plane serves all of them.
+                Err(kube::Error::Api(status)) if status.code == 404 => continue,
+                list => list.unwrap(),
+            };
+            for object in list {
                 let name = object.name_any();
                 let mut object = serde_json::to_value(object).unwrap();
                 object["kind"] = kind.kind.clone().into();
@@ -180,11 +216,13 @@ impl Harness {
         all
     }
 
-    /// Names of the pods that are not being deleted, by component.
+    /// Names of the pods that are not being deleted, by component. Of several pods of a group, the first.
     pub async fn pods(&self) -> BTreeMap<String, String> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let all = pods.list(&ListParams::default()).await.unwrap();
-        let present = all.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let others = ["leaderworkerset.sigs.k8s.io/worker-index", "grove.io/podclique-pod-index"];
+        let is_first = |pod: &Pod| others.iter().all(|key| pod.labels().get(*key).is_none_or(|index| index == "0"));
+        let present = all.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none() && is_first(pod));
         let component = |pod: &Pod| pod.labels().get("nvidia.com/dynamo-component").cloned().unwrap_or_default();
         present.map(|pod| (pod.name_any(), component(&pod))).collect()
     }
@@ -201,9 +239,10 @@ fn graph_of(name: &str, spec: &Value) -> Value {
         "metadata": { "name": name }, "spec": spec })
 }
 
-fn definitions() -> Vec<Value> {
+pub fn definitions() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let own = files.filter(|path| path.extension().is_some_and(|ending| ending == "yaml"));
-    own.map(|path| serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()).collect()
+    let foreign = Assets::from_env().unwrap().definitions(ForeignApi::Grove).unwrap();
+    own.chain(foreign).map(|path| serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()).collect()
 }

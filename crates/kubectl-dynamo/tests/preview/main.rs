@@ -3,19 +3,21 @@
 
 mod compare;
 mod edits;
+mod grove;
 mod harness;
+mod leader_worker_sets;
 
 use std::env;
 
 use futures::future::join_all;
 use kubectl_dynamo::preview::replaced;
 use serde_json::{Value, json};
-use test_cluster::wait;
+use test_cluster::{Access, shared, wait};
 
 use self::{
     compare::mismatches,
-    edits::{Random, edit, first_spec},
-    harness::{Harness, LIMIT},
+    edits::{Random, edit, first_spec, spec_on},
+    harness::{Harness, LIMIT, Provider, definitions},
 };
 
 /// Edits of one test run, unless the environment says otherwise.
@@ -48,25 +50,42 @@ async fn check(harness: &Harness, spec: &Value, what: &str) {
 }
 
 /// Edits of one graph in a row; returns how many.
-async fn play(seed: u64, count: u64) -> u64 {
-    let harness = Box::pin(Harness::new("preview")).await;
-    let (mut random, mut spec, mut history) = (Random::new(seed), first_spec(), Vec::new());
-    Box::pin(check(&harness, &spec, &format!("seed {seed}: the first spec"))).await;
+async fn play(access: &Access, provider: Provider, seed: u64, count: u64) -> u64 {
+    let harness = Box::pin(Harness::on(access, "preview", provider)).await;
+    let (mut random, mut spec, mut history) = (Random::new(seed), spec_on(provider), Vec::new());
+    Box::pin(check(&harness, &spec, &format!("{provider:?}, seed {seed}: the first spec"))).await;
     for number in 1..=count {
-        let (next, what) = edit(&mut random, &spec, &history);
-        Box::pin(check(&harness, &next, &format!("seed {seed}, edit {number}: {what}"))).await;
-        println!("seed {seed}, edit {number}: {what}");
+        let (next, what) = edit(&mut random, provider, &spec, &history);
+        Box::pin(check(&harness, &next, &format!("{provider:?}, seed {seed}, edit {number}: {what}"))).await;
+        println!("{provider:?}, seed {seed}, edit {number}: {what}");
         history.push(std::mem::replace(&mut spec, next));
     }
     count
 }
 
+/// Edits of several graphs at a time.
+async fn play_all(access: &Access, provider: Provider) {
+    let (edits, seed) = (number("DYNAMO_PLAN_EDITS", EDITS), number("DYNAMO_PLAN_SEED", 1));
+    // Workers that span nodes need GPUs, and the nodes have 16.
+    let graphs = if provider == Provider::Deployments { GRAPHS } else { GRAPHS - 1 }.min(edits);
+    let done = join_all((0..graphs).map(|index| Box::pin(play(access, provider, seed + index, edits / graphs)))).await;
+    println!("{} edits on {provider:?} were as predicted", done.iter().sum::<u64>());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_controllers_do_what_was_predicted() {
-    let (edits, seed) = (number("DYNAMO_PLAN_EDITS", EDITS), number("DYNAMO_PLAN_SEED", 1));
-    let graphs = GRAPHS.min(edits);
-    let done = join_all((0..graphs).map(|index| Box::pin(play(seed + index, edits / graphs)))).await;
-    println!("{} edits were as predicted", done.iter().sum::<u64>());
+    play_all(shared(&definitions()).await.unwrap(), Provider::Deployments).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_controllers_do_what_was_predicted_on_grove() {
+    play_all(shared(&definitions()).await.unwrap(), Provider::Grove).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_controllers_do_what_was_predicted_on_leader_worker_sets() {
+    let Some(cluster) = leader_worker_sets::cluster().await else { return };
+    play_all(&cluster, Provider::LeaderWorkerSets).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

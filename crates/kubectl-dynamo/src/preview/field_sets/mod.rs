@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 /// Fields that identify the elements of a list; other lists are replaced whole.
 const LIST_KEYS: &[(&str, &[&str])] = &[
+    ("cliques", &["name"]),
     ("containers", &["name"]),
     ("initContainers", &["name"]),
     ("ephemeralContainers", &["name"]),
@@ -44,7 +45,9 @@ pub fn apply(live: &Value, body: &Value, manager: &str) -> Value {
     let before = own.first().map_or(Value::Null, |entry| entry["fieldsV1"].clone());
     let fields: Vec<&Value> = others.iter().map(|entry| &entry["fieldsV1"]).collect();
     let mut merged = merge("", live, body, &before, &fields);
-    set_defaults(&mut merged);
+    if !is_undefaulted(body) {
+        set_defaults(&mut merged);
+    }
     let entry = json!({
         "manager": manager, "operation": "Apply", "apiVersion": body["apiVersion"], "fieldsType": "FieldsV1",
         "fieldsV1": fields_of("", body),
@@ -56,6 +59,12 @@ pub fn apply(live: &Value, body: &Value, manager: &str) -> Value {
     }
     merged["metadata"]["managedFields"] = others.into_iter().chain([entry]).collect();
     merged
+}
+
+/// Whether an object is of a kind whose definition has no defaults for pod templates.
+fn is_undefaulted(body: &Value) -> bool {
+    let version = body["apiVersion"].as_str().unwrap_or_default();
+    ["grove.io/", "leaderworkerset.x-k8s.io/"].iter().any(|group| version.starts_with(group))
 }
 
 /// Sets what the API server sets in parts that an apply replaces whole. Other defaults stay, because no manager owns

@@ -96,8 +96,8 @@ impl Source<'_> {
             builds: self.store(&Labels::All),
             grove: GroveCaches {
                 sets: self.store(&Labels::Has(labels::GRAPH)),
-                cliques: self.served_as::<PodClique>("podcliquesets"),
-                groups: self.served_as::<PodCliqueScalingGroup>("podcliquesets"),
+                cliques: self.store::<PodClique>(&Labels::Has(labels::GRAPH)),
+                groups: self.store::<PodCliqueScalingGroup>(&Labels::All),
                 pull_secrets: self.pull_secrets.cloned(),
             },
         }
@@ -151,12 +151,6 @@ impl Source<'_> {
 
     fn metadata<K: Resource<DynamicType = ()>>(&self, labels: &Labels) -> Store<PartialObjectMeta<K>> {
         Store::snapshot(self.list::<K>(labels).map(|all| all.into_iter().filter_map(metadata_of).collect()))
-    }
-
-    /// An empty store of a kind that is served where another one of its group is.
-    fn served_as<K: Resource<DynamicType = ()>>(&self, plural: &str) -> Store<Packed<K>> {
-        let kind = (ApiResource::erase::<K>(&()).group, plural.to_owned());
-        Store::snapshot((!self.unserved.contains(&kind)).then(Vec::new))
     }
 
     fn worker_pods(&self) -> Store<PartialObjectMeta<Pod>> {

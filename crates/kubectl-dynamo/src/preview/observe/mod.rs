@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 use api_types::{
     external::{DestinationRule, InferencePool, VirtualService},
-    grove::PodCliqueSet,
+    grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
     labels,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
@@ -82,7 +82,7 @@ pub async fn live(client: &Client, namespace: &str, now: Timestamp) -> anyhow::R
         unreadable: BTreeMap::new(),
     };
     let of_graph = Some(labels::GRAPH);
-    let kinds: [(ApiResource, Option<&str>); 19] = [
+    let kinds: [(ApiResource, Option<&str>); 21] = [
         (ApiResource::erase::<DynamoGraphDeployment>(&()), None),
         (ApiResource::erase::<DynamoComponentDeployment>(&()), None),
         (ApiResource::erase::<DynamoGraphDeploymentScalingAdapter>(&()), None),
@@ -93,6 +93,8 @@ pub async fn live(client: &Client, namespace: &str, now: Timestamp) -> anyhow::R
         (ApiResource::erase::<LeaderWorkerSet>(&()), Some(labels::COMPONENT)),
         (ApiResource::erase::<PodGroup>(&()), Some(labels::LEGACY_INSTANCE)),
         (ApiResource::erase::<PodCliqueSet>(&()), of_graph),
+        (ApiResource::erase::<PodClique>(&()), of_graph),
+        (ApiResource::erase::<PodCliqueScalingGroup>(&()), None),
         (ApiResource::erase::<Service>(&()), None),
         (ApiResource::erase::<Ingress>(&()), None),
         (ApiResource::erase::<VirtualService>(&()), None),

@@ -1,6 +1,7 @@
-//! Pods as the controllers of Deployments and LeaderWorkerSets, scheduler and kubelet would have them: in each step,
-//! all pods that were made become ready.
+//! Pods as the controllers of Deployments and LeaderWorkerSets, Grove, scheduler and kubelet would have them: in each
+//! step, all pods that were made become ready.
 
+pub mod grove;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ use serde_json::Value;
 pub use self::workload::{Amounts, Workload};
 use super::objects::{ObjectKey, Objects, Verb};
 
-/// A pod; of a LeaderWorkerSet, a group of pods.
+/// A pod; of a LeaderWorkerSet or a scaling group, a group of pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pod {
     /// Its name; of one that does not exist yet, that of its workload with a number.
@@ -114,6 +115,13 @@ impl Pods {
         any
     }
 
+    /// Whether pods of an older template are left, and go only when a user deletes them.
+    pub fn wait_for_users(&self, objects: &Objects) -> bool {
+        let waiting = workload::all(objects).into_iter().filter(|workload| workload.on_delete);
+        let is_old = |workload: &Workload, pod: &Pod| pod.workload == workload.key && pod.template != workload.template;
+        waiting.into_iter().any(|workload| self.pods.iter().any(|pod| is_old(&workload, pod)))
+    }
+
     /// The status of each changing workload.
     pub fn statuses(&self, objects: &Objects) -> Vec<(ObjectKey, Value)> {
         let moving = workload::all(objects).into_iter().filter(|workload| self.moving.contains(&workload.key));
@@ -129,7 +137,7 @@ impl Pods {
     /// One step of a rolling update, or of a change of replicas.
     fn replace(&mut self, workload: &Workload, changes: &mut Vec<PodChange>) {
         let is_own = |pod: &Pod| pod.workload == workload.key;
-        let is_old = |pod: &Pod| is_own(pod) && pod.template != workload.template;
+        let is_old = |pod: &Pod| is_own(pod) && pod.template != workload.template && !workload.on_delete;
         if workload.recreates() && self.pods.iter().any(is_old) {
             self.retain(changes, |pod| !is_old(pod));
         }

@@ -1,21 +1,26 @@
-//! A Deployment or a LeaderWorkerSet, as far as its pods depend on it.
+//! What runs pods: a Deployment, a LeaderWorkerSet, or a PodClique or scaling group of Grove, as far as its pods depend on
+//! it.
 
 use std::collections::BTreeMap;
 
-use api_types::{labels, quantity::nanos};
+use api_types::{
+    grove::{ENGINE_GROUP, POD_CLIQUE},
+    labels,
+    quantity::nanos,
+};
 use controller_kit::apply::fingerprint;
 use serde_json::{Value, json};
 
-use super::Pod;
+use super::{Pod, grove};
 use crate::preview::objects::{ObjectKey, Objects};
 
-/// Groups and plurals of the kinds of workloads.
-pub const KINDS: [(&str, &str); 2] = [("apps", "deployments"), ("leaderworkerset.x-k8s.io", "leaderworkersets")];
+/// Groups and plurals of the kinds of workloads of components.
+const KINDS: [(&str, &str); 2] = [("apps", "deployments"), ("leaderworkerset.x-k8s.io", "leaderworkersets")];
 
 /// Amounts of resources in billionths.
 pub type Amounts = BTreeMap<String, i128>;
 
-/// A Deployment or a LeaderWorkerSet.
+/// A workload.
 pub struct Workload {
     /// Which one.
     pub key: ObjectKey,
@@ -24,12 +29,16 @@ pub struct Workload {
     /// Replicas above, and below, the desired ones while it changes.
     pub surge: usize,
     pub unavailable: usize,
+    /// Whether pods of an older template go only when a user deletes them.
+    pub on_delete: bool,
     /// Fingerprint of its pod templates.
     pub template: String,
+    /// Its pod templates, each with the number of pods of it in a replica.
+    templates: Vec<(i64, Value)>,
     object: Value,
 }
 
-/// All workloads of components.
+/// All workloads of components and of Grove.
 pub fn all(objects: &Objects) -> Vec<Workload> {
     let of_kind = |(group, plural)| objects.of_kind(group, plural);
     let is_of_component = |object: &Value| {
@@ -37,13 +46,17 @@ pub fn all(objects: &Objects) -> Vec<Workload> {
         owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "DynamoComponentDeployment"))
     };
     let owned = KINDS.into_iter().flat_map(of_kind).filter(|(_, object)| is_of_component(object));
-    owned.map(|(key, object)| Workload::new(key, object)).collect()
+    let of_components = owned.map(|(key, object)| Workload::new(key, object));
+    let of_grove = grove::children(objects).into_iter().filter_map(|child| {
+        let object = objects.get(&child.key)?;
+        Some(Workload::of_grove(child, object))
+    });
+    of_components.chain(of_grove).collect()
 }
 
 impl Workload {
     fn new(key: &ObjectKey, object: &Value) -> Self {
-        let replicas = object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
-        let replicas = usize::try_from(replicas).unwrap_or(usize::MAX);
+        let replicas = replicas(object);
         let (step, templates) = match is_set(key) {
             true => ("/spec/rolloutStrategy/rollingUpdateConfiguration", "/spec/leaderWorkerTemplate"),
             false => ("/spec/strategy/rollingUpdate", "/spec/template"),
@@ -53,7 +66,22 @@ impl Workload {
         let unavailable = amount(step.and_then(|step| step.get("maxUnavailable")), replicas, false);
         let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
         let template = object.pointer(templates).map(fingerprint).unwrap_or_default();
-        Self { key: key.clone(), replicas, surge, unavailable, template, object: object.clone() }
+        let (key, templates, object) = (key.clone(), templates_of(object), object.clone());
+        Self { key, replicas, surge, unavailable, on_delete: false, template, templates, object }
+    }
+
+    /// Grove deletes a pod, or a replica of a group, before it makes the next one.
+    fn of_grove(child: grove::Child, object: &Value) -> Self {
+        Self {
+            replicas: replicas(object),
+            surge: 0,
+            unavailable: 1,
+            on_delete: child.on_delete,
+            template: child.fingerprint(),
+            templates: child.templates,
+            key: child.key,
+            object: object.clone(),
+        }
     }
 
     /// Whether all old pods go before new ones come.
@@ -64,7 +92,10 @@ impl Workload {
     /// Whether its spec is not the one that was read.
     pub fn is_changed(&self, objects: &Objects) -> bool {
         let spec = |object: &Value| object.get("spec").cloned();
-        objects.before(&self.key).and_then(spec) != spec(&self.object)
+        if objects.before(&self.key).and_then(spec) != spec(&self.object) {
+            return true;
+        }
+        is_of_grove(&self.key) && grove::template_before(objects, &self.key).as_ref() != Some(&self.template)
     }
 
     /// Pods of the present template, by its status.
@@ -74,7 +105,7 @@ impl Workload {
 
     /// Its pods as its status counts them.
     pub fn counted_pods(&self) -> Vec<Pod> {
-        let ready = self.count("readyReplicas");
+        let ready = self.count("readyReplicas").max(self.count("availableReplicas"));
         let pod = |index: usize| Pod {
             name: format!("{} ({})", self.key.name, index + 1),
             ready: index < ready,
@@ -90,8 +121,45 @@ impl Workload {
 
     /// Its pods among live ones, the newest first.
     pub fn pods(&self, live: &[Value]) -> Vec<Pod> {
-        let key = if is_set(&self.key) { labels::LEADER_WORKER_SET } else { labels::SELECTOR };
-        let label = |pod: &Value, key: &str| pod["metadata"]["labels"][key].as_str().unwrap_or_default().to_owned();
+        if is_group(&self.key) {
+            return self.replicas_of_group(live);
+        }
+        let key = match self.key.plural.as_str() {
+            "leaderworkersets" => labels::LEADER_WORKER_SET,
+            "podcliques" => POD_CLIQUE,
+            _ => labels::SELECTOR,
+        };
+        // A group counts as its leader.
+        let leads = |pod: &&Value| !is_set(&self.key) || label(pod, labels::WORKER_INDEX) == "0";
+        let own = self.present(live, key).into_iter().filter(leads);
+        let made = |pod: &Value| {
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            Pod { name, ready: is_ready(pod), labels: strings(&pod["metadata"]["labels"]), ..self.new_pod(0) }
+        };
+        own.map(made).collect()
+    }
+
+    /// Live replicas of a scaling group, the newest first. One serves when all its pods do.
+    fn replicas_of_group(&self, live: &[Value]) -> Vec<Pod> {
+        let [group, replica, _] = ENGINE_GROUP;
+        let mut all: Vec<Pod> = Vec::new();
+        for pod in self.present(live, group) {
+            let name = format!("{}-{}", self.key.name, label(pod, replica));
+            match all.iter_mut().find(|known| known.name == name) {
+                Some(known) => known.ready &= is_ready(pod),
+                None => all.push(Pod {
+                    name,
+                    ready: is_ready(pod),
+                    labels: strings(&pod["metadata"]["labels"]),
+                    ..self.new_pod(0)
+                }),
+            }
+        }
+        all
+    }
+
+    /// Live pods with this label of the workload's name, the newest first.
+    fn present<'a>(&self, live: &'a [Value], key: &str) -> Vec<&'a Value> {
         let is_own = |pod: &&Value| {
             let phase = pod.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
             pod["metadata"]["namespace"] == self.key.namespace.as_str()
@@ -99,38 +167,22 @@ impl Workload {
                 && pod.pointer("/metadata/deletionTimestamp").is_none()
                 && !["Succeeded", "Failed"].contains(&phase)
         };
-        // A group counts as its leader.
-        let leads = |pod: &&Value| !is_set(&self.key) || label(pod, labels::WORKER_INDEX) == "0";
-        let mut own: Vec<&Value> = live.iter().filter(is_own).filter(leads).collect();
+        let mut own: Vec<&Value> = live.iter().filter(is_own).collect();
         own.sort_by_key(|pod| std::cmp::Reverse(pod["metadata"]["creationTimestamp"].as_str().unwrap_or_default()));
-        let made = |pod: &Value| {
-            let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
-            let is_ready = |it: &Value| it["type"] == "Ready" && it["status"] == "True";
-            let ready = conditions.is_some_and(|conditions| conditions.iter().any(is_ready));
-            let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-            Pod { name, ready, labels: strings(&pod["metadata"]["labels"]), ..self.new_pod(0) }
-        };
-        own.into_iter().map(made).collect()
+        own
     }
 
     /// A pod that is made now.
     pub fn new_pod(&self, number: usize) -> Pod {
-        let templates = self.templates();
-        let mut all_labels =
-            templates.first().map(|template| strings(&template["metadata"]["labels"])).unwrap_or_default();
+        let first = self.templates.first();
+        let mut all_labels = first.map(|(_, template)| strings(&template["metadata"]["labels"])).unwrap_or_default();
         if is_set(&self.key) {
             all_labels.insert(labels::LEADER_WORKER_SET.to_owned(), self.key.name.clone());
         }
-        let size = self.object.pointer("/spec/leaderWorkerTemplate/size").and_then(Value::as_i64).unwrap_or(1);
         let mut requests = Amounts::new();
-        for (index, template) in templates.iter().enumerate() {
-            let count = match (templates.len(), index) {
-                (1, _) => size,
-                (_, 0) => 1,
-                _ => size - 1,
-            };
+        for (count, template) in &self.templates {
             for (name, amount) in requested(&template["spec"]) {
-                *requests.entry(name).or_default() += amount * i128::from(count);
+                *requests.entry(name).or_default() += amount * i128::from(*count);
             }
         }
         Pod {
@@ -144,17 +196,11 @@ impl Workload {
         }
     }
 
-    fn templates(&self) -> Vec<&Value> {
-        let pointers = [
-            "/spec/template",
-            "/spec/leaderWorkerTemplate/leaderTemplate",
-            "/spec/leaderWorkerTemplate/workerTemplate",
-        ];
-        pointers.into_iter().filter_map(|pointer| self.object.pointer(pointer)).collect()
-    }
-
     /// Its status with these pods.
     pub fn status(&self, pods: usize, updated: usize, ready: usize) -> Value {
+        if is_of_grove(&self.key) {
+            return grove::status_of_child(&self.object, (pods, updated, ready), is_group(&self.key));
+        }
         let is_complete = pods == self.replicas && updated == pods && ready == pods;
         let is_available = ready >= self.replicas.saturating_sub(self.unavailable);
         let condition = |type_: &str, holds: bool, reason: &str| {
@@ -181,6 +227,43 @@ impl Workload {
 
 fn is_set(key: &ObjectKey) -> bool {
     key.plural == "leaderworkersets"
+}
+
+fn is_group(key: &ObjectKey) -> bool {
+    key.plural == "podcliquescalinggroups"
+}
+
+fn is_of_grove(key: &ObjectKey) -> bool {
+    key.plural == "podcliques" || is_group(key)
+}
+
+fn replicas(object: &Value) -> usize {
+    let replicas = object.pointer("/spec/replicas").and_then(Value::as_u64).unwrap_or(1);
+    usize::try_from(replicas).unwrap_or(usize::MAX)
+}
+
+/// The pod templates of a Deployment or a LeaderWorkerSet.
+fn templates_of(object: &Value) -> Vec<(i64, Value)> {
+    let pointers =
+        ["/spec/template", "/spec/leaderWorkerTemplate/leaderTemplate", "/spec/leaderWorkerTemplate/workerTemplate"];
+    let size = object.pointer("/spec/leaderWorkerTemplate/size").and_then(Value::as_i64).unwrap_or(1);
+    let templates: Vec<_> = pointers.into_iter().filter_map(|pointer| object.pointer(pointer)).cloned().collect();
+    let has_leader = templates.len() > 1;
+    let count = |index| match (has_leader, index) {
+        (false, _) => size,
+        (true, 0) => 1,
+        (true, _) => size - 1,
+    };
+    templates.into_iter().enumerate().map(|(index, template)| (count(index), template)).collect()
+}
+
+fn label(pod: &Value, key: &str) -> String {
+    pod["metadata"]["labels"][key].as_str().unwrap_or_default().to_owned()
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.is_some_and(|all| all.iter().any(|it| it["type"] == "Ready" && it["status"] == "True"))
 }
 
 /// A count, or a percentage of the replicas; 25 % where nothing is said, as for Deployments.
