@@ -27,3 +27,4 @@ pub use edit::{set, set_image};
 pub use observe::{Operator, dry_run::Edit};
 pub use prediction::{ObjectChange, PodStep, Prediction, Revision, replaced};
 pub use run::predict;
+pub use text::overview;

@@ -8,7 +8,7 @@ use super::{
     differences::FieldChange,
     prediction::{ObjectChange, Prediction, Revision, replaced},
 };
-use crate::output::{Style, one_line};
+use crate::output::{Style, Table, one_line};
 
 /// Longest value of a field that is shown whole.
 const LONGEST: usize = 100;
@@ -110,6 +110,29 @@ impl Prediction {
     }
 }
 
+/// One line for each graph, and their sum: for a change that is none of a graph's own.
+pub fn overview(all: &[Prediction], style: Style) -> String {
+    let mut table = Table::new(&["NAMESPACE", "GRAPH", "OBJECTS", "PODS DELETED", "PODS CREATED", "NOTE"]);
+    let (mut rolled, mut deleted) = (0, 0);
+    for one in all {
+        let pods = replaced(&one.pods);
+        let sum = |count: fn(&(usize, usize)) -> usize| pods.values().map(count).sum::<usize>();
+        let (made, gone) = (sum(|counts| counts.0), sum(|counts| counts.1));
+        (rolled, deleted) = (rolled + usize::from(made + gone > 0), deleted + gone);
+        let note = one.refused.as_ref().map(|why| format!("refused: {why}"));
+        table.row([
+            one.namespace.clone(),
+            one.graph.clone(),
+            one.changes.len().to_string(),
+            gone.to_string(),
+            made.to_string(),
+            one_line(&note.unwrap_or_default()),
+        ]);
+    }
+    let text = format!("{rolled} of {} graphs replace pods; {deleted} pods are deleted.", all.len());
+    format!("{}{}\n", table.text(), if rolled == 0 { style.good(&text) } else { style.pending(&text) })
+}
+
 fn object(out: &mut String, change: &ObjectChange, style: Style) -> std::fmt::Result {
     let verb = match change.verb {
         "create" => style.good(change.verb),
@@ -181,6 +204,9 @@ Capacity: below today's in 1 of 3 steps, 50 % at least
   0: 100 %, 4 GPUs, \n  1: 50 %, 6 GPUs, \n  2: 100 %, 4 GPUs, \nGPUs: 4 today, 6 at the peak, 4 after
 ";
         assert_eq!(prediction.text(Style::default()), expected);
+        let sum = overview(&[prediction, Prediction::default()], Style::default());
+        assert!(sum.contains("team        chat    2         1              1"), "{sum}");
+        assert!(sum.ends_with("1 of 2 graphs replace pods; 1 pods are deleted.\n"), "{sum}");
         let refused = Prediction { refused: Some("no".to_owned()), ..Prediction::default() };
         assert!(refused.text(Style::default()).ends_with("Refused: no\n"));
         assert!(Prediction::default().text(Style::default()).ends_with("No change.\n"));

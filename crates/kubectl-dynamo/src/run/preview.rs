@@ -5,20 +5,20 @@ use std::{io::Write, path::PathBuf};
 use anyhow::{Context, anyhow, bail};
 use api_types::v1beta1::DynamoGraphDeployment;
 use k8s_openapi::jiff::Timestamp;
-use kube::{Api, api::DynamicObject, core::ApiResource};
+use kube::{Api, ResourceExt, api::DynamicObject, core::ApiResource};
 use serde_json::{Value, json};
 
 use crate::{
-    observe::{Connection, words},
+    observe::{Connection, graphs, words},
     output::{Format, Outcome, OutputArgs, Style, write_data},
-    preview::{Edit, Operator, Prediction, predict, set, set_image},
+    preview::{Edit, Operator, Prediction, overview, predict, set, set_image},
 };
 
 const EXIT_CODES: &str = "\
 Exit codes:
   0  nothing changes
   1  something changes
-  2  wrong usage, the cluster cannot be read, or the graph is one that a preview does not cover
+  2  wrong usage, or the cluster cannot be read
   3  the edit is refused, by admission or by the controllers";
 
 /// Flags of `plan`.
@@ -26,16 +26,25 @@ Exit codes:
 #[command(after_help = EXIT_CODES)]
 pub struct Args {
     /// A live graph to edit with --set and --image; without those, what the controllers would write now
-    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    #[arg(required_unless_present_any = ["file", "all"], conflicts_with_all = ["file", "all"])]
     name: Option<String>,
     /// Manifests of graphs as for `kubectl apply`, v1alpha1 or v1beta1; `-` for standard input
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// All graphs of the namespace, without an edit: what this version of the operator would change about them
+    #[arg(long, conflicts_with = "file")]
+    all: bool,
+    /// With --all: graphs of all namespaces
+    #[arg(short = 'A', long, requires = "all")]
+    all_namespaces: bool,
+    /// Configuration of the operator, as in config.yaml of its ConfigMap, in place of the one that is installed
+    #[arg(long, value_name = "FILE")]
+    configuration: Option<PathBuf>,
     /// Set a field of the live graph, for example `components[Decode].replicas=3`; null removes it
-    #[arg(long, value_name = "PATH=VALUE", conflicts_with = "file")]
+    #[arg(long, value_name = "PATH=VALUE", conflicts_with_all = ["file", "all"])]
     set: Vec<String>,
     /// Set the image of a component's main container
-    #[arg(long, value_name = "COMPONENT=IMAGE", conflicts_with = "file")]
+    #[arg(long, value_name = "COMPONENT=IMAGE", conflicts_with_all = ["file", "all"])]
     image: Vec<String>,
     /// Apply the manifests as `kubectl apply --server-side` does
     #[arg(long, requires = "file")]
@@ -53,21 +62,25 @@ pub struct Args {
 /// Predicts what each edit will do, and prints it.
 ///
 /// # Errors
-/// A file or the cluster cannot be read, or a graph is one that a preview does not cover.
+/// A file or the cluster cannot be read.
 pub async fn run(args: &Args, connection: &Connection, style: Style, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let operator = Operator::installed(&connection.client, &args.operator_namespace).await?;
+    let operator = match &args.configuration {
+        Some(file) => Operator::configured(&super::read(file)?)?,
+        None => Operator::installed(&connection.client, &args.operator_namespace).await?,
+    };
     let mut all = Vec::new();
     for (namespace, edit) in edits(args, connection).await? {
         all.push(predict(&connection.client, &namespace, &edit, &operator, Timestamp::now()).await?);
     }
     match (args.output.output, all.as_slice()) {
-        (Format::Json | Format::Yaml, [one]) => drop(write_data(args.output.output, one, out)?),
+        (Format::Json | Format::Yaml, [one]) if !args.all => drop(write_data(args.output.output, one, out)?),
         (Format::Json | Format::Yaml, _) => drop(write_data(args.output.output, &all, out)?),
         (Format::Name, _) => {
             for change in all.iter().flat_map(|prediction| &prediction.changes) {
                 writeln!(out, "{}/{}", change.kind.to_lowercase(), change.name)?;
             }
         }
+        (Format::Table, _) if args.all => out.write_all(overview(&all, style).as_bytes())?,
         (Format::Table | Format::Wide, _) => {
             for prediction in &all {
                 out.write_all(prediction.text(style).as_bytes())?;
@@ -89,21 +102,42 @@ fn outcome(all: &[Prediction]) -> Outcome {
 
 /// The edits, each with its namespace.
 async fn edits(args: &Args, connection: &Connection) -> anyhow::Result<Vec<(String, Edit)>> {
+    if args.all {
+        return live_graphs(args, connection).await;
+    }
     let Some(name) = &args.name else {
         let file = args.file.as_deref().context("name a graph, or a file with -f")?;
         return from_documents(&super::read(file)?, args, &connection.namespace);
     };
-    let resource = ApiResource::erase::<DynamoGraphDeployment>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(connection.client.clone(), &connection.namespace, &resource);
-    let unread = |error| anyhow!("cannot read graph {}/{name}: {}", connection.namespace, words(&error));
-    let graph = api.get(name).await.map_err(unread)?;
-    let mut graph = serde_json::to_value(graph)?;
-    if let Some(metadata) = graph["metadata"].as_object_mut() {
-        metadata.remove("managedFields");
-    }
+    let mut graph = live(connection, &connection.namespace, name).await?;
     args.image.iter().try_for_each(|assignment| set_image(&mut graph, assignment))?;
     args.set.iter().try_for_each(|assignment| set(&mut graph, assignment))?;
     Ok(vec![(connection.namespace.clone(), Edit::Replacement(graph))])
+}
+
+/// A live graph, as a user edits it.
+async fn live(connection: &Connection, namespace: &str, name: &str) -> anyhow::Result<Value> {
+    let resource = ApiResource::erase::<DynamoGraphDeployment>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(connection.client.clone(), namespace, &resource);
+    let unread = |error| anyhow!("cannot read graph {namespace}/{name}: {}", words(&error));
+    let mut graph = serde_json::to_value(api.get(name).await.map_err(unread)?)?;
+    if let Some(metadata) = graph["metadata"].as_object_mut() {
+        metadata.remove("managedFields");
+    }
+    Ok(graph)
+}
+
+/// All live graphs, unchanged.
+async fn live_graphs(args: &Args, connection: &Connection) -> anyhow::Result<Vec<(String, Edit)>> {
+    let mut all = Vec::new();
+    for graph in graphs(connection, args.all_namespaces).await? {
+        if graph.metadata.deletion_timestamp.is_none() {
+            let namespace = graph.namespace().unwrap_or_default();
+            let graph = live(connection, &namespace, &graph.name_any()).await?;
+            all.push((namespace, Edit::Replacement(graph)));
+        }
+    }
+    Ok(all)
 }
 
 fn from_documents(text: &str, args: &Args, namespace: &str) -> anyhow::Result<Vec<(String, Edit)>> {

@@ -9,8 +9,9 @@ mod leader_worker_sets;
 
 use std::env;
 
+use clap::Parser;
 use futures::future::join_all;
-use kubectl_dynamo::preview::replaced;
+use kubectl_dynamo::{Cli, Outcome, Style, preview::replaced};
 use serde_json::{Value, json};
 use test_cluster::{Access, shared, wait};
 
@@ -147,4 +148,38 @@ async fn a_user_with_few_rights_sees_what_those_show() {
     for note in ["admission was not asked", "changes of services are not shown", "pods cannot be read"] {
         assert!(notes.contains(note), "{note}: {notes}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upgrade_that_changes_nothing_replaces_no_pod() {
+    let harness = Harness::new("preview").await;
+    harness.write("chat", &first_spec()).await;
+    harness.ready("chat").await;
+    let access = shared(&definitions()).await.unwrap();
+    let file = std::env::temp_dir().join(format!("{}.yaml", harness.namespace));
+    let text = format!(
+        "apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\nkind: OperatorConfiguration\norchestrators: {{grove: \
+         {{enabled: false}}}}\nnamespace: {{restricted: {}}}\n",
+        harness.namespace
+    );
+    std::fs::write(&file, text).unwrap();
+    let kubeconfig = access.kubeconfig().to_string_lossy().into_owned();
+    let configuration = file.to_string_lossy().into_owned();
+    let cli = Cli::try_parse_from([
+        "kubectl-dynamo",
+        "--kubeconfig",
+        &kubeconfig,
+        "--namespace",
+        &harness.namespace,
+        "plan",
+        "--all",
+        "--configuration",
+        &configuration,
+    ]);
+    let mut out = Vec::new();
+    let outcome = Box::pin(kubectl_dynamo::run(&cli.unwrap(), Style::default(), &mut out)).await;
+    std::fs::remove_file(&file).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert_eq!(outcome.unwrap(), Outcome::Fine, "{text}");
+    assert!(text.contains("chat") && text.ends_with("0 of 1 graphs replace pods; 0 pods are deleted.\n"), "{text}");
 }

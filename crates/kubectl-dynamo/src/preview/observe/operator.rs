@@ -42,6 +42,15 @@ impl Operator {
         Self { configuration, notes: Vec::new() }
     }
 
+    /// One with the configuration of this text.
+    ///
+    /// # Errors
+    /// This version cannot read the configuration.
+    pub fn configured(text: &str) -> anyhow::Result<Self> {
+        let (configuration, _) = parse(text)?;
+        Ok(Self::with(configuration))
+    }
+
     /// Its configuration.
     pub fn configuration(&self) -> &OperatorConfiguration {
         &self.configuration
