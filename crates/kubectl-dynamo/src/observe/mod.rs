@@ -11,7 +11,7 @@ mod target;
 mod workloads;
 
 pub use bundle::bundle;
-pub use connection::{Connection, ConnectionArgs, words};
+pub use connection::{Connection, ConnectionArgs, Read, list, words};
 pub use diagnosis::observe;
 pub use family::{adapters, family, graphs, of_graph};
 pub use install::install;

@@ -9,6 +9,7 @@ mod logs;
 mod preview;
 mod rollout;
 mod scale;
+mod top;
 mod tree;
 mod why;
 
@@ -49,6 +50,8 @@ enum Command {
     Tree(GraphOutputArgs),
     /// Show the state of graphs: components, pods, GPUs, rollout
     Status(live::Args),
+    /// Show what the pods of a graph request, and use where metrics are served
+    Top(GraphOutputArgs),
     /// Show the live revisions of a graph's workers
     History(GraphOutputArgs),
     /// Print the logs of all pods of a graph or a component
@@ -87,6 +90,7 @@ pub async fn run(cli: &Cli, style: Style, out: &mut dyn Write) -> anyhow::Result
         Command::Why(args) => why::run(args, &connect().await?, style, out).await,
         Command::Tree(args) => tree::run(args, &connect().await?, out).await,
         Command::Status(args) => live::run(args, &connect().await?, style, out).await,
+        Command::Top(args) => top::run(args, &connect().await?, out).await,
         Command::History(args) => history::run(args, &connect().await?, out).await,
         Command::Logs(args) => logs::run(args, &connect().await?, out).await,
         Command::Scale(args) => scale::run(args, &connect().await?, out).await,

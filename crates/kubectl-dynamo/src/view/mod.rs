@@ -4,6 +4,7 @@ mod history;
 mod list;
 mod model;
 mod screen;
+mod top;
 mod tree;
 
 #[cfg(test)]
@@ -16,6 +17,7 @@ pub use self::{
     list::{list_table, summary},
     model::Family,
     screen::{GraphState, line, rows, screen},
+    top::{usage, usage_table},
     tree::{tree, tree_text},
 };
 

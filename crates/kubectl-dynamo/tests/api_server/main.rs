@@ -36,6 +36,9 @@ async fn a_graph_that_serves_is_ready_and_its_tree_has_its_pods() {
         "DynamoGraphDeployment/chat\nDynamoComponentDeployment/chat-decode\nDeployment/chat-decode\nPod/{name}\n"
     );
     assert_eq!(names, expected);
+    let (_, usage) = team.run(&["top", "chat"]).await;
+    assert!(usage.contains("decode      1      0"), "{usage}");
+    assert!(usage.ends_with("note: usage is not known: the cluster does not serve metrics.k8s.io\n"), "{usage}");
     let (outcome, table) = team.run(&["status"]).await;
     assert_eq!(outcome, Outcome::Fine);
     assert!(table.starts_with("NAME   STATE   COMPONENTS") && table.contains("chat   ready   1/1"), "{table}");
