@@ -34,8 +34,8 @@ impl Team {
     pub async fn graph(&self, ready: bool, resources: Value) {
         let template =
             json!({ "spec": { "containers": [{ "name": "main", "image": "r/engine:1", "resources": resources }] } });
-        let labels =
-            json!({ "nvidia.com/dynamo-graph-deployment-name": "chat", "nvidia.com/dynamo-component": "decode" });
+        let labels = json!({ "nvidia.com/dynamo-graph-deployment-name": "chat", "nvidia.com/dynamo-component": "decode",
+                "nvidia.com/dynamo-worker-hash": "1a2b3c4d" });
         let meta = |name: &str, labels: &Value| json!({ "name": name, "namespace": self.namespace, "labels": labels });
         let graph = json!({
             "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": meta("chat", &json!({})),
