@@ -22,7 +22,7 @@ use crate::{
     NAME,
     image_build::{
         Reconciler,
-        build_slots::BuildSlots,
+        build_slots::{BuildSlots, Server},
         manifest::ReadSlots,
         observe::{Caches, Observer, Registries},
         settings::{BuildSettings, DEFAULT_CONCURRENCY},
@@ -47,10 +47,14 @@ pub(super) async fn run(
     let for_builders = format!("{}={}", labels::IMAGE_BUILDER_ACCOUNT, labels::TRUE);
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&for_builders));
     let fence = context.fence.clone();
-    let taken = move |namespace: &str| fence.is_taken(namespace);
+    let server = move |namespace: &str| match fence.serves(namespace) {
+        true => Server::This,
+        false if fence.is_taken(namespace) => Server::Operator,
+        false => Server::Replica,
+    };
     // No Job is created while the setting is invalid.
     let limit = settings.concurrency.clone().unwrap_or(DEFAULT_CONCURRENCY);
-    let build_slots = Arc::new(BuildSlots::new(limit, jobs.clone(), components.clone(), taken));
+    let build_slots = Arc::new(BuildSlots::new(limit, jobs.clone(), components.clone(), server));
     let applier =
         Applier::new(client.clone(), NAME, context.metrics.clone(), vec![Arc::new(components), Arc::new(jobs.clone())]);
     let waiting = Arc::clone(&build_slots);

@@ -2,10 +2,13 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
+
 /// Named gates; the process is ready when there is at least one and all are open. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
     gates: Arc<Mutex<Vec<State>>>,
+    changes: Arc<watch::Sender<u64>>,
 }
 
 /// One gate. Closed until opened; it can close again.
@@ -40,6 +43,12 @@ impl Readiness {
         (gates.is_empty() || !closed.is_empty()).then_some(closed)
     }
 
+    /// Returns once the process is ready.
+    pub(crate) async fn ready(&self) {
+        // Fails only when the sender is gone, and `self` holds it.
+        let _ = self.changes.subscribe().wait_for(|_| self.missing().is_none()).await;
+    }
+
     fn gates(&self) -> MutexGuard<'_, Vec<State>> {
         self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -57,8 +66,11 @@ impl Gate {
     }
 
     fn set(&self, open: bool) {
-        if let Some(gate) = self.readiness.gates().get_mut(self.index) {
-            gate.open = open;
+        let mut gates = self.readiness.gates();
+        let changed = gates.get_mut(self.index).is_some_and(|gate| std::mem::replace(&mut gate.open, open) != open);
+        drop(gates);
+        if changed {
+            self.readiness.changes.send_modify(|number| *number += 1);
         }
     }
 }

@@ -196,9 +196,8 @@ where
     K: Resource + Send + Sync + 'static,
 {
     let store = store.clone();
-    let keys = move |released: Released| match released {
-        Released::Namespace(namespace) => store.keys().into_iter().filter(|key| key.namespace == namespace).collect(),
-        Released::Anywhere => store.keys(),
+    let keys = move |released: Released| {
+        store.keys().into_iter().filter(|key| released.contains(&key.namespace)).collect::<Vec<_>>()
     };
     fence.released().map(keys).boxed()
 }

@@ -120,11 +120,14 @@ where
                 }
                 continue;
             };
-            if let Err(reason) = self.fence.may_act(&key.namespace) {
-                debug!(kind = self.store.kind(), %key, %reason, "left alone");
-                self.queue.finish(&key, Instant::now(), None);
-                continue;
-            }
+            let permit = match self.fence.begin_work(&key.namespace) {
+                Ok(permit) => permit,
+                Err(reason) => {
+                    debug!(kind = self.store.kind(), %key, %reason, "left alone");
+                    self.queue.finish(&key, Instant::now(), None);
+                    continue;
+                }
+            };
             let uid = object.metadata.uid.as_deref().unwrap_or_default();
             if let Some(wait) = self.applier.as_ref().and_then(|applier| applier.stale(uid)) {
                 debug!(kind = self.store.kind(), %key, "waiting for the caches to show the last writes");
@@ -136,6 +139,7 @@ where
             let timed = async move {
                 let start = Instant::now();
                 let result = work.await;
+                drop(permit);
                 Ended { result, took: start.elapsed() }
             };
             let task = self.tasks.spawn(timed.instrument(span));

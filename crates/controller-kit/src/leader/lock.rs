@@ -21,10 +21,12 @@ use tracing::{debug, warn};
 use super::{
     LEASE_DURATION, RENEW_PERIOD, RETRY_PERIOD,
     elector::{Elector, Record, Step},
+    terms::identity,
 };
 use crate::{
     context::{Context, Gate},
     scope::Fence,
+    shards::ASSIGNMENT,
     store::{Packed, Scope, Watch, watch_named_briskly},
 };
 
@@ -43,6 +45,8 @@ pub(super) struct Lock {
     fence: Fence,
     /// The Lease as this replica wrote it last; none until it holds it, and none after a failed write.
     written: Option<Lease>,
+    /// Whether the replicas shared their work before this one took the Lease.
+    was_shared: bool,
 }
 
 impl fmt::Display for Lock {
@@ -60,7 +64,13 @@ impl Lock {
             identity: identity(),
             fence: context.fence.clone(),
             written: None,
+            was_shared: false,
         }
+    }
+
+    /// Whether other replicas may still act on an assignment.
+    pub(super) fn was_shared(&self) -> bool {
+        self.was_shared
     }
 
     pub(super) fn identity(&self) -> &str {
@@ -158,7 +168,7 @@ impl Lock {
     }
 
     /// The lease with us as the holder, made from the one that was read, so that a write over another holder's fails.
-    fn claim(&self, lease: Option<Lease>) -> Lease {
+    fn claim(&mut self, lease: Option<Lease>) -> Lease {
         let now = Some(MicroTime(Timestamp::now()));
         let ours = lease.as_ref().is_some_and(|lease| record(lease).holder == self.identity);
         let transitions = lease.as_ref().map(|lease| record(lease).transitions);
@@ -166,6 +176,8 @@ impl Lock {
             metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
             ..Lease::default()
         });
+        // It acts alone: what the assignment gives to others is void.
+        self.was_shared |= lease.annotations_mut().remove(ASSIGNMENT).is_some();
         let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
         spec.lease_duration_seconds = i32::try_from(LEASE_DURATION.as_secs()).ok();
         spec.renew_time.clone_from(&now);
@@ -218,10 +230,4 @@ fn record(lease: &Lease) -> Record {
         resource_version: lease.resource_version().unwrap_or_default(),
         transitions: spec.lease_transitions.unwrap_or_default(),
     }
-}
-
-/// The pod's name (its host name), and a suffix that differs between two starts of one pod.
-fn identity() -> String {
-    let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty()).unwrap_or_else(|| "localhost".to_owned());
-    format!("{host}_{}_{}", std::process::id(), Timestamp::now().as_microsecond())
 }

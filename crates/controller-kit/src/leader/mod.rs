@@ -6,50 +6,19 @@
 
 mod elector;
 mod lock;
+pub(crate) mod terms;
 
-use std::{fmt, future::Future, time::Duration};
+use std::future::Future;
 
 use tracing::{info, warn};
 
-use self::{elector::Elector, lock::Lock};
-use crate::{
-    context::{Context, GRACE},
-    settings::LeaderElection,
+pub use self::terms::{Ended, LEASE_DURATION, RENEW_DEADLINE, RENEW_PERIOD, RETRY_PERIOD};
+use self::{
+    elector::Elector,
+    lock::Lock,
+    terms::{WORK_GRACE, lease_namespace},
 };
-
-/// A leader that has not renewed for this long has lost the lease.
-pub const LEASE_DURATION: Duration = Duration::from_secs(15);
-/// A leader that could not renew for this long stops acting; shorter than [`LEASE_DURATION`].
-pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// Time between two renewals, and between two reads of a replica that waits.
-pub const RENEW_PERIOD: Duration = Duration::from_secs(5);
-/// Time between two tries after one that failed.
-pub const RETRY_PERIOD: Duration = Duration::from_secs(1);
-/// How long a leader's work may take to end: the lease is given back in what is left of [`GRACE`].
-const WORK_GRACE: Duration = GRACE.saturating_sub(Duration::from_secs(3));
-
-/// Why the work of a leader ended.
-#[derive(Debug)]
-pub enum Ended<E> {
-    /// The work itself failed.
-    Work(E),
-    /// The lease could not be renewed in time, or another replica has taken it.
-    Lost {
-        /// The Lease.
-        lease: String,
-    },
-}
-
-impl<E: fmt::Display> fmt::Display for Ended<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Work(error) => error.fmt(f),
-            Self::Lost { lease } => {
-                write!(f, "lost the leader election lease {lease}; another replica acts now, this one starts over")
-            }
-        }
-    }
-}
+use crate::{context::Context, shards::until_ended};
 
 /// Waits until this process leads, runs `work` while it does, and gives the lease back at the end. Without leader
 /// election, `work` runs at once. A process that waits is ready: it can take over at any time.
@@ -77,8 +46,15 @@ where
         return Ok(());
     }
     info!(lease = %lock, identity = lock.identity(), "leading");
+    let was_shared = lock.was_shared();
+    let working = async {
+        if was_shared {
+            until_ended(&context).await;
+        }
+        work(context.clone()).await
+    };
     let outcome = tokio::select! {
-        outcome = work(context.clone()) => outcome.map_err(Ended::Work),
+        outcome = working => outcome.map_err(Ended::Work),
         () = lock.keep(&mut elector) => Err(Ended::Lost { lease: lock.to_string() }),
         () = context.shutdown.deadline(WORK_GRACE) => {
             warn!(seconds = WORK_GRACE.as_secs(), "did not stop in time; giving up what still runs");
@@ -92,11 +68,4 @@ where
         }
     }
     outcome
-}
-
-/// The configured namespace, else that of the only namespace served, else `kube-system`, which all installs of a
-/// cluster share.
-fn lease_namespace(settings: &LeaderElection, context: &Context) -> String {
-    let configured = Some(settings.namespace.as_str()).filter(|namespace| !namespace.is_empty());
-    configured.or(context.settings.restricted_namespace()).unwrap_or("kube-system").to_owned()
 }

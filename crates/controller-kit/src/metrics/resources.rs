@@ -58,7 +58,7 @@ impl Resources {
                 let (key, identity) = (Key::of(&*object), Arc::downgrade(&object));
                 let before = known.remove(&key).filter(|(before, _)| before.ptr_eq(&identity));
                 let state = before.map_or_else(|| state(&object), |(_, state)| state);
-                if !fence.is_taken(&key.namespace) {
+                if fence.serves(&key.namespace) {
                     *counts.entry((key.namespace.clone(), state)).or_default() += 1;
                 }
                 current.insert(key, (identity, state));

@@ -64,6 +64,10 @@ pub struct CommonArgs {
     #[arg(long = "etcdAddr", value_name = "ADDRESSES", env = "DYNAMO_ETCD_ADDR", global = true)]
     pub etcd_addr: Option<String>,
 
+    /// All replicas act, each in namespaces of its own; default: leaderElection.shards of the configuration
+    #[arg(long, env = "DYNAMO_SHARDS", global = true)]
+    pub shards: bool,
+
     /// How many objects are reconciled at the same time
     #[arg(long, value_name = "N", env = "DYNAMO_CONCURRENCY", default_value = "8", global = true)]
     pub concurrency: NonZeroUsize,
@@ -85,6 +89,7 @@ impl CommonArgs {
 
     /// Puts in what flags say of the configuration. An empty flag says nothing: that is how older charts leave one out.
     pub fn overrule(&self, settings: &mut OperatorConfiguration) {
+        settings.leader_election.shards |= self.shards;
         let infrastructure = &mut settings.infrastructure;
         for (flag, setting) in
             [(&self.nats_addr, &mut infrastructure.nats_address), (&self.etcd_addr, &mut infrastructure.etcd_address)]

@@ -25,6 +25,7 @@ use crate::{
     notifications::{Notifier, ReceiverError},
     scope::Fence,
     settings::{self, LogFormat, OperatorConfiguration, Warning},
+    shards,
     store::Scope,
 };
 
@@ -98,7 +99,7 @@ where
     Fut: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
-    run_process(Process { grace, notifies: false }, name, args, start)
+    run_process(Process { grace, reconciles: false }, name, args, start)
 }
 
 /// How a process runs.
@@ -106,8 +107,8 @@ where
 struct Process {
     /// Time to end.
     grace: Duration,
-    /// Whether it reconciles objects that receivers are notified of.
-    notifies: bool,
+    /// Whether it reconciles objects: its replicas exclude each other, and receivers are notified.
+    reconciles: bool,
 }
 
 fn run_process<F, Fut, E>(process: Process, name: &'static str, args: &CommonArgs, start: F) -> ExitCode
@@ -140,15 +141,21 @@ fn workers(cpus: usize) -> usize {
     cpus.clamp(WORKERS.0, WORKERS.1)
 }
 
-/// [`run`] for a program of whose replicas one acts, where the configuration switches leader election on: `start` runs
-/// while this process leads.
+/// [`run`] for a program whose replicas exclude each other, where the configuration switches leader election on: one of
+/// them acts, and `start` runs while this process leads; or they share the namespaces, and `start` runs at once.
 pub fn run_elected<F, Fut, E>(name: &'static str, args: &CommonArgs, start: F) -> ExitCode
 where
     F: FnOnce(Context) -> Fut,
     Fut: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
-    run_process(Process { grace: GRACE, notifies: true }, name, args, |context| leader::lead(context, start))
+    run_process(Process { grace: GRACE, reconciles: true }, name, args, async |context: Context| {
+        if context.fence.shard().is_some() {
+            shards::share(context, start).await
+        } else {
+            leader::lead(context, start).await
+        }
+    })
 }
 
 /// Runs a program of the operator that is no controller and ends by itself: 0 if `work` is done, 1 if it failed, 2 if
@@ -208,6 +215,8 @@ where
     let _ = rustls::crypto::ring::default_provider().install_default();
     let scope = scope(args, &settings);
     let fence = Fence::new(&scope, &settings);
+    let election = &settings.leader_election;
+    let fence = if process.reconciles && election.enabled && election.shards { fence.sharded() } else { fence };
     let client = client(name, args, &fence).await?;
     let (readiness, metrics) = (Readiness::default(), Metrics::new());
     memory::follow(&metrics);
@@ -215,7 +224,7 @@ where
     server::start(args.health_address, args.metrics_address, &readiness, &metrics, protection).await?;
     fence.follow(client.clone(), &scope);
     info!(name, version = env!("CARGO_PKG_VERSION"), ?scope, "starting");
-    let notifier = match process.notifies {
+    let notifier = match process.reconciles {
         true => Notifier::new(name, &settings.notifications, &metrics)?,
         false => None,
     };

@@ -12,7 +12,7 @@ use futures::{
 use http::{Method, Request};
 use tower::{BoxError, Layer, Service};
 
-use super::{Excluded, Fence};
+use super::{Excluded, Fence, shard::Permit};
 
 /// Lets reads pass, and writes into namespaces where the process may act.
 #[derive(Debug, Clone)]
@@ -45,20 +45,27 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        match check(&self.fence, request.method(), request.uri().path()) {
-            Ok(()) => self.inner.call(request).map_err(Into::into).boxed(),
+        match begin(&self.fence, request.method(), request.uri().path()) {
+            Ok(permit) => {
+                let answer = self.inner.call(request).map_err(Into::into);
+                async move {
+                    let _until_answered = permit;
+                    answer.await
+                }
+                .boxed()
+            }
             Err(excluded) => err(excluded.into()).boxed(),
         }
     }
 }
 
-fn check(fence: &Fence, method: &Method, path: &str) -> Result<(), Excluded> {
+fn begin(fence: &Fence, method: &Method, path: &str) -> Result<Option<Permit>, Excluded> {
     if !is_fenced(method, path) {
-        return Ok(());
+        return Ok(None);
     }
     match namespace_written(path) {
-        Some(namespace) => fence.may_act(namespace),
-        None => fence.leads(Instant::now()),
+        Some(namespace) => fence.begin_write(namespace),
+        None => fence.leads(Instant::now()).map(|()| None),
     }
 }
 

@@ -7,19 +7,25 @@
 //! - `marker`: which markers are valid, from what was seen and when; pure.
 //! - `fence`: the answer for one process, and the watch that keeps it true.
 //! - `look`: reads the markers past the cache every two seconds.
+//! - `answers`: what the fence answers; pure.
 //! - `layer`: the check before each write, inside the client.
+//! - `shard`: the namespaces of one of several replicas, and what runs in them.
 
+mod answers;
 mod fence;
 mod layer;
 mod look;
 mod marker;
+mod shard;
 
 use std::time::Duration;
 
 pub use self::{
-    fence::{Excluded, Fence, Released},
+    answers::{Excluded, Released},
+    fence::Fence,
     layer::FencedWrites,
     marker::{Marker, Markers},
+    shard::Permit,
 };
 use crate::request::STEP_TIMEOUT;
 

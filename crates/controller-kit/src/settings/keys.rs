@@ -21,6 +21,7 @@ const KNOWN: &[&str] = &[
     "leaderElection.enabled",
     "leaderElection.id",
     "leaderElection.namespace",
+    "leaderElection.shards",
     "namespace.restricted",
     "namespace.scope.leaseDuration",
     "namespace.scope.leaseRenewInterval",

@@ -169,11 +169,13 @@ pub struct LeaderElection {
     pub id: String,
     /// Where the Leases are. Empty: the only namespace served, or `kube-system`.
     pub namespace: String,
+    /// All replicas act, each in namespaces of its own. Ours, unknown to the reference.
+    pub shards: bool,
 }
 
 impl Default for LeaderElection {
     fn default() -> Self {
-        Self { enabled: false, id: "dynamo.nvidia.com".to_owned(), namespace: String::new() }
+        Self { enabled: false, id: "dynamo.nvidia.com".to_owned(), namespace: String::new(), shards: false }
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! [`watch_if_served`] does the same for APIs that a cluster may or may not have, or get later.
 
+pub(crate) mod anew;
 mod bounded;
 mod cache;
 mod index;

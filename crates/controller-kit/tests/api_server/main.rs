@@ -12,6 +12,7 @@ mod metrics_access;
 mod optional_api;
 mod scale;
 mod scope;
+mod shards;
 mod status_takeover;
 mod takeover;
 mod unstreamed;

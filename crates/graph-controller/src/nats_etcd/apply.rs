@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use controller_kit::scope::Fence;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
@@ -30,10 +31,11 @@ impl Cleaner {
         Self { places, start: Instant::now(), leftovers }
     }
 
-    /// Cleans until it is dropped.
-    pub async fn run(mut self, source: Source) {
+    /// Cleans until it is dropped. Of several replicas that act, the elected one cleans; the others know what it has to
+    /// go on with when one of them is elected.
+    pub async fn run(mut self, source: Source, fence: &Fence) {
         loop {
-            for place in self.due() {
+            for place in self.due().into_iter().filter(|_| fence.is_elected()) {
                 match remove(&source, &place).await {
                     Ok(()) => self.leftovers.cleaned(&place),
                     Err(error) => {

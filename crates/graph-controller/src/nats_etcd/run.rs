@@ -60,7 +60,7 @@ pub fn start(
         let given = Some(settings.secret_namespace.clone()).filter(|namespace| !namespace.is_empty());
         let namespace = given.or(own_namespace).unwrap_or_else(|| OPERATOR_NAMESPACE.to_owned());
         let source = Source { client: context.client.clone(), settings, namespace };
-        let (shutdown, graphs) = (context.shutdown.clone(), places.graphs.clone());
+        let (shutdown, graphs, fence) = (context.shutdown.clone(), places.graphs.clone(), context.fence.clone());
         let alone = format!("{},!{}", labels::DYNAMO_NAMESPACE, labels::GRAPH);
         let (pods, watch) =
             watch_metadata_by::<Pod>(context.client.clone(), &context.scope, Some(&alone), Some(NOT_ENDED));
@@ -69,7 +69,7 @@ pub fn start(
         let working = async move {
             // The cleanup begins before the servers are reported healthy, so that it misses nothing from then on.
             let cleaner = Cleaner::begin(places).await;
-            futures::join!(follow(source.clone(), sender, graphs, wake), cleaner.run(source));
+            futures::join!(follow(source.clone(), sender, graphs, wake), cleaner.run(source, &fence));
         };
         let work = futures::future::join(working, watching);
         tokio::spawn(async move {

@@ -66,7 +66,8 @@ fn the_names_are_those_of_the_release() {
     let leases = may(&render(&WITH_WEBHOOKS).unwrap(), "update", "leases");
     let controllers = ["graph-controller", "component-controller", "model-controller"];
     let elections = controllers.iter().map(|controller| format!("dynamo-{controller}.dynamo.nvidia.com"));
-    assert_eq!(leases, elections.chain(["dynamo-operator-namespace-scope".to_owned()]).collect());
+    let members = elections.clone().flat_map(|lease| (0..8).map(move |number| format!("{lease}-member-{number}")));
+    assert_eq!(leases, elections.chain(members).chain(["dynamo-operator-namespace-scope".to_owned()]).collect());
 }
 
 /// What is said of such a Secret is that nothing writes it.

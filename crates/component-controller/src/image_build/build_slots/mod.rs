@@ -26,9 +26,19 @@ pub struct BuildSlots {
     limit: usize,
     jobs: Store<Packed<Job>>,
     components: Store<Packed<DynamoComponent>>,
-    /// Whether another operator serves a namespace, so that its components do not ask again.
-    taken: Box<dyn Fn(&str) -> bool + Send + Sync>,
+    server: Box<dyn Fn(&str) -> Server + Send + Sync>,
     state: Mutex<State>,
+}
+
+/// What serves a namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Server {
+    /// This process.
+    This,
+    /// Another replica, whose builds count.
+    Replica,
+    /// Another operator, whose builds do not.
+    Operator,
 }
 
 #[derive(Default)]
@@ -47,14 +57,14 @@ struct Permit {
 }
 
 impl BuildSlots {
-    /// Counts builds in these caches. `taken` says whether another operator serves a namespace.
+    /// Counts builds in these caches: those of other replicas too, and none of another operator.
     pub fn new(
         limit: usize,
         jobs: Store<Packed<Job>>,
         components: Store<Packed<DynamoComponent>>,
-        taken: impl Fn(&str) -> bool + Send + Sync + 'static,
+        server: impl Fn(&str) -> Server + Send + Sync + 'static,
     ) -> Self {
-        Self { limit, jobs, components, taken: Box::new(taken), state: Mutex::default() }
+        Self { limit, jobs, components, server: Box::new(server), state: Mutex::default() }
     }
 
     /// How many builds may run at a time.
@@ -142,7 +152,7 @@ impl BuildSlots {
     fn is_build(&self, job: &Packed<Job>) -> bool {
         let Some(key) = owner_key::<DynamoComponent, _>(job) else { return false };
         let owner = self.components.get(&key).and_then(|component| component.metadata.uid.clone());
-        !(self.taken)(&key.namespace)
+        (self.server)(&key.namespace) != Server::Operator
             && owner.is_some()
             && owner == controller_owner(job).map(|owner| owner.uid.clone())
     }
@@ -163,7 +173,8 @@ impl BuildSlots {
         state.waiting.retain(|component| {
             let found = self.components.get(component);
             let lives = found.is_some_and(|found| found.metadata.deletion_timestamp.is_none());
-            lives && !(self.taken)(&component.namespace)
+            // Elsewhere, it does not ask again.
+            lives && (self.server)(&component.namespace) == Server::This
         });
         state
     }

@@ -59,9 +59,15 @@ impl SharedFleet {
                 fleet.advance(Instant::now())
             };
             for call in calls {
+                // Another replica takes the namespace after the request, unless it is long. None: it has been lost by
+                // now, and the engine is forgotten in the next turn.
+                let permit = fence.begin_work(&call.engine.pool.namespace).ok();
                 let http = http.clone();
                 tasks.spawn(async move {
-                    let outcome = http.send(call.socket, &call.request).await;
+                    let outcome = match permit {
+                        Some(_until_answered) => http.send(call.socket, &call.request).await,
+                        None => Outcome::Unreachable { reason: "another process serves the namespace".to_owned() },
+                    };
                     (call, outcome)
                 });
             }

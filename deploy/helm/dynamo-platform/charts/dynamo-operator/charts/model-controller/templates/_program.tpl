@@ -1,7 +1,7 @@
 {{/* A copy from the chart dynamo-operator, made by `cargo xtask charts generate`. */}}
 {{/*
 One program of the operator: call with (dict "root" $ "name" … "sub" <its subchart> "args" <list> "env" <list> "ports" <list>
-"strategy" <map> "replicas" <int> "readiness" <path> "configMaps" <map of ConfigMaps by the folder of /etc they are seen in>
+"strategy" <map> "replicas" <int> "scaled" <whether an autoscaler sets them> "readiness" <path> "configMaps" <map of ConfigMaps by the folder of /etc they are seen in>
 "secretFolders" <the same of Secrets>).
 */}}
 {{- define "dynamo-operator.deployment" -}}
@@ -16,7 +16,9 @@ metadata:
   labels:
     {{- include "dynamo-operator.labels" . | nindent 4 }}
 spec:
+  {{- if not .scaled }}
   replicas: {{ .replicas }}
+  {{- end }}
   strategy:
     {{- toYaml .strategy | nindent 4 }}
   selector:
@@ -155,8 +157,9 @@ metadata:
   {{- end }}
 {{- end -}}
 
-{{/* Who may act in leader election: a Role that names the one Lease. */}}
+{{/* Who may act in leader election: a Role that names the elected Lease and those of members. */}}
 {{- define "dynamo-operator.leaderElection" -}}
+{{- $lease := printf "%s.%s" .lease (include "dynamo-operator.electionId" .root) -}}
 {{- $name := printf "%s-election" (include "dynamo-operator.program" .) -}}
 {{- $namespace := include "dynamo-operator.leaseNamespace" .root -}}
 apiVersion: rbac.authorization.k8s.io/v1
@@ -169,7 +172,11 @@ metadata:
 rules:
   - apiGroups: [coordination.k8s.io]
     resources: [leases]
-    resourceNames: [{{ printf "%s.%s" .lease (include "dynamo-operator.electionId" .root) }}]
+    resourceNames:
+      - {{ $lease }}
+      {{- range until 8 }}
+      - {{ printf "%s-member-%d" $lease . }}
+      {{- end }}
     verbs: [get, list, watch, update]
   - apiGroups: [coordination.k8s.io]
     resources: [leases]

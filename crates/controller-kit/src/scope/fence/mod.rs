@@ -16,8 +16,9 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    MARKER_LEASE, MAX_AGE, Marker, Markers,
+    Excluded, MARKER_LEASE, MAX_AGE, Marker, Markers, Released,
     look::{Found, Look},
+    shard::{Permit, Shard, Work},
 };
 use crate::{
     settings::OperatorConfiguration,
@@ -29,43 +30,6 @@ const RELEASES: usize = 64;
 
 /// How often a process checks what has become due.
 const TICK: Duration = Duration::from_secs(1);
-
-/// Another operator acts in the namespace, or none yet.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Excluded {
-    /// A namespace-restricted operator has marked it.
-    #[error("namespace {namespace} belongs to {holder}, which holds the Lease {MARKER_LEASE} there")]
-    Marked {
-        /// The namespace.
-        namespace: String,
-        /// As the marker says.
-        holder: String,
-    },
-    /// We are the restricted operator, and our marker is not there, not ours, or too old.
-    #[error(
-        "this install does not hold the Lease {MARKER_LEASE} in namespace {namespace}; lease-scope takes it when all of the install is up"
-    )]
-    NotHeld {
-        /// The namespace.
-        namespace: String,
-    },
-    /// The markers are not known yet, or not any more: the API server has not answered for a while, or the process did
-    /// not run.
-    #[error("the Leases {MARKER_LEASE} are not known at present")]
-    Unknown,
-    /// The process has not renewed its leader election Lease in time: another replica may act.
-    #[error("the leader election Lease was not renewed in time; another replica may act")]
-    NotLeading,
-}
-
-/// Where this process may act again.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Released {
-    /// In this namespace.
-    Namespace(String),
-    /// Too many releases to list: reconcile everything.
-    Anywhere,
-}
 
 /// What one process knows about where it may act. Cheap to clone; clones share it.
 #[derive(Debug, Clone)]
@@ -79,6 +43,10 @@ struct Shared {
     observed: Mutex<Observed>,
     /// Until when the process leads; none without leader election.
     leads_until: Mutex<Option<Instant>>,
+    /// Until when it is the elected one of several that act; none if all that lead do so alone.
+    elected_until: Mutex<Option<Instant>>,
+    /// Where it acts, if other replicas act elsewhere.
+    shard: Option<Shard>,
     known: watch::Sender<bool>,
     released: broadcast::Sender<Released>,
 }
@@ -126,23 +94,76 @@ impl Fence {
     #[must_use]
     pub fn new(scope: &Scope, settings: &OperatorConfiguration) -> Self {
         let owner = settings.namespace.scope.owner.as_str();
-        Self::on(match scope {
+        let role = match scope {
             Scope::Cluster => Role::Cluster,
             Scope::Namespace(_) if owner.is_empty() => Role::Unfenced,
             Scope::Namespace(namespace) => Role::Member { namespace: namespace.clone(), owner: owner.to_owned() },
-        })
+        };
+        Self::of(role, None)
+    }
+
+    /// The same for one of several replicas that act. It acts nowhere before it is given places.
+    #[must_use]
+    pub fn sharded(self) -> Self {
+        let fence = Self::of(self.shared.role.clone(), Some(Shard::default()));
+        fence.leads_until(Instant::now());
+        fence.elected_until(Some(Instant::now()));
+        fence
     }
 
     /// A fence that excludes no process.
     #[must_use]
     pub fn unfenced() -> Self {
-        Self::on(Role::Unfenced)
+        Self::of(Role::Unfenced, None)
     }
 
-    fn on(role: Role) -> Self {
+    fn of(role: Role, shard: Option<Shard>) -> Self {
         let known = watch::Sender::new(role == Role::Unfenced);
         let (observed, released) = (Mutex::default(), broadcast::Sender::new(RELEASES));
-        Self { shared: Arc::new(Shared { role, observed, leads_until: Mutex::default(), known, released }) }
+        let (leads_until, elected_until) = (Mutex::default(), Mutex::default());
+        Self { shared: Arc::new(Shared { role, observed, leads_until, elected_until, shard, known, released }) }
+    }
+
+    /// The shard of the process, if other replicas act as well.
+    pub(crate) fn shard(&self) -> Option<&Shard> {
+        self.shared.shard.as_ref()
+    }
+
+    /// The process is the elected one until then; none: it is not.
+    pub(crate) fn elected_until(&self, deadline: Option<Instant>) {
+        let until = deadline.or_else(|| Some(Instant::now()));
+        *self.shared.elected_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+    }
+
+    /// Whether the process does what one process does for all namespaces.
+    #[must_use]
+    pub fn is_elected(&self) -> bool {
+        let until = *self.shared.elected_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.is_none_or(|until| Instant::now() < until)
+    }
+
+    /// Begins work in a namespace, which holds the permit until it ends: another replica waits for it, for a while, before
+    /// it takes the namespace.
+    ///
+    /// # Errors
+    /// If the process may not act there, with the reason.
+    pub fn begin_work(&self, namespace: &str) -> Result<Option<Permit>, Excluded> {
+        self.begin(namespace, Work::Reconcile)
+    }
+
+    /// Begins a write into a namespace.
+    pub(super) fn begin_write(&self, namespace: &str) -> Result<Option<Permit>, Excluded> {
+        self.begin(namespace, Work::Write)
+    }
+
+    fn begin(&self, namespace: &str, work: Work) -> Result<Option<Permit>, Excluded> {
+        let now = Instant::now();
+        // Checked last: what has begun is counted.
+        self.leads(now).and_then(|()| self.markers_allow(namespace, now))?;
+        match &self.shared.shard {
+            Some(shard) => shard.begin(namespace, work).map(Some).ok_or_else(|| elsewhere(namespace)),
+            None => Ok(None),
+        }
     }
 
     /// The process leads until then, and acts nowhere after it.
@@ -168,18 +189,33 @@ impl Fence {
     /// known.
     #[must_use]
     pub fn is_taken(&self, namespace: &str) -> bool {
-        matches!(self.may_act(namespace), Err(Excluded::Marked { .. }))
+        matches!(self.markers_allow(namespace, Instant::now()), Err(Excluded::Marked { .. }))
+    }
+
+    /// Whether this process serves the namespace: no other operator has marked it, and no other replica owns it.
+    #[must_use]
+    pub fn serves(&self, namespace: &str) -> bool {
+        !self.is_taken(namespace) && self.owns(namespace)
+    }
+
+    fn owns(&self, namespace: &str) -> bool {
+        self.shared.shard.as_ref().is_none_or(|shard| shard.contains(namespace))
     }
 
     /// Whether this is a member of an install for this namespace, and the install does not hold it: another operator
     /// may act there.
     #[must_use]
     pub fn is_open(&self, namespace: &str) -> bool {
-        matches!(self.may_act(namespace), Err(Excluded::NotHeld { .. }))
+        matches!(self.markers_allow(namespace, Instant::now()), Err(Excluded::NotHeld { .. }))
     }
 
     fn may_act_at(&self, namespace: &str, now: Instant) -> Result<(), Excluded> {
         self.leads(now)?;
+        self.markers_allow(namespace, now)?;
+        self.owns(namespace).then_some(()).ok_or_else(|| elsewhere(namespace))
+    }
+
+    fn markers_allow(&self, namespace: &str, now: Instant) -> Result<(), Excluded> {
         match &self.shared.role {
             Role::Unfenced => Ok(()),
             Role::Cluster => {
@@ -321,7 +357,7 @@ impl Fence {
         matches!(&self.shared.role, Role::Member { namespace, .. } if self.may_act(namespace).is_ok())
     }
 
-    fn announce(&self, released: impl IntoIterator<Item = Released>) {
+    pub(crate) fn announce(&self, released: impl IntoIterator<Item = Released>) {
         for released in released {
             // Fails only without a receiver.
             let _ = self.shared.released.send(released);
@@ -343,139 +379,9 @@ impl Fence {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use serde_json::json;
-
-    use super::*;
-    use crate::scope::look::{Answer, Unanswered};
-
-    fn marker(second: u32) -> Marker {
-        let lease = json!({
-            "metadata": {"name": MARKER_LEASE},
-            "spec": {
-                "holderIdentity": "namespace-restricted-operator-1.5.0",
-                "leaseDurationSeconds": 30,
-                "renewTime": format!("2001-01-01T00:00:{second:02}.000000Z"),
-            },
-        });
-        Marker::of(&serde_json::from_value(lease).unwrap()).unwrap()
-    }
-
-    impl Fence {
-        /// That of a cluster-wide process which knows of no marker.
-        pub(crate) fn open() -> Self {
-            let fence = Self::on(Role::Cluster);
-            fence.observed().true_at = Some(Instant::now());
-            fence
-        }
-
-        /// Another operator marks the namespace.
-        pub(crate) fn mark(&self, namespace: &str) {
-            self.observed().markers.observe(namespace, Some(marker(0)), Instant::now());
-        }
-    }
-
-    fn found(second: u32, started: Instant) -> Found {
-        Ok(Answer { started, markers: HashMap::from([("team".to_owned(), marker(second))]) })
-    }
-
-    /// A cluster-wide process that knows of one marker, and reads it every two seconds until `seconds` have passed.
-    fn reading(seconds: u64) -> (Fence, Instant) {
-        let fence = Fence::on(Role::Cluster);
-        let start = Instant::now();
-        for second in (0..=seconds).step_by(2) {
-            let now = start + Duration::from_secs(second);
-            fence.conclude(found(0, now), now);
-        }
-        (fence, start + Duration::from_secs(seconds))
-    }
-
-    fn is_marked(fence: &Fence, now: Instant) -> bool {
-        matches!(fence.may_act_at("team", now), Err(Excluded::Marked { .. }))
-    }
-
-    #[test]
-    fn a_marker_that_seems_expired_keeps_us_out_until_the_api_server_says_so_too() {
-        let (fence, now) = reading(28);
-        let late = now + Duration::from_secs(3);
-        assert!(is_marked(&fence, late), "the watch may be dead");
-        assert!(!fence.conclude(Err(Unanswered::Late), late));
-        assert!(is_marked(&fence, late), "no answer is no leave");
-        fence.conclude(found(20, late), late);
-        assert!(is_marked(&fence, late), "it was renewed, and the watch did not bring it");
-        let (fence, now) = reading(30);
-        assert_eq!(fence.may_act_at("team", now), Ok(()), "it was not renewed");
-    }
-
-    #[test]
-    fn a_process_that_was_stopped_acts_nowhere_before_it_has_asked() {
-        let (fence, now) = reading(2);
-        assert_eq!(fence.may_act_at("other", now), Ok(()));
-        let wake = now + Duration::from_secs(60);
-        assert_eq!(
-            fence.may_act_at("other", wake),
-            Err(Excluded::Unknown),
-            "another operator may have marked it meanwhile"
-        );
-        assert!(fence.conclude(found(50, wake), wake), "everything is reconciled again");
-        assert_eq!(fence.may_act_at("other", wake), Ok(()));
-        assert!(is_marked(&fence, wake));
-    }
-
-    /// Found defect: the heartbeat of the process alone refreshed what it had observed, so that a watch that hung hid a
-    /// new marker for two minutes.
-    #[test]
-    fn only_answers_of_the_api_server_refresh_what_is_believed() {
-        let (fence, now) = reading(2);
-        for second in 0..30 {
-            let now = now + Duration::from_secs(second);
-            fence.conclude(Err(Unanswered::Late), now);
-            let may = fence.may_act_at("other", now);
-            assert_eq!(may, if second < 10 { Ok(()) } else { Err(Excluded::Unknown) }, "after {second} s");
-        }
-        let now = now + Duration::from_secs(30);
-        fence.conclude(found(0, now - Duration::from_secs(11)), now);
-        assert_eq!(
-            fence.may_act_at("other", now),
-            Err(Excluded::Unknown),
-            "an answer counts from when it was asked for"
-        );
-    }
-
-    #[test]
-    fn a_member_acts_on_answers_too() {
-        let role = Role::Member { namespace: "team".to_owned(), owner: "us".to_owned() };
-        let (fence, start) = (Fence::on(role), Instant::now());
-        let after = |seconds| start + Duration::from_secs(seconds);
-        let owned = |second| {
-            let mut marker = marker(second);
-            marker.owner = Some("us".to_owned());
-            marker
-        };
-        let answer =
-            |second, started| Ok(Answer { started, markers: HashMap::from([("team".to_owned(), owned(second))]) });
-        assert_eq!(fence.may_act_at("team", start), Err(Excluded::Unknown));
-        fence.conclude(answer(0, start), start);
-        fence.conclude(answer(10, after(10)), after(10));
-        assert_eq!(fence.may_act_at("team", after(19)), Ok(()));
-        assert_eq!(fence.may_act_at("team", after(20)), Err(Excluded::Unknown), "the marker may be given back");
-        fence.conclude(answer(10, after(20)), after(20));
-        assert_eq!(fence.may_act_at("team", after(24)), Ok(()));
-        let held = fence.may_act_at("team", after(25));
-        assert!(matches!(held, Err(Excluded::NotHeld { .. })), "renewed after 0 s for all that is known: {held:?}");
-    }
-
-    /// Found defect: after a pause of the process, a reconcile sent one more write before the loss of the lease was
-    /// noticed.
-    #[test]
-    fn a_process_that_leads_no_more_acts_nowhere() {
-        let (fence, now) = (Fence::unfenced(), Instant::now());
-        assert_eq!(fence.may_act_at("team", now), Ok(()));
-        fence.leads_until(now + Duration::from_secs(10));
-        assert_eq!(fence.may_act_at("team", now), Ok(()));
-        assert_eq!(fence.may_act_at("team", now + Duration::from_secs(10)), Err(Excluded::NotLeading));
-    }
+fn elsewhere(namespace: &str) -> Excluded {
+    Excluded::Elsewhere { namespace: namespace.to_owned() }
 }
+
+#[cfg(test)]
+mod tests;

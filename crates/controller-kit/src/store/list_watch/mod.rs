@@ -8,6 +8,8 @@
 //! kube's watcher sends, an API server answers from its watch cache, however old that is, and a controller would act on
 //! a past picture.
 
+mod history;
+
 use std::{collections::VecDeque, fmt::Debug, time::Duration};
 
 use futures::{
@@ -22,8 +24,10 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
-use tracing::{debug, warn};
+use tracing::debug;
 
+use self::history::History;
+use super::anew::Reader;
 use crate::failure::ErrorType;
 
 /// The parameter of a request for the initial state; an API server that does not know it names it in its refusal.
@@ -40,9 +44,6 @@ const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
 /// Objects in one page of a list, which is in memory as a whole: 48 MiB if each is as large as etcd takes.
 const PAGE: u32 = 32;
-
-/// An API server that answers this many consistent reads in a row with the same past was restored from a backup.
-const PROOFS: u32 = 3;
 
 /// Why a watch broke. It is resumed after a pause.
 #[derive(Debug, thiserror::Error)]
@@ -98,34 +99,6 @@ impl WatchError {
     }
 }
 
-/// The newest version that was seen, so that a list cannot lead back in time.
-#[derive(Debug, Default)]
-struct History {
-    newest: u64,
-    behind: u32,
-}
-
-impl History {
-    /// An event of this version was received. Versions that are no numbers cannot be compared.
-    fn saw(&mut self, version: &str) {
-        self.newest = self.newest.max(version.parse().unwrap_or_default());
-    }
-
-    /// Accepts a complete list of this version, or rejects it because it is older than what was seen before.
-    fn accept(&mut self, version: &str) -> Result<(), WatchError> {
-        let Ok(listed) = version.parse::<u64>() else { return Ok(()) };
-        if listed < self.newest {
-            self.behind += 1;
-            if self.behind < PROOFS {
-                return Err(WatchError::Behind { listed, seen: self.newest });
-            }
-            warn!(listed, seen = self.newest, "resource versions went back; the API server was restored from a backup");
-        }
-        *self = Self { newest: listed, behind: 0 };
-        Ok(())
-    }
-}
-
 /// The events of a watch that never ends, without pauses after errors. The initial state begins with [`Event::Init`]
 /// when the API server has answered, so that an outage is nothing but errors.
 pub(super) fn events<O>(
@@ -144,6 +117,7 @@ where
         history: History::default(),
         pending: VecDeque::new(),
         state: State::Start,
+        reader: Reader::new(),
     };
     stream::unfold(list_watch, async |mut list_watch| Some((list_watch.next().await, list_watch)))
 }
@@ -159,6 +133,7 @@ struct ListWatch<O> {
     /// Events that were received and not yet delivered.
     pending: VecDeque<Event<O>>,
     state: State<O>,
+    reader: Reader,
 }
 
 type Events<O> = BoxStream<'static, kube::Result<WatchEvent<O>>>;
@@ -181,18 +156,23 @@ where
     O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     async fn next(&mut self) -> Result<Event<O>, WatchError> {
+        self.reader.taken_in();
         loop {
             if let Some(event) = self.pending.pop_front() {
+                if matches!(event, Event::InitDone) {
+                    self.reader.deliver();
+                }
                 return Ok(event);
             }
-            // An error leads to the start, unless the step has set another state.
-            let step = match std::mem::replace(&mut self.state, State::Start) {
-                State::Start if self.streams => self.start().await,
-                State::Start => self.page(None).await,
-                State::Page(token) => self.page(Some(token)).await,
-                State::Initial(stream) => self.initial(stream).await,
-                State::Resume(version) => self.resume(version).await,
-                State::Following(version, stream) => self.follow(version, stream).await,
+            let is_start = matches!(self.state, State::Start);
+            let wanted = self.reader.is_wanted();
+            let step = tokio::select! {
+                step = self.step() => step,
+                // What was received of the step is received again.
+                () = wanted, if !is_start => {
+                    self.state = State::Start;
+                    continue;
+                }
             };
             if let Err(error) = step {
                 if !error.is_streaming_refused() || !std::mem::take(&mut self.streams) {
@@ -200,6 +180,18 @@ where
                 }
                 debug!(url = self.api.resource_url(), "the API server does not stream the initial state; listing it");
             }
+        }
+    }
+
+    /// An error leads to the start, unless the step has set another state.
+    async fn step(&mut self) -> Result<(), WatchError> {
+        match std::mem::replace(&mut self.state, State::Start) {
+            State::Start if self.streams => self.start().await,
+            State::Start => self.page(None).await,
+            State::Page(token) => self.page(Some(token)).await,
+            State::Initial(stream) => self.initial(stream).await,
+            State::Resume(version) => self.resume(version).await,
+            State::Following(version, stream) => self.follow(version, stream).await,
         }
     }
 
@@ -213,6 +205,7 @@ where
     }
 
     async fn start(&mut self) -> Result<(), WatchError> {
+        self.reader.begin();
         let params = self.watch_params().initial_events();
         let stream = self.api.watch(&params, "").await.map_err(|error| WatchError::Start(Box::new(error)))?;
         self.pending.push_back(Event::Init);
@@ -243,6 +236,9 @@ where
 
     async fn page(&mut self, token: Option<String>) -> Result<(), WatchError> {
         let is_first = token.is_none();
+        if is_first {
+            self.reader.begin();
+        }
         let params = ListParams {
             label_selector: self.labels.clone(),
             field_selector: self.fields.clone(),
@@ -329,34 +325,7 @@ async fn received<O>(stream: &mut Events<O>) -> Result<Option<WatchEvent<O>>, Wa
 mod tests {
     use kube::core::Status;
 
-    use super::{History, PROOFS, WatchError};
-
-    #[test]
-    fn a_list_older_than_what_was_seen_is_rejected() {
-        let mut history = History::default();
-        history.accept("10").unwrap();
-        history.accept("10").unwrap();
-        history.saw("12");
-        assert!(matches!(history.accept("11"), Err(WatchError::Behind { listed: 11, seen: 12 })));
-        history.accept("12").unwrap();
-        history.saw("11");
-        assert!(history.accept("11").is_err(), "an old event makes the history no younger");
-        history.accept("13").unwrap();
-        history.accept("not-a-number").unwrap();
-        assert!(history.accept("12").is_err());
-    }
-
-    #[test]
-    fn an_api_server_that_insists_on_a_past_was_restored() {
-        let mut history = History::default();
-        history.accept("100").unwrap();
-        for _ in 1..PROOFS {
-            assert!(history.accept("50").is_err());
-        }
-        history.accept("50").unwrap();
-        history.accept("51").unwrap();
-        assert!(history.accept("50").is_err(), "time goes on from there");
-    }
+    use super::WatchError;
 
     #[test]
     fn a_server_that_does_not_stream_is_told_from_other_refusals() {

@@ -1,0 +1,130 @@
+//! Tests of the fence: where a process may act, by what it knows and when.
+
+use std::collections::HashMap;
+
+use serde_json::json;
+
+use super::*;
+use crate::scope::look::{Answer, Unanswered};
+
+fn marker(second: u32) -> Marker {
+    let lease = json!({
+        "metadata": {"name": MARKER_LEASE},
+        "spec": {
+            "holderIdentity": "namespace-restricted-operator-1.5.0",
+            "leaseDurationSeconds": 30,
+            "renewTime": format!("2001-01-01T00:00:{second:02}.000000Z"),
+        },
+    });
+    Marker::of(&serde_json::from_value(lease).unwrap()).unwrap()
+}
+
+impl Fence {
+    /// That of a cluster-wide process which knows of no marker.
+    pub(crate) fn open() -> Self {
+        let fence = Self::of(Role::Cluster, None);
+        fence.observed().true_at = Some(Instant::now());
+        fence
+    }
+
+    /// Another operator marks the namespace.
+    pub(crate) fn mark(&self, namespace: &str) {
+        self.observed().markers.observe(namespace, Some(marker(0)), Instant::now());
+    }
+}
+
+fn found(second: u32, started: Instant) -> Found {
+    Ok(Answer { started, markers: HashMap::from([("team".to_owned(), marker(second))]) })
+}
+
+/// A cluster-wide process that knows of one marker, and reads it every two seconds until `seconds` have passed.
+fn reading(seconds: u64) -> (Fence, Instant) {
+    let fence = Fence::of(Role::Cluster, None);
+    let start = Instant::now();
+    for second in (0..=seconds).step_by(2) {
+        let now = start + Duration::from_secs(second);
+        fence.conclude(found(0, now), now);
+    }
+    (fence, start + Duration::from_secs(seconds))
+}
+
+fn is_marked(fence: &Fence, now: Instant) -> bool {
+    matches!(fence.may_act_at("team", now), Err(Excluded::Marked { .. }))
+}
+
+#[test]
+fn a_marker_that_seems_expired_keeps_us_out_until_the_api_server_says_so_too() {
+    let (fence, now) = reading(28);
+    let late = now + Duration::from_secs(3);
+    assert!(is_marked(&fence, late), "the watch may be dead");
+    assert!(!fence.conclude(Err(Unanswered::Late), late));
+    assert!(is_marked(&fence, late), "no answer is no leave");
+    fence.conclude(found(20, late), late);
+    assert!(is_marked(&fence, late), "it was renewed, and the watch did not bring it");
+    let (fence, now) = reading(30);
+    assert_eq!(fence.may_act_at("team", now), Ok(()), "it was not renewed");
+}
+
+#[test]
+fn a_process_that_was_stopped_acts_nowhere_before_it_has_asked() {
+    let (fence, now) = reading(2);
+    assert_eq!(fence.may_act_at("other", now), Ok(()));
+    let wake = now + Duration::from_secs(60);
+    assert_eq!(
+        fence.may_act_at("other", wake),
+        Err(Excluded::Unknown),
+        "another operator may have marked it meanwhile"
+    );
+    assert!(fence.conclude(found(50, wake), wake), "everything is reconciled again");
+    assert_eq!(fence.may_act_at("other", wake), Ok(()));
+    assert!(is_marked(&fence, wake));
+}
+
+/// Found defect: the heartbeat of the process alone refreshed what it had observed, so that a watch that hung hid a
+/// new marker for two minutes.
+#[test]
+fn only_answers_of_the_api_server_refresh_what_is_believed() {
+    let (fence, now) = reading(2);
+    for second in 0..30 {
+        let now = now + Duration::from_secs(second);
+        fence.conclude(Err(Unanswered::Late), now);
+        let may = fence.may_act_at("other", now);
+        assert_eq!(may, if second < 10 { Ok(()) } else { Err(Excluded::Unknown) }, "after {second} s");
+    }
+    let now = now + Duration::from_secs(30);
+    fence.conclude(found(0, now - Duration::from_secs(11)), now);
+    assert_eq!(fence.may_act_at("other", now), Err(Excluded::Unknown), "an answer counts from when it was asked for");
+}
+
+#[test]
+fn a_member_acts_on_answers_too() {
+    let role = Role::Member { namespace: "team".to_owned(), owner: "us".to_owned() };
+    let (fence, start) = (Fence::of(role, None), Instant::now());
+    let after = |seconds| start + Duration::from_secs(seconds);
+    let owned = |second| {
+        let mut marker = marker(second);
+        marker.owner = Some("us".to_owned());
+        marker
+    };
+    let answer = |second, started| Ok(Answer { started, markers: HashMap::from([("team".to_owned(), owned(second))]) });
+    assert_eq!(fence.may_act_at("team", start), Err(Excluded::Unknown));
+    fence.conclude(answer(0, start), start);
+    fence.conclude(answer(10, after(10)), after(10));
+    assert_eq!(fence.may_act_at("team", after(19)), Ok(()));
+    assert_eq!(fence.may_act_at("team", after(20)), Err(Excluded::Unknown), "the marker may be given back");
+    fence.conclude(answer(10, after(20)), after(20));
+    assert_eq!(fence.may_act_at("team", after(24)), Ok(()));
+    let held = fence.may_act_at("team", after(25));
+    assert!(matches!(held, Err(Excluded::NotHeld { .. })), "renewed after 0 s for all that is known: {held:?}");
+}
+
+/// Found defect: after a pause of the process, a reconcile sent one more write before the loss of the lease was
+/// noticed.
+#[test]
+fn a_process_that_leads_no_more_acts_nowhere() {
+    let (fence, now) = (Fence::unfenced(), Instant::now());
+    assert_eq!(fence.may_act_at("team", now), Ok(()));
+    fence.leads_until(now + Duration::from_secs(10));
+    assert_eq!(fence.may_act_at("team", now), Ok(()));
+    assert_eq!(fence.may_act_at("team", now + Duration::from_secs(10)), Err(Excluded::NotLeading));
+}

@@ -1,0 +1,167 @@
+//! The Leases of the members on the API server.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ObjectMeta, PostParams},
+};
+use tokio::time::timeout;
+use tracing::warn;
+
+use super::{
+    assignment::Assignment,
+    member::Record,
+    protocol::{Answer, Request, Target},
+};
+use crate::leader::terms::LEASE_DURATION;
+
+/// Annotation of the elected Lease: who owns what.
+pub const ASSIGNMENT: &str = "operator.dynamo/shards";
+
+/// Annotation of a member Lease: the newest epoch that its holder has acknowledged.
+const ACKNOWLEDGED: &str = "operator.dynamo/acknowledged";
+
+/// Label of a member Lease: the program.
+const CONTROLLER: &str = "operator.dynamo/controller";
+
+/// One request; well below the time after which a member stops.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The Leases of one controller.
+#[derive(Clone)]
+pub(super) struct Leases {
+    api: Api<Lease>,
+    program: &'static str,
+    /// Name of the elected Lease.
+    elected: String,
+}
+
+/// How a request ended, and the Lease as it is after it.
+pub(super) struct Done {
+    pub(super) target: Target,
+    pub(super) started: Instant,
+    pub(super) answer: Answer,
+    pub(super) lease: Option<Lease>,
+}
+
+impl Leases {
+    pub(super) fn new(client: Client, namespace: &str, program: &'static str, elected: String) -> Self {
+        Self { api: Api::namespaced(client, namespace), program, elected }
+    }
+
+    /// Name of a Lease.
+    pub(super) fn name(&self, target: Target) -> String {
+        match target {
+            Target::Elected => self.elected.clone(),
+            Target::Slot(number) => format!("{}-member-{number}", self.elected),
+        }
+    }
+
+    /// Sends a request. `known` is the Lease as it was seen last; a write keeps what others have put into it.
+    pub(super) async fn send(self, request: Request, known: Option<Lease>) -> Done {
+        let (target, started) = (request.target(), Instant::now());
+        let outcome = timeout(REQUEST_TIMEOUT, self.exchange(request, known)).await;
+        let (answer, lease) = match outcome {
+            Ok(Ok(done)) => done,
+            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => (Answer::Conflict, None),
+            Ok(Err(error)) => {
+                warn!(lease = self.name(target), %error, "failed to read or write the Lease; trying again");
+                (Answer::Unknown, None)
+            }
+            Err(_) => {
+                let seconds = REQUEST_TIMEOUT.as_secs();
+                warn!(lease = self.name(target), seconds, "the API server did not answer in time; trying again");
+                (Answer::Unknown, None)
+            }
+        };
+        Done { target, started, answer, lease }
+    }
+
+    async fn exchange(&self, request: Request, known: Option<Lease>) -> Result<(Answer, Option<Lease>), kube::Error> {
+        let name = self.name(request.target());
+        match request {
+            Request::Read(_) => {
+                let lease = self.api.get_opt(&name).await?;
+                Ok((Answer::Found(lease.as_ref().map(record)), lease))
+            }
+            Request::Write { target, replaces, holder, acknowledged, assignment } => {
+                let base = known.filter(|lease| replaces == Some(version(lease)));
+                let lease = match (replaces, base) {
+                    (None, _) => self.made(target, Lease::default()),
+                    (Some(_), Some(base)) => self.made(target, base),
+                    // It has changed in the meantime.
+                    (Some(_), None) => return Ok((Answer::Conflict, None)),
+                };
+                let lease = filled(lease, target, holder, acknowledged, assignment);
+                let written = match replaces {
+                    None => self.api.create(&PostParams::default(), &lease).await?,
+                    Some(_) => self.api.replace(&name, &PostParams::default(), &lease).await?,
+                };
+                Ok((Answer::Written(record(&written)), Some(written)))
+            }
+        }
+    }
+
+    fn made(&self, target: Target, mut lease: Lease) -> Lease {
+        if lease.metadata.name.is_none() {
+            lease.metadata = ObjectMeta { name: Some(self.name(target)), ..ObjectMeta::default() };
+        }
+        if matches!(target, Target::Slot(_)) {
+            lease.labels_mut().insert(CONTROLLER.to_owned(), self.program.to_owned());
+        }
+        lease
+    }
+}
+
+/// A Lease with a new holder, or a renewal.
+fn filled(
+    mut lease: Lease,
+    target: Target,
+    holder: String,
+    acknowledged: u64,
+    assignment: Option<Assignment>,
+) -> Lease {
+    let annotations = lease.annotations_mut();
+    match target {
+        Target::Slot(_) => {
+            annotations.insert(ACKNOWLEDGED.to_owned(), acknowledged.to_string());
+        }
+        Target::Elected => match assignment.and_then(|assignment| serde_json::to_string(&assignment).ok()) {
+            Some(text) => drop(annotations.insert(ASSIGNMENT.to_owned(), text)),
+            None => drop(annotations.remove(ASSIGNMENT)),
+        },
+    }
+    let now = Some(MicroTime(Timestamp::now()));
+    let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+    spec.lease_duration_seconds = i32::try_from(LEASE_DURATION.as_secs()).ok();
+    spec.renew_time.clone_from(&now);
+    if spec.holder_identity.as_deref().unwrap_or_default() != holder {
+        spec.lease_transitions = Some(spec.lease_transitions.map_or(0, |number| number.saturating_add(1)));
+        spec.acquire_time = now;
+        spec.holder_identity = Some(holder).filter(|holder| !holder.is_empty());
+    }
+    lease
+}
+
+/// What a Lease says. An assignment that cannot be read is none.
+pub(super) fn record(lease: &Lease) -> Record {
+    let annotation = |name: &str| lease.annotations().get(name);
+    Record {
+        holder: lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default(),
+        version: version(lease),
+        acknowledged: annotation(ACKNOWLEDGED).and_then(|text| text.parse().ok()).unwrap_or_default(),
+        assignment: annotation(ASSIGNMENT)
+            .and_then(|text| serde_json::from_str::<Assignment>(text).ok())
+            .filter(Assignment::is_complete),
+    }
+}
+
+fn version(lease: &Lease) -> u64 {
+    lease.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
+}

@@ -1,0 +1,392 @@
+//! One process among the members: what it sends, and where it may act. No I/O and no clock.
+//!
+//! A process takes a free member Lease when its caches are complete, and competes for the elected Lease. The elected
+//! one clears the Leases of members that are gone, and assigns all places to the others.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
+
+use super::{
+    assignment::{Assignment, Former, Known, Member, plan},
+    handover::Duty,
+    member::{Heard, Record, Seen},
+    protocol::{Answer, Request, SLOTS, Target},
+};
+use crate::{
+    leader::terms::{LEASE_DURATION, RENEW_DEADLINE, RENEW_PERIOD},
+    places::Places,
+};
+
+/// How far an assignment that begins anew is above all acknowledged epochs: some may not have been acknowledged.
+const EPOCHS: u64 = 1_000_000;
+
+/// One process.
+#[derive(Debug)]
+pub struct Replica {
+    name: String,
+    /// How many member Leases it has taken or tried to take.
+    terms: u32,
+    leases: BTreeMap<Target, Seen>,
+    busy: BTreeSet<Target>,
+    /// When the last write of each Lease was sent.
+    sent: BTreeMap<Target, Instant>,
+    slot: Option<Slot>,
+    /// When the elected Lease was written last.
+    elected_at: Option<Instant>,
+    claim: Option<(usize, Instant)>,
+    duty: Duty,
+    /// How many readings of the caches have begun.
+    readings: u64,
+    is_ready: bool,
+    heard: Heard,
+}
+
+/// The member Lease that the process holds.
+#[derive(Debug)]
+struct Slot {
+    number: usize,
+    renewed: Instant,
+    acknowledged: u64,
+}
+
+impl Replica {
+    /// A process of this name, which no other process has ever had.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            terms: 0,
+            leases: Target::all().map(|target| (target, Seen::default())).collect(),
+            busy: BTreeSet::new(),
+            sent: BTreeMap::new(),
+            slot: None,
+            elected_at: None,
+            claim: None,
+            duty: Duty::default(),
+            readings: 0,
+            is_ready: false,
+            heard: Heard::default(),
+        }
+    }
+
+    /// The caches are complete.
+    pub fn ready(&mut self) {
+        self.is_ready = true;
+    }
+
+    /// Until when it may act at all.
+    #[must_use]
+    pub fn acts_until(&self) -> Option<Instant> {
+        self.slot.as_ref().map(|slot| slot.renewed + RENEW_DEADLINE)
+    }
+
+    /// Where it may act.
+    #[must_use]
+    pub fn duty(&self) -> &Duty {
+        &self.duty
+    }
+
+    /// Until when it is the elected member; none if it is not.
+    #[must_use]
+    pub fn elected_until(&self) -> Option<Instant> {
+        self.elected_at.filter(|_| self.holds_elected()).map(|at| at + RENEW_DEADLINE)
+    }
+
+    /// What gives back the Leases that the process holds. Nothing may run any more, and no request may be under way.
+    #[must_use]
+    pub fn leave(&self) -> Vec<Request> {
+        let slot = self.slot.as_ref().map(|slot| self.write(Target::Slot(slot.number), String::new(), 0, None));
+        let assignment = self.seen(Target::Elected).and_then(Seen::record).and_then(|record| record.assignment.clone());
+        let elected = self.holds_elected().then(|| self.write(Target::Elected, String::new(), 0, assignment));
+        slot.into_iter().chain(elected).collect()
+    }
+
+    /// A watch has shown a Lease; none if it is gone.
+    pub fn observe(&mut self, target: Target, record: Option<Record>, now: Instant) {
+        self.heard.hear(now);
+        self.update(target, |seen| seen.observe(record, now));
+        self.follow();
+    }
+
+    /// A request that was sent at `started` has ended.
+    pub fn answered(&mut self, target: Target, started: Instant, answer: Answer, now: Instant) {
+        self.busy.remove(&target);
+        match answer {
+            Answer::Found(record) => {
+                self.heard.hear(now);
+                self.update(target, |seen| seen.read(record, started, now));
+            }
+            Answer::Written(record) => {
+                self.heard.hear(now);
+                let acknowledged = record.acknowledged;
+                let ours = record.holder == self.id();
+                self.update(target, |seen| seen.observe(Some(record), now));
+                match target {
+                    Target::Slot(number) if ours => self.hold(number, started, acknowledged),
+                    Target::Slot(_) => {}
+                    Target::Elected => self.elected_at = Some(started),
+                }
+            }
+            Answer::Conflict => {
+                self.heard.hear(now);
+                self.update(target, Seen::read_soon);
+            }
+            Answer::Unknown => self.update(target, Seen::doubt),
+        }
+        self.follow();
+    }
+
+    /// Nothing writes any more in these places.
+    pub fn drained(&mut self, places: &Places) {
+        self.duty.drained(places);
+    }
+
+    /// Work runs in these places only.
+    pub fn runs_in(&mut self, busy: &Places) {
+        self.duty.runs_in(busy);
+    }
+
+    /// The version of a Lease that the next write replaces.
+    #[must_use]
+    pub fn version(&self, target: Target) -> Option<u64> {
+        self.seen(target).and_then(Seen::version)
+    }
+
+    /// Whether all Leases have been seen.
+    #[must_use]
+    pub fn knows_leases(&self) -> bool {
+        Target::all().all(|target| self.seen(target).is_some_and(Seen::is_known))
+    }
+
+    /// The number of a reading of all caches that has to begin now.
+    pub fn begin_loading(&mut self) -> Option<u64> {
+        let (leases, reading) = (&self.leases, self.readings + 1);
+        let begins = self.duty.begin_loading(reading, |former| has_stopped(leases, former));
+        self.readings += u64::from(begins);
+        begins.then_some(reading)
+    }
+
+    /// A reading of all caches is complete. Returns where the process acts from now on.
+    pub fn loaded(&mut self, reading: u64) -> Places {
+        self.duty.loaded(reading)
+    }
+
+    /// What is to be sent now. `fresh` is an epoch above all that have been, from a clock.
+    pub fn requests(&mut self, now: Instant, fresh: u64) -> Vec<Request> {
+        let mut requests: Vec<Request> = Vec::new();
+        requests.extend(self.own_slot(now));
+        requests.extend(self.elected(now, fresh));
+        if self.holds_elected() {
+            requests.extend(self.cleared(now));
+        }
+        for target in Target::all() {
+            let is_taken = requests.iter().any(|request| request.target() == target);
+            if !is_taken && !self.busy.contains(&target) && self.begin_read(target, now) {
+                requests.push(Request::Read(target));
+            }
+        }
+        for request in &requests {
+            self.busy.insert(request.target());
+            if matches!(request, Request::Write { .. }) {
+                self.sent.insert(request.target(), now);
+            }
+        }
+        requests
+    }
+
+    /// Renews the member Lease, or takes a free one.
+    fn own_slot(&mut self, now: Instant) -> Option<Request> {
+        let number = match (&self.slot, self.claim) {
+            (Some(slot), _) => slot.number,
+            // Until it is known how the attempt ended, no other is made.
+            (None, Some((number, _))) => number,
+            (None, None) => self.free_slot(now)?,
+        };
+        let target = Target::Slot(number);
+        if !self.can_write(target) {
+            return None;
+        }
+        let acknowledged = match &self.slot {
+            Some(slot) => {
+                let acknowledged = self.duty.acknowledged();
+                let awaited = acknowledged > slot.acknowledged && self.duty.is_awaited(slot.acknowledged);
+                if !awaited && !self.is_due(target, now) {
+                    return None;
+                }
+                acknowledged
+            }
+            None => {
+                if self.claim.is_none() {
+                    self.claim = Some((number, now));
+                    self.terms += 1;
+                }
+                0
+            }
+        };
+        Some(self.write(target, self.id(), acknowledged, None))
+    }
+
+    /// A member Lease to take: only a process that can act at once, and only where assignments are followed.
+    fn free_slot(&self, now: Instant) -> Option<usize> {
+        let elected = self.seen(Target::Elected)?;
+        let followed = elected.holder().is_none()
+            || elected.record().is_some_and(|record| record.valid_assignment().is_some())
+            || elected.holder() == Some(self.name.as_str())
+            || elected.is_silent(LEASE_DURATION, now);
+        if !self.is_ready || !elected.is_known() || !followed {
+            return None;
+        }
+        let heard_since = self.heard.since(now);
+        let assignment = elected.record().and_then(|record| record.assignment.as_ref());
+        (0..SLOTS).find(|number| {
+            let seen = self.seen(Target::Slot(*number));
+            // One that was deleted is not taken from the member that the assignment knows.
+            let is_deleted = |seen: &Seen| seen.record().is_none() && assignment.is_some_and(|all| all.names(*number));
+            seen.is_some_and(|seen| seen.is_free(heard_since, now) && !is_deleted(seen))
+        })
+    }
+
+    /// Renews the elected Lease with the assignment, or takes it. Only a member takes it.
+    fn elected(&mut self, now: Instant, fresh: u64) -> Option<Request> {
+        let target = Target::Elected;
+        self.slot.as_ref()?;
+        if !self.can_write(target) || !self.knows_leases() {
+            return None;
+        }
+        let seen = self.seen(target)?;
+        let held = self.holds_elected();
+        let free = seen.holder().is_none() || seen.is_silent(LEASE_DURATION, now);
+        if !held && !free {
+            return None;
+        }
+        // After a deletion others may have made another one since.
+        let current = seen.version().and(seen.record()).and_then(|record| record.assignment.as_ref());
+        let assignment = plan(current, &self.name, self, fresh.max(self.newest_epoch() + EPOCHS));
+        let epoch = |assignment: Option<&Assignment>| assignment.map(|assignment| assignment.epoch);
+        if held && epoch(assignment.as_ref()) == epoch(current) && !self.is_due(target, now) {
+            return None;
+        }
+        let assignment = assignment.or_else(|| current.cloned());
+        Some(self.write(target, self.name.clone(), 0, assignment))
+    }
+
+    /// Takes the Leases from members that are gone.
+    fn cleared(&mut self, now: Instant) -> Vec<Request> {
+        let heard_since = self.heard.since(now);
+        let own = self.slot.as_ref().map(|slot| slot.number);
+        let elected = self.seen(Target::Elected).and_then(Seen::record);
+        let assignment = elected.and_then(|record| record.assignment.as_ref());
+        // One that was deleted is made anew, so that all see that its member is gone.
+        let is_deleted =
+            |seen: &Seen, number| seen.record().is_none() && assignment.is_some_and(|all| all.names(number));
+        let gone = (0..SLOTS).filter(|number| {
+            let expired = self.seen(Target::Slot(*number)).filter(|seen| seen.has_expired(heard_since, now));
+            Some(*number) != own && expired.is_some_and(|seen| seen.holder().is_some() || is_deleted(seen, *number))
+        });
+        let gone: Vec<Target> = gone.map(Target::Slot).filter(|target| self.can_write(*target)).collect();
+        gone.into_iter().map(|target| self.write(target, String::new(), 0, None)).collect()
+    }
+
+    /// The newest epoch that is known, of an assignment or of an acknowledgement.
+    fn newest_epoch(&self) -> u64 {
+        let epoch =
+            |record: &Record| record.assignment.as_ref().map_or(record.acknowledged, |assignment| assignment.epoch);
+        self.leases.values().filter_map(Seen::record).map(epoch).max().unwrap_or_default()
+    }
+
+    fn write(&self, target: Target, holder: String, acknowledged: u64, assignment: Option<Assignment>) -> Request {
+        let replaces = self.version(target);
+        Request::Write { target, replaces, holder, acknowledged, assignment }
+    }
+
+    /// Takes note that a member Lease is held since `started`.
+    fn hold(&mut self, number: usize, started: Instant, acknowledged: u64) {
+        match &mut self.slot {
+            Some(slot) => (slot.renewed, slot.acknowledged) = (started.max(slot.renewed), acknowledged),
+            None => {
+                self.claim = None;
+                self.slot = Some(Slot { number, renewed: started, acknowledged });
+                self.duty = Duty::new(&self.id(), number, self.duty.ending().clone());
+            }
+        }
+    }
+
+    /// Draws the consequences of what is known of the own member Lease and of the assignment.
+    fn follow(&mut self) {
+        let id = self.id();
+        if let Some(number) = self.slot.as_ref().map(|slot| slot.number)
+            && self.seen(Target::Slot(number)).and_then(Seen::holder) != Some(id.as_str())
+        {
+            (self.slot, self.duty) = (None, self.duty.expired());
+        }
+        if let Some((number, started)) = self.claim
+            && let Some(seen) = self.seen(Target::Slot(number)).filter(|seen| !seen.is_doubtful())
+            && !self.busy.contains(&Target::Slot(number))
+        {
+            match seen.holder() {
+                // The answer to the attempt was lost.
+                Some(holder) if holder == id => self.hold(number, started, 0),
+                Some(_) => self.claim = None,
+                None => {}
+            }
+        }
+        let elected = self.leases.get(&Target::Elected).and_then(Seen::record);
+        self.duty.observe(elected.and_then(Record::valid_assignment));
+    }
+
+    fn begin_read(&mut self, target: Target, now: Instant) -> bool {
+        self.leases.get_mut(&target).is_some_and(|seen| seen.begin_read(now))
+    }
+
+    fn can_write(&self, target: Target) -> bool {
+        !self.busy.contains(&target) && self.seen(target).is_some_and(|seen| !seen.is_doubtful())
+    }
+
+    fn is_due(&self, target: Target, now: Instant) -> bool {
+        self.sent.get(&target).is_none_or(|sent| now.saturating_duration_since(*sent) >= RENEW_PERIOD)
+    }
+
+    fn holds_elected(&self) -> bool {
+        self.seen(Target::Elected).and_then(Seen::holder) == Some(self.name.as_str())
+    }
+
+    /// Name of the member in the present term.
+    fn id(&self) -> String {
+        format!("{}.{}", self.name, self.terms)
+    }
+
+    fn seen(&self, target: Target) -> Option<&Seen> {
+        self.leases.get(&target)
+    }
+
+    fn update(&mut self, target: Target, change: impl FnOnce(&mut Seen)) {
+        if let Some(seen) = self.leases.get_mut(&target) {
+            change(seen);
+        }
+    }
+}
+
+impl Known for Replica {
+    fn live(&self) -> Vec<Member> {
+        let held = |number: usize| {
+            let record = self.seen(Target::Slot(number))?.record()?;
+            let member = Member { id: record.holder.clone(), slot: number, seen: record.version };
+            (!record.holder.is_empty()).then_some(member)
+        };
+        (0..SLOTS).filter_map(held).collect()
+    }
+
+    fn is_gone(&self, member: &Member) -> bool {
+        self.seen(Target::Slot(member.slot)).is_some_and(|seen| seen.has_lost(member))
+    }
+
+    fn has_stopped(&self, former: &Former) -> bool {
+        has_stopped(&self.leases, former)
+    }
+}
+
+fn has_stopped(leases: &BTreeMap<Target, Seen>, former: &Former) -> bool {
+    leases.get(&Target::Slot(former.member.slot)).is_some_and(|seen| seen.has_stopped(former))
+}

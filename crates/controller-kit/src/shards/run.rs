@@ -1,0 +1,260 @@
+//! One process on the API server.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use futures::{
+    FutureExt, StreamExt,
+    future::BoxFuture,
+    stream::{BoxStream, FuturesUnordered, SelectAll},
+};
+use k8s_openapi::api::coordination::v1::Lease;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+use tracing::{info, warn};
+
+use super::{
+    lease::{Done, Leases, record},
+    member::Seen,
+    metrics::ShardMetrics,
+    protocol::{Answer, Request, Target},
+    replica::Replica,
+};
+use crate::{
+    context::{Context, Gate},
+    leader::terms::{Ended, WORK_GRACE, identity, lease_namespace},
+    places::{Places, Span},
+    scope::{Fence, Released},
+    store::{Scope, anew::read_anew, watch_named_briskly},
+};
+
+/// What the process waits for until it has seen the Leases.
+const GATE: &str = "leader election";
+
+/// How often a process checks what has become due.
+const TICK: Duration = Duration::from_millis(500);
+
+/// How long reconciles in lost places may take to end. Then their next write is refused.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long giving the Leases back may take.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// Runs `work` at once, with the namespaces of this process's shard, which its fence knows, until it ends.
+///
+/// # Errors
+/// If the work fails.
+pub async fn share<F, Fut, E>(context: Context, work: F) -> Result<(), Ended<E>>
+where
+    F: FnOnce(Context) -> Fut,
+    Fut: Future<Output = Result<(), E>>,
+    E: fmt::Display,
+{
+    let mut process = Process::new(&context);
+    let outcome = tokio::select! {
+        outcome = work(context.clone()) => outcome.map_err(Ended::Work),
+        () = process.run(&context) => Ok(()),
+        () = context.shutdown.deadline(WORK_GRACE) => {
+            warn!(seconds = WORK_GRACE.as_secs(), "did not stop in time; giving up what still runs");
+            Ok(())
+        }
+    };
+    if timeout(LEAVING, process.leave()).await.is_err() {
+        warn!("failed to give the member Lease back in time; it expires by itself");
+    }
+    outcome
+}
+
+type Changes = BoxStream<'static, (Target, Option<Lease>)>;
+
+struct Process {
+    leases: Leases,
+    replica: Replica,
+    /// The Leases as they were seen last.
+    known: BTreeMap<Target, Lease>,
+    fence: Fence,
+    changes: SelectAll<Changes>,
+    requests: FuturesUnordered<BoxFuture<'static, Done>>,
+    readings: FuturesUnordered<BoxFuture<'static, u64>>,
+    draining_since: Option<Instant>,
+    metrics: ShardMetrics,
+    gate: Gate,
+}
+
+impl Process {
+    fn new(context: &Context) -> Self {
+        let settings = &context.settings.leader_election;
+        let namespace = lease_namespace(settings, context);
+        let leases = Leases::new(context.client.clone(), &namespace, context.name, settings.lease_name(context.name));
+        let scope = Scope::Namespace(namespace);
+        let changes = Target::all().map(|target| {
+            let (_, watch) = watch_named_briskly::<Lease>(context.client.clone(), &scope, &leases.name(target));
+            watch.map(move |change| (target, change.after.and_then(|lease| lease.unpack().ok()))).boxed()
+        });
+        Self {
+            changes: changes.collect(),
+            leases,
+            replica: Replica::new(&identity()),
+            known: BTreeMap::new(),
+            fence: context.fence.clone(),
+            requests: FuturesUnordered::new(),
+            readings: FuturesUnordered::new(),
+            draining_since: None,
+            metrics: ShardMetrics::register(&context.metrics),
+            gate: context.readiness.gate(GATE),
+        }
+    }
+
+    /// Never returns.
+    async fn run(&mut self, context: &Context) {
+        let mut ready = Box::pin(context.readiness.ready()).fuse();
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let shard = self.fence.shard().cloned().unwrap_or_default();
+        loop {
+            tokio::select! {
+                Some((target, lease)) = self.changes.next() => {
+                    self.replica.observe(target, lease.as_ref().map(record), Instant::now());
+                    self.know(target, lease);
+                }
+                Some(done) = self.requests.next() => self.take_in(done),
+                Some(reading) = self.readings.next() => {
+                    let gained = self.replica.loaded(reading);
+                    self.act_in(gained);
+                }
+                () = &mut ready => self.replica.ready(),
+                () = shard.ended(), if self.awaits_work() => {}
+                _ = tick.tick() => {}
+            }
+            self.settle();
+        }
+    }
+
+    fn take_in(&mut self, Done { target, started, answer, lease }: Done) {
+        self.replica.answered(target, started, answer, Instant::now());
+        self.know(target, lease);
+    }
+
+    /// Keeps the Lease whose version the next write replaces.
+    fn know(&mut self, target: Target, lease: Option<Lease>) {
+        if let Some(lease) = lease.filter(|lease| self.replica.version(target) == Some(record(lease).version)) {
+            self.known.insert(target, lease);
+        }
+    }
+
+    fn act_in(&mut self, gained: Places) {
+        if gained.is_empty() {
+            return;
+        }
+        info!(share = gained.share(), "gained places");
+        self.metrics.gained(Instant::now());
+        self.assign();
+        self.fence.announce([Released::Places(gained)]);
+    }
+
+    /// Tells the fence where the process may act.
+    fn assign(&mut self) {
+        let duty = self.replica.duty();
+        let is_patient = self.draining_since.is_none_or(|since| since.elapsed() < PATIENCE);
+        let none = Places::default();
+        if let Some(shard) = self.fence.shard() {
+            shard.assign(duty.active(), if is_patient { duty.draining() } else { &none });
+        }
+        self.fence.leads_until(self.replica.acts_until().unwrap_or_else(Instant::now));
+        self.fence.elected_until(self.replica.elected_until());
+        self.metrics.show(duty, Instant::now());
+    }
+
+    /// Draws the consequences of what has happened, and sends what is due.
+    fn settle(&mut self) {
+        self.assign();
+        self.drain();
+        if let Some(shard) = self.fence.shard().filter(|_| !self.replica.duty().ending().is_empty()) {
+            self.replica.runs_in(&shard.busy());
+        }
+        if self.replica.knows_leases() {
+            self.gate.open();
+        }
+        while let Some(reading) = self.replica.begin_loading() {
+            self.readings.push(read_anew().map(move |()| reading).boxed());
+        }
+        for request in self.replica.requests(Instant::now(), micros()) {
+            self.send(request);
+        }
+    }
+
+    /// Whether a hand-over waits for work that runs.
+    fn awaits_work(&self) -> bool {
+        !self.replica.duty().draining().is_empty() || !self.replica.duty().ending().is_empty()
+    }
+
+    /// Closes what is lost, as soon as nothing runs there.
+    fn drain(&mut self) {
+        let draining = self.replica.duty().draining().clone();
+        if draining.is_empty() {
+            self.draining_since = None;
+            return;
+        }
+        let since = *self.draining_since.get_or_insert_with(Instant::now);
+        let is_patient = since.elapsed() < PATIENCE;
+        if self.fence.shard().is_none_or(|shard| shard.close(&draining, is_patient)) {
+            info!(share = draining.share(), "lost places");
+            self.metrics.lost();
+            self.replica.drained(&draining);
+            self.draining_since = None;
+        }
+    }
+
+    fn send(&mut self, request: Request) {
+        let known = self.known.get(&request.target()).cloned();
+        self.requests.push(self.leases.clone().send(request, known).boxed());
+    }
+
+    /// Gives the Leases back. Nothing of the process runs any more.
+    async fn leave(&mut self) {
+        if let Some(shard) = self.fence.shard() {
+            shard.assign(&Places::default(), &Places::default());
+            while !shard.close(&Places::of([Span::ALL]), false) {
+                shard.ended().await;
+            }
+        }
+        while let Some(done) = self.requests.next().await {
+            self.take_in(done);
+        }
+        for request in self.replica.leave() {
+            self.send(request);
+        }
+        while let Some(done) = self.requests.next().await {
+            self.take_in(done);
+        }
+    }
+}
+
+/// Returns when no member acts any more. A leader that acts alone calls it after it has taken a Lease with an assignment,
+/// which is void from then on.
+pub(crate) async fn until_ended(context: &Context) {
+    let settings = &context.settings.leader_election;
+    let namespace = lease_namespace(settings, context);
+    let leases = Leases::new(context.client.clone(), &namespace, context.name, settings.lease_name(context.name));
+    let start = Instant::now();
+    for slot in Target::all().filter(|target| *target != Target::Elected) {
+        let mut seen = Seen::default();
+        while !seen.is_free(start, Instant::now()) {
+            let done = leases.clone().send(Request::Read(slot), None).await;
+            match done.answer {
+                Answer::Found(record) => seen.read(record, done.started, Instant::now()),
+                Answer::Written(_) | Answer::Conflict | Answer::Unknown => {}
+            }
+            tokio::time::sleep(TICK).await;
+        }
+    }
+}
+
+/// Microseconds since 1970: no epoch of an assignment is above them for long.
+fn micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+}
