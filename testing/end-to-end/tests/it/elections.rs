@@ -1,10 +1,15 @@
-//! Of several replicas of a controller one acts.
+//! Of several replicas of a controller one acts, or all share the work.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, World, program, world};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::Api;
+use kube::{
+    Api,
+    api::{DynamicObject, Patch, PatchParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use serde_json::{Value, json};
 use test_cluster::{Program, Signal, wait};
 
 use crate::steady_state::requests;
@@ -28,10 +33,14 @@ async fn until_held(world: &World, lease: &str, held: bool) -> Result<(), BoxErr
 
 /// A controller of the namespace that takes part in an election.
 fn electing(world: &World, controller: &str) -> Result<Program, BoxError> {
+    configured(world, controller, false)
+}
+
+fn configured(world: &World, controller: &str, shards: bool) -> Result<Program, BoxError> {
     let config = world.cluster.dir().join(format!("{}.yaml", world.ns()));
     let text = format!(
         "apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n\
-         leaderElection:\n  enabled: true\n  namespace: {}\n",
+         leaderElection:\n  enabled: true\n  shards: {shards}\n  namespace: {}\n",
         world.ns()
     );
     std::fs::write(&config, text)?;
@@ -83,4 +92,61 @@ async fn an_election_costs_one_write_in_five_seconds() -> Result<(), BoxError> {
     assert_eq!(after, rest.collect::<BTreeMap<_, _>>(), "nothing else is sent");
     world.cluster.stop_program(&leader.name, Signal::Terminate).await?;
     until_held(&world, &format!("dynamo-{MODEL_CONTROLLER}.dynamo.nvidia.com"), true).await
+}
+
+/// An object that one controller reconciles alone.
+fn object_of(controller: &str, name: &str) -> Value {
+    let pod = json!({ "spec": { "containers": [{ "name": "main", "image": "registry.example/frontend:1.5.0" }] } });
+    let component = json!({ "name": "Frontend", "type": "frontend", "replicas": 1, "podTemplate": pod });
+    let (version, kind, spec) = match controller {
+        GRAPH_CONTROLLER => ("v1beta1", "DynamoGraphDeployment", json!({ "components": [component] })),
+        COMPONENT_CONTROLLER => ("v1beta1", "DynamoComponentDeployment", component),
+        _ => ("v1alpha1", "DynamoModel", json!({ "modelName": "x", "baseModelName": "x" })),
+    };
+    let version = format!("nvidia.com/{version}");
+    json!({ "apiVersion": version, "kind": kind, "metadata": { "name": name }, "spec": spec })
+}
+
+/// Applies an object, and waits until it has been reconciled.
+async fn reconciled(world: &World, object: &Value) -> Result<(), BoxError> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+    let version = text(&object["apiVersion"]).replace("nvidia.com/", "");
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("nvidia.com", &version, &kind));
+    let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), world.ns(), &resource);
+    api.patch(&name, &PatchParams::apply("user").force(), &Patch::Apply(object)).await?;
+    let look = async || match api.get(&name).await {
+        Ok(found) if found.data["status"]["observedGeneration"] == json!(found.metadata.generation) => Ok(()),
+        Ok(found) => Err(found.data["status"].to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    Ok(wait::until(format!("{kind} {name} to be reconciled"), LIMIT, look).await?)
+}
+
+/// A replica gains a namespace only after all its caches have been read anew, so each cache has to take part.
+#[tokio::test]
+async fn two_replicas_of_every_controller_hand_over_in_both_directions() -> Result<(), BoxError> {
+    let world = world("shared").await?;
+    for controller in [GRAPH_CONTROLLER, COMPONENT_CONTROLLER, MODEL_CONTROLLER] {
+        let first = configured(&world, controller, true)?;
+        let second = Program { name: format!("{}-second", first.name), ..configured(&world, controller, true)? };
+        let members = [0, 1].map(|number| format!("dynamo-{controller}.dynamo.nvidia.com-member-{number}"));
+        world.cluster.run(&first).await?;
+        until_held(&world, &members[0], true).await?;
+        reconciled(&world, &object_of(controller, "alone")).await?;
+        for (number, (ends, stays)) in [(&first, &second), (&second, &first)].into_iter().enumerate() {
+            world.cluster.run(stays).await?;
+            for member in &members {
+                until_held(&world, member, true).await?;
+            }
+            reconciled(&world, &object_of(controller, &format!("both-{number}"))).await?;
+            world.cluster.stop_program(&ends.name, Signal::Terminate).await?;
+            reconciled(&world, &object_of(controller, &format!("one-{number}"))).await?;
+        }
+        world.cluster.stop_program(&first.name, Signal::Terminate).await?;
+        for member in &members {
+            until_held(&world, member, false).await?;
+        }
+    }
+    Ok(())
 }

@@ -19,6 +19,7 @@ mod pod_caches;
 mod recorded;
 mod rollouts;
 mod scripts;
+mod shards;
 mod steady_state;
 mod takeover;
 mod takeover_all;

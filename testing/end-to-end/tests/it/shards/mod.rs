@@ -1,0 +1,256 @@
+//! Replicas of the graph controller share the namespaces, however they end. The audit log decides: no two of them write in
+//! a namespace out of order, every graph is reconciled, and no namespace is without a replica for long.
+//!
+//! `DYNAMO_SHARD_CHANGES` is how many replicas end (default 3), with bounds as in production; without it the bounds leave
+//! a busy machine some time.
+
+mod judge;
+
+use std::{process::Command, time::Duration};
+
+use api_types::v1beta1::DynamoGraphDeployment;
+use end_to_end::{BoxError, GRAPH_CONTROLLER, World, executable, private_world};
+use judge::{Assignments, Audit, MEMBER};
+use k8s_openapi::{
+    api::{coordination::v1::Lease, core::v1::Namespace},
+    jiff::Timestamp,
+};
+use kube::{
+    Api,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use test_cluster::{Program, Signal, wait};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+const MEMBERS: usize = 4;
+const NAMESPACES: usize = 16;
+/// Time between two edits; each namespace has one in less than a second.
+const PACE: Duration = Duration::from_millis(40);
+const ELECTED: &str = "dynamo-graph-controller.dynamo.nvidia.com";
+const ACCOUNTS: &str = "operators";
+
+/// How a replica ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Orderly,
+    Frozen,
+    Killed,
+}
+
+/// In turn; the elected one and another by turns.
+const ENDS: [End; 3] = [End::Orderly, End::Frozen, End::Killed];
+
+/// How many replicas end, and how long their namespaces may be without one.
+struct Bounds {
+    changes: usize,
+    orderly: Duration,
+    killed: Duration,
+}
+
+impl Bounds {
+    fn new() -> Result<Self, BoxError> {
+        let seconds = Duration::from_secs;
+        Ok(match std::env::var("DYNAMO_SHARD_CHANGES") {
+            Ok(count) => Self { changes: count.parse()?, orderly: seconds(2), killed: seconds(20) },
+            Err(_) => Self { changes: 3, orderly: seconds(10), killed: seconds(40) },
+        })
+    }
+}
+
+struct Members<'a> {
+    world: &'a World,
+    programs: Vec<Program>,
+    assignments: Assignments,
+    audit: Audit,
+    namespaces: Vec<String>,
+}
+
+impl<'a> Members<'a> {
+    async fn start(world: &'a World, namespaces: Vec<String>) -> Result<Self, BoxError> {
+        let config = world.cluster.dir().join("shards.yaml");
+        let configuration = json!({
+            "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
+            "leaderElection": {"enabled": true, "shards": true, "namespace": world.ns()},
+        });
+        std::fs::write(&config, configuration.to_string())?;
+        let mut programs = Vec::new();
+        for number in 0..MEMBERS {
+            programs.push(program(world, number, &config.display().to_string()).await?);
+        }
+        let assignments = Assignments::follow(world.api::<Lease>(), ELECTED);
+        let audit = Audit::new(world.cluster.audit_log()?);
+        let members = Self { world, programs, assignments, audit, namespaces };
+        for program in &members.programs {
+            members.world.cluster.run(program).await?;
+        }
+        Ok(members)
+    }
+
+    fn signal(&self, member: usize, signal: &str) -> Result<(), BoxError> {
+        let process = self.world.cluster.process(&self.programs[member].name).ok_or("it does not run")?;
+        let status = Command::new("kill").args([signal, &process.pid.to_string()]).status()?;
+        assert!(status.success(), "kill {signal} of member {member}");
+        Ok(())
+    }
+
+    async fn elected(&self) -> Result<usize, BoxError> {
+        let lease = self.world.api::<Lease>().get(ELECTED).await?;
+        let holder = lease.spec.and_then(|spec| spec.holder_identity).ok_or("no member is elected")?;
+        Ok(judge::member(&holder).ok_or("an unknown member is elected")?)
+    }
+
+    /// Waits until every replica owns places, and each namespace has been written in by its owner since.
+    async fn until_shared(&mut self) -> Result<(), BoxError> {
+        let since = Timestamp::now();
+        let (assignments, namespaces, audit) = (&self.assignments, &self.namespaces, &mut self.audit);
+        let probe = async || {
+            for namespace in namespaces {
+                let owner = assignments.owner(namespace);
+                let writes = audit.writes(namespace).map_err(|error| error.to_string())?;
+                let served = writes.iter().any(|write| Some(write.member) == owner && write.received > since);
+                served.then_some(()).ok_or_else(|| format!("{namespace} waits for {owner:?}"))?;
+            }
+            let members = assignments.members();
+            if members == MEMBERS { Ok(()) } else { Err(format!("only {members} members own places")) }
+        };
+        Ok(wait::until("all members to share the namespaces", PATIENCE, probe).await?)
+    }
+
+    /// Waits until other members serve these namespaces, and returns how long one was without any.
+    async fn until_taken(
+        &mut self,
+        namespaces: &[String],
+        from: usize,
+        since: Timestamp,
+    ) -> Result<Duration, BoxError> {
+        let audit = &mut self.audit;
+        let probe = async || {
+            let mut longest = Duration::ZERO;
+            for namespace in namespaces {
+                let writes = audit.writes(namespace).map_err(|error| error.to_string())?;
+                let by_others = writes.iter().filter(|write| write.member != from && write.received > since);
+                let first = by_others.map(|write| write.received).min().ok_or_else(|| format!("{namespace} waits"))?;
+                longest = longest.max(first.duration_since(since).unsigned_abs());
+            }
+            Ok::<_, String>(longest)
+        };
+        Ok(wait::until("others to take the namespaces", PATIENCE, probe).await?)
+    }
+
+    /// One member ends, others take its namespaces, and it comes back.
+    async fn change(&mut self, end: End, member: usize, bounds: &Bounds) -> Result<(), BoxError> {
+        let owned = |namespace: &&String| self.assignments.owner(namespace) == Some(member);
+        let namespaces: Vec<String> = self.namespaces.iter().filter(owned).cloned().collect();
+        let (cluster, name) = (self.world.cluster, self.programs[member].name.clone());
+        let since = Timestamp::now();
+        match end {
+            End::Orderly => cluster.stop_program(&name, Signal::Terminate).await?,
+            End::Frozen => self.signal(member, "-STOP")?,
+            End::Killed => cluster.stop_program(&name, Signal::Kill).await?,
+        }
+        let without = self.until_taken(&namespaces, member, since).await?;
+        println!("{end:?}: {} namespaces were without a replica for {without:.1?} at most", namespaces.len());
+        let bound = if matches!(end, End::Orderly) { bounds.orderly } else { bounds.killed };
+        assert!(without <= bound, "{end:?}: without a replica for {without:.1?}");
+        match end {
+            End::Frozen => self.signal(member, "-CONT")?,
+            End::Orderly | End::Killed => drop(cluster.run(&self.programs[member]).await?),
+        }
+        self.until_shared().await
+    }
+}
+
+/// A replica with an account of its own, by which the audit log knows it.
+async fn program(world: &World, number: usize, config: &str) -> Result<Program, BoxError> {
+    let account = format!("{MEMBER}{number}");
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": account},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": ACCOUNTS}],
+    });
+    let kubeconfig = world.cluster.service_account_kubeconfig(ACCOUNTS, &account, &[binding]).await?;
+    let kubeconfig = kubeconfig.display().to_string();
+    let args = ["--kubeconfig", &kubeconfig, "--config", config, "--health-address", "127.0.0.1:0"];
+    let args = args.into_iter().chain(["--metrics-address", "127.0.0.1:0", "--log-format", "text"]);
+    Ok(Program {
+        name: format!("{GRAPH_CONTROLLER}-{number}"),
+        executable: executable(GRAPH_CONTROLLER)?,
+        args: args.map(str::to_owned).collect(),
+        env: vec![("HOSTNAME".to_owned(), account)],
+    })
+}
+
+/// A graph of one component, with so many replicas.
+fn graph(replicas: u64) -> Value {
+    json!({
+        "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": { "name": "busy" },
+        "spec": { "components": [{
+            "name": "Frontend", "type": "frontend", "replicas": replicas,
+            "podTemplate": { "spec": { "containers": [{ "name": "main", "image": "registry.example/frontend:1.5.0" }] } },
+        }] },
+    })
+}
+
+/// Makes namespaces with a graph each, and returns their names.
+async fn namespaces(world: &World) -> Result<Vec<String>, BoxError> {
+    let api: Api<Namespace> = Api::all(world.client.clone());
+    let names: Vec<String> = (0..NAMESPACES).map(|number| format!("load-{number}")).collect();
+    for name in &names {
+        let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+        api.create(&PostParams::default(), &namespace).await?;
+        edit(world, name, 1).await?;
+    }
+    Ok(names)
+}
+
+async fn edit(world: &World, namespace: &str, replicas: u64) -> Result<(), BoxError> {
+    let api: Api<DynamoGraphDeployment> = Api::namespaced(world.client.clone(), namespace);
+    api.patch("busy", &PatchParams::apply("user").force(), &Patch::Apply(graph(replicas))).await?;
+    Ok(())
+}
+
+/// Waits until every graph has been reconciled as it is.
+async fn until_reconciled(world: &World) -> Result<(), BoxError> {
+    let api: Api<DynamoGraphDeployment> = Api::all(world.client.clone());
+    let probe = async || {
+        let graphs = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        let behind = graphs.iter().filter(|graph| {
+            let observed = graph.status.as_ref().and_then(|status| status.observed_generation);
+            observed != graph.metadata.generation
+        });
+        let behind: Vec<_> = behind.map(|graph| graph.metadata.namespace.clone().unwrap_or_default()).collect();
+        if behind.is_empty() && graphs.items.len() == NAMESPACES { Ok(()) } else { Err(format!("{behind:?}")) }
+    };
+    Ok(wait::until("all graphs to be reconciled", PATIENCE, probe).await?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replicas_share_namespaces_and_never_write_beside_each_other() -> Result<(), BoxError> {
+    let (world, bounds) = (private_world("shards").await?, Bounds::new()?);
+    let namespaces = namespaces(&world).await?;
+    let mut members = Members::start(&world, namespaces.clone()).await?;
+    let edits = async {
+        for (namespace, replicas) in namespaces.iter().cycle().zip((1..=5).cycle()) {
+            if let Err(error) = edit(&world, namespace, replicas).await {
+                return error;
+            }
+            tokio::time::sleep(PACE).await;
+        }
+        "the edits ended".into()
+    };
+    let changes = async {
+        members.until_shared().await?;
+        for (number, end) in ENDS.into_iter().cycle().take(bounds.changes).enumerate() {
+            let elected = members.elected().await?;
+            let member = (elected + number % 2) % MEMBERS;
+            members.change(end, member, &bounds).await.map_err(|error| format!("{end:?} after {number}: {error}"))?;
+        }
+        Ok::<_, BoxError>(())
+    };
+    tokio::select! { error = edits => return Err(error), done = changes => done? }
+    until_reconciled(&world).await?;
+    let faults = members.audit.faults(&namespaces, &members.assignments)?;
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    Ok(())
+}
