@@ -47,7 +47,9 @@ fn found(files: &[TextFile], pattern: &str) -> BTreeSet<String> {
 
 /// `--flag VARIABLE` for each argument of a program that has a long name.
 fn flags(files: &[TextFile]) -> BTreeSet<String> {
-    let argument = Regex::new(r"#\[arg\(([^\]]*\blong\b[^\]]*)\)\]\s*(?:pub(?:\([a-z]+\))? )?([a-z_]+):").unwrap();
+    let argument =
+        Regex::new(r#"#\[arg\(((?:"\]|[^\]])*\blong\b(?:"\]|[^\]])*)\)\]\s*(?:pub(?:\([a-z]+\))? )?([a-z_]+):"#)
+            .unwrap();
     let (long, variable) = (Regex::new(r#"long = "([^"]+)""#).unwrap(), Regex::new(r#"env = "([^"]+)""#).unwrap());
     let matches = files.iter().flat_map(|file| argument.captures_iter(&file.text));
     let shown = matches.map(|captures| {

@@ -18,7 +18,7 @@ pub(super) enum Reach {
 pub(super) struct Argument {
     /// Programs that have them.
     pub(super) programs: &'static [&'static str],
-    /// `verb,verb group/resource`; `*` is every verb.
+    /// `verb,verb group/resource`, and a part of the only name where there is one; `*` is every verb.
     pub(super) rights: &'static [&'static str],
     /// What cannot show them.
     pub(super) reach: Reach,
@@ -37,15 +37,21 @@ impl Argument {
 /// Whether one of [`Argument::rights`] means a right.
 pub(super) fn is_about(text: &str, right: &Right) -> bool {
     let group = if right.group.is_empty() { "core" } else { &right.group };
-    let (verbs, path) = text.split_once(' ').unwrap_or_default();
+    let mut words = text.split(' ');
+    let (verbs, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let verb = verbs == "*" || verbs.split(',').any(|verb| verb == right.verb);
-    verb && path.split_once('/') == Some((group, &right.resource))
+    let name = words.next().is_none_or(|part| right.name.as_ref().is_some_and(|name| name.contains(part)));
+    verb && name && path.split_once('/') == Some((group, &right.resource))
 }
 
 const GRAPHS: &[&str] = &["graph-controller"];
 const COMPONENTS: &[&str] = &["component-controller"];
 const BLOCKS: &str =
     "children block the deletion of their owner; the admission plugin OwnerReferencesPermissionEnforcement asks for it";
+
+/// Programs whose replicas share the namespaces.
+const SHARDED: &[&str] = &["graph-controller", "component-controller", "model-controller"];
+const MEMBERS: &[&str] = &["* coordination.k8s.io/leases -member-"];
 
 /// Programs whose metrics are read.
 const SCRAPED: &[&str] = &["graph-controller", "component-controller", "model-controller", "webhook-server"];
@@ -257,6 +263,18 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         rights: &["mark core/namespaces"],
         reach: Reach::Never,
         why: "no verb of a request: the chart's admission policy for markers asks the authorizer for it",
+    },
+    Argument {
+        programs: SHARDED,
+        rights: MEMBERS,
+        reach: Reach::Run,
+        why: "Leases of replicas that share the namespaces; a run has one replica of each program",
+    },
+    Argument {
+        programs: SHARDED,
+        rights: MEMBERS,
+        reach: Reach::Tests,
+        why: "there are Leases for eight replicas, and tests have fewer of each program",
     },
     Argument {
         programs: &["lease-scope"],

@@ -39,7 +39,7 @@ fn text(value: &Value) -> &str {
 
 /// The families that an expression names.
 fn families(expression: &str) -> BTreeSet<String> {
-    let name = Regex::new(r"[A-Za-z_:][A-Za-z0-9_:]*\{|\b(?:dynamo|kube|DCGM)_[A-Za-z0-9_]+").unwrap();
+    let name = Regex::new(r"[a-z][A-Za-z0-9_]*\{|\b(?:dynamo_(?:operator|frontend)|kube|DCGM)_[A-Za-z0-9_]+").unwrap();
     name.find_iter(expression).map(|found| found.as_str().trim_end_matches('{').to_owned()).collect()
 }
 
