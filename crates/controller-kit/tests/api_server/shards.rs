@@ -71,7 +71,9 @@ async fn until_shared(replicas: &[&Replica], limit: Duration) {
         for number in 0..NAMESPACES {
             let owners: Vec<_> = (0..replicas.len()).filter(|index| acts(replicas[*index], number)).collect();
             assert!(owners.len() < 2, "{owners:?} act in team-{number}");
-            owners.first().map(|owner| counts[*owner] += 1);
+            if let Some(owner) = owners.first() {
+                counts[*owner] += 1;
+            }
         }
         let is_shared = counts.iter().sum::<usize>() == NAMESPACES && counts.iter().all(|count| *count > 0);
         if is_shared { Ok(()) } else { Err(format!("{counts:?}")) }

@@ -1,6 +1,6 @@
 //! A control plane with the real manager of LeaderWorkerSets.
 
-use std::{fs, io::Write};
+use std::fs;
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub async fn cluster() -> Option<Cluster> {
     let manager = match Assets::from_env().unwrap().find(Tool::LwsManager) {
         Ok(path) => path,
         Err(error) => {
-            writeln!(std::io::stderr(), "skipped: the manager of LeaderWorkerSets: {error}").unwrap();
+            eprintln!("skipped: the manager of LeaderWorkerSets: {error}");
             return None;
         }
     };

@@ -5,7 +5,7 @@ use std::{
     fs::File,
     io::{Read, Seek, SeekFrom},
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use end_to_end::BoxError;
@@ -66,10 +66,14 @@ impl Assignments {
 
     fn take_in(&self, annotation: Option<&str>) {
         let Some(ranges) = annotation.and_then(ranges) else { return };
-        let mut all = self.0.lock().unwrap();
+        let mut all = self.all();
         if all.last() != Some(&ranges) {
             all.push(ranges);
         }
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Ranges>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The present owner of a namespace.
@@ -80,14 +84,14 @@ impl Assignments {
     /// How many members own places at present.
     pub fn members(&self) -> usize {
         let owner = |(_, owner): &(u64, usize)| *owner;
-        self.0.lock().unwrap().last().map_or(0, |ranges| ranges.iter().map(owner).collect::<BTreeSet<_>>().len())
+        self.all().last().map_or(0, |ranges| ranges.iter().map(owner).collect::<BTreeSet<_>>().len())
     }
 
     /// The owners of a namespace, one after the other.
     fn owners(&self, namespace: &str) -> Vec<usize> {
         let place = place(namespace);
         let owner = |ranges: &Ranges| ranges.iter().find(|(last, _)| place <= *last).map(|(_, owner)| *owner);
-        let mut owners: Vec<usize> = self.0.lock().unwrap().iter().filter_map(owner).collect();
+        let mut owners: Vec<usize> = self.all().iter().filter_map(owner).collect();
         owners.dedup();
         owners
     }
