@@ -231,6 +231,8 @@ fn kubelet_config() -> Value {
         "volumePluginDir": format!("{HOME}/volume-plugins"),
         "evictionHard": {"memory.available": "50Mi"},
         "imageGCHighThresholdPercent": 100,
+        // An image that was imported is also pulled, from the registry of a check; its first name stays usable.
+        "imagePullCredentialsVerificationPolicy": "NeverVerify",
         "readOnlyPort": 0,
         "nodeStatusUpdateFrequency": "5s",
         "cpuManagerPolicy": "none",
