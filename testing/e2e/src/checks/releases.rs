@@ -57,6 +57,7 @@ pub(super) async fn charts_alone(world: &World) -> Result<()> {
         push(world, program, &format!("{repository}/{program}:{TAG}"))?;
     }
     world.namespace(ALONE, "restricted").await?;
+    world.namespace(TEAM, "privileged").await?;
     serve(world, &Releases { programs: &PROGRAMS, namespace: ALONE, repository: &repository, values: &[] }, TEAM)
         .await?;
     // The pods of its graph are there, too, and those do not keep to the standard.
