@@ -103,13 +103,11 @@ fn dashboards_ask_for_what_is_served() {
 
 #[test]
 fn alerts_fire_when_they_should() {
-    let promtool = match Assets::from_env().unwrap().find(Tool::Promtool) {
-        Ok(path) => path,
-        Err(error) => {
-            eprintln!("skipped: promtool: {error}");
-            return;
-        }
-    };
+    if !std::env::var("DYNAMO_REAL_SOFTWARE").is_ok_and(|value| value == "full") {
+        eprintln!("skipped: promtool takes minutes to build; DYNAMO_REAL_SOFTWARE=full builds it");
+        return;
+    }
+    let promtool = Assets::from_env().unwrap().find(Tool::Promtool).unwrap();
     let scenarios = root().join("xtask/src/charts/tests/alerts.yaml");
     for (task, file) in [("check", files().join("alerts.yaml")), ("test", scenarios)] {
         let output = Command::new(&promtool).args([task, "rules"]).arg(file).stdin(Stdio::null()).output().unwrap();
