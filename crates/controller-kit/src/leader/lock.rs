@@ -6,11 +6,7 @@ use std::{
 };
 
 use futures::StreamExt;
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-    jiff::Timestamp,
-};
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api, ResourceExt,
     api::{ObjectMeta, PostParams},
@@ -21,7 +17,7 @@ use tracing::{debug, warn};
 use super::{
     LEASE_DURATION, RENEW_PERIOD, RETRY_PERIOD,
     elector::{Elector, Record, Step},
-    terms::identity,
+    terms::{hold, identity},
 };
 use crate::{
     context::{Context, Gate},
@@ -169,23 +165,13 @@ impl Lock {
 
     /// The lease with us as the holder, made from the one that was read, so that a write over another holder's fails.
     fn claim(&mut self, lease: Option<Lease>) -> Lease {
-        let now = Some(MicroTime(Timestamp::now()));
-        let ours = lease.as_ref().is_some_and(|lease| record(lease).holder == self.identity);
-        let transitions = lease.as_ref().map(|lease| record(lease).transitions);
         let mut lease = lease.unwrap_or_else(|| Lease {
             metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
             ..Lease::default()
         });
         // It acts alone: what the assignment gives to others is void.
         self.was_shared |= lease.annotations_mut().remove(ASSIGNMENT).is_some();
-        let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
-        spec.lease_duration_seconds = i32::try_from(LEASE_DURATION.as_secs()).ok();
-        spec.renew_time.clone_from(&now);
-        if !ours {
-            spec.holder_identity = Some(self.identity.clone());
-            spec.acquire_time = now;
-            spec.lease_transitions = Some(transitions.map_or(0, |t| t.saturating_add(1)));
-        }
+        hold(&mut lease, &self.identity);
         lease
     }
 

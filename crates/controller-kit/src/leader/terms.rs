@@ -2,7 +2,11 @@
 
 use std::{fmt, time::Duration};
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::{
+    api::coordination::v1::{Lease, LeaseSpec},
+    apimachinery::pkg::apis::meta::v1::MicroTime,
+    jiff::Timestamp,
+};
 
 use crate::{
     context::{Context, GRACE},
@@ -54,4 +58,19 @@ pub(crate) fn lease_namespace(settings: &LeaderElection, context: &Context) -> S
 pub(crate) fn identity() -> String {
     let host = std::env::var("HOSTNAME").ok().filter(|host| !host.is_empty()).unwrap_or_else(|| "localhost".to_owned());
     format!("{host}_{}_{}", std::process::id(), Timestamp::now().as_microsecond())
+}
+
+/// Puts a holder and the present time into a Lease; an empty holder gives it back.
+pub(crate) fn hold(lease: &mut Lease, holder: &str) {
+    let is_new = lease.metadata.resource_version.is_none();
+    let now = Some(MicroTime(Timestamp::now()));
+    let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
+    spec.lease_duration_seconds = i32::try_from(LEASE_DURATION.as_secs()).ok();
+    spec.renew_time.clone_from(&now);
+    if spec.holder_identity.as_deref().unwrap_or_default() != holder {
+        let before = spec.lease_transitions.unwrap_or_default();
+        spec.lease_transitions = Some(if is_new { 0 } else { before.saturating_add(1) });
+        spec.acquire_time = now;
+        spec.holder_identity = Some(holder.to_owned()).filter(|holder| !holder.is_empty());
+    }
 }

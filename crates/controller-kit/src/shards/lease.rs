@@ -2,11 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-    jiff::Timestamp,
-};
+use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api, Client, ResourceExt,
     api::{ObjectMeta, PostParams},
@@ -19,7 +15,7 @@ use super::{
     member::Record,
     protocol::{Answer, Request, Target},
 };
-use crate::leader::terms::LEASE_DURATION;
+use crate::leader::terms::hold;
 
 /// Annotation of the elected Lease: who owns what.
 pub const ASSIGNMENT: &str = "operator.dynamo/shards";
@@ -137,15 +133,7 @@ fn filled(
             None => drop(annotations.remove(ASSIGNMENT)),
         },
     }
-    let now = Some(MicroTime(Timestamp::now()));
-    let spec = lease.spec.get_or_insert_with(LeaseSpec::default);
-    spec.lease_duration_seconds = i32::try_from(LEASE_DURATION.as_secs()).ok();
-    spec.renew_time.clone_from(&now);
-    if spec.holder_identity.as_deref().unwrap_or_default() != holder {
-        spec.lease_transitions = Some(spec.lease_transitions.map_or(0, |number| number.saturating_add(1)));
-        spec.acquire_time = now;
-        spec.holder_identity = Some(holder).filter(|holder| !holder.is_empty());
-    }
+    hold(&mut lease, &holder);
     lease
 }
 
