@@ -155,7 +155,7 @@ impl Process {
         self.fence.announce([Released::Places(gained)]);
     }
 
-    /// Tells the fence where the process may act.
+    /// Sets in the fence where the process may act.
     fn assign(&mut self) {
         let duty = self.replica.duty();
         let is_patient = self.draining_since.is_none_or(|since| since.elapsed() < PATIENCE);

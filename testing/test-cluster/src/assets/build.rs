@@ -33,7 +33,7 @@ pub(super) const CLUSTER: Module = Module {
     go_sum: include_str!("../../../../xtask/cluster/go.sum"),
     files: &STAGES,
     main: None,
-    flags: &INLINED,
+    flags: &LESS_INLINING,
 };
 /// What changes here builds nothing of the cluster anew.
 pub(super) const NATS: Module = Module {
@@ -88,7 +88,7 @@ const BUILD_FLAGS: [&str; 4] = [
     "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3",
 ];
 /// Without inlining, Kubernetes compiles in three quarters of the time. What requests spend their time in keeps it.
-const INLINED: [&str; 11] = [
+const LESS_INLINING: [&str; 11] = [
     "-gcflags=all=-dwarf=false -l",
     "-gcflags=std=-dwarf=false",
     "-gcflags=k8s.io/apimachinery/...=-dwarf=false",
