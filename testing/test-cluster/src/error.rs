@@ -55,6 +55,14 @@ pub enum Error {
         /// The field that is missing or malformed.
         field: &'static str,
     },
+    /// A file is not YAML.
+    #[error("{path} is not YAML")]
+    Yaml {
+        /// The file.
+        path: PathBuf,
+        /// Where it is malformed.
+        source: Box<serde_saphyr::Error>,
+    },
     /// A condition did not come true in time.
     #[error(transparent)]
     Timeout(#[from] Timeout),

@@ -13,6 +13,7 @@
 //! `/proc`.
 
 pub mod assets;
+pub mod lws;
 pub mod wait;
 
 mod access;
@@ -29,6 +30,7 @@ mod namespace;
 mod nodes;
 mod options;
 mod pki;
+mod place;
 mod port;
 mod process;
 mod server;
@@ -46,6 +48,7 @@ pub use kit::{CONFORMANCE_KIT_ENV, conformance_kit};
 pub use namespace::TestNamespace;
 pub use options::{Controllers, Options};
 pub use pki::{Identity, Keys};
+pub use place::Place;
 pub use port::free as free_port;
 pub use process::Process;
 pub use server::{Security, Server};

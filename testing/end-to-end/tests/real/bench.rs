@@ -4,9 +4,8 @@
 use std::{path::PathBuf, process::Command, time::Duration};
 
 use end_to_end::{BoxError, Operators, World};
-use k8s_openapi::ByteString;
-use serde_json::{Value, json};
-use test_cluster::{Cluster, Keys, Options, Process, Program, Signal, assets::Tool, free_port};
+use serde_json::Value;
+use test_cluster::{Cluster, Options, Place, Process, Program, Signal, assets::Tool, free_port};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::{admission, graph_log::GraphLog, is_full, pod_log::PodLog, program};
@@ -46,41 +45,6 @@ pub trait Software {
     fn probe() -> Value;
     /// What the workers of a graph have beside name, type, image and replicas.
     fn workers() -> Value;
-}
-
-/// Where a program of another project runs.
-pub struct Place {
-    /// Its files; `tls.crt` and `tls.key` are there.
-    pub folder: PathBuf,
-    /// Port of its webhooks.
-    pub webhook: u16,
-    /// Port of its health endpoints.
-    pub health: u16,
-    /// All rights.
-    pub kubeconfig: PathBuf,
-    /// The CA of its certificate.
-    authority: String,
-}
-
-impl Place {
-    fn new(cluster: &Cluster, name: &str) -> Result<Self, BoxError> {
-        let (folder, keys) = (cluster.dir().join(name), Keys::new()?);
-        std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("tls.crt"), keys.server.certificate)?;
-        std::fs::write(folder.join("tls.key"), keys.server.key)?;
-        let kubeconfig = cluster.kubeconfig().to_owned();
-        Ok(Self { folder, webhook: free_port()?, health: free_port()?, kubeconfig, authority: keys.authority })
-    }
-
-    /// Lets the webhooks of a configuration be called here.
-    fn redirect(&self, configuration: &mut Value) {
-        for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
-            let client = &mut webhook["clientConfig"];
-            let path = client["service"]["path"].as_str().unwrap_or_default();
-            let url = format!("https://127.0.0.1:{}{path}", self.webhook);
-            *client = json!({ "url": url, "caBundle": ByteString(self.authority.clone().into_bytes()) });
-        }
-    }
 }
 
 /// A control plane with its software, used by one test at a time.

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use end_to_end::BoxError;
 use serde_json::{Value, json};
 use test_cluster::{
-    Program,
+    Place, Program,
     assets::{Assets, ForeignApi},
     open_definition,
 };
 
 use crate::{
-    bench::{Place, Shared, Software},
+    bench::{Shared, Software},
     scenarios, skipped,
 };
 

@@ -18,12 +18,7 @@ mod scripts;
 use std::{fmt::Display, io::Write, path::PathBuf};
 
 use end_to_end::BoxError;
-use test_cluster::assets::{Assets, Tool};
-
-/// Whether all scenarios run, with the time limits that the documentation promises.
-fn is_full() -> bool {
-    std::env::var("DYNAMO_REAL_SOFTWARE").is_ok_and(|value| value == "full")
-}
+use test_cluster::assets::{Assets, Tool, is_full};
 
 /// A pinned program, built if necessary. `None` where its modules cannot be had, which is an error if everything is to
 /// run.

@@ -247,6 +247,13 @@ impl ToolSet {
     }
 }
 
+/// Whether tests with software of others all run, with the time limits that the documentation promises:
+/// `DYNAMO_REAL_SOFTWARE=full`.
+#[must_use]
+pub fn is_full() -> bool {
+    env::var("DYNAMO_REAL_SOFTWARE").is_ok_and(|value| value == "full")
+}
+
 /// Where programs are looked for.
 #[derive(Debug, Clone)]
 pub struct Assets {

@@ -10,7 +10,7 @@ use std::{
 use regex::Regex;
 use repository::{chart::platform, root};
 use serde_json::{Value, json};
-use test_cluster::assets::{Assets, Tool};
+use test_cluster::assets::{Assets, Tool, is_full};
 
 use super::{find, render};
 
@@ -103,7 +103,7 @@ fn dashboards_ask_for_what_is_served() {
 
 #[test]
 fn alerts_fire_when_they_should() {
-    if !std::env::var("DYNAMO_REAL_SOFTWARE").is_ok_and(|value| value == "full") {
+    if !is_full() {
         eprintln!("skipped: promtool takes minutes to build; DYNAMO_REAL_SOFTWARE=full builds it");
         return;
     }
