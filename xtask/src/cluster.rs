@@ -25,16 +25,16 @@ enum Command {
     },
     /// Print the directory of the cache that holds the programs of the cluster.
     ///
-    /// For example: PATH="$(cargo xtask cluster path):$PATH" kubectl version
+    /// For example, after `cargo xtask cluster build clients`: PATH="$(cargo xtask cluster path):$PATH" kubectl version
     Path,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Set {
-    /// etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kwok and kubectl.
+    /// etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok.
     Control,
-    /// helm.
-    Helm,
+    /// helm and kubectl.
+    Clients,
     /// kubelet and kube-proxy, for a real node.
     Node,
     /// nats-server, for tests.
@@ -55,7 +55,7 @@ impl Set {
     fn sets(self) -> &'static [ToolSet] {
         match self {
             Self::Control => &[ToolSet::Control],
-            Self::Helm => &[ToolSet::Helm],
+            Self::Clients => &[ToolSet::Clients],
             Self::Node => &[ToolSet::Node],
             Self::Nats => &[ToolSet::Nats],
             Self::Registry => &[ToolSet::Registry],

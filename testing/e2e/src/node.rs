@@ -37,7 +37,7 @@ const READY_LIMIT: Duration = Duration::from_secs(180);
 /// Builds what is not there yet of the programs of a node.
 pub(super) fn build_tools() -> Result<()> {
     let assets = Assets::from_env()?;
-    [ToolSet::Control, ToolSet::Helm, ToolSet::Node, ToolSet::Registry]
+    [ToolSet::Control, ToolSet::Clients, ToolSet::Node, ToolSet::Registry]
         .into_iter()
         .try_for_each(|set| assets.build(set))?;
     Ok(())

@@ -165,7 +165,7 @@ impl Tool {
 
     fn set(self) -> ToolSet {
         match self {
-            Self::Helm => ToolSet::Helm,
+            Self::Helm | Self::Kubectl => ToolSet::Clients,
             Self::Kubelet | Self::KubeProxy => ToolSet::Node,
             Self::NatsServer => ToolSet::Nats,
             Self::Registry | Self::Crane => ToolSet::Registry,
@@ -180,10 +180,10 @@ impl Tool {
 /// Programs that are built together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolSet {
-    /// The control plane with fake nodes, and kubectl.
+    /// The control plane with fake nodes.
     Control,
-    /// The chart installer.
-    Helm,
+    /// The command line clients, which a control plane runs without.
+    Clients,
     /// What a real node needs.
     Node,
     /// The NATS server.
@@ -200,15 +200,23 @@ pub enum ToolSet {
 
 impl ToolSet {
     /// All of them.
-    pub const ALL: [Self; 8] =
-        [Self::Control, Self::Helm, Self::Node, Self::Nats, Self::Registry, Self::Kstatus, Self::Lws, Self::Promtool];
+    pub const ALL: [Self; 8] = [
+        Self::Control,
+        Self::Clients,
+        Self::Node,
+        Self::Nats,
+        Self::Registry,
+        Self::Kstatus,
+        Self::Lws,
+        Self::Promtool,
+    ];
 
     /// The name, as on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Control => "control",
-            Self::Helm => "helm",
+            Self::Clients => "clients",
             Self::Node => "node",
             Self::Nats => "nats",
             Self::Registry => "registry",
@@ -222,10 +230,8 @@ impl ToolSet {
     #[must_use]
     pub fn tools(self) -> &'static [Tool] {
         match self {
-            Self::Control => {
-                &[Tool::Etcd, Tool::ApiServer, Tool::ControllerManager, Tool::Scheduler, Tool::Kwok, Tool::Kubectl]
-            }
-            Self::Helm => &[Tool::Helm],
+            Self::Control => &[Tool::Etcd, Tool::ApiServer, Tool::ControllerManager, Tool::Scheduler, Tool::Kwok],
+            Self::Clients => &[Tool::Helm, Tool::Kubectl],
             Self::Node => &[Tool::Kubelet, Tool::KubeProxy],
             Self::Nats => &[Tool::NatsServer],
             Self::Registry => &[Tool::Registry, Tool::Crane],
@@ -237,7 +243,7 @@ impl ToolSet {
 
     fn module(self) -> &'static Module {
         match self {
-            Self::Control | Self::Helm | Self::Node => &build::CLUSTER,
+            Self::Control | Self::Clients | Self::Node => &build::CLUSTER,
             Self::Nats => &build::NATS,
             Self::Registry => &build::REGISTRY,
             Self::Kstatus => &build::KSTATUS,
