@@ -42,7 +42,7 @@ impl Failure for Never {
 }
 
 async fn controller(context: Context) -> Result<(), Never> {
-    let (_, roots) = store::watch::<ConfigMap>(context.client.clone(), &context.scope, None);
+    let (_, roots) = store::watch::<ConfigMap>(&context.source(), None);
     Controller::new(roots).run(&context, async |_| Ok::<_, Never>(Action::AwaitChange)).await;
     Ok(())
 }

@@ -47,9 +47,9 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
 /// # Errors
 /// None: failures are retried.
 pub async fn run_with(context: Context, options: Options) -> Result<(), Infallible> {
-    let (client, scope) = (context.client.clone(), &context.scope);
-    let (models, model_watch) = watch::<DynamoModel>(client.clone(), scope, None);
-    let (slices, slice_watch) = watch::<EndpointSlice>(client.clone(), scope, Some(labels::BASE_MODEL_HASH));
+    let (client, source) = (context.client.clone(), context.source());
+    let (models, model_watch) = watch::<DynamoModel>(&source, None);
+    let (slices, slice_watch) = watch::<EndpointSlice>(&source, Some(labels::BASE_MODEL_HASH));
     context.metrics.count_resources(&models, &context.fence, |model| state(&model.status()));
     let http = Http::new(options.dial, EngineMetrics::register(&context.metrics));
     let fleet = SharedFleet::new(Fleet::new(options.pace));

@@ -40,12 +40,12 @@ pub(super) async fn run(
         Ok(outbound) => outbound,
         Err(error) => return error!(%error, "failed to start image builds"),
     };
-    let (client, scope) = (context.client.clone(), &context.scope);
+    let client = context.client.clone();
     let is_builder = format!("{}={}", labels::IMAGE_BUILDER, labels::TRUE);
     let (jobs, job_watch) =
-        watch_by::<Job>(client.clone(), scope, Some(&is_builder), keep::owned_or_orphaned::<DynamoComponent>);
+        watch_by::<Job>(&context.everywhere(), Some(&is_builder), keep::owned_or_orphaned::<DynamoComponent>);
     let for_builders = format!("{}={}", labels::IMAGE_BUILDER_ACCOUNT, labels::TRUE);
-    let (accounts, account_watch) = watch_metadata::<ServiceAccount>(client.clone(), scope, Some(&for_builders));
+    let (accounts, account_watch) = watch_metadata::<ServiceAccount>(&context.source(), Some(&for_builders));
     let fence = context.fence.clone();
     let server = move |namespace: &str| match fence.serves(namespace) {
         true => Server::This,

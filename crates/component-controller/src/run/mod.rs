@@ -70,13 +70,14 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
 /// # Errors
 /// Never.
 pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(), Infallible> {
-    let (client, scope) = (context.client.clone(), &context.scope);
+    let (client, source) = (context.client.clone(), context.source());
     let apis = ServedApis::new(client.clone());
-    let (components, component_watch) = watch::<DynamoComponentDeployment>(client.clone(), scope, None);
+    let (components, component_watch) = watch::<DynamoComponentDeployment>(&source, None);
     context.metrics.count_resources(&components, &context.fence, counts::of_component);
-    let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(&apis, scope, None);
+    let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(&apis, &source, None);
     let (checkpoint_watch, of_checkpoints) = checkpoint_watch.and_keys(in_namespace(&components));
-    let (builds, build_watch) = watch_if_served::<DynamoComponent>(&apis, scope, None);
+    // All replicas count the builds of all.
+    let (builds, build_watch) = watch_if_served::<DynamoComponent>(&apis, &context.everywhere(), None);
     let (build_watch, of_builds) = build_watch.and_keys(running(&components));
     let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
     let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);

@@ -11,7 +11,13 @@ pub use self::{
     readiness::{Gate, Readiness},
     shutdown::{GRACE, Shutdown},
 };
-use crate::{metrics::Metrics, notifications::Notifier, scope::Fence, settings::OperatorConfiguration, store::Scope};
+use crate::{
+    metrics::Metrics,
+    notifications::Notifier,
+    scope::Fence,
+    settings::OperatorConfiguration,
+    store::{Scope, Source},
+};
 
 /// Everything a process hands to its controllers. Cheap to clone.
 #[derive(Clone)]
@@ -36,4 +42,18 @@ pub struct Context {
     pub shutdown: Shutdown,
     /// How many objects a controller reconciles at the same time.
     pub concurrency: usize,
+}
+
+impl Context {
+    /// The objects that watches read and caches keep: those of the namespaces that this replica serves.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        Source::shared(self.client.clone(), &self.scope, self.fence.shard().map(|shard| shard.cached()))
+    }
+
+    /// The same with the objects of all replicas, for what is counted over all of them.
+    #[must_use]
+    pub fn everywhere(&self) -> Source {
+        Source::all(self.client.clone(), &self.scope)
+    }
 }

@@ -14,7 +14,7 @@ use crate::{
     context::Context,
     metrics::Metrics,
     store::{
-        CacheView, Key, Packed, Scope, ServedApis, Store, Watch,
+        CacheView, Key, Packed, ServedApis, Source, Store, Watch,
         keep::{self, Rule},
         watch, watch_by, watch_if_served, watch_if_served_by, watch_metadata_by,
     },
@@ -25,7 +25,7 @@ use crate::{
 pub struct Wiring<K> {
     client: Client,
     metrics: Metrics,
-    scope: Scope,
+    source: Source,
     apis: ServedApis,
     controller: Controller<K>,
     caches: Vec<Arc<dyn CacheView>>,
@@ -41,7 +41,7 @@ where
         Self {
             client: context.client.clone(),
             metrics: context.metrics.clone(),
-            scope: context.scope.clone(),
+            source: context.source(),
             apis: apis.clone(),
             caches: vec![Arc::new(root.store.clone())],
             controller: Controller::new(root),
@@ -76,7 +76,7 @@ where
     where
         O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
     {
-        let opened = watch(self.client.clone(), &self.scope, labels);
+        let opened = watch(&self.source, labels);
         self.register(opened, wake)
     }
 
@@ -90,7 +90,7 @@ where
     where
         O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
     {
-        let opened = watch_by(self.client.clone(), &self.scope, Some(labels), rule);
+        let opened = watch_by(&self.source, Some(labels), rule);
         self.register(opened, wake)
     }
 
@@ -103,7 +103,7 @@ where
     where
         O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
     {
-        let opened = watch_if_served(&self.apis, &self.scope, labels);
+        let opened = watch_if_served(&self.apis, &self.source, labels);
         self.register(opened, wake)
     }
 
@@ -117,7 +117,7 @@ where
     where
         O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
     {
-        let opened = watch_if_served_by(&self.apis, &self.scope, Some(labels), rule);
+        let opened = watch_if_served_by(&self.apis, &self.source, Some(labels), rule);
         self.register(opened, wake)
     }
 
@@ -138,7 +138,7 @@ where
             + DeserializeOwned
             + 'static,
     {
-        let (store, watch) = watch_metadata_by(self.client.clone(), &self.scope, labels, fields);
+        let (store, watch) = watch_metadata_by(&self.source, labels, fields);
         self.wake(watch, wake);
         store
     }

@@ -34,8 +34,7 @@ pub struct Following {
 pub fn follow(context: &Context, secrets: &PullSecrets) -> Following {
     let (done, complete) = oneshot::channel();
     let (sender, changed) = mpsc::unbounded();
-    let client = context.client.clone();
-    let events = untyped_events(client, &context.scope, None, Some(SELECTOR), keep::any, Pauses::default());
+    let events = untyped_events(&context.everywhere(), None, Some(SELECTOR), keep::any, Pauses::default());
     let (secrets, shutdown) = (secrets.clone(), context.shutdown.clone());
     tokio::spawn(async move {
         tokio::select! {

@@ -7,12 +7,16 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::places::{Places, Span, place};
+use crate::{
+    places::{Places, Span, place},
+    store::Share,
+};
 
 /// The shard of a process. Cheap to clone; clones share it. A new one has no place.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shard {
     state: Arc<Mutex<State>>,
+    cached: Share,
     ended: Arc<Notify>,
 }
 
@@ -49,6 +53,11 @@ impl Shard {
     pub(crate) fn assign(&self, active: &Places, draining: &Places) {
         let mut state = self.state();
         (state.active, state.draining) = (active.clone(), draining.clone());
+    }
+
+    /// The namespaces whose objects the caches keep.
+    pub(crate) fn cached(&self) -> &Share {
+        &self.cached
     }
 
     /// Closes places to work that runs, unless some does. Without patience, reconciles are not waited for: the next

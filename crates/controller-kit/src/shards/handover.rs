@@ -70,6 +70,12 @@ impl Duty {
         &self.mine
     }
 
+    /// Where work runs, or will when the caches have been read anew.
+    #[must_use]
+    pub fn cached(&self) -> Places {
+        self.mine.or(&self.draining).or(&self.ending)
+    }
+
     /// Nothing writes any more in these places.
     pub fn drained(&mut self, places: &Places) {
         self.draining = self.draining.without(places);

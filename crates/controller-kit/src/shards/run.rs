@@ -28,7 +28,7 @@ use crate::{
     leader::terms::{Ended, WORK_GRACE, identity, lease_namespace},
     places::{Places, Span},
     scope::{Fence, Released},
-    store::{Scope, anew::read_anew, watch_named_briskly},
+    store::{Scope, Source, anew::read_anew, watch_named_briskly},
 };
 
 /// What the process waits for until it has seen the Leases.
@@ -89,9 +89,9 @@ impl Process {
         let settings = &context.settings.leader_election;
         let namespace = lease_namespace(settings, context);
         let leases = Leases::new(context.client.clone(), &namespace, context.name, settings.lease_name(context.name));
-        let scope = Scope::Namespace(namespace);
+        let source = Source::all(context.client.clone(), &Scope::Namespace(namespace));
         let changes = Target::all().map(|target| {
-            let (_, watch) = watch_named_briskly::<Lease>(context.client.clone(), &scope, &leases.name(target));
+            let (_, watch) = watch_named_briskly::<Lease>(&source, &leases.name(target));
             watch.map(move |change| (target, change.after.and_then(|lease| lease.unpack().ok()))).boxed()
         });
         Self {
@@ -161,6 +161,7 @@ impl Process {
         let is_patient = self.draining_since.is_none_or(|since| since.elapsed() < PATIENCE);
         let none = Places::default();
         if let Some(shard) = self.fence.shard() {
+            shard.cached().set(&duty.cached());
             shard.assign(duty.active(), if is_patient { duty.draining() } else { &none });
         }
         self.fence.leads_until(self.replica.acts_until().unwrap_or_else(Instant::now));

@@ -18,6 +18,7 @@ mod optional;
 mod packed;
 mod pause;
 mod served;
+mod source;
 pub(crate) mod watch;
 
 use std::fmt;
@@ -28,8 +29,10 @@ pub use optional::{watch_if_served, watch_if_served_by};
 pub use packed::{Packed, UnpackError, controller_owner};
 pub use pause::Pauses;
 pub use served::{ServedApi, ServedApis};
+pub(crate) use source::Share;
+pub use source::{Scope, Source};
 pub use watch::{
-    Scope, Watch, watch, watch_api, watch_by, watch_metadata, watch_metadata_by, watch_named, watch_named_briskly,
+    Watch, watch, watch_api, watch_by, watch_metadata, watch_metadata_by, watch_named, watch_named_briskly,
 };
 
 /// Namespace and name of an object.

@@ -15,12 +15,12 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    Packed, Pauses, Scope, Store, Watch,
+    Packed, Pauses, Source, Store, Watch,
     keep::{self, Rule},
     list_watch::WatchError,
     looks::Looks,
     served::{ServedApi, ServedApis, lately},
-    watch::untyped_events,
+    watch::{partly, untyped_events},
 };
 use crate::failure::ErrorType;
 
@@ -30,21 +30,21 @@ use crate::failure::ErrorType;
 #[must_use]
 pub fn watch_if_served<K>(
     apis: &ServedApis,
-    scope: &Scope,
+    source: &Source,
     labels: Option<&str>,
 ) -> (Store<Packed<K>>, Watch<Packed<K>>)
 where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
-    watch_if_served_by(apis, scope, labels, keep::any)
+    watch_if_served_by(apis, source, labels, keep::any)
 }
 
 /// As [`watch_if_served`], and keeps as much of each object as a rule says.
 #[must_use]
 pub fn watch_if_served_by<K>(
     apis: &ServedApis,
-    scope: &Scope,
+    source: &Source,
     labels: Option<&str>,
     rule: Rule,
 ) -> (Store<Packed<K>>, Watch<Packed<K>>)
@@ -53,20 +53,18 @@ where
     K::DynamicType: Default,
 {
     let store = Store::new();
-    let (scope, labels, client) = (scope.clone(), labels.map(str::to_owned), apis.client().clone());
+    let (followed, labels) = (source.clone(), labels.map(str::to_owned));
     let optional = Optional {
         api: ServedApi::new(apis, ApiResource::erase::<K>(&K::DynamicType::default())),
         seen: None,
         looks: apis.looks(),
         store: store.clone(),
-        open: Box::new(move || {
-            untyped_events(client.clone(), &scope, labels.as_deref(), None, rule, Pauses::default()).boxed()
-        }),
+        open: Box::new(move || untyped_events(&followed, labels.as_deref(), None, rule, Pauses::default()).boxed()),
         events: None,
         pending: VecDeque::new(),
         pauses: Pauses::default(),
     };
-    let watch = Watch::into_store(store.clone(), optional.into_stream());
+    let watch = partly(store.clone(), source.part.as_ref(), optional.into_stream());
     (store, watch)
 }
 

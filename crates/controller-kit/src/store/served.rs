@@ -60,10 +60,6 @@ impl ServedApis {
         self.looks.send_if_modified(|looks| looks.needed(Instant::now()));
     }
 
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
     /// Whether a kind is served, as it was at `not_before` or later, and when that was.
     async fn is_served(&self, resource: &ApiResource, not_before: Instant) -> Result<(Instant, bool), Error> {
         let client = self.client.clone();

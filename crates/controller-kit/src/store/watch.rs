@@ -9,7 +9,7 @@ use std::{
 
 use futures::{Stream, StreamExt, channel::mpsc, stream, stream::BoxStream};
 use kube::{
-    Api, Client, Resource,
+    Api, Resource,
     core::{ApiResource, DynamicObject, DynamicResourceScope, NamespaceResourceScope, PartialObjectMeta},
     runtime::{WatchStreamExt, watcher::Event},
 };
@@ -18,46 +18,13 @@ use tracing::warn;
 
 use super::{
     Change, Key, Packed, Store,
-    keep::{self, Rule},
+    cache::Kept,
+    keep::{self, Keep, Rule},
     list_watch::{self, WatchError},
     packed::prune,
     pause::Pauses,
+    source::{Others, Part, Source},
 };
-
-/// The namespaces that a controller watches.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Scope {
-    /// All of them.
-    Cluster,
-    /// Only this one; no cluster-wide right is needed.
-    Namespace(String),
-}
-
-impl Scope {
-    /// An `Api` for this scope.
-    #[must_use]
-    pub fn api<K>(&self, client: Client) -> Api<K>
-    where
-        K: Resource<Scope = NamespaceResourceScope>,
-        K::DynamicType: Default,
-    {
-        match self {
-            Self::Cluster => Api::all(client),
-            Self::Namespace(namespace) => Api::namespaced(client, namespace),
-        }
-    }
-
-    /// An `Api` for this scope that learns of its kind when the program runs.
-    fn untyped<W>(&self, client: Client, resource: &ApiResource) -> Api<W>
-    where
-        W: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
-    {
-        match self {
-            Self::Cluster => Api::all_with(client, resource),
-            Self::Namespace(namespace) => Api::namespaced_with(client, namespace, resource),
-        }
-    }
-}
 
 /// The stream of changes that keeps a [`Store`] up to date. It never ends; nothing happens unless it is polled.
 pub struct Watch<O> {
@@ -76,71 +43,64 @@ impl<O> Stream for Watch<O> {
 /// Caches whole objects, those above [`OBJECT_BYTES`](super::keep::OBJECT_BYTES) without their content. `labels` is a
 /// label selector; `None` selects everything in the scope.
 #[must_use]
-pub fn watch<K>(client: Client, scope: &Scope, labels: Option<&str>) -> (Store<Packed<K>>, Watch<Packed<K>>)
+pub fn watch<K>(source: &Source, labels: Option<&str>) -> (Store<Packed<K>>, Watch<Packed<K>>)
 where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
-    watch_by(client, scope, labels, keep::any)
+    watch_by(source, labels, keep::any)
 }
 
 /// As [`watch`], and keeps as much of each object as a rule says.
 #[must_use]
-pub fn watch_by<K>(
-    client: Client,
-    scope: &Scope,
-    labels: Option<&str>,
-    rule: Rule,
-) -> (Store<Packed<K>>, Watch<Packed<K>>)
+pub fn watch_by<K>(source: &Source, labels: Option<&str>, rule: Rule) -> (Store<Packed<K>>, Watch<Packed<K>>)
 where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
-    watch_untyped(client, scope, labels, None, rule)
+    watch_untyped(source, labels, None, rule)
 }
 
 /// [`watch_named`] that reconnects within half a second, for objects on which other processes act at once.
 #[must_use]
-pub fn watch_named_briskly<K>(client: Client, scope: &Scope, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>)
+pub fn watch_named_briskly<K>(source: &Source, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>)
 where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
     let fields = format!("metadata.name={name}");
-    let watch = Watch::new(untyped_events(client, scope, None, Some(&fields), keep::any, Pauses::brisk()));
+    let watch = Watch::new(untyped_events(source, None, Some(&fields), keep::any, Pauses::brisk()));
     (watch.store.clone(), watch)
 }
 
 /// Caches the objects of one name, one a namespace. A role that names the object is enough to follow it.
 #[must_use]
-pub fn watch_named<K>(client: Client, scope: &Scope, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>)
+pub fn watch_named<K>(source: &Source, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>)
 where
     K: Resource<Scope = NamespaceResourceScope> + 'static,
     K::DynamicType: Default,
 {
-    watch_untyped(client, scope, None, Some(&format!("metadata.name={name}")), keep::any)
+    watch_untyped(source, None, Some(&format!("metadata.name={name}")), keep::any)
 }
 
 /// Caches metadata only; the API server sends nothing else.
 #[must_use]
 pub fn watch_metadata<K>(
-    client: Client,
-    scope: &Scope,
+    source: &Source,
     labels: Option<&str>,
 ) -> (Store<PartialObjectMeta<K>>, Watch<PartialObjectMeta<K>>)
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + DeserializeOwned + 'static,
     K::DynamicType: Default,
 {
-    watch_metadata_by(client, scope, labels, None)
+    watch_metadata_by(source, labels, None)
 }
 
 /// As [`watch_metadata`], narrowed further by a field selector such as `status.phase!=Failed`. Objects that stop
 /// matching leave the cache.
 #[must_use]
 pub fn watch_metadata_by<K>(
-    client: Client,
-    scope: &Scope,
+    source: &Source,
     labels: Option<&str>,
     fields: Option<&str>,
 ) -> (Store<PartialObjectMeta<K>>, Watch<PartialObjectMeta<K>>)
@@ -148,7 +108,7 @@ where
     K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + DeserializeOwned + 'static,
     K::DynamicType: Default,
 {
-    watch_untyped(client, scope, labels, fields, keep::any)
+    watch_untyped(source, labels, fields, keep::any)
 }
 
 /// Caches what an `Api` gives, in the form that its type has: for objects of the whole cluster, and for those of which
@@ -163,18 +123,13 @@ where
     (watch.store.clone(), watch)
 }
 
-fn watch_untyped<O>(
-    client: Client,
-    scope: &Scope,
-    labels: Option<&str>,
-    fields: Option<&str>,
-    rule: Rule,
-) -> (Store<O>, Watch<O>)
+fn watch_untyped<O>(source: &Source, labels: Option<&str>, fields: Option<&str>, rule: Rule) -> (Store<O>, Watch<O>)
 where
     O: Untyped + Send + Sync + 'static,
     O::DynamicType: Default,
 {
-    let watch = Watch::new(untyped_events(client, scope, labels, fields, rule, Pauses::default()));
+    let events = untyped_events(source, labels, fields, rule, Pauses::default());
+    let watch = partly(Store::new(), source.part.as_ref(), events);
     (watch.store.clone(), watch)
 }
 
@@ -190,6 +145,9 @@ pub(crate) trait Untyped: Resource {
 
     /// The object in the form in which it is kept.
     fn typed(wire: Self::Wire, rule: Rule) -> Self;
+
+    /// What identifies the object. It has no version: the whole object replaces it.
+    fn identity(&self) -> Self;
 }
 
 impl<K: Resource> Untyped for Packed<K> {
@@ -197,6 +155,12 @@ impl<K: Resource> Untyped for Packed<K> {
 
     fn typed(wire: Self::Wire, rule: Rule) -> Self {
         wire.kept(rule).of_kind()
+    }
+
+    fn identity(&self) -> Self {
+        let mut identity = self.clone().kept(|_| Keep::Identity);
+        identity.metadata.resource_version = None;
+        identity
     }
 }
 
@@ -207,12 +171,18 @@ impl<K: Resource> Untyped for PartialObjectMeta<K> {
         keep::bound_alone(&mut wire.metadata);
         Self { types: wire.types, metadata: wire.metadata, _phantom: PhantomData }
     }
+
+    fn identity(&self) -> Self {
+        let mut metadata = self.metadata.clone();
+        keep::reduce(&mut metadata);
+        metadata.resource_version = None;
+        Self { types: self.types.clone(), metadata, _phantom: PhantomData }
+    }
 }
 
 /// The events of a watch of one kind.
 pub(crate) fn untyped_events<O>(
-    client: Client,
-    scope: &Scope,
+    source: &Source,
     labels: Option<&str>,
     fields: Option<&str>,
     rule: Rule,
@@ -223,7 +193,7 @@ where
     O::DynamicType: Default,
 {
     let resource = ApiResource::erase::<O>(&O::DynamicType::default());
-    let events = events(scope.untyped::<O::Wire>(client, &resource), labels, fields, pauses);
+    let events = events(source.scope.untyped::<O::Wire>(source.client.clone(), &resource), labels, fields, pauses);
     events.map(move |event| event.map(|event| map(event, |object| O::typed(object, rule))))
 }
 
@@ -277,24 +247,190 @@ where
 
     /// Follows any stream of watch events.
     pub(crate) fn new(events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static) -> Self {
-        Self::into_store(Store::new(), events)
+        let store = Store::new();
+        let changes = taken_in(store.clone(), events, Some);
+        Self { store, changes: changes.boxed() }
+    }
+}
+
+/// Follows events into a store, of which a replica keeps its part.
+pub(super) fn partly<O>(
+    store: Store<O>,
+    part: Option<&Part>,
+    events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static,
+) -> Watch<O>
+where
+    O: Untyped + Send + Sync + 'static,
+    O::DynamicType: Default,
+{
+    let Some(part) = part.cloned() else {
+        let changes = taken_in(store.clone(), events, Some);
+        return Watch { store, changes: changes.boxed() };
+    };
+    let (target, known, moves) = (store.clone(), part.clone(), part.share.changes());
+    let changes = taken_in(store.clone(), events, move |event| confined(event, &part));
+    let moved = moves.flat_map(move |()| stream::iter(target.confine(|object| kept(object, &known))));
+    Watch { store, changes: stream::select(changes, moved).boxed() }
+}
+
+/// The changes that events bring into a store; those for which `form` gives none are passed over.
+fn taken_in<O>(
+    store: Store<O>,
+    events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static,
+    form: impl Fn(Event<O>) -> Option<Event<O>> + Send + 'static,
+) -> impl Stream<Item = Change<O>> + Send + 'static
+where
+    O: Resource + Send + Sync + 'static,
+{
+    let take_in = move |event: Result<Event<O>, WatchError>| {
+        stream::iter(match event {
+            Ok(event) => {
+                let event = form(event.modify(|object| prune(object.meta_mut())));
+                event.map(|event| store.handle(event)).unwrap_or_default()
+            }
+            Err(error) => {
+                warn!(kind = store.kind(), %error, "watch broke; trying again");
+                Vec::new()
+            }
+        })
+    };
+    events.map(take_in).flatten()
+}
+
+/// The event as the cache of a replica takes it in.
+fn confined<O: Untyped>(event: Event<O>, part: &Part) -> Option<Event<O>> {
+    match event {
+        Event::InitApply(object) => match kept(&object, part) {
+            Kept::Whole => Some(Event::InitApply(object)),
+            Kept::As(identity) => Some(Event::InitApply(identity)),
+            Kept::Not => None,
+        },
+        Event::Apply(object) => Some(match kept(&object, part) {
+            Kept::Whole => Event::Apply(object),
+            Kept::As(identity) => Event::Apply(identity),
+            Kept::Not => Event::Delete(object),
+        }),
+        event => Some(event),
+    }
+}
+
+fn kept<O: Untyped>(object: &O, part: &Part) -> Kept<O> {
+    let is_own = part.share.contains(object.meta().namespace.as_deref().unwrap_or_default());
+    match part.others {
+        _ if is_own => Kept::Whole,
+        Others::Nothing => Kept::Not,
+        Others::Identity => Kept::As(object.identity()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        places::{Places, Span, place},
+        store::Share,
+    };
+
+    type Object = Packed<ConfigMap>;
+    type Events = mpsc::UnboundedSender<Result<Event<Object>, WatchError>>;
+
+    fn object(namespace: &str, version: u64) -> Object {
+        Packed::from_value(json!({
+            "metadata": {
+                "name": "m", "namespace": namespace, "resourceVersion": version.to_string(),
+                "labels": { "nvidia.com/x": "y" }, "annotations": { "example.com/large": "value" },
+            },
+            "data": { "key": "value" },
+        }))
+        .unwrap()
     }
 
-    /// The same for a store that exists.
-    pub(super) fn into_store(
-        store: Store<O>,
-        events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static,
-    ) -> Self {
-        let target = store.clone();
-        let take_in = move |event: Result<Event<O>, WatchError>| {
-            stream::iter(match event {
-                Ok(event) => target.handle(event.modify(|object| prune(object.meta_mut()))),
-                Err(error) => {
-                    warn!(kind = target.kind(), %error, "watch broke; trying again");
-                    Vec::new()
-                }
-            })
-        };
-        Self { store, changes: events.map(take_in).flatten().boxed() }
+    fn places(namespaces: &[&str]) -> Places {
+        Places::of(namespaces.iter().map(|name| Span { first: place(name), last: place(name) }))
+    }
+
+    fn listed(events: &Events, objects: Vec<Object>) {
+        let objects = objects.into_iter().map(Event::InitApply);
+        for event in [Event::Init].into_iter().chain(objects).chain([Event::InitDone]) {
+            events.unbounded_send(Ok(event)).unwrap();
+        }
+    }
+
+    fn start(others: Others) -> (Share, Events, Watch<Object>) {
+        let (share, (events, received)) = (Share::default(), mpsc::unbounded());
+        let part = Part { share: share.clone(), others };
+        (share, events, partly(Store::new(), Some(&part), received))
+    }
+
+    /// Takes in all that has happened, and gives the whole objects that the cache holds, by their namespaces.
+    fn whole(watch: &mut Watch<Object>) -> Vec<String> {
+        while watch.next().now_or_never().flatten().is_some() {}
+        let all = watch.store.all();
+        let whole = all.iter().filter(|object| object.value()["data"]["key"] == "value");
+        let mut namespaces: Vec<_> = whole.filter_map(|object| object.metadata.namespace.clone()).collect();
+        namespaces.sort();
+        namespaces
+    }
+
+    #[test]
+    fn the_cache_of_a_replica_keeps_the_objects_of_its_share() {
+        for (others, all) in [(Others::Nothing, 0), (Others::Identity, 3)] {
+            let (share, events, mut watch) = start(others);
+            let objects = || vec![object("a", 1), object("b", 2), object("c", 3)];
+            listed(&events, objects());
+            assert!(whole(&mut watch).is_empty(), "it has no share yet");
+            assert!(watch.store.is_ready());
+            assert_eq!(watch.store.len(), all);
+
+            share.set(&places(&["a", "b"]));
+            listed(&events, objects());
+            assert_eq!(whole(&mut watch), ["a", "b"], "the same versions as before, now whole");
+
+            events.unbounded_send(Ok(Event::Apply(object("c", 4)))).unwrap();
+            events.unbounded_send(Ok(Event::Apply(object("b", 5)))).unwrap();
+            assert_eq!(whole(&mut watch), ["a", "b"]);
+            assert_eq!(watch.store.get(&Key::new("b", "m")).unwrap().metadata.resource_version.as_deref(), Some("5"));
+
+            share.set(&places(&["b"]));
+            assert_eq!(whole(&mut watch), ["b"], "what is lost goes at once");
+            assert_eq!(watch.store.len(), all.max(1));
+            let identity = watch.store.get(&Key::new("a", "m")).map(|object| object.value()["metadata"].clone());
+            let expected = json!({ "name": "m", "namespace": "a", "labels": { "nvidia.com/x": "y" } });
+            assert_eq!(identity.is_some(), all > 0);
+            if let Some(mut identity) = identity {
+                identity.as_object_mut().unwrap().retain(|_, value| *value != json!({}));
+                assert_eq!(identity, expected);
+            }
+            events.unbounded_send(Ok(Event::Delete(object("a", 6)))).unwrap();
+            whole(&mut watch);
+            assert!(watch.store.get(&Key::new("a", "m")).is_none());
+        }
+    }
+
+    /// A list that began before a loss must not bring back what was lost.
+    #[test]
+    fn a_loss_during_a_list_counts() {
+        let (share, events, mut watch) = start(Others::Nothing);
+        share.set(&places(&["a", "b"]));
+        events.unbounded_send(Ok(Event::Init)).unwrap();
+        events.unbounded_send(Ok(Event::InitApply(object("a", 1)))).unwrap();
+        events.unbounded_send(Ok(Event::InitApply(object("b", 1)))).unwrap();
+        assert!(whole(&mut watch).is_empty());
+        share.set(&places(&["b"]));
+        assert!(whole(&mut watch).is_empty());
+        events.unbounded_send(Ok(Event::InitDone)).unwrap();
+        assert_eq!(whole(&mut watch), ["b"]);
+    }
+
+    #[test]
+    fn a_process_without_a_share_keeps_all() {
+        let (events, received) = mpsc::unbounded();
+        let mut watch = partly(Store::new(), None, received);
+        listed(&events, vec![object("a", 1), object("b", 2)]);
+        assert_eq!(whole(&mut watch), ["a", "b"]);
     }
 }

@@ -15,7 +15,7 @@ use controller_kit::{
     controller::{Action, Controller},
     scope::Fence,
     settings::OperatorConfiguration,
-    store::{self, Key, Packed, Scope, Store},
+    store::{self, Key, Packed, Scope, Source, Store},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
@@ -59,8 +59,9 @@ struct Running {
 async fn start(prefix: &str) -> Running {
     let bench = Bench::new(prefix).await;
     let (client, scope) = (bench.namespace.client(), Scope::Namespace(bench.namespace.name().to_owned()));
-    let (_, roots) = store::watch::<ConfigMap>(client.clone(), &scope, Some("kit=root"));
-    let (secrets, watch) = store::watch::<Secret>(client.clone(), &scope, Some("kit=child"));
+    let source = Source::all(client.clone(), &scope);
+    let (_, roots) = store::watch::<ConfigMap>(&source, Some("kit=root"));
+    let (secrets, watch) = store::watch::<Secret>(&source, Some("kit=child"));
     let applier = bench.with_caches(vec![Arc::new(secrets.clone())]);
     let (shutdown, readiness, reconciles) = (Shutdown::manual(), Readiness::default(), Arc::<AtomicUsize>::default());
     let context = Context {

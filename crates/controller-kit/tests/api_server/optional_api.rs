@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use controller_kit::store::{Scope, ServedApi, ServedApis, watch, watch_if_served};
+use controller_kit::store::{Scope, ServedApi, ServedApis, Source, watch, watch_if_served};
 use futures::{StreamExt, stream::select_all};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -41,9 +41,9 @@ fn definition() -> CustomResourceDefinition {
 async fn an_api_that_comes_later_is_watched_and_one_that_goes_leaves_an_empty_store() {
     let namespace = TestNamespace::new(test_cluster::shared(&[]).await.unwrap(), "optional").await.unwrap();
     let client = namespace.client();
-    let scope = Scope::Namespace(namespace.name().to_owned());
+    let source = Source::all(client.clone(), &Scope::Namespace(namespace.name().to_owned()));
     let apis = ServedApis::new(client.clone());
-    let (store, mut watch) = watch_if_served::<Gadget>(&apis, &scope, None);
+    let (store, mut watch) = watch_if_served::<Gadget>(&apis, &source, None);
     tokio::spawn(async move { while watch.next().await.is_some() {} });
     let api = ServedApi::new(&apis, ApiResource::erase::<Gadget>(&()));
 
@@ -97,8 +97,8 @@ struct LatecomerSpec {}
 async fn a_kind_that_a_controller_needs_is_watched_soon_after_it_is_served() {
     let access = test_cluster::shared(&[]).await.unwrap();
     let namespace = TestNamespace::new(access, "late").await.unwrap();
-    let scope = Scope::Namespace(namespace.name().to_owned());
-    let (store, mut events) = watch::<Latecomer>(namespace.client(), &scope, None);
+    let source = Source::all(namespace.client(), &Scope::Namespace(namespace.name().to_owned()));
+    let (store, mut events) = watch::<Latecomer>(&source, None);
     let ended = tokio::spawn(async move { while events.next().await.is_some() {} });
     let pauses = Duration::from_secs(4);
     assert!(tokio::time::timeout(pauses, store.wait_until_ready()).await.is_err(), "the kind is not served");
@@ -124,13 +124,15 @@ missing!(one: "One" of "one.example", two: "Two" of "two.example", three: "Three
 #[tokio::test]
 async fn kinds_that_are_missing_are_looked_for_together() {
     let namespace = TestNamespace::new(test_cluster::shared(&[]).await.unwrap(), "missing").await.unwrap();
-    let (scope, log) = (Scope::Namespace(namespace.name().to_owned()), Arc::default());
+    let log = Arc::default();
     let paths_of = |log: &Arc<Mutex<Vec<String>>>| log.lock().unwrap().clone();
     let begin = Instant::now();
-    let apis = ServedApis::new(noting(namespace.client(), &log));
-    let one = watch_if_served::<one::One>(&apis, &scope, None);
-    let two = watch_if_served::<two::Two>(&apis, &scope, None);
-    let three = watch_if_served::<three::Three>(&apis, &scope, None);
+    let client = noting(namespace.client(), &log);
+    let apis = ServedApis::new(client.clone());
+    let source = Source::all(client, &Scope::Namespace(namespace.name().to_owned()));
+    let one = watch_if_served::<one::One>(&apis, &source, None);
+    let two = watch_if_served::<two::Two>(&apis, &source, None);
+    let three = watch_if_served::<three::Three>(&apis, &source, None);
     let all = [one.1.map(drop).boxed(), two.1.map(drop).boxed(), three.1.map(drop).boxed()];
     tokio::spawn(async move { select_all(all).for_each(async |()| {}).await });
     tokio::join!(one.0.wait_until_ready(), two.0.wait_until_ready(), three.0.wait_until_ready());

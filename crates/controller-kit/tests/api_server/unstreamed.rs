@@ -2,7 +2,7 @@
 
 use std::{future::ready, time::Duration};
 
-use controller_kit::store::{self, Key, Scope};
+use controller_kit::store::{self, Key, Scope, Source};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
@@ -25,9 +25,9 @@ async fn what_there_is_is_listed_where_it_is_not_streamed() {
     let maps = Api::<ConfigMap>::namespaced(client.clone(), "default");
     create(&maps, "before").await;
 
-    let scope = Scope::Namespace("default".to_owned());
-    let (whole, whole_watch) = store::watch::<ConfigMap>(client.clone(), &scope, Some("kit=listed"));
-    let (metadata, metadata_watch) = store::watch_metadata::<ConfigMap>(client.clone(), &scope, Some("kit=listed"));
+    let source = Source::all(client.clone(), &Scope::Namespace("default".to_owned()));
+    let (whole, whole_watch) = store::watch::<ConfigMap>(&source, Some("kit=listed"));
+    let (metadata, metadata_watch) = store::watch_metadata::<ConfigMap>(&source, Some("kit=listed"));
     tokio::spawn(whole_watch.for_each(|_| ready(())));
     tokio::spawn(metadata_watch.for_each(|_| ready(())));
     let complete = async { futures::join!(whole.wait_until_ready(), metadata.wait_until_ready()) };

@@ -63,7 +63,7 @@ pub fn start(
         let (shutdown, graphs, fence) = (context.shutdown.clone(), places.graphs.clone(), context.fence.clone());
         let alone = format!("{},!{}", labels::DYNAMO_NAMESPACE, labels::GRAPH);
         let (pods, watch) =
-            watch_metadata_by::<Pod>(context.client.clone(), &context.scope, Some(&alone), Some(NOT_ENDED));
+            watch_metadata_by::<Pod>(&context.source().with_identities(), Some(&alone), Some(NOT_ENDED));
         places.pods.push(pods);
         let watching = watch.for_each(|_| std::future::ready(()));
         let working = async move {

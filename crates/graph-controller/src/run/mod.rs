@@ -25,7 +25,7 @@ use controller_kit::{
     events::EventSink,
     pods::{NOT_ENDED, PodDiagnostics},
     pull_secrets::Following,
-    store::{Index, Key, Packed, ServedApis, Store, keep, watch},
+    store::{Index, Key, Packed, ServedApis, Store, keep, watch, watch_metadata_by},
 };
 use futures::join;
 use k8s_openapi::api::{
@@ -77,8 +77,8 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let own_namespace =
         ["POD_NAMESPACE", "DYNAMO_SYSTEM_NAMESPACE"].into_iter().find_map(|name| std::env::var(name).ok());
     let settings = Arc::new(Settings::of(&context.settings, scope));
-    let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(client(), scope, None);
-    let (adapters, adapter_watch) = watch::<DynamoGraphDeploymentScalingAdapter>(client(), scope, None);
+    let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(&context.source().with_identities(), None);
+    let (adapters, adapter_watch) = watch::<DynamoGraphDeploymentScalingAdapter>(&context.source(), None);
     context.metrics.count_resources(&graphs, &context.fence, counts::of_graph);
     context.metrics.count_resources(&adapters, &context.fence, counts::of_adapter);
     let (graph_watch, by_concern) = graph_watch.and_index(concerns);
@@ -173,14 +173,21 @@ fn open(
     let ways_in = format!("{},!{}", labels::OWN_GRAPH, labels::OWN_COMPONENT);
     let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
     let (grove, pull_secrets) = grove::open(context, wiring);
+    // What is left of graphs in NATS and etcd is known by the names of all that are there.
+    let all = context.source().with_identities();
+    let (components, component_watch) = watch::<DynamoComponentDeployment>(&all, Some(labels::GRAPH));
+    wiring.applies(&components);
+    wiring.wake(component_watch, graph_keys);
+    let (worker_pods, pod_watch) = watch_metadata_by::<Pod>(&all, Some(&workers), Some(NOT_ENDED));
+    wiring.wake(pod_watch, graph_keys);
     let caches = Caches {
         graphs,
         adapters,
-        components: wiring.watched::<DynamoComponentDeployment>(Some(labels::GRAPH), graph_keys),
+        components,
         accounts: wiring.watched_by::<ServiceAccount>(&accounts_of_graphs, keep::small, concerned_by(by_concern)),
         roles: wiring.owned::<Role>(&accounts_of_graphs),
         bindings: wiring.watched_by::<RoleBinding>(&accounts_of_graphs, keep::small, concerned_by(by_concern)),
-        worker_pods: wiring.metadata::<Pod>(Some(&workers), Some(NOT_ENDED), graph_keys),
+        worker_pods,
         config_maps: wiring.owned::<ConfigMap>(labels::GRAPH),
         claim_templates: wiring.owned_if_served::<ResourceClaimTemplate>(labels::OWN_GRAPH),
         pools: wiring.owned_if_served::<InferencePool>(labels::GRAPH),

@@ -37,7 +37,7 @@ pub(super) async fn run(context: &Context, settings: &Settings, events: &EventSi
 /// Pods with a label that is `true`, and what acts on them.
 fn open(context: &Context, events: &EventSink, label: &str) -> (Recovery, Controller<Pod>) {
     let selector = format!("{label}={}", labels::TRUE);
-    let (pods, watch) = watch::<Pod>(context.client.clone(), &context.scope, Some(&selector));
+    let (pods, watch) = watch::<Pod>(&context.source(), Some(&selector));
     let caches: Vec<Arc<dyn controller_kit::store::CacheView>> = vec![Arc::new(pods.clone())];
     let applier = Applier::new(context.client.clone(), NAME, context.metrics.clone(), caches);
     let controller = Controller::new(watch).writes_with(&applier).of_those(label);

@@ -44,7 +44,7 @@ pub(super) struct Requests {
 impl Requests {
     /// Opens the watch.
     pub(super) fn open(context: &Context) -> Self {
-        let (store, watch) = watch::<DynamoGraphDeploymentRequest>(context.client.clone(), &context.scope, None);
+        let (store, watch) = watch::<DynamoGraphDeploymentRequest>(&context.source(), None);
         context.metrics.count_resources(&store, &context.fence, counts::of_request);
         Self { store, watch }
     }
@@ -72,12 +72,11 @@ impl Requests {
         graphs: &GraphCaches,
         from_graphs: BoxStream<'static, Key>,
     ) {
-        let (client, scope) = (|| context.client.clone(), &context.scope);
+        let (client, source) = (|| context.client.clone(), context.source());
         let profilers = format!("{}={}", labels::APP, labels::PROFILER);
         let jobs_of_requests = keep::owned_or_orphaned::<DynamoGraphDeploymentRequest>;
-        let (jobs, job_watch) = watch_by::<Job>(client(), scope, Some(&profilers), jobs_of_requests);
-        let (config_maps, map_watch) =
-            watch_by::<ConfigMap>(client(), scope, Some(labels::REQUEST_NAME), outputs_of_requests);
+        let (jobs, job_watch) = watch_by::<Job>(&source, Some(&profilers), jobs_of_requests);
+        let (config_maps, map_watch) = watch_by::<ConfigMap>(&source, Some(labels::REQUEST_NAME), outputs_of_requests);
         let caches = Caches {
             requests: self.store.clone(),
             graphs: graphs.graphs.clone(),
@@ -96,7 +95,7 @@ impl Requests {
         ];
         let applier = Applier::new(client(), NAME, context.metrics.clone(), views);
         let applier = applier.with_predecessors(&[annotations::LAST_APPLIED_HASH]);
-        let settings = Arc::new(Settings::of(&context.settings, scope, args));
+        let settings = Arc::new(Settings::of(&context.settings, &context.scope, args));
         let observer = Observer::new(client(), applier.clone(), caches, settings);
         let reconciler = Reconciler {
             observer,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api_types::{GROUP, labels};
 use controller_kit::{
     settings::CertProvisionMode,
-    store::{Key, Packed, Scope, Store, watch_api, watch_named},
+    store::{Key, Packed, Scope, Source, Store, watch_api, watch_named},
 };
 use k8s_openapi::api::{
     admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingWebhookConfiguration},
@@ -41,7 +41,7 @@ impl Sight {
         let host = &policy.host;
         let client = || client.clone();
         let (secrets, secret_watch) =
-            watch_named::<Secret>(client(), &Scope::Namespace(host.namespace.clone()), secret_name);
+            watch_named::<Secret>(&Source::all(client(), &Scope::Namespace(host.namespace.clone())), secret_name);
         let mut changes = vec![ticks(secret_watch)];
         let configurations = (policy.mode == CertProvisionMode::Auto).then(|| {
             let ours =

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     settings::OperatorConfiguration,
-    store::{Change, Packed, Scope, Watch, watch_named_briskly},
+    store::{Change, Packed, Scope, Source, Watch, watch_named_briskly},
 };
 
 /// How many releases may wait for a reader before it has to reconcile everything.
@@ -269,7 +269,7 @@ impl Fence {
         }
         // After an outage markers seem to have expired, and are renewed at once: who hears of it late acts in vain, or
         // beside another.
-        let (store, leases) = watch_named_briskly::<Lease>(client.clone(), scope, MARKER_LEASE);
+        let (store, leases) = watch_named_briskly::<Lease>(&Source::all(client.clone(), scope), MARKER_LEASE);
         let ready = async move { store.wait_until_ready().await }.boxed();
         let (fence, api) = (self.clone(), scope.api(client));
         tokio::spawn(async move { fence.keep(leases, ready, api).await });

@@ -22,6 +22,14 @@ pub struct Change<O> {
     pub after: Option<Arc<O>>,
 }
 
+/// What is kept of an object.
+#[derive(Debug)]
+pub(super) enum Kept<O> {
+    Whole,
+    As(O),
+    Not,
+}
+
 /// All objects of one kind that a watch selects, as of its last event. Cheap to clone; clones share the content.
 #[derive(Debug)]
 pub struct Store<O> {
@@ -199,6 +207,11 @@ impl<O: Resource> Store<O> {
         changes
     }
 
+    /// Keeps of each object what `kept` says from now on, and says what changed by it.
+    pub(super) fn confine(&self, kept: impl Fn(&O) -> Kept<O>) -> Vec<Change<O>> {
+        self.shared.content.write().unwrap_or_else(PoisonError::into_inner).confine(kept)
+    }
+
     fn read<T>(&self, look: impl FnOnce(&Content<O>) -> T) -> T {
         look(&self.shared.content.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -291,6 +304,29 @@ impl<O: Resource> Content<O> {
             }
         }
         changes
+    }
+
+    fn confine(&mut self, kept: impl Fn(&O) -> Kept<O>) -> Vec<Change<O>> {
+        for (key, object) in std::mem::take(&mut self.incoming) {
+            match kept(&object) {
+                Kept::Whole => drop(self.incoming.insert(key, object)),
+                Kept::As(other) => drop(self.incoming.insert(key, other)),
+                Kept::Not => {}
+            }
+        }
+        let all: Vec<_> = self.objects.iter().map(|(key, object)| (key.clone(), kept(object))).collect();
+        let changes = all.into_iter().filter_map(|(key, kept)| match kept {
+            Kept::Whole => None,
+            // It was reduced before.
+            Kept::As(other)
+                if self.objects.get(&key).is_some_and(|known| version(known.as_ref()) == version(&other)) =>
+            {
+                None
+            }
+            Kept::As(other) => Some(self.put(other)),
+            Kept::Not => self.take(&key),
+        });
+        changes.collect()
     }
 
     fn put(&mut self, object: O) -> Change<O> {
