@@ -4,6 +4,7 @@
 mod api;
 mod audit;
 mod budgets;
+mod delay;
 mod edits;
 mod figures;
 mod floor;
@@ -11,6 +12,7 @@ mod graph;
 mod load;
 mod progress;
 mod restart;
+mod shards;
 mod table;
 mod template;
 mod usage;
@@ -91,6 +93,8 @@ enum Part {
     Loop(edits::Args),
     /// A restart of the operator with many graphs: until drift is repaired, and until it is quiet
     Restart(restart::Args),
+    /// Many graphs at once by one replica of each controller, and by several that share the namespaces
+    Shards(shards::Args),
 }
 
 /// Measures and prints the figures.
@@ -103,6 +107,7 @@ async fn run(args: &Args) -> Result<ExitCode> {
         Some(Part::Floor(args)) => return floor::run(args).await,
         Some(Part::Loop(args)) => return edits::run(args).await,
         Some(Part::Restart(args)) => return restart::run(args).await,
+        Some(Part::Shards(args)) => return shards::run(args).await,
         None => {}
     }
     ensure!(args.pace > 0.0, "--pace must be more than 0");

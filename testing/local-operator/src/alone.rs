@@ -42,11 +42,11 @@ impl WebhookServer {
 
     /// Starts it and returns when the API server gets answers.
     pub async fn start(&self, cluster: &Cluster) -> Result<()> {
-        let configuration: PathBuf = install::prepare(cluster, None, self.address, false).await?;
+        let configuration: PathBuf = install::prepare(cluster, None, self.address, false, false).await?;
         cluster.apply(&webhook::objects(self.binaries.controller(webhook::NAME)?, self.address)?).await?;
         start_crds(cluster, &self.binaries).await?;
         for controller in CONTROLLERS.into_iter().filter(|each| each.name == webhook::NAME) {
-            start_controller(cluster, controller, &self.binaries, &configuration, None).await?;
+            start_controller(cluster, controller, &self.binaries, &configuration, None, None).await?;
         }
         webhook::until_answering(cluster).await
     }

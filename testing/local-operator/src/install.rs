@@ -21,6 +21,7 @@ pub(super) async fn prepare(
     graph_controller: Option<&Path>,
     webhook: SocketAddr,
     checkpoints: bool,
+    shards: bool,
 ) -> Result<PathBuf> {
     let mut objects = vec![json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})];
     for pods in ["discovery", "planner", "epp", "profiling"] {
@@ -28,7 +29,7 @@ pub(super) async fn prepare(
     }
     cluster.apply(&objects).await?;
     let path = cluster.dir().join("operator.json");
-    std::fs::write(&path, configuration(webhook, checkpoints).to_string())
+    std::fs::write(&path, configuration(webhook, checkpoints, shards).to_string())
         .with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }
@@ -45,7 +46,7 @@ pub(super) fn restricted() -> Value {
     })
 }
 
-fn configuration(webhook: SocketAddr, checkpoints: bool) -> Value {
+fn configuration(webhook: SocketAddr, checkpoints: bool, shards: bool) -> Value {
     json!({
         "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1",
         "kind": "OperatorConfiguration",
@@ -53,6 +54,7 @@ fn configuration(webhook: SocketAddr, checkpoints: bool) -> Value {
         // With what the expectations of the conformance kit were recorded.
         "orchestrators": {"grove": {"terminationDelay": "4h"}},
         "checkpoint": {"enabled": checkpoints},
+        "leaderElection": {"enabled": shards, "shards": shards, "namespace": NAMESPACE},
         "rbac": {"discoveryRoleName": DISCOVERY_ROLE},
         "mpi": {"sshSecretName": MPI_KEY, "sshSecretNamespace": NAMESPACE},
     })

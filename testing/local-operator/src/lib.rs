@@ -84,6 +84,20 @@ pub struct OperatorArgs {
     /// Whether archives of the legacy API have a store.
     #[arg(skip)]
     legacy_store: bool,
+    /// Replicas that share the namespaces, in place of one process of each controller.
+    #[arg(skip)]
+    replicas: Option<Replicas>,
+}
+
+/// How many processes of each controller there are, and how they work.
+#[derive(Debug, Clone)]
+pub struct Replicas {
+    /// Processes of each controller that can share namespaces.
+    pub count: usize,
+    /// Objects that each reconciles at the same time.
+    pub concurrency: usize,
+    /// Where they find the API server.
+    pub server: SocketAddr,
 }
 
 impl OperatorArgs {
@@ -100,6 +114,12 @@ impl OperatorArgs {
     /// The same with a store for archives of the legacy API.
     pub fn with_legacy_store(self) -> Self {
         Self { legacy_store: true, ..self }
+    }
+
+    /// The same with replicas of the controllers.
+    #[must_use]
+    pub fn with_replicas(self, replicas: Replicas) -> Self {
+        Self { replicas: Some(replicas), ..self }
     }
 
     /// The command of another operator.
@@ -138,7 +158,7 @@ impl OperatorArgs {
             .with_context(|| format!("cannot write {}", path.display()))?;
         let args =
             vec![format!("--namespace={}", install::RESTRICTED), format!("--health-address={}", free_address()?)];
-        let (program, user) = program(cluster, SCOPE_KEEPER, binaries, &path, args).await?;
+        let (program, user) = program(cluster, SCOPE_KEEPER, binaries, &path, None, args).await?;
         cluster.run(&program).await?;
         let executable = Some(program.executable.clone());
         Ok(Some(Running { program, health: None, user, executable, start: Duration::ZERO }))
@@ -153,16 +173,27 @@ impl OperatorArgs {
     pub async fn start(&self, cluster: &Cluster, binaries: &Binaries) -> Result<Vec<Running>> {
         let graph_controller =
             if self.operator.is_some() { None } else { Some(binaries.controller("graph-controller")?) };
-        let configuration = install::prepare(cluster, graph_controller, binaries.webhook, self.checkpoints).await?;
+        let configuration =
+            install::prepare(cluster, graph_controller, binaries.webhook, self.checkpoints, self.replicas.is_some())
+                .await?;
         if let Some(command) = &self.operator {
             return Ok(vec![start_other(cluster, command).await?]);
         }
         cluster.apply(&webhook::objects(binaries.controller(webhook::NAME)?, binaries.webhook)?).await?;
         let crds = start_crds(cluster, binaries).await?;
         let store = if self.legacy_store { Some(start_store(cluster, binaries).await?) } else { None };
-        let start =
-            |controller: &Controller| start_controller(cluster, *controller, binaries, &configuration, store.as_ref());
-        let mut running = try_join_all(CONTROLLERS.iter().map(start)).await?;
+        let start = async |controller: &Controller| {
+            let replicas = self.replicas.as_ref().filter(|_| controller.name != webhook::NAME);
+            let mut running = Vec::new();
+            for number in 0..replicas.map_or(1, |replicas| replicas.count) {
+                let number = replicas.map(|replicas| (replicas, number));
+                running.push(
+                    start_controller(cluster, *controller, binaries, &configuration, store.as_ref(), number).await?,
+                );
+            }
+            anyhow::Ok(running)
+        };
+        let mut running = try_join_all(CONTROLLERS.iter().map(start)).await?.concat();
         running.push(crds);
         running.extend(store);
         webhook::until_answering(cluster).await?;
@@ -171,7 +202,7 @@ impl OperatorArgs {
 }
 
 /// An operator process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Running {
     program: Program,
     health: Option<SocketAddr>,
@@ -229,13 +260,14 @@ async fn start_controller(
     binaries: &Binaries,
     configuration: &Path,
     store: Option<&Running>,
+    replica: Option<(&Replicas, usize)>,
 ) -> Result<Running> {
     let health = free_address()?;
     let mut args = vec![format!("--health-address={health}")];
     if controller.name == webhook::NAME {
         args.extend(webhook::args());
     }
-    let (mut program, user) = program(cluster, controller, binaries, configuration, args).await?;
+    let (mut program, user) = program(cluster, controller, binaries, configuration, replica, args).await?;
     if let Some(address) = store.filter(|_| controller.name == "component-controller").and_then(|store| store.health) {
         let store = [("API_STORE_ENDPOINT", format!("http://{address}"))];
         let registry =
@@ -247,6 +279,15 @@ async fn start_controller(
     let took = start(cluster, &program, Some(health)).await?;
     let executable = Some(program.executable.clone());
     Ok(Running { program, health: Some(health), user, executable, start: took })
+}
+
+/// The kubeconfig of a replica, which finds the API server elsewhere than the others do.
+fn elsewhere(cluster: &Cluster, kubeconfig: &Path, program: &str, server: SocketAddr) -> Result<PathBuf> {
+    let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("cannot read {}", kubeconfig.display()))?;
+    let path = kubeconfig.with_file_name(format!("{program}.kubeconfig"));
+    let text = text.replace(cluster.server().trim_end_matches("/"), &format!("https://{server}"));
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
 }
 
 async fn start_store(cluster: &Cluster, binaries: &Binaries) -> Result<Running> {
@@ -275,6 +316,7 @@ async fn program(
     controller: Controller,
     binaries: &Binaries,
     configuration: &Path,
+    replica: Option<(&Replicas, usize)>,
     more: Vec<String>,
 ) -> Result<(Program, String)> {
     let executable = binaries.controller(controller.name)?;
@@ -282,7 +324,15 @@ async fn program(
     if controller.name == webhook::NAME {
         rules.extend(webhook::own_rules(executable)?);
     }
-    let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, controller.name, &rules).await?;
+    if replica.is_some() {
+        rules.extend(of_leases(controller.name));
+    }
+    let mut kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, controller.name, &rules).await?;
+    let mut name = controller.name.to_owned();
+    if let Some((replicas, number)) = replica {
+        name = format!("{name}-{number}");
+        kubeconfig = elsewhere(cluster, &kubeconfig, &name, replicas.server)?;
+    }
     let mut args = vec![
         format!("--kubeconfig={}", kubeconfig.display()),
         format!("--config={}", configuration.display()),
@@ -290,8 +340,9 @@ async fn program(
         "--log-format=text".to_owned(),
     ];
     args.extend(controller.args.iter().map(|&arg| arg.to_owned()));
+    args.extend(replica.map(|(replicas, _)| format!("--concurrency={}", replicas.concurrency)));
     args.extend(more);
-    let program = Program { name: controller.name.to_owned(), executable: executable.to_owned(), args, env: vec![] };
+    let program = Program { name, executable: executable.to_owned(), args, env: vec![] };
     Ok((program, user(controller.name)))
 }
 
@@ -356,6 +407,23 @@ fn binding(account: &str, role: &str) -> Value {
         "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
     })
+}
+
+/// The rights to the Leases by which replicas find each other.
+fn of_leases(account: &str) -> [Value; 2] {
+    let (name, api) = (format!("{account}-leases"), format!("{RBAC}/v1"));
+    let metadata = json!({"name": name, "namespace": NAMESPACE});
+    let verbs = ["get", "list", "watch", "create", "update", "patch"];
+    let role = json!({
+        "apiVersion": api, "kind": "Role", "metadata": metadata,
+        "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}],
+    });
+    let binding = json!({
+        "apiVersion": api, "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
+    });
+    [role, binding]
 }
 
 fn user(account: &str) -> String {

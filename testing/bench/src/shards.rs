@@ -1,0 +1,170 @@
+//! `cargo xtask bench shards`: many graphs at once by one replica of each controller, and by several.
+//!
+//! The answers of the API server come late, and each replica reconciles one object at a time: the operator is what takes
+//! the time, and not the machine.
+
+use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use local_operator::{Binaries, OperatorArgs, Replicas, Running};
+use serde::Serialize;
+use test_cluster::{Cluster, Options};
+use tokio::time::Instant;
+
+use super::{
+    CONTROL_PLANE, NODES,
+    delay::Delay,
+    load::{Load, Pace},
+    processes,
+    progress::Progress,
+    usage::Usage,
+};
+
+/// The controller whose memory and share of the work are told.
+const CONTROLLER: &str = "graph-controller";
+
+/// Arguments of `cargo xtask bench shards`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Replicas of each controller, one measurement after the other
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "1,2,4")]
+    replicas: Vec<usize>,
+    /// Graphs that are applied all at once, each in a namespace of its own
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    graphs: usize,
+    /// Components of each graph: one frontend, the others workers
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=25))]
+    components: u8,
+    /// Milliseconds by which each answer of the API server comes later
+    #[arg(long, value_name = "MS", default_value_t = 20)]
+    delay: u64,
+    /// Objects that each replica reconciles at the same time
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    concurrency: usize,
+    /// Write the figures to a file too
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    operator: OperatorArgs,
+}
+
+/// What was measured with one number of replicas.
+#[derive(Debug, Serialize)]
+struct Figures {
+    replicas: usize,
+    /// From the first request until all graphs were Ready.
+    seconds: f64,
+    /// PSS of each replica of the graph controller, with all graphs.
+    pss_kib: Vec<u64>,
+    /// CPU time of each of them.
+    cpu_seconds: Vec<f64>,
+    /// CPU time of the control plane.
+    control_plane_cpu_seconds: f64,
+}
+
+/// Measures and prints the figures.
+///
+/// # Errors
+/// The operator does not start, or a graph does not become Ready.
+pub(super) async fn run(args: &Args) -> Result<ExitCode> {
+    ensure!(args.operator.other().is_none(), "another operator has no replicas that share namespaces");
+    ensure!(args.graphs > 0 && !args.replicas.contains(&0), "nothing to measure");
+    let binaries = args.operator.build()?;
+    let mut all = Vec::new();
+    for count in &args.replicas {
+        eprintln!("{} graphs by {count} replicas", args.graphs);
+        all.push(measure(args, &binaries, *count).await?);
+    }
+    print!("{}", table(args, &all));
+    if let Some(path) = &args.json {
+        let text = serde_json::to_string_pretty(&all)?;
+        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn measure(args: &Args, binaries: &Binaries, count: usize) -> Result<Figures> {
+    let cluster = Cluster::start(Options { crds: binaries.crds()?, ..Options::with_nodes(NODES) }).await?;
+    let server = cluster.server();
+    let server = server.trim_start_matches("https://").trim_end_matches('/').to_owned();
+    let proxy = Delay::start(server, Duration::from_millis(args.delay)).await?;
+    let replicas = Replicas { count, concurrency: args.concurrency, server: proxy.address };
+    let operators = args.operator.clone().with_replicas(replicas).start(&cluster, binaries).await?;
+    let processes = processes(&cluster, operators.iter().map(Running::name))?;
+    let client = cluster.client()?;
+    let progress = Progress::watch(&client).await?;
+    let mut load = Load::new(client, args.components);
+    let names = load.prepare(args.graphs).await?;
+    progress.rests().await?;
+    let before = Usage::of(&processes)?;
+    let begin = Instant::now();
+    load.apply(&names, Pace::AllAtOnce, &progress).await?;
+    progress.all_ready(&names, || operators.iter().try_for_each(|operator| operator.check(&cluster))).await?;
+    let seconds = begin.elapsed().as_secs_f64();
+    progress.rests().await?;
+    let after = Usage::of(&processes)?;
+    let cpu: BTreeMap<String, f64> = after.cpu_since(&before);
+    let ours = operators.iter().map(Running::name).filter(|name| name.starts_with(CONTROLLER));
+    let ours: Vec<&str> = ours.collect();
+    let figures = Figures {
+        replicas: count,
+        seconds,
+        pss_kib: ours.iter().map(|name| after.pss_kib(name)).collect(),
+        cpu_seconds: ours.iter().filter_map(|name| cpu.get(*name).copied()).collect(),
+        control_plane_cpu_seconds: CONTROL_PLANE.iter().filter_map(|name| cpu.get(*name)).sum(),
+    };
+    cluster.stop().await?;
+    Ok(figures)
+}
+
+fn table(args: &Args, all: &[Figures]) -> String {
+    let mut text = format!(
+        "{} graphs of {} components at once; each answer {} ms later; {} object(s) at a time in each replica\n",
+        args.graphs, args.components, args.delay, args.concurrency
+    );
+    text += "replicas      time   faster   memory of a replica   of one   control plane\n";
+    let Some(first) = all.first() else { return text };
+    let largest = |figures: &Figures| figures.pss_kib.iter().max().copied().unwrap_or_default() as f64 / 1024.0;
+    for figures in all {
+        text += &format!(
+            "{:>8} {:>7.1} s {:>7.2}x {:>17.1} MiB {:>7.2}x {:>9.1} CPU\n",
+            figures.replicas,
+            figures.seconds,
+            first.seconds / figures.seconds,
+            largest(figures),
+            largest(figures) / largest(first),
+            figures.control_plane_cpu_seconds / figures.seconds,
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Alone {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn ratios_are_those_to_the_first_line() {
+        let args = Alone::parse_from(["x"]).args;
+        assert_eq!(args.replicas, [1, 2, 4]);
+        let figures = |replicas, seconds, pss_kib: &[u64]| Figures {
+            replicas,
+            seconds,
+            pss_kib: pss_kib.to_vec(),
+            cpu_seconds: vec![],
+            control_plane_cpu_seconds: 20.0,
+        };
+        let text = table(&args, &[figures(1, 40.0, &[20 * 1024]), figures(4, 10.0, &[7 * 1024, 8 * 1024])]);
+        let lines: Vec<_> = text.lines().skip(2).collect();
+        assert_eq!(lines[0], "       1    40.0 s    1.00x              20.0 MiB    1.00x       0.5 CPU");
+        assert_eq!(lines[1], "       4    10.0 s    4.00x               8.0 MiB    0.40x       2.0 CPU");
+    }
+}
