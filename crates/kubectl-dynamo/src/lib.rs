@@ -10,6 +10,7 @@
 //! | `bundle` | a support archive |
 //! | `gpus` | GPUs of pods |
 //! | `rollout_control` | annotations that hold a rollout or take it back |
+//! | `completion` | candidates for the word that a user types |
 //! | `output` | formats, tables, colours and exit codes |
 //! | [`preview`] | what an edit of a graph will do |
 //!
@@ -20,6 +21,7 @@
 
 mod apply;
 mod bundle;
+mod completion;
 mod diagnosis;
 mod explain;
 mod gpus;
@@ -32,4 +34,4 @@ mod run;
 mod view;
 
 pub use output::{Outcome, Style};
-pub use run::{Cli, run};
+pub use run::{COMPLETER, Cli, complete, run};

@@ -1,14 +1,22 @@
 //! The kubectl plugin `kubectl dynamo`.
 
 use std::{
-    io::{self, IsTerminal},
+    env,
+    io::{self, IsTerminal, Write},
+    path::Path,
     process::ExitCode,
 };
 
 use clap::Parser;
-use kubectl_dynamo::{Cli, Style, run};
+use kubectl_dynamo::{COMPLETER, Cli, Style, complete, run};
 
 fn main() -> ExitCode {
+    let mut words = env::args_os();
+    if words.next().is_some_and(|program| Path::new(&program).file_stem().is_some_and(|stem| stem == COMPLETER)) {
+        let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+        let written = io::stdout().write_all(complete(&words).as_bytes());
+        return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     let cli = Cli::parse();
     let stdout = io::stdout();
     let style = Style::new(stdout.is_terminal(), std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()));

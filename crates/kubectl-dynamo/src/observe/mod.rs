@@ -7,6 +7,7 @@ mod diagnosis;
 mod family;
 mod install;
 mod logs;
+mod names;
 mod target;
 mod workloads;
 
@@ -16,4 +17,5 @@ pub use diagnosis::observe;
 pub use family::{adapters, family, graphs, of_graph};
 pub use install::install;
 pub use logs::{Part, Source, follow, log};
-pub use target::Target;
+pub use names::{Names, names};
+pub use target::{Kind, Target};

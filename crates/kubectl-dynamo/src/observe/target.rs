@@ -17,6 +17,11 @@ pub enum Kind {
     Checkpoint,
 }
 
+impl Kind {
+    /// All kinds.
+    pub const ALL: [Self; 5] = [Self::Graph, Self::Component, Self::Model, Self::Request, Self::Checkpoint];
+}
+
 /// An object: `NAME` of a graph, or `TYPE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {

@@ -1,6 +1,8 @@
 //! The command line of the plugin.
 
 mod bundle;
+mod complete;
+mod completion;
 mod convert;
 mod doctor;
 mod history;
@@ -21,6 +23,7 @@ use std::{
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 
+pub use self::complete::{COMPLETER, complete};
 use crate::{
     observe::ConnectionArgs,
     output::{Outcome, OutputArgs, Style},
@@ -68,6 +71,8 @@ enum Command {
     Convert(convert::Args),
     /// Show what an edit of a graph will do before it is applied: objects, pods, capacity, GPUs
     Plan(preview::Args),
+    /// Print a script that completes the words of kubectl-dynamo; needs no cluster
+    Completion(completion::Args),
 }
 
 /// Flags of commands that print data of one graph.
@@ -98,6 +103,7 @@ pub async fn run(cli: &Cli, style: Style, out: &mut dyn Write) -> anyhow::Result
         Command::Doctor(args) => doctor::run(args, &connect().await?, style, out).await,
         Command::Bundle(args) => bundle::run(args, &connect().await?, out).await,
         Command::Convert(args) => convert::run(args, out),
+        Command::Completion(args) => completion::run(args, out),
         Command::Plan(args) => preview::run(args, &connect().await?, style, out).await,
     }
 }

@@ -5,13 +5,17 @@
 mod harness;
 mod session;
 
-use std::process::Command;
+use std::{
+    net::TcpListener,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
 use harness::{LIMIT, Team};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
 use kube::{Api, api::ListParams};
-use kubectl_dynamo::Outcome;
+use kubectl_dynamo::{Outcome, complete};
 use serde_json::{Value, json};
 use test_cluster::wait;
 
@@ -188,6 +192,64 @@ async fn the_program_has_kubectls_exit_codes() {
     assert_eq!(code, Some(2));
     assert!(text.starts_with("error: there is no DynamoGraphDeployment nothing in namespace"), "{text}");
     assert_eq!(program(&["no-such-command"]).0, Some(2));
+}
+
+#[tokio::test]
+async fn names_of_objects_complete_the_words_of_kubectl() {
+    let team = Team::new("plugin-names").await;
+    team.graph(true, json!({})).await;
+    let kubeconfig = team.access.kubeconfig().to_string_lossy().into_owned();
+    let cluster = ["--kubeconfig", &kubeconfig, "-n", &team.namespace];
+    let lines = |words: &[&str]| {
+        let words: Vec<_> = cluster.iter().chain(words).map(|&word| word.to_owned()).collect();
+        complete(&words)
+    };
+    assert_eq!(lines(&["tree", ""]), "chat\n:4\n");
+    assert_eq!(lines(&["tree", "d"]), ":4\n");
+    assert_eq!(lines(&["logs", "chat", ""]), "decode\n:4\n");
+    assert_eq!(lines(&["scale", "chat", "d"]), "decode=\n:6\n");
+    assert_eq!(lines(&["why", "dcd/"]), "dcd/chat-decode\n:4\n");
+    assert_eq!(lines(&["logs", "nothing", ""]), ":4\n");
+    assert_eq!(lines(&["tree", "-n", &team.namespace]), format!("{}\n:4\n", team.namespace));
+}
+
+#[test]
+fn words_are_completed_without_a_cluster() {
+    let completed = |kubeconfig: &str| {
+        let words = ["--kubeconfig", kubeconfig, "why", "d"].map(str::to_owned);
+        assert_eq!(complete(&words), "dcd/\ndgd/\ndgdr/\ndynamomodel/\n:6\n");
+    };
+    completed("no-such-file");
+    // It accepts connections and does not answer.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let kubeconfig = json!({
+        "clusters": [{ "name": "silent", "cluster": { "server": format!("http://{}", silent.local_addr().unwrap()) } }],
+        "contexts": [{ "name": "silent", "context": { "cluster": "silent", "user": "anonymous" } }],
+        "users": [{ "name": "anonymous", "user": {} }],
+        "current-context": "silent",
+    });
+    let file = std::env::temp_dir().join(format!("kubectl-dynamo-{}.kubeconfig", std::process::id()));
+    std::fs::write(&file, kubeconfig.to_string()).unwrap();
+    let begin = Instant::now();
+    completed(&file.to_string_lossy());
+    let elapsed = begin.elapsed();
+    std::fs::remove_file(&file).unwrap();
+    // One request of another command may take 15 s.
+    assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
+}
+
+#[test]
+fn the_program_completes_words_under_its_other_name() {
+    let folder = std::env::temp_dir().join(format!("kubectl-dynamo-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let program = folder.join("kubectl_complete-dynamo");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_kubectl-dynamo"), &program).unwrap();
+    let output = Command::new(&program).args(["rollout", "re"]).output().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<_> = text.lines().map(|line| line.split('\t').next().unwrap()).collect();
+    assert_eq!(words, ["restart", "resume", ":4"], "{text}");
+    assert!(output.status.success() && output.stderr.is_empty());
 }
 
 #[tokio::test]
