@@ -117,7 +117,8 @@ impl Team {
     }
 }
 
-fn definitions() -> Vec<Value> {
+/// The definitions of the operator.
+pub fn definitions() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let own = files.filter(|path| path.extension().is_some_and(|ending| ending == "yaml"));

@@ -4,6 +4,7 @@
 
 mod harness;
 mod session;
+mod shell;
 
 use std::{
     net::TcpListener,
