@@ -14,7 +14,10 @@ use std::{
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
 use harness::{LIMIT, Team};
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Pod, ResourceQuota},
+};
 use kube::{Api, api::ListParams};
 use kubectl_dynamo::{Outcome, complete};
 use serde_json::{Value, json};
@@ -58,6 +61,13 @@ async fn a_quota_is_named_with_the_deployment_that_it_stops() {
         "spec": { "hard": { "pods": "0" } },
     });
     team.access.apply(&[quota]).await.unwrap();
+    // A quota counts from its first status on.
+    let quotas: Api<ResourceQuota> = Api::namespaced(team.client.clone(), &team.namespace);
+    let counts = wait::until("a quota that counts", LIMIT, async || {
+        let status = quotas.get("few").await.map_err(|error| error.to_string())?.status;
+        status.and_then(|status| status.hard).map(drop).ok_or_else(|| "it has no status".to_owned())
+    });
+    counts.await.unwrap();
     team.graph(false, json!({})).await;
     let deployments: Api<Deployment> = Api::namespaced(team.client.clone(), &team.namespace);
     let refused = wait::until("a Deployment without pods", LIMIT, async || {
