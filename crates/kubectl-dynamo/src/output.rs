@@ -38,7 +38,7 @@ pub enum Format {
     Json,
     /// YAML
     Yaml,
-    /// Names of objects, one a line, as `kubectl get -o name` prints them
+    /// Names, one a line; those of objects as kubectl takes them, such as pod/chat-0
     Name,
 }
 
@@ -61,6 +61,11 @@ pub fn write_data(format: Format, data: &impl Serialize, out: &mut dyn Write) ->
         Format::Table | Format::Wide | Format::Name => return Ok(false),
     }
     Ok(true)
+}
+
+/// An object as kubectl takes it.
+pub fn object_name(kind: &str, name: &str) -> String {
+    format!("{}/{name}", kind.to_lowercase())
 }
 
 /// Whether the output is for a terminal, and whether it has colours.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     observe::{Connection, graphs, words},
-    output::{Format, Outcome, OutputArgs, Style, write_data},
+    output::{Format, Outcome, OutputArgs, Style, object_name, write_data},
     preview::{Edit, Operator, Prediction, overview, predict, set, set_image},
 };
 
@@ -77,7 +77,7 @@ pub async fn run(args: &Args, connection: &Connection, style: Style, out: &mut d
         (Format::Json | Format::Yaml, _) => drop(write_data(args.output.output, &all, out)?),
         (Format::Name, _) => {
             for change in all.iter().flat_map(|prediction| &prediction.changes) {
-                writeln!(out, "{}/{}", change.kind.to_lowercase(), change.name)?;
+                writeln!(out, "{}", object_name(&change.kind, &change.name))?;
             }
         }
         (Format::Table, _) if args.all => out.write_all(overview(&all, style).as_bytes())?,

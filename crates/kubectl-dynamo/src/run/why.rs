@@ -8,7 +8,7 @@ use crate::{
     diagnosis::{Weight, diagnose},
     explain::explain,
     observe::{Connection, Target, observe},
-    output::{Format, Outcome, OutputArgs, Style, write_data},
+    output::{Format, Outcome, OutputArgs, Style, object_name, write_data},
 };
 
 /// Flags of `why`.
@@ -33,7 +33,7 @@ pub async fn run(args: &Args, connection: &Connection, style: Style, out: &mut d
         match format {
             Format::Name => {
                 for object in diagnosis.causes.iter().filter_map(|cause| cause.chain.last()) {
-                    writeln!(out, "{object}")?;
+                    writeln!(out, "{}", object_name(&object.kind, &object.name))?;
                 }
             }
             _ => out.write_all(explain(&diagnosis, style).as_bytes())?,

@@ -130,7 +130,7 @@ fn pods_without_a_component_are_under_their_owner() {
     family.pods.truncate(1);
     family.pods[0].metadata.owner_references = serde_json::from_value(owner).unwrap();
     let names = tree(&family).names();
-    assert_eq!(names, ["DynamoGraphDeployment/chat", "PodClique/chat-0-decode", "Pod/f-1"]);
+    assert_eq!(names, ["dynamographdeployment/chat", "podclique/chat-0-decode", "pod/f-1"]);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::model::Family;
 use crate::{
     diagnosis::{Subject, component_of, has_ended, is_ready, owner_of},
-    output::one_line,
+    output::{object_name, one_line},
 };
 
 /// An object, what there is to say of it, and its children.
@@ -32,9 +32,9 @@ impl Node {
         Self { kind: kind.to_owned(), name: name.to_owned(), state, children: Vec::new() }
     }
 
-    /// All objects, parents first, as `Kind/name`.
+    /// All objects, parents first, as kubectl takes them.
     pub fn names(&self) -> Vec<String> {
-        let own = format!("{}/{}", self.kind, self.name);
+        let own = object_name(&self.kind, &self.name);
         std::iter::once(own).chain(self.children.iter().flat_map(Self::names)).collect()
     }
 }

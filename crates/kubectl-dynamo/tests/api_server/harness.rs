@@ -1,6 +1,10 @@
 //! A namespace with a graph, as the controllers would leave it.
 
-use std::{path::Path, time::Duration};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use clap::Parser;
@@ -20,14 +24,27 @@ pub struct Team {
     pub namespace: String,
     pub client: Client,
     pub access: &'static Access,
+    folder: Folder,
     _guard: TestNamespace,
+}
+
+/// A folder that is removed with all that is in it.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What is left is in the folder for temporary files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
 
 impl Team {
     pub async fn new(prefix: &str) -> Self {
         let access = shared(&definitions()).await.unwrap();
         let guard = TestNamespace::new(access, prefix).await.unwrap();
-        Self { namespace: guard.name().to_owned(), client: guard.client(), access, _guard: guard }
+        let folder = Folder(env::temp_dir().join(guard.name()));
+        fs::create_dir_all(&folder.0).unwrap();
+        Self { namespace: guard.name().to_owned(), client: guard.client(), access, folder, _guard: guard }
     }
 
     /// Creates the graph `chat` with one component, its Deployment, and their status.
@@ -93,6 +110,11 @@ impl Team {
         } });
         let name = component.name_any();
         components.patch_status(&name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    }
+
+    /// A folder for files, which goes with the namespace.
+    pub fn folder(&self) -> &Path {
+        &self.folder.0
     }
 
     /// Runs a command as an administrator.

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod formats;
 mod harness;
 mod session;
 mod shell;
@@ -42,7 +43,7 @@ async fn a_graph_that_serves_is_ready_and_its_tree_has_its_pods() {
     let name = pod.await.unwrap().metadata.name.unwrap();
     let (_, names) = team.run(&["tree", "chat", "-o", "name"]).await;
     let expected = format!(
-        "DynamoGraphDeployment/chat\nDynamoComponentDeployment/chat-decode\nDeployment/chat-decode\nPod/{name}\n"
+        "dynamographdeployment/chat\ndynamocomponentdeployment/chat-decode\ndeployment/chat-decode\npod/{name}\n"
     );
     assert_eq!(names, expected);
     let (_, usage) = team.run(&["top", "chat"]).await;
