@@ -41,6 +41,11 @@ COPY --from=build /images/lease-scope /
 USER 65532:65532
 ENTRYPOINT ["/lease-scope"]
 
+FROM scratch AS kubectl-dynamo
+COPY --from=build /images/kubectl-dynamo /
+USER 65532:65532
+ENTRYPOINT ["/kubectl-dynamo"]
+
 FROM scratch AS graph-controller
 COPY --from=build /images/graph-controller /
 USER 65532:65532

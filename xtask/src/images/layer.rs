@@ -6,8 +6,9 @@ use tar::{Builder, EntryType, Header};
 /// The user that programs run as; also in the chart's security context.
 pub(super) const USER: &str = "65532:65532";
 
-/// Programs that speak TLS with servers outside of the cluster: registries, API stores, NATS and etcd of others.
-const OUTBOUND: [&str; 2] = ["component-controller", "graph-controller"];
+/// Programs that speak TLS with servers outside of the cluster: registries, API stores, NATS and etcd of others, and API
+/// servers whose kubeconfig names no authority.
+const OUTBOUND: [&str; 3] = ["component-controller", "graph-controller", "kubectl-dynamo"];
 
 /// What an image holds: the program, the name of its user, authorities for programs that need them, and, if asked for,
 /// a shell.

@@ -46,12 +46,19 @@ const PROGRAMS: [Program; 6] = [
     program("webhook-server"),
     program("lease-scope"),
 ];
+/// The kubectl plugin. No pod of the chart runs it.
+const PLUGIN: Program = program("kubectl-dynamo");
+
+/// All programs of a release.
+fn released() -> impl Iterator<Item = Program> {
+    PROGRAMS.into_iter().chain([PLUGIN])
+}
 
 /// An image of each program: static, not root, nothing else in it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Programs to make images of [default: all]
-    #[arg(value_name = "PROGRAM", value_parser = clap::builder::PossibleValuesParser::new(PROGRAMS.map(|p| p.name)))]
+    #[arg(value_name = "PROGRAM", value_parser = clap::builder::PossibleValuesParser::new(released().map(|p| p.name)))]
     programs: Vec<String>,
     /// Architectures, separated by commas
     #[arg(long, value_enum, value_delimiter = ',', default_value = build::Arch::HOST)]
@@ -78,7 +85,7 @@ pub(crate) struct Args {
     /// Allows a registry without TLS, or with an unknown certificate
     #[arg(long, requires = "push")]
     insecure: bool,
-    /// Makes what the end-to-end test runs on a node: all programs, the mock engine, and `pause`
+    /// Makes what the end-to-end test runs on a node: the programs of the chart, the mock engine, and `pause`
     #[arg(long, hide = true, conflicts_with_all = ["programs", "arch", "shell", "push"])]
     for_node: bool,
 }
@@ -86,7 +93,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let wanted = |program: &Program| args.programs.is_empty() || args.programs.iter().any(|name| name == program.name);
-    let programs: Vec<Program> = PROGRAMS.into_iter().filter(wanted).collect();
+    let programs: Vec<Program> = released().filter(wanted).collect();
     let out = root().join(&args.out);
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
     if args.for_node {
@@ -148,7 +155,7 @@ fn write_for_node(out: &Path, args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds all programs in one go; names and binaries.
+/// Builds the programs of the chart in one go; names and binaries.
 pub(crate) fn build_all(arch: Arch, profile: &str) -> Result<Vec<(&'static str, PathBuf)>> {
     let binaries = build::binaries(&PROGRAMS, arch, profile)?;
     Ok(PROGRAMS.iter().map(|program| program.name).zip(binaries).collect())
@@ -176,14 +183,32 @@ mod tests {
     #[test]
     fn the_dockerfile_has_a_target_for_each_program() {
         let file = fs::read_to_string(root().join("Dockerfile")).unwrap();
-        for Program { name, .. } in PROGRAMS {
+        for Program { name, .. } in released() {
             let user = layer::USER;
             let stage = format!(
                 "FROM scratch AS {name}\nCOPY --from=build /images/{name} /\nUSER {user}\nENTRYPOINT [\"/{name}\"]\n"
             );
             assert!(file.contains(&stage), "{name}");
         }
-        assert_eq!(file.matches("FROM scratch").count(), PROGRAMS.len());
+        assert_eq!(file.matches("FROM scratch").count(), released().count());
+    }
+
+    /// krew downloads what the release workflow uploads, and nothing is left to put in.
+    #[test]
+    fn the_krew_manifest_names_the_archives_of_a_release() {
+        let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+        let (workflow, mut manifest) = (read(".github/workflows/release.yml"), read("deploy/krew/dynamo.yaml"));
+        assert!(workflow.contains("plugin=\"release/kubectl-dynamo-$target-linux.tar.gz\""));
+        for arch in ["x86_64", "aarch64"] {
+            assert!(manifest.contains(&format!("vVERSION/kubectl-dynamo-{arch}-linux.tar.gz")), "{arch}");
+            manifest = manifest.replace(&format!("SHA256_{arch}"), "0");
+        }
+        let manifest = manifest.replace("REPOSITORY", "https://example.com/o/r").replace("VERSION", "0.1.0");
+        let manifest: serde_json::Value = serde_saphyr::from_str(&manifest).unwrap();
+        assert_eq!(manifest["metadata"]["name"], "dynamo", "krew expects the name of the file");
+        assert_eq!(manifest["spec"]["version"], "v0.1.0");
+        let capitals = |text: &str| text.split(|c: char| !c.is_ascii_uppercase()).any(|word| word.len() > 3);
+        assert!(!capitals(&manifest.to_string()), "{manifest}");
     }
 
     /// The same binary has the same digest.
