@@ -99,11 +99,19 @@ fn of_subject(subject: &Subject, chain: &[ObjectName], deeper: &[Cause], groups:
     if let Some(stalled) = subject.condition(c::STALLED).filter(|stalled| stalled.status == "True") {
         found.push((stalled, Weight::Blocks));
     }
-    if let Some(reconciling) = subject.condition(c::RECONCILING).filter(|one| one.status == "True")
-        && !GOES_ON.contains(&reconciling.reason.as_str())
+    let is_below = |cause: &&Cause| cause.chain.starts_with(chain) && cause.chain.len() > chain.len();
+    found.retain(|(condition, _)| !deeper.iter().filter(is_below).any(|one| condition.message.contains(&one.cause)));
+    let reconciling = subject.condition(c::RECONCILING).filter(|one| one.status == "True");
+    if let Some(reconciling) = reconciling.filter(|one| GOES_ON.contains(&one.reason.as_str()))
+        && let Some(rule) = rules::matching(REJECTIONS, &reconciling.message)
+        && !deeper.iter().filter(is_below).any(|cause| cause.code == rule.code)
     {
+        // What the API server rejects is tried again, which is work that goes on.
+        found.push((reconciling, Weight::Blocks));
+    }
+    if let Some(reconciling) = reconciling.filter(|one| !GOES_ON.contains(&one.reason.as_str())) {
         let by_pods = OF_PODS.contains(&reconciling.reason.as_str());
-        let explained = deeper.iter().any(|cause| cause.chain.starts_with(chain) && cause.chain.len() > chain.len());
+        let explained = deeper.iter().any(|cause| is_below(&cause));
         let waits = EXPECTED.contains(&reconciling.reason.as_str())
             || [graph::IMAGE_AWAITED, model::NO_ENDPOINTS].contains(&reconciling.reason.as_str());
         if !(by_pods && explained) {
@@ -112,7 +120,9 @@ fn of_subject(subject: &Subject, chain: &[ObjectName], deeper: &[Cause], groups:
     }
     let mut causes: Vec<Cause> = Vec::new();
     for (condition, weight) in found {
-        let said = |cause: &Cause| cause.cause.contains(condition.message.as_str());
+        let said = |one: &Cause| {
+            one.cause.contains(condition.message.as_str()) || condition.message.contains(one.cause.as_str())
+        };
         if condition.message.is_empty() || !causes.iter().any(said) {
             let mut cause = cause(subject, condition, weight, chain);
             if condition.reason == graph::API_MISSING {
@@ -133,8 +143,8 @@ fn served(groups: &[String]) -> impl Iterator<Item = String> {
 }
 
 fn cause(subject: &Subject, condition: &Condition, weight: Weight, chain: &[ObjectName]) -> Cause {
-    let rejected =
-        [graph::FORBIDDEN, c::WEBHOOK_UNAVAILABLE, component::PODS_REFUSED].contains(&condition.reason.as_str());
+    let rejected = [graph::FORBIDDEN, c::WEBHOOK_UNAVAILABLE, component::PODS_REFUSED, graph::PROGRESSING]
+        .contains(&condition.reason.as_str());
     let rule = rules::matching(REJECTIONS, &condition.message).filter(|_| rejected);
     // Which API is missing, the reason of Ready says.
     let exact = subject.condition(c::READY).filter(|_| condition.reason == graph::API_MISSING);

@@ -10,6 +10,7 @@ mod conditions;
 mod model;
 mod needs;
 mod operator;
+mod placement;
 mod pods;
 mod progress;
 mod rules;
@@ -25,7 +26,9 @@ use k8s_openapi::jiff::Timestamp;
 pub use self::model::ObjectName;
 pub use self::{
     chain::{component_of, owner_of},
-    model::{Cause, Diagnosis, Marker, Nodes, Observed, Program, Subject, Warning, Weight, Workload},
+    model::{
+        Cause, Diagnosis, Marker, NodeFacts, Nodes, Observed, Program, Subject, Terminating, Warning, Weight, Workload,
+    },
     needs::needs,
     pods::facts::{has_ended, is_ready},
 };

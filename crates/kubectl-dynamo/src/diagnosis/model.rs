@@ -7,7 +7,7 @@ use api_types::{
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentRequest},
 };
 use k8s_openapi::{
-    api::core::v1::{PersistentVolumeClaim, Pod},
+    api::core::v1::{PersistentVolumeClaim, Pod, Taint},
     apimachinery::pkg::apis::meta::v1::Condition,
     jiff::Timestamp,
 };
@@ -224,6 +224,30 @@ pub struct Nodes {
     pub with_gpus: usize,
     /// Architectures.
     pub architectures: Vec<String>,
+    /// What decides which pods each of them takes.
+    pub all: Vec<NodeFacts>,
+}
+
+/// What decides which pods a node takes.
+#[derive(Clone, Debug, Default)]
+pub struct NodeFacts {
+    /// Name.
+    pub name: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// Whether it is cordoned.
+    pub cordoned: bool,
+    /// Resources of which it is short, as its conditions name them: `DiskPressure`.
+    pub pressures: Vec<String>,
+}
+
+/// A namespace that is being deleted.
+#[derive(Clone, Debug, Default)]
+pub struct Terminating {
+    /// What keeps it, in the words of its conditions.
+    pub remaining: Vec<String>,
 }
 
 /// A program of the operator.
@@ -273,6 +297,8 @@ pub struct Observed {
     pub config_maps: BTreeMap<String, bool>,
     /// Claims that pods name.
     pub claims: BTreeMap<String, Option<PersistentVolumeClaim>>,
+    /// Whether ResourceClaims exist that pods name.
+    pub device_claims: BTreeMap<String, bool>,
     /// Names of the storage classes and whether each is the default one.
     pub storage_classes: Option<BTreeMap<String, bool>>,
     /// Quotas: a resource, how much is used, and the limit.
@@ -283,9 +309,11 @@ pub struct Observed {
     pub groups: Option<Vec<String>>,
     /// Programs of the operator, if Deployments of all namespaces can be listed.
     pub programs: Option<Vec<Program>>,
+    /// Its namespace, if that is being deleted.
+    pub terminating: Option<Terminating>,
     /// Marker of the namespace.
     pub marker: Option<Marker>,
-    /// Last lines of containers that ended, by pod and container.
+    /// Ends of the logs of containers that ended, by pod and container.
     pub logs: BTreeMap<(String, String), String>,
     /// What could not be read, and why.
     pub not_read: Vec<String>,

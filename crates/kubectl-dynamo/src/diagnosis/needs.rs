@@ -15,6 +15,8 @@ pub struct Needs {
     pub config_maps: BTreeSet<String>,
     /// PersistentVolumeClaims.
     pub claims: BTreeSet<String>,
+    /// ResourceClaims.
+    pub device_claims: BTreeSet<String>,
 }
 
 /// What to look up for a diagnosis of these pods.
@@ -24,6 +26,7 @@ pub fn needs(pods: &[Pod]) -> Needs {
         needs.secrets.extend(facts::secrets(pod).chain(facts::pull_secrets(pod)).map(str::to_owned));
         needs.config_maps.extend(facts::config_maps(pod).map(str::to_owned));
         needs.claims.extend(claims::names(pod).map(str::to_owned));
+        needs.device_claims.extend(facts::device_claims(pod).map(str::to_owned));
     }
     needs
 }

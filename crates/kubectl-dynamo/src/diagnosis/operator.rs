@@ -4,15 +4,30 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::{
     chain,
-    model::{Cause, Marker, Observed, Program, Subject, Weight},
+    model::{Cause, Marker, ObjectName, Observed, Program, Subject, Weight},
 };
 
 /// How long the operator may take for a new spec before that is a fault, in seconds.
 const PATIENCE: i64 = 15;
 
+/// Beginnings of the finalizers that Kubernetes, or this operator, removes by itself.
+const REMOVED: [&str; 5] = ["foregroundDeletion", "orphan", "kubernetes.io/", api_types::GROUP, "operator.dynamo/"];
+
 /// Causes of the object and its components that no controller has acted on.
 pub fn causes(observed: &Observed, ready: bool, now: Timestamp) -> Vec<Cause> {
     let root = &observed.root;
+    if let Some(terminating) = &observed.terminating {
+        return vec![Cause {
+            code: "NamespaceTerminating".to_owned(),
+            weight: Weight::Blocks,
+            chain: vec![root.object(), ObjectName::new("Namespace", &root.namespace)],
+            others: 0,
+            cause: format!("namespace {} is being deleted, and all that is in it", root.namespace),
+            evidence: terminating.remaining.clone(),
+            remedy: "create the object in another namespace; this one is gone when its finalizers are removed"
+                .to_owned(),
+        }];
+    }
     if let Some(deleted) = root.deleted {
         return vec![deletion(observed, seconds(now, deleted))];
     }
@@ -27,7 +42,8 @@ pub fn causes(observed: &Observed, ready: bool, now: Timestamp) -> Vec<Cause> {
 fn deletion(observed: &Observed, waited: i64) -> Cause {
     let root = &observed.root;
     let finalizers = root.finalizers.join(", ");
-    let (weight, remedy) = match finalizers.is_empty() || waited < 60 {
+    let is_foreign = root.finalizers.iter().any(|one| !REMOVED.iter().any(|own| one.starts_with(own)));
+    let (weight, remedy) = match finalizers.is_empty() || (waited < 60 && !is_foreign) {
         true => (Weight::Waits, "wait until it is gone".to_owned()),
         false => {
             (Weight::Blocks, format!("look at what removes {finalizers}; children are listed by `kubectl dynamo tree`"))
@@ -64,7 +80,8 @@ fn unobserved(observed: &Observed, subject: &Subject, ready: bool, now: Timestam
         subject.observed_generation.map_or("not set".to_owned(), |generation| generation.to_string()),
     )];
     let marker = observed.marker.as_ref().filter(|marker| is_valid(marker, now));
-    let (code, weight, cause, remedy) = if let Some(marker) = marker.filter(|_| !runs_in(observed, controller)) {
+    let (code, weight, cause, remedy) = if let Some(marker) = marker.filter(|_| !is_installed_in(observed, controller))
+    {
         evidence.push(format!("Lease dynamo-operator-namespace-scope is held by {}", marker.holder));
         (
             "Fenced",
@@ -108,9 +125,10 @@ fn serving<'a>(observed: &'a Observed, controller: &str) -> Option<&'a Program> 
     named().find(|program| program.namespace == observed.root.namespace).or_else(|| named().max_by_key(|one| one.ready))
 }
 
-fn runs_in(observed: &Observed, controller: &str) -> bool {
+/// Whether the namespace has an install of its own. That it runs, its Deployment shows.
+fn is_installed_in(observed: &Observed, controller: &str) -> bool {
     let mut named = observed.programs.iter().flatten().filter(|program| program.name == controller);
-    named.any(|program| program.namespace == observed.root.namespace && program.ready > 0)
+    named.any(|program| program.namespace == observed.root.namespace)
 }
 
 fn is_valid(marker: &Marker, now: Timestamp) -> bool {

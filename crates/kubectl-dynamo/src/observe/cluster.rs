@@ -5,13 +5,13 @@ use controller_kit::scope::MARKER_LEASE;
 use k8s_openapi::api::{
     apps::v1::Deployment,
     coordination::v1::Lease,
-    core::v1::{Event, Node, ResourceQuota},
+    core::v1::{Event, Namespace, Node, ResourceQuota},
 };
 use kube::{Api, Client, ResourceExt, api::ListParams};
 use rendering::gpus::is_gpu;
 
 use super::connection::{LIMIT, Read, get, list};
-use crate::diagnosis::{Marker, Nodes, Program, Warning};
+use crate::diagnosis::{Marker, NodeFacts, Nodes, Program, Terminating, Warning};
 
 /// Label selector of what the operator's chart installs.
 pub const OF_OPERATOR: &str = "app.kubernetes.io/part-of=dynamo-operator";
@@ -51,6 +51,7 @@ pub async fn nodes(client: &Client) -> Read<Nodes> {
         let mut summary = Nodes { total: nodes.len(), ..Nodes::default() };
         for node in &nodes {
             let status = node.status.clone().unwrap_or_default();
+            summary.all.push(facts(node));
             let ready = status.conditions.iter().flatten().find(|one| one.type_ == "Ready");
             if ready.is_none_or(|ready| ready.status != "True") {
                 summary.not_ready.push(node.name_any());
@@ -64,6 +65,29 @@ pub async fn nodes(client: &Client) -> Read<Nodes> {
         }
         summary
     })
+}
+
+fn facts(node: &Node) -> NodeFacts {
+    let spec = node.spec.clone().unwrap_or_default();
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let pressures = conditions.filter(|one| one.type_.ends_with("Pressure") && one.status == "True");
+    NodeFacts {
+        name: node.name_any(),
+        labels: node.labels().clone(),
+        taints: spec.taints.unwrap_or_default(),
+        cordoned: spec.unschedulable == Some(true),
+        pressures: pressures.map(|one| one.type_.clone()).collect(),
+    }
+}
+
+/// The namespace, if it is being deleted.
+pub async fn terminating(client: &Client, namespace: &str) -> Option<Terminating> {
+    let api: Api<Namespace> = Api::all(client.clone());
+    let found = get(&api, namespace).await.found()?;
+    found.metadata.deletion_timestamp.as_ref()?;
+    let conditions = found.status.and_then(|status| status.conditions).unwrap_or_default();
+    let remaining = conditions.into_iter().filter(|one| one.status == "True").filter_map(|one| one.message);
+    Some(Terminating { remaining: remaining.collect() })
 }
 
 /// API groups that the cluster serves; none if it does not answer.

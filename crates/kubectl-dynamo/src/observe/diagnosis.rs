@@ -13,6 +13,7 @@ use k8s_openapi::{
         apps::v1::Deployment,
         batch::v1::Job,
         core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota, Secret},
+        resource::v1::ResourceClaim,
         storage::v1::StorageClass,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -34,8 +35,10 @@ use crate::diagnosis::{Observed, Subject, Workload, needs};
 /// Most endpoints of a model whose pods are read, and most containers whose logs are.
 const MOST: usize = 20;
 const MOST_LOGS: usize = 5;
-/// Longest line of a log.
+/// Longest line of a log, and how many lines and bytes of its end are read.
 const LONGEST: usize = 300;
+const LINES: i64 = 60;
+const BYTES: i64 = 64 * 1024;
 
 /// Observes an object.
 ///
@@ -129,7 +132,7 @@ async fn children_of(connection: &Connection, children: Children, observed: &mut
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
     let pods = join_all(children.pods.iter().map(|labels| connection.list::<Pod>(labels)));
     let single = join_all(children.single_pods.iter().map(|name| connection.get::<Pod>(name)));
-    let (pods, single, workloads, quotas, warnings, nodes, groups, programs, marker) = tokio::join!(
+    let (pods, single, workloads, quotas, warnings, nodes, groups, programs, marker, terminating) = tokio::join!(
         pods,
         single,
         workloads(connection, &children),
@@ -139,6 +142,7 @@ async fn children_of(connection: &Connection, children: Children, observed: &mut
         cluster::groups(client),
         cluster::programs(client),
         cluster::marker(client, namespace),
+        cluster::terminating(client, namespace),
     );
     let not_read = &mut observed.not_read;
     for read in pods {
@@ -153,6 +157,7 @@ async fn children_of(connection: &Connection, children: Children, observed: &mut
     observed.groups = groups;
     observed.programs = programs.found();
     observed.marker = marker.found();
+    observed.terminating = terminating;
 }
 
 async fn workloads(connection: &Connection, children: &Children) -> Vec<Workload> {
@@ -192,6 +197,7 @@ struct About {
     secrets: BTreeMap<String, bool>,
     config_maps: BTreeMap<String, bool>,
     claims: BTreeMap<String, Option<PersistentVolumeClaim>>,
+    device_claims: BTreeMap<String, bool>,
     storage_classes: Option<BTreeMap<String, bool>>,
 }
 
@@ -200,6 +206,7 @@ impl About {
         observed.secrets = self.secrets;
         observed.config_maps = self.config_maps;
         observed.claims = self.claims;
+        observed.device_claims = self.device_claims;
         observed.storage_classes = self.storage_classes;
     }
 }
@@ -209,6 +216,7 @@ async fn named(connection: &Connection, observed: &Observed) -> About {
     let needs = needs(&observed.pods);
     let secrets = presence::<Secret>(connection, &needs.secrets);
     let config_maps = presence::<ConfigMap>(connection, &needs.config_maps);
+    let device_claims = presence::<ResourceClaim>(connection, &needs.device_claims);
     let claims = join_all(needs.claims.iter().map(|name| async move {
         let known = match connection.get::<PersistentVolumeClaim>(name).await {
             Read::Found(claim) => Some(claim),
@@ -228,8 +236,10 @@ async fn named(connection: &Connection, observed: &Observed) -> About {
         };
         Some(all.iter().map(|class| (class.name_any(), is_default(&class.metadata))).collect())
     };
-    let (secrets, config_maps, claims, storage_classes) = tokio::join!(secrets, config_maps, claims, classes);
-    About { secrets, config_maps, claims: claims.into_iter().flatten().collect(), storage_classes }
+    let (secrets, config_maps, claims, device_claims, storage_classes) =
+        tokio::join!(secrets, config_maps, claims, device_claims, classes);
+    let claims = claims.into_iter().flatten().collect();
+    About { secrets, config_maps, claims, device_claims, storage_classes }
 }
 
 /// Annotation of the default storage class.
@@ -248,7 +258,7 @@ where
     reads.into_iter().filter_map(|(name, known)| Some((name, known?))).collect()
 }
 
-/// The last line of containers that ended badly.
+/// The ends of the logs of containers that ended badly.
 async fn logs(connection: &Connection, pods: &[Pod]) -> BTreeMap<(String, String), String> {
     let ended = pods.iter().flat_map(ended_containers).take(MOST_LOGS);
     let api: Api<Pod> = Api::namespaced(connection.client.clone(), &connection.namespace);
@@ -258,13 +268,15 @@ async fn logs(connection: &Connection, pods: &[Pod]) -> BTreeMap<(String, String
             let params = LogParams {
                 container: Some(container.clone()),
                 previous,
-                tail_lines: Some(20),
-                limit_bytes: Some(16 * 1024),
+                tail_lines: Some(LINES),
+                limit_bytes: Some(BYTES),
                 ..LogParams::default()
             };
             let text = tokio::time::timeout(super::connection::LIMIT, api.logs(&pod, &params)).await.ok()?.ok()?;
-            let line: String = text.lines().rev().find(|line| !line.trim().is_empty())?.chars().take(LONGEST).collect();
-            Some(((pod, container), crate::output::one_line(&line)))
+            let lines = text.lines().filter(|line| !line.trim().is_empty());
+            let lines = lines.map(|line| crate::output::one_line(&line.chars().take(LONGEST).collect::<String>()));
+            let end = lines.collect::<Vec<_>>().join("\n");
+            (!end.is_empty()).then_some(((pod, container), end))
         }
     });
     join_all(reads).await.into_iter().flatten().collect()

@@ -7,14 +7,15 @@ use std::{
 };
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use clap::Parser;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
-use kubectl_dynamo::{Cli, Outcome, Style, run};
+use kubectl_dynamo::Outcome;
 use serde_json::{Value, json};
 use test_cluster::{Access, TestNamespace, shared};
+
+use crate::{definitions, plugin};
 
 /// How long anything may take.
 pub const LIMIT: Duration = Duration::from_secs(90);
@@ -40,7 +41,7 @@ impl Drop for Folder {
 
 impl Team {
     pub async fn new(prefix: &str) -> Self {
-        let access = shared(&definitions()).await.unwrap();
+        let access = shared(&definitions::own()).await.unwrap();
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let folder = Folder(env::temp_dir().join(guard.name()));
         fs::create_dir_all(&folder.0).unwrap();
@@ -119,12 +120,7 @@ impl Team {
 
     /// Runs a command as an administrator.
     pub async fn try_run(&self, args: &[&str]) -> anyhow::Result<(Outcome, String)> {
-        let kubeconfig = self.access.kubeconfig().to_string_lossy().into_owned();
-        let cluster = ["kubectl-dynamo", "--kubeconfig", &kubeconfig, "--namespace", &self.namespace];
-        let cli = Cli::try_parse_from(cluster.iter().chain(args))?;
-        let mut out = Vec::new();
-        let outcome = run(&cli, Style::default(), &mut out).await?;
-        Ok((outcome, String::from_utf8(out)?))
+        plugin::command(self.access.kubeconfig(), &self.namespace, args).await
     }
 
     pub async fn run(&self, args: &[&str]) -> (Outcome, String) {
@@ -137,12 +133,4 @@ impl Team {
         let diagnosis: Value = serde_json::from_str(&text).unwrap();
         diagnosis["causes"].clone()
     }
-}
-
-/// The definitions of the operator.
-pub fn definitions() -> Vec<Value> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let own = files.filter(|path| path.extension().is_some_and(|ending| ending == "yaml"));
-    own.map(|path| serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()).collect()
 }

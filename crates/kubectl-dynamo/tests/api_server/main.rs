@@ -2,8 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../common/definitions.rs"]
+mod definitions;
 mod formats;
 mod harness;
+#[path = "../common/plugin.rs"]
+mod plugin;
 mod session;
 mod shell;
 

@@ -25,7 +25,7 @@ use test_cluster::{
 };
 use tokio::task::spawn_blocking;
 
-use crate::harness::{LIMIT, definitions};
+use crate::{definitions, harness::LIMIT};
 
 /// Namespace of the graph.
 pub const NAMESPACE: &str = "team-a";
@@ -43,7 +43,7 @@ impl Shell {
     /// Starts a cluster with the objects of the chart, and the controllers within this process: pods on fake nodes run
     /// nothing. Nothing would answer webhooks, and there are none.
     pub async fn start() -> Self {
-        let cluster = Cluster::start(Options { crds: definitions(), ..Options::with_nodes(1) }).await.unwrap();
+        let cluster = Cluster::start(Options { crds: definitions::own(), ..Options::with_nodes(1) }).await.unwrap();
         for namespace in [NAMESPACE, SYSTEM] {
             let manifest = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace } });
             cluster.apply(&[manifest]).await.unwrap();

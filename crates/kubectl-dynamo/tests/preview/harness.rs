@@ -1,19 +1,12 @@
 //! A namespace with both controllers in it, and the objects that they write.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use api_types::{
     grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
 };
-use controller_kit::{
-    context::{Context, Readiness, Shutdown},
-    metrics::Metrics,
-    scope::Fence,
-    settings::OperatorConfiguration,
-    store::Scope,
-};
-use graph_controller::request::settings::RequestArgs;
+use controller_kit::{scope::Fence, settings::OperatorConfiguration, store::Scope};
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
@@ -38,7 +31,11 @@ use test_cluster::{
     shared, wait,
 };
 
-use crate::grove::Grove;
+use crate::{
+    controllers::Controllers,
+    definitions::{own, read},
+    grove::Grove,
+};
 
 /// How long a rollout may take; generous, because the machine may have much to do.
 pub const LIMIT: Duration = Duration::from_secs(240);
@@ -59,7 +56,7 @@ pub struct Harness {
     pub client: Client,
     pub namespace: String,
     pub operator: Operator,
-    shutdown: Shutdown,
+    _controllers: Controllers,
     _guard: TestNamespace,
 }
 
@@ -79,23 +76,10 @@ impl Harness {
             tokio::spawn(Grove::new(client.clone(), &namespace).run());
         }
         settings.namespace.restricted.clone_from(&namespace);
-        let shutdown = Shutdown::manual();
-        let context = |name| Context {
-            name,
-            client: client.clone(),
-            settings: Arc::new(settings.clone()),
-            scope: Scope::Namespace(namespace.clone()),
-            fence: Fence::unfenced(),
-            readiness: Readiness::default(),
-            metrics: Metrics::new(),
-            shutdown: shutdown.clone(),
-            notifier: None,
-            concurrency: 4,
-        };
-        let (graphs, components) = (context(graph_controller::NAME), context(component_controller::NAME));
-        tokio::spawn(async move { graph_controller::run(graphs, RequestArgs::default()).await.unwrap() });
-        tokio::spawn(async move { component_controller::run(components).await.unwrap() });
-        Self { client, namespace, operator: Operator::with(settings), shutdown, _guard: guard }
+        let scope = Scope::Namespace(namespace.clone());
+        let controllers = Controllers::new(settings.clone(), scope, Fence::unfenced());
+        controllers.start(&client);
+        Self { client, namespace, operator: Operator::with(settings), _controllers: controllers, _guard: guard }
     }
 
     /// A client of a user who may read these resources, and write nothing.
@@ -228,21 +212,12 @@ impl Harness {
     }
 }
 
-impl Drop for Harness {
-    fn drop(&mut self) {
-        self.shutdown.request();
-    }
-}
-
 fn graph_of(name: &str, spec: &Value) -> Value {
     json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
         "metadata": { "name": name }, "spec": spec })
 }
 
 pub fn definitions() -> Vec<Value> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let own = files.filter(|path| path.extension().is_some_and(|ending| ending == "yaml"));
     let foreign = Assets::from_env().unwrap().definitions(ForeignApi::Grove).unwrap();
-    own.chain(foreign).map(|path| serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()).collect()
+    own().into_iter().chain(foreign.iter().map(|path| read(path))).collect()
 }

@@ -2,16 +2,21 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod compare;
+#[path = "../common/controllers.rs"]
+mod controllers;
+#[path = "../common/definitions.rs"]
+mod definitions;
 mod edits;
 mod grove;
 mod harness;
 mod leader_worker_sets;
+#[path = "../common/plugin.rs"]
+mod plugin;
 
 use std::env;
 
-use clap::Parser;
 use futures::future::join_all;
-use kubectl_dynamo::{Cli, Outcome, Style, preview::replaced};
+use kubectl_dynamo::{Outcome, preview::replaced};
 use serde_json::{Value, json};
 use test_cluster::{Access, shared, wait};
 
@@ -163,23 +168,11 @@ async fn an_upgrade_that_changes_nothing_replaces_no_pod() {
         harness.namespace
     );
     std::fs::write(&file, text).unwrap();
-    let kubeconfig = access.kubeconfig().to_string_lossy().into_owned();
-    let configuration = file.to_string_lossy().into_owned();
-    let cli = Cli::try_parse_from([
-        "kubectl-dynamo",
-        "--kubeconfig",
-        &kubeconfig,
-        "--namespace",
-        &harness.namespace,
-        "plan",
-        "--all",
-        "--configuration",
-        &configuration,
-    ]);
-    let mut out = Vec::new();
-    let outcome = Box::pin(kubectl_dynamo::run(&cli.unwrap(), Style::default(), &mut out)).await;
+    let configuration = file.to_string_lossy();
+    let args = ["plan", "--all", "--configuration", &configuration];
+    let printed = plugin::command(access.kubeconfig(), &harness.namespace, &args).await;
     std::fs::remove_file(&file).unwrap();
-    let text = String::from_utf8(out).unwrap();
-    assert_eq!(outcome.unwrap(), Outcome::Fine, "{text}");
+    let (outcome, text) = printed.unwrap();
+    assert_eq!(outcome, Outcome::Fine, "{text}");
     assert!(text.contains("chat") && text.ends_with("0 of 1 graphs replace pods; 0 pods are deleted.\n"), "{text}");
 }

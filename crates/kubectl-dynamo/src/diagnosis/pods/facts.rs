@@ -105,6 +105,21 @@ pub fn config_maps(pod: &Pod) -> impl Iterator<Item = &str> {
     of_environment.chain(mounted.map(|map| map.name.as_str()))
 }
 
+/// Names of the ResourceClaims that a pod shares with others.
+pub fn device_claims(pod: &Pod) -> impl Iterator<Item = &str> {
+    let claims = pod.spec.iter().flat_map(|spec| spec.resource_claims.iter().flatten());
+    claims.filter_map(|claim| claim.resource_claim_name.as_deref())
+}
+
+/// Whether a container was started again after it had ended.
+pub fn was_restarted(pod: &Pod, name: &str) -> bool {
+    let statuses = pod.status.iter().flat_map(|status| {
+        status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten())
+    });
+    let mut named = statuses.filter(|status| status.name == name);
+    named.any(|status| status.state.as_ref().is_none_or(|state| state.terminated.is_none()))
+}
+
 /// Image pull secrets of a pod.
 pub fn pull_secrets(pod: &Pod) -> impl Iterator<Item = &str> {
     pod.spec.iter().flat_map(|spec| spec.image_pull_secrets.iter().flatten()).map(|secret| secret.name.as_str())

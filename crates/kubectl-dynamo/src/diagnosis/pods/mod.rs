@@ -12,6 +12,7 @@ use super::{
     chain, claims,
     model::{Cause, ObjectName, Observed, Weight},
     operator::seconds,
+    placement,
     rules::{self, ENDS, IMAGES, LOGS, Rule, SCHEDULING, SETUP, VOLUMES},
 };
 
@@ -76,7 +77,9 @@ fn of_pod(observed: &Observed, pod: &Pod, now: Timestamp) -> Option<Found> {
     if let Some(deleted) = &pod.metadata.deletion_timestamp {
         return ending(pod, seconds(now, deleted.0));
     }
-    let Some(diagnosis) = diagnose(std::slice::from_ref(pod)) else { return gates(pod) };
+    let Some(diagnosis) = diagnose(std::slice::from_ref(pod)) else {
+        return gates(pod).or_else(|| device_claim(observed, pod));
+    };
     let prefix = format!("pod {}: ", pod.name_any());
     let message = diagnosis.message.strip_prefix(&prefix).unwrap_or(&diagnosis.message).to_owned();
     let mut found = match diagnosis.cause {
@@ -158,9 +161,31 @@ fn gates(pod: &Pod) -> Option<Found> {
     })
 }
 
+/// The scheduler does not look at a pod before its claims for devices exist, and says nothing of it.
+fn device_claim(observed: &Observed, pod: &Pod) -> Option<Found> {
+    pod.spec.as_ref().filter(|spec| spec.node_name.is_none())?;
+    let found = |cause: String, remedy: &str, lacks| Found {
+        code: "DeviceClaimMissing".to_owned(),
+        weight: Weight::Blocks,
+        cause,
+        evidence: vec!["the scheduler waits for the claim before it looks for a node".to_owned()],
+        remedy: remedy.to_owned(),
+        lacks,
+    };
+    if let Some(missing) = facts::device_claims(pod).find(|name| observed.device_claims.get(*name) == Some(&false)) {
+        let remedy = "create the ResourceClaim, or correct its name in the pod template";
+        let lacks = Some(ObjectName::new("ResourceClaim", missing));
+        return Some(found(format!("ResourceClaim {missing} does not exist"), remedy, lacks));
+    }
+    let warning = facts::warnings(observed, pod, &["FailedResourceClaimCreation"]).next()?;
+    let remedy = "create the ResourceClaimTemplate, or correct its name in the pod template";
+    Some(found(warning.message.clone(), remedy, None))
+}
+
 fn image(observed: &Observed, pod: &Pod, message: String) -> Found {
-    // Older kubelets say the cause in the event only.
-    let pulls = facts::warnings(observed, pod, &["Failed"]).find(|one| one.message.contains("pull"));
+    // Older kubelets say the cause in the event only, and others beside it.
+    let pulls = || facts::warnings(observed, pod, &["Failed"]).filter(|one| one.message.contains("pull"));
+    let pulls = pulls().find(|one| rules::matching(IMAGES, &one.message).is_some()).or_else(|| pulls().next());
     let words = format!("{message} {}", pulls.map(|one| one.message.as_str()).unwrap_or_default());
     let rule = rules::matching(IMAGES, &words);
     let mut found = by_rule(&[], PodCause::ImagePull, message);
@@ -168,12 +193,22 @@ fn image(observed: &Observed, pod: &Pod, message: String) -> Found {
         (found.code, found.remedy) = (rule.code.to_owned(), rule.remedy.to_owned());
     }
     found.evidence.extend(pulls.map(|one| format!("event {}: {}", one.reason, one.message)));
-    let may_be_login = rule.is_none_or(|rule| ["RegistryLogin", "ImageNotFound"].contains(&rule.code));
-    if let Some(secret) = facts::missing_pull_secret(observed, pod).filter(|_| may_be_login) {
-        found.code = "PullSecretMissing".to_owned();
-        found.remedy = format!("create the Secret {secret} of type kubernetes.io/dockerconfigjson in the namespace");
-        found.evidence.push(format!("imagePullSecrets names Secret {secret}, which does not exist"));
-        found.lacks = Some(ObjectName::new("Secret", secret));
+    if let Some(secret) = facts::missing_pull_secret(observed, pod) {
+        let create = format!("create the Secret {secret} of type kubernetes.io/dockerconfigjson in the namespace");
+        let evidence = format!("imagePullSecrets names Secret {secret}, which does not exist");
+        match rule.map(|rule| rule.code) {
+            None | Some("RegistryLogin") => {
+                (found.code, found.remedy) = ("PullSecretMissing".to_owned(), create);
+                found.evidence.push(evidence);
+                found.lacks = Some(ObjectName::new("Secret", secret));
+            }
+            // Some registries say so of private images.
+            Some("ImageNotFound") => {
+                found.remedy = format!("{}; if it is private, {create}", found.remedy);
+                found.evidence.push(evidence);
+            }
+            Some(_) => {}
+        }
     }
     if found.code == "ImageArchitecture" {
         found.evidence.extend(facts::architectures(observed));
@@ -183,11 +218,14 @@ fn image(observed: &Observed, pod: &Pod, message: String) -> Found {
 
 fn ended(observed: &Observed, pod: &Pod, message: String) -> Found {
     let container = facts::container_in(&message).unwrap_or_default().to_owned();
-    let line = observed.logs.get(&(pod.name_any(), container.clone()));
+    let log = observed.logs.get(&(pod.name_any(), container.clone())).map(String::as_str);
     let killed = facts::warnings(observed, pod, &["Unhealthy"]).find(|one| one.message.starts_with("Liveness"));
-    let by_log = rules::matching(LOGS, &format!("{message} {}", line.map(String::as_str).unwrap_or_default()));
-    let mut found = by_rule(ENDS, PodCause::CrashLoop, message);
-    if let Some(rule) = by_log {
+    let by_log = log.and_then(cause_in).map(|(rule, line)| (rule, Some(line)));
+    let by_words = rules::matching(LOGS, &message).map(|rule| (rule, None)).or(by_log);
+    let table = if rules::is_of_runtime(&message) { SETUP } else { ENDS };
+    let mut found = by_rule(table, PodCause::CrashLoop, message);
+    let line = by_words.and_then(|(_, line)| line);
+    if let Some((rule, _)) = by_words {
         (found.code, found.remedy) = (rule.code.to_owned(), rule.remedy.to_owned());
     } else if let Some(warning) = killed {
         found.code = "LivenessProbe".to_owned();
@@ -195,14 +233,26 @@ fn ended(observed: &Observed, pod: &Pod, message: String) -> Found {
             "raise failureThreshold or timeoutSeconds of the liveness probe, or see why the engine hangs".to_owned();
         found.evidence.push(format!("event Unhealthy: {}", warning.message));
     } else if found.code == PodCause::CrashLoop.reason() {
-        found.remedy = format!("kubectl logs {} --container {container} --previous", pod.name_any());
+        let previous = if facts::was_restarted(pod, &container) { " --previous" } else { "" };
+        found.remedy = format!("kubectl logs {} --container {container}{previous}", pod.name_any());
     }
-    if let Some(line) = line {
-        found.evidence.push(format!("last line of its log: {line}"));
-    } else if found.code == "ImageArchitecture" {
+    let last = log.and_then(|log| log.lines().last());
+    found.evidence.extend(line.filter(|line| Some(*line) != last).map(|line| format!("line of its log: {line}")));
+    found.evidence.extend(last.map(|last| format!("last line of its log: {last}")));
+    if found.code == "ImageArchitecture" {
         found.evidence.extend(facts::architectures(observed));
     }
     found
+}
+
+/// The cause that the end of a log names: in its last line, or in the last one before that is an error.
+fn cause_in(log: &str) -> Option<(&'static Rule, &str)> {
+    let is_error = |line: &str| {
+        let line = line.to_lowercase();
+        ["error", "exception", "fatal", "failed", "cannot"].iter().any(|word| line.contains(word))
+    };
+    let mut lines = log.lines().rev().enumerate().filter(|(index, line)| *index == 0 || is_error(line));
+    lines.find_map(|(_, line)| Some((rules::matching(LOGS, line)?, line)))
 }
 
 fn unschedulable(observed: &Observed, pod: &Pod, message: String) -> Found {
@@ -218,6 +268,16 @@ fn unschedulable(observed: &Observed, pod: &Pod, message: String) -> Found {
         found.lacks = Some(ObjectName::new("PersistentVolumeClaim", &claim.claim));
     } else if found.code == "NoGpu" {
         found.evidence.extend(facts::gpus(observed, pod));
+    } else if let Some(placement) = placement::of_pod(observed, pod).filter(|_| placement::is_open(&found.code)) {
+        found.code = placement.code.to_owned();
+        found.remedy = placement.remedy.to_owned();
+        if let Some(node) = placement.node {
+            found.evidence.push(format!("the scheduler: {}", found.cause));
+            found.cause = placement.cause;
+            found.lacks = Some(ObjectName::new("Node", &node));
+        } else {
+            found.evidence.push(placement.cause);
+        }
     }
     found
 }

@@ -4,7 +4,7 @@ mod objects;
 mod pods;
 
 pub use objects::{REJECTIONS, by_reason};
-pub use pods::{ENDS, IMAGES, LOGS, NODE, SCHEDULING, SETUP, VOLUMES};
+pub use pods::{ENDS, IMAGES, LOGS, NODE, PRESSURE, SCHEDULING, SETUP, VOLUMES, is_of_runtime};
 
 /// A cause that is recognized by words of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +21,11 @@ pub struct Rule {
 pub fn matching(rules: &'static [Rule], message: &str) -> Option<&'static Rule> {
     let message = message.to_lowercase();
     rules.iter().find(|rule| rule.words.iter().all(|word| message.contains(word)))
+}
+
+/// The remedy of the first rule with a code.
+pub fn by_code(rules: &'static [Rule], code: &str) -> Option<&'static str> {
+    rules.iter().find(|rule| rule.code == code).map(|rule| rule.remedy)
 }
 
 /// Constructor for the tables.

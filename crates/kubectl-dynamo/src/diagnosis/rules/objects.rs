@@ -28,6 +28,11 @@ pub const REJECTIONS: &[Rule] = &[
         "ServiceAccountMissing",
         "create the ServiceAccount, or correct serviceAccountName of the pod template",
     ),
+    rule(
+        &["runtimeclass", "not found"],
+        "RuntimeClassMissing",
+        "create the RuntimeClass, or correct runtimeClassName of the pod template",
+    ),
     rule(&["no priorityclass"], "PriorityClassMissing", "create the PriorityClass, or correct priorityClassName"),
     rule(&["maximum", "usage per"], "LimitRange", LIMIT_RANGE),
     rule(&["minimum", "usage per"], "LimitRange", LIMIT_RANGE),
@@ -89,6 +94,8 @@ const LIMIT_RANGE: &str =
     "set requests and limits of the pod template within the LimitRange of the namespace, or change it";
 const WEBHOOK: &str = "mend the Deployment of the webhook, or delete its webhook configuration; the object is tried \
                        again every 15 s";
+const UNDONE: &str = "correct the spec of the workers, or set it back; the message says what did not come up";
+const PROFILER: &str = "look at the log of the profiler's pod: `kubectl logs --selector job-name=JOB`";
 const FIELD: &str = "change the field that the message names, and apply again";
 
 /// What to do about a condition of a kind, by its reason.
@@ -126,6 +133,13 @@ const REMEDIES: &[(&str, &str)] = &[
         Immediate",
     ),
     (graph::WAITING_FOR_CHECKPOINT, "wait until the checkpoint is ready, or set startupPolicy to Immediate"),
+    (graph::ROLLOUT_PAUSED, "let the rollout go on by `kubectl dynamo rollout resume GRAPH`"),
+    (
+        graph::ROLLOUT_HELD,
+        "raise the step by `kubectl dynamo rollout step GRAPH PERCENTAGE`, or end it by `... step GRAPH none`",
+    ),
+    (graph::ROLLOUT_UNDONE, UNDONE),
+    (graph::DEADLINE_EXCEEDED, UNDONE),
     (graph::FIELDS_WITHOUT_EFFECT, "remove the fields, or change the operator's configuration as the message says"),
     (component::SECRET_MISSING, "create the Secret in the namespace, or correct its name"),
     (
@@ -186,7 +200,13 @@ const REMEDIES: &[(&str, &str)] = &[
     ),
     (request::VALIDATION_FAILED, FIELD),
     (request::JOB_CREATION_FAILED, "change what the message names; the Job is tried again"),
-    (request::PROFILING_FAILED, "look at the log of the profiler's pod: `kubectl logs --selector job-name=JOB`"),
+    (request::PROFILING_FAILED, PROFILER),
+    ("InitializingFailed", PROFILER),
+    ("SweepingPrefillFailed", PROFILER),
+    ("SweepingDecodeFailed", PROFILER),
+    ("SelectingConfigFailed", PROFILER),
+    ("BuildingCurvesFailed", PROFILER),
+    ("GeneratingDGDFailed", PROFILER),
     (request::GENERATION_FAILED, "look at the log of the profiler's pod: what it left is no graph"),
     (request::POD_CANNOT_START, "change what keeps the pod of the profiler from starting, as the message says"),
     (request::DEPLOYMENT_DEGRADED, "see `kubectl dynamo why GRAPH` for the graph of the request"),

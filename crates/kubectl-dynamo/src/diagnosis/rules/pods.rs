@@ -44,7 +44,8 @@ const LOGIN: &str =
 const REGISTRY: &str = "check the host of the image, and that the nodes reach the registry";
 const MISSING: &str = "correct name and tag of the image, or push the image to the registry";
 
-/// No node fits a pod.
+/// No node fits a pod. The scheduler asks in this order, from the last question to the first: nodes that fail a later one
+/// are closer to taking the pod.
 pub const SCHEDULING: &[Rule] = &[
     rule(
         &["persistentvolumeclaim", "not found"],
@@ -56,17 +57,24 @@ pub const SCHEDULING: &[Rule] = &[
         "ClaimPending",
         "see why the PersistentVolumeClaim is not bound: its storage class, and the events of the claim",
     ),
-    rule(
-        &["volume node affinity conflict"],
-        "VolumeElsewhere",
-        "the volume is in another zone than the nodes that fit; free nodes in that zone, or use a volume of all zones",
-    ),
+    rule(&["volume node affinity conflict"], "VolumeElsewhere", VOLUME_ELSEWHERE),
+    rule(&["persistentvolume's node affinity"], "VolumeElsewhere", VOLUME_ELSEWHERE),
     rule(
         &["cannot allocate all claims"],
         "DevicesTaken",
         "free devices of the class that the resource claim asks for, or add nodes that have them",
     ),
     rule(&["resourceclaim", "not"], "DeviceClaim", "create the ResourceClaim or its template, or correct its name"),
+    rule(
+        &["topology spread constraints"],
+        "TopologySpread",
+        "relax topologySpreadConstraints of the pod template, or add nodes in the domains that lack pods",
+    ),
+    rule(
+        &["anti-affinity"],
+        "AntiAffinity",
+        "relax the anti-affinity of the pod template, or add nodes: each takes one such pod",
+    ),
     rule(&["insufficient nvidia.com/"], "NoGpu", GPU),
     rule(&["insufficient amd.com/"], "NoGpu", GPU),
     rule(&["insufficient gpu.intel.com/"], "NoGpu", GPU),
@@ -86,33 +94,25 @@ pub const SCHEDULING: &[Rule] = &[
         "lower the ephemeral-storage request of the component, or add nodes with larger disks",
     ),
     rule(&["insufficient rdma"], "NoRdma", "lower the request for RDMA devices, or add nodes that have them"),
-    rule(
-        &["untolerated taint"],
-        "Taint",
-        "add a toleration for the taint to the pod template, or remove the taint from a node",
-    ),
+    rule(&["free ports"], "PortTaken", "use another host port, or remove hostNetwork from the pod template"),
+    rule(&["too many pods"], "TooManyPods", "add nodes: those that fit run as many pods as the kubelet allows"),
     rule(
         &["didn't match pod's node affinity/selector"],
         "NodeSelector",
         "correct nodeSelector or affinity of the pod template, or label a node as it asks for",
     ),
     rule(
-        &["topology spread constraints"],
-        "TopologySpread",
-        "relax topologySpreadConstraints of the pod template, or add nodes in the domains that lack pods",
+        &["untolerated taint"],
+        "Taint",
+        "add a toleration for the taint to the pod template, or remove the taint from a node",
     ),
-    rule(
-        &["anti-affinity"],
-        "AntiAffinity",
-        "relax the anti-affinity of the pod template, or add nodes: each takes one such pod",
-    ),
-    rule(&["free ports"], "PortTaken", "use another host port, or remove hostNetwork from the pod template"),
-    rule(&["too many pods"], "TooManyPods", "add nodes: those that fit run as many pods as the kubelet allows"),
     rule(&["node(s) were unschedulable"], "NodesCordoned", "uncordon a node, or add nodes"),
     rule(&["no nodes available"], "NoNodes", "add nodes to the cluster"),
     rule(&["0/0 nodes"], "NoNodes", "add nodes to the cluster"),
 ];
 
+const VOLUME_ELSEWHERE: &str =
+    "the volume is in another zone than the nodes that fit; free nodes in that zone, or use a volume of all zones";
 const GPU: &str = "free GPUs, add nodes with GPUs, or lower replicas or GPUs of the component; during a rollout, surge \
                    needs GPUs too (annotation nvidia.com/deployment-rolling-update-max-surge: \"0\")";
 
@@ -157,11 +157,7 @@ pub const SETUP: &[Rule] = &[
         "RunsAsRoot",
         "set runAsUser in the security context, or use an image whose user is a number that is not 0",
     ),
-    rule(
-        &["exec format error"],
-        "ImageArchitecture",
-        "use an image that is built for the architecture of the nodes, or select nodes by kubernetes.io/arch",
-    ),
+    rule(&["exec format error"], "ImageArchitecture", ARCHITECTURE),
     rule(&["executable file not found"], "CommandMissing", "correct command and args of the container"),
     rule(&["no such file or directory"], "CommandMissing", "correct command and args of the container"),
     rule(&["no command specified"], "CommandMissing", "set command of the container: its image has none"),
@@ -171,11 +167,7 @@ pub const SETUP: &[Rule] = &[
 
 /// A container or a pod ended.
 pub const ENDS: &[Rule] = &[
-    rule(
-        &["exec format error"],
-        "ImageArchitecture",
-        "use an image that is built for the architecture of the nodes, or select nodes by kubernetes.io/arch",
-    ),
+    rule(&["exec format error"], "ImageArchitecture", ARCHITECTURE),
     rule(&["evicted", "ephemeral"], "EvictedForDisk", "request more ephemeral-storage, or put large files on a volume"),
     rule(
         &["evicted", "memory"],
@@ -207,11 +199,21 @@ pub const ENDS: &[Rule] = &[
     ),
 ];
 
+/// Whether words are of the container runtime, which could not start a program.
+pub fn is_of_runtime(message: &str) -> bool {
+    let message = message.to_lowercase();
+    ["containerd task", "oci runtime", "container create failed"].iter().any(|words| message.contains(words))
+}
+
+/// What to do about a node that is short of a resource.
+pub const PRESSURE: &str = "free disk space, memory or process ids on the node, as its condition says, or add nodes; \
+                            until then it takes no pods";
 /// What to do about a node that is gone.
 pub const NODE: &str = "start the node again, or delete it (kubectl delete node) so that its pods are replaced";
 
-/// The last line of a container that ended.
+/// The end of the log of a container that ended.
 pub const LOGS: &[Rule] = &[
+    rule(&["exec format error"], "ImageArchitecture", ARCHITECTURE),
     rule(
         &["cuda out of memory"],
         "GpuMemory",

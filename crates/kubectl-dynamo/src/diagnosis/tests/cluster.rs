@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Row, fixtures::condition, row};
-use crate::diagnosis::{Marker, Observed, Program, Subject};
+use crate::diagnosis::{Marker, Observed, Program, Subject, Terminating};
 
 const GRAPH: &str = "DynamoGraphDeployment/chat";
 
@@ -25,8 +25,8 @@ fn status(observed: &mut Observed, status: serde_json::Value) {
     graph.status = serde_json::from_value(status).unwrap();
 }
 
-/// The rows.
-pub fn rows() -> Vec<Row> {
+/// The operator does not act.
+pub fn operator() -> Vec<Row> {
     vec![
         row(
             "operator does not run",
@@ -86,6 +86,55 @@ pub fn rows() -> Vec<Row> {
             "Unobserved",
             "DynamoComponentDeployment/chat-decode-1a2b3c4d",
             "component-controller",
+        ),
+        row(
+            "operator of the namespace down",
+            |o| {
+                unobserved(o);
+                program(o, 0);
+                o.programs.as_mut().unwrap()[0].namespace = "team".to_owned();
+                o.marker = Some(Marker {
+                    holder: "namespace-restricted-operator-1.5.0".to_owned(),
+                    renewed: Some("2026-01-01T00:59:50Z".parse().unwrap()),
+                    seconds: 30,
+                });
+            },
+            "OperatorDown",
+            GRAPH,
+            "--namespace team",
+        ),
+    ]
+}
+
+/// What is being deleted.
+pub fn deletions() -> Vec<Row> {
+    vec![
+        row(
+            "namespace terminating",
+            |o| o.terminating = Some(Terminating { remaining: vec!["example.com/keep in 1 resource".to_owned()] }),
+            "NamespaceTerminating",
+            "Namespace/team",
+            "another namespace",
+        ),
+        row(
+            "deletion waits for a finalizer of another program",
+            |o| {
+                o.root.deleted = Some("2026-01-01T00:59:59Z".parse().unwrap());
+                o.root.finalizers = vec!["example.com/keep".to_owned()];
+            },
+            "Deleted",
+            GRAPH,
+            "removes example.com/keep",
+        ),
+        row(
+            "deletion that has just begun",
+            |o| {
+                o.root.deleted = Some("2026-01-01T00:59:59Z".parse().unwrap());
+                o.root.finalizers = vec!["foregroundDeletion".to_owned()];
+            },
+            "Deleted",
+            GRAPH,
+            "wait until it is gone",
         ),
         row(
             "deletion waits for a finalizer",

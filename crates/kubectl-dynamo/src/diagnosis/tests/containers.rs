@@ -203,6 +203,38 @@ pub fn ends() -> Vec<Row> {
             AT_POD,
             "architecture",
         ),
+        row(
+            "GPU memory, named before the last line",
+            |o| {
+                ended(o, json!({ "exitCode": 1 }));
+                let last = "RuntimeError: Engine core initialization failed. See root cause above.";
+                log(o, &format!("INFO connected to NATS\nERROR CUDA out of memory. Tried to allocate 2 GiB\n{last}"));
+            },
+            "GpuMemory",
+            AT_POD,
+            "GPU memory",
+        ),
+        row(
+            "words of a rule in a line that is no error",
+            |o| {
+                ended(o, json!({ "exitCode": 1 }));
+                log(o, "INFO connected to NATS\nValueError: no available layout");
+            },
+            "CrashLoop",
+            AT_POD,
+            "--previous",
+        ),
+        row(
+            "program that the runtime cannot start",
+            |o| {
+                let text = "failed to create containerd task: OCI runtime create failed: exec: \"pythn3\": executable file \
+                            not found in $PATH";
+                ended(o, json!({ "exitCode": 128, "reason": "StartError", "message": text }));
+            },
+            "CommandMissing",
+            AT_POD,
+            "correct command",
+        ),
         row("program not in the image", |o| ended(o, json!({ "exitCode": 127 })), "CommandMissing", AT_POD, "command"),
         row(
             "liveness probe fails",

@@ -1,10 +1,13 @@
 //! A graph that comes up, and what can be observed of it.
 
 use api_types::conditions::{READY, RECONCILING, STALLED};
-use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Condition};
+use k8s_openapi::{
+    api::core::v1::{Pod, Taint},
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
 use serde_json::{Value, json};
 
-use crate::diagnosis::{Observed, Subject, Warning, Workload};
+use crate::diagnosis::{NodeFacts, Observed, Subject, Warning, Workload};
 
 /// The time of all tests.
 pub const NOW: &str = "2026-01-01T01:00:00Z";
@@ -190,4 +193,23 @@ pub fn on_component(observed: &mut Observed, type_: &str, status: &str, reason: 
 pub fn rejected(observed: &mut Observed, message: &str) {
     observed.pods.truncate(1);
     observed.workloads[1].failures = vec![message.to_owned()];
+}
+
+/// A node, its label `pool`, the key of its taint, and whether it is cordoned.
+pub fn node(observed: &mut Observed, pool: &str, taint: &str, cordoned: bool) {
+    let nodes = observed.nodes.get_or_insert_default();
+    let taint = Taint { key: taint.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
+    nodes.total += 1;
+    nodes.all.push(NodeFacts {
+        name: format!("node-{}", nodes.total),
+        labels: [("pool".to_owned(), pool.to_owned())].into(),
+        taints: if taint.key.is_empty() { Vec::new() } else { vec![taint] },
+        cordoned,
+        pressures: Vec::new(),
+    });
+}
+
+/// The pod selects nodes of a pool.
+pub fn select(observed: &mut Observed, pool: &str) {
+    observed.pods[1].spec.as_mut().unwrap().node_selector = Some([("pool".to_owned(), pool.to_owned())].into());
 }

@@ -46,13 +46,15 @@ fn all() -> Vec<Row> {
     let tables = [
         pods::images(),
         pods::placement(),
+        pods::open_placement(),
         pods::claims(),
         containers::setup(),
         containers::starts(),
         containers::ends(),
         containers::pods(),
         objects::rows(),
-        cluster::rows(),
+        cluster::operator(),
+        cluster::deletions(),
         cluster::progress(),
     ];
     tables.into_iter().flatten().collect()

@@ -17,6 +17,7 @@ pub fn rows() -> Vec<Row> {
     let mut rows = of_workloads();
     rows.extend(of_graphs());
     rows.extend(of_rejections());
+    rows.extend(of_rollouts());
     rows.extend(of_other_conditions());
     rows
 }
@@ -56,6 +57,13 @@ fn of_workloads() -> Vec<Row> {
             "ServiceAccountMissing",
             DEPLOYMENT,
             "ServiceAccount",
+        ),
+        row(
+            "RuntimeClass missing",
+            |o| rejected(o, "pods \"x\" is forbidden: pod rejected: RuntimeClass \"nvidia\" not found"),
+            "RuntimeClassMissing",
+            DEPLOYMENT,
+            "create the RuntimeClass",
         ),
         row(
             "limit range",
@@ -227,6 +235,44 @@ fn of_rejections() -> Vec<Row> {
             "RightMissing",
             GRAPH,
             "helm upgrade",
+        ),
+        row(
+            "rights of the component controller, said as progress",
+            |o| {
+                let text =
+                    "cannot create Deployment team/x: deployments.apps \"x\" is forbidden: User \"c\" cannot patch";
+                on_component(o, c::RECONCILING, "True", "Progressing", text);
+                on_root(o, c::RECONCILING, "True", "Progressing", &format!("chat-decode-1a2b3c4d: {text}"));
+            },
+            "RightMissing",
+            COMPONENT,
+            "helm upgrade",
+        ),
+    ]
+}
+
+fn of_rollouts() -> Vec<Row> {
+    vec![
+        row(
+            "rollout paused",
+            |o| on_root(o, c::RECONCILING, "True", "RolloutPaused", "the rollout is paused"),
+            "RolloutPaused",
+            GRAPH,
+            "kubectl dynamo rollout resume",
+        ),
+        row(
+            "rollout held",
+            |o| on_root(o, c::RECONCILING, "True", "RolloutHeld", "decode has 1 of 2 workers"),
+            "RolloutHeld",
+            GRAPH,
+            "kubectl dynamo rollout step",
+        ),
+        row(
+            "rollout undone",
+            |o| stalled(o, "RolloutUndone", "no worker became available"),
+            "RolloutUndone",
+            GRAPH,
+            "correct the spec of the workers",
         ),
         row(
             "GPUs of a claim unknown",

@@ -4,9 +4,10 @@ use serde_json::json;
 
 use super::{
     Row,
-    fixtures::{POD, image, unschedulable, waiting, warn},
+    fixtures::{POD, image, node, select, unschedulable, waiting, warn},
     row,
 };
+use crate::diagnosis::Observed;
 
 const AT_POD: &str = "Pod/chat-decode-a";
 
@@ -82,6 +83,16 @@ pub fn images() -> Vec<Row> {
             "dockerconfigjson",
         ),
         row(
+            "image missing, and the pull secret as well",
+            |o| {
+                image(o, "r/engine:1: not found");
+                o.secrets.insert("registry".to_owned(), false);
+            },
+            "ImageNotFound",
+            AT_POD,
+            "if it is private, create the Secret registry",
+        ),
+        row(
             "cause of a failed pull in an event only",
             |o| {
                 waiting(o, "ImagePullBackOff", "Back-off pulling image \"r/engine:1\"");
@@ -90,6 +101,112 @@ pub fn images() -> Vec<Row> {
             "ImageNotFound",
             AT_POD,
             "push the image",
+        ),
+    ]
+}
+
+/// What the scheduler says where the pod selects a pool, beside which there are others.
+fn unplaced(observed: &mut Observed, pool: &str) {
+    select(observed, pool);
+    unschedulable(
+        observed,
+        "0/3 nodes are available: 1 node(s) were unschedulable, 1 node(s) didn't match Pod's node affinity/selector, 1 \
+         node(s) had untolerated taint(s).",
+    );
+    node(observed, "", "node-role.kubernetes.io/control-plane", false);
+}
+
+/// Scheduling where the words name several reasons.
+pub fn open_placement() -> Vec<Row> {
+    vec![
+        row(
+            "selector that no node fits",
+            |o| {
+                unplaced(o, "h300");
+                node(o, "a100", "team", false);
+                node(o, "a100", "", true);
+            },
+            "NodeSelector",
+            AT_POD,
+            "correct nodeSelector",
+        ),
+        row(
+            "taint of the selected nodes",
+            |o| {
+                unplaced(o, "a100");
+                node(o, "a100", "team", false);
+                node(o, "other", "", true);
+            },
+            "Taint",
+            AT_POD,
+            "toleration",
+        ),
+        row(
+            "selected nodes cordoned",
+            |o| {
+                unplaced(o, "a100");
+                node(o, "a100", "", true);
+                node(o, "other", "team", false);
+            },
+            "NodesCordoned",
+            AT_POD,
+            "uncordon",
+        ),
+        row(
+            "selected node under pressure",
+            |o| {
+                unplaced(o, "a100");
+                node(o, "a100", "node.kubernetes.io/disk-pressure", false);
+                o.nodes.as_mut().unwrap().all[1].pressures = vec!["DiskPressure".to_owned()];
+            },
+            "NodePressure",
+            "Node/node-2",
+            "free disk space",
+        ),
+        row(
+            "selected node not ready",
+            |o| {
+                unplaced(o, "a100");
+                node(o, "a100", "node.kubernetes.io/not-ready", false);
+            },
+            "NodeLost",
+            "Node/node-2",
+            "start the node again",
+        ),
+        row(
+            "GPUs taken beside the taint of the control plane",
+            |o| {
+                let words =
+                    "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint(s).";
+                unschedulable(o, words);
+                node(o, "", "node-role.kubernetes.io/control-plane", false);
+                node(o, "", "", false);
+            },
+            "NoGpu",
+            AT_POD,
+            "add nodes with GPUs",
+        ),
+        row(
+            "too many pods beside a taint",
+            |o| unschedulable(o, "0/2 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint(s)."),
+            "TooManyPods",
+            AT_POD,
+            "kubelet",
+        ),
+        row(
+            "device claim missing",
+            |o| {
+                let pod = &mut o.pods[1];
+                let spec = pod.spec.as_mut().unwrap();
+                spec.node_name = None;
+                let claims = json!([{ "name": "gpus", "resourceClaimName": "gpus" }]);
+                spec.resource_claims = serde_json::from_value(claims).unwrap();
+                pod.status = serde_json::from_value(json!({ "phase": "Pending" })).unwrap();
+                o.device_claims.insert("gpus".to_owned(), false);
+            },
+            "DeviceClaimMissing",
+            "ResourceClaim/gpus",
+            "create the ResourceClaim",
         ),
     ]
 }
@@ -160,6 +277,13 @@ pub fn placement() -> Vec<Row> {
             "DevicesTaken",
             AT_POD,
             "devices",
+        ),
+        row(
+            "volume in another zone, by newer schedulers",
+            |o| unschedulable(o, "0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity."),
+            "VolumeElsewhere",
+            AT_POD,
+            "zone",
         ),
         row(
             "volume in another zone",

@@ -1,0 +1,134 @@
+//! Why no node takes a pod, where the scheduler's words leave it open. It names one reason for each node, and most
+//! clusters have nodes that were never meant for the pod: those of the control plane, or of other teams.
+
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, NodeSelectorTerm, Pod, PodSpec, Taint};
+
+use super::{
+    model::{NodeFacts, Observed},
+    rules::{self, SCHEDULING},
+};
+
+/// Codes of the scheduler's words of which several may be there at a time, whatever the cause is.
+const OPEN: [&str; 4] = ["NodeSelector", "Taint", "NodesCordoned", "Unschedulable"];
+/// Taint of nodes on which no pods of users run.
+const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+/// Taints of nodes that are not ready.
+const LOST: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+
+/// What keeps a pod from the nodes that it selects.
+#[derive(Debug)]
+pub struct Placement {
+    /// Code of the cause.
+    pub code: &'static str,
+    /// The node with the cause, if it is one.
+    pub node: Option<String>,
+    /// What is wrong.
+    pub cause: String,
+    /// What to do.
+    pub remedy: &'static str,
+}
+
+/// What keeps one node from taking a pod, in the order in which it is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Hold {
+    Pressure,
+    Lost,
+    Cordoned,
+    Taint,
+    ControlPlane,
+}
+
+/// Whether the nodes tell more than the words from which a code follows.
+pub fn is_open(code: &str) -> bool {
+    OPEN.contains(&code)
+}
+
+/// What keeps a pod from all nodes that it selects; none if one of them takes it, or if the nodes are not known.
+pub fn of_pod(observed: &Observed, pod: &Pod) -> Option<Placement> {
+    let (nodes, spec) = (observed.nodes.as_ref().filter(|nodes| !nodes.all.is_empty())?, pod.spec.as_ref()?);
+    let by_code = |code| rules::by_code(SCHEDULING, code).unwrap_or_default();
+    let selected: Vec<&NodeFacts> = nodes.all.iter().filter(|node| is_selected(spec, node)).collect();
+    if selected.is_empty() {
+        let cause = format!("none of {} nodes has the labels that the pod selects", nodes.all.len());
+        return Some(Placement { code: "NodeSelector", node: None, cause, remedy: by_code("NodeSelector") });
+    }
+    let held: Option<Vec<(Hold, &NodeFacts)>> = selected.iter().map(|node| Some((hold(spec, node)?, *node))).collect();
+    let held = held?;
+    let (first, node) = held.iter().min_by_key(|(hold, _)| *hold)?;
+    let alike = || held.iter().filter(|(hold, _)| hold == first).map(|(_, node)| node.name.as_str());
+    let names = alike().take(3).collect::<Vec<_>>().join(", ");
+    let name = Some(node.name.clone());
+    Some(match first {
+        Hold::Pressure => {
+            let cause = format!("node {} reports {}", node.name, node.pressures.join(", "));
+            Placement { code: "NodePressure", node: name, cause, remedy: rules::PRESSURE }
+        }
+        Hold::Lost => {
+            let cause = format!("node {} is not ready", node.name);
+            Placement { code: "NodeLost", node: name, cause, remedy: rules::NODE }
+        }
+        Hold::Cordoned => {
+            let cause = format!("of the nodes that the pod selects, {} are cordoned: {names}", alike().count());
+            Placement { code: "NodesCordoned", node: None, cause, remedy: by_code("NodesCordoned") }
+        }
+        Hold::Taint | Hold::ControlPlane => {
+            let taints = node.taints.iter().filter(|taint| !is_tolerated(spec, taint));
+            let taints = taints.map(|taint| taint.key.as_str()).collect::<Vec<_>>().join(", ");
+            let cause = format!("of the nodes that the pod selects, {} have taints: {taints}", alike().count());
+            Placement { code: "Taint", node: None, cause, remedy: by_code("Taint") }
+        }
+    })
+}
+
+fn hold(spec: &PodSpec, node: &NodeFacts) -> Option<Hold> {
+    let open = || node.taints.iter().filter(|taint| taint.effect != "PreferNoSchedule" && !is_tolerated(spec, taint));
+    if !node.pressures.is_empty() && open().any(|taint| taint.key.ends_with("-pressure")) {
+        return Some(Hold::Pressure);
+    }
+    if open().any(|taint| LOST.contains(&taint.key.as_str())) {
+        return Some(Hold::Lost);
+    }
+    if node.cordoned {
+        return Some(Hold::Cordoned);
+    }
+    open().map(|taint| if taint.key == CONTROL_PLANE { Hold::ControlPlane } else { Hold::Taint }).max()
+}
+
+fn is_tolerated(spec: &PodSpec, taint: &Taint) -> bool {
+    spec.tolerations.iter().flatten().any(|one| {
+        let key = one.key.as_deref().is_none_or(|key| key.is_empty() || key == taint.key);
+        let effect = one.effect.as_deref().is_none_or(|effect| effect.is_empty() || effect == taint.effect);
+        let exists = one.operator.as_deref() == Some("Exists");
+        key && effect && (exists || one.value.as_deref() == taint.value.as_deref())
+    })
+}
+
+fn is_selected(spec: &PodSpec, node: &NodeFacts) -> bool {
+    let has = |(key, value): (&String, &String)| node.labels.get(key) == Some(value);
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    let required = affinity.and_then(|one| one.required_during_scheduling_ignored_during_execution.as_ref());
+    spec.node_selector.iter().flatten().all(has)
+        && required.is_none_or(|required| required.node_selector_terms.iter().any(|term| fits(term, node)))
+}
+
+fn fits(term: &NodeSelectorTerm, node: &NodeFacts) -> bool {
+    let label = |one: &NodeSelectorRequirement| is_met(one, node.labels.get(&one.key).map(String::as_str));
+    let field = |one: &NodeSelectorRequirement| is_met(one, Some(node.name.as_str()));
+    term.match_expressions.iter().flatten().all(label) && term.match_fields.iter().flatten().all(field)
+}
+
+fn is_met(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
+    let values = || requirement.values.iter().flatten();
+    let is_in = value.is_some_and(|value| values().any(|one| one == value));
+    let number = |text: &str| text.parse::<i64>().ok();
+    let pair = value.and_then(number).zip(values().next().and_then(|limit| number(limit)));
+    match requirement.operator.as_str() {
+        "In" => is_in,
+        "NotIn" => !is_in,
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => pair.is_some_and(|(value, limit)| value > limit),
+        "Lt" => pair.is_some_and(|(value, limit)| value < limit),
+        _ => false,
+    }
+}
