@@ -411,6 +411,20 @@ mod tests {
         }
     }
 
+    /// What an identity says may change while the watch is broken.
+    #[test]
+    fn a_list_brings_new_labels_of_the_objects_of_others() {
+        let (_share, events, mut watch) = start(Others::Identity);
+        listed(&events, vec![object("a", 1)]);
+        assert!(whole(&mut watch).is_empty());
+        let mut relabelled = object("a", 2);
+        relabelled.metadata.labels = Some([("nvidia.com/x".to_owned(), "z".to_owned())].into());
+        listed(&events, vec![relabelled]);
+        assert!(whole(&mut watch).is_empty());
+        let known = watch.store.get(&Key::new("a", "m")).unwrap();
+        assert_eq!(known.metadata.labels.as_ref().unwrap()["nvidia.com/x"], "z");
+    }
+
     /// A list that began before a loss must not bring back what was lost.
     #[test]
     fn a_loss_during_a_list_counts() {

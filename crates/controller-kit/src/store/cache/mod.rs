@@ -299,7 +299,7 @@ impl<O: Resource> Content<O> {
         let mut changes: Vec<_> = gone.iter().filter_map(|key| self.take(key)).collect();
         for (key, object) in incoming {
             let known = self.objects.get(&key);
-            if known.is_none_or(|known| version(known.as_ref()) != version(&object)) {
+            if known.is_none_or(|known| !is_same(known.as_ref(), &object)) {
                 changes.push(self.put(object));
             }
         }
@@ -317,13 +317,10 @@ impl<O: Resource> Content<O> {
         let all: Vec<_> = self.objects.iter().map(|(key, object)| (key.clone(), kept(object))).collect();
         let changes = all.into_iter().filter_map(|(key, kept)| match kept {
             Kept::Whole => None,
-            // It was reduced before.
-            Kept::As(other)
-                if self.objects.get(&key).is_some_and(|known| version(known.as_ref()) == version(&other)) =>
-            {
-                None
+            Kept::As(other) => {
+                let was_reduced = self.objects.get(&key).is_some_and(|known| is_same(known.as_ref(), &other));
+                (!was_reduced).then(|| self.put(other))
             }
-            Kept::As(other) => Some(self.put(other)),
             Kept::Not => self.take(&key),
         });
         changes.collect()
@@ -364,6 +361,11 @@ impl<O: Resource> Content<O> {
     fn see(&mut self, object: &O) {
         self.latest = self.latest.max(number(object).unwrap_or_default());
     }
+}
+
+/// Whether an object is as it was known. One that is kept without a version is compared by what is kept.
+fn is_same<O: Resource>(known: &O, object: &O) -> bool {
+    version(known) == version(object) && (version(object).is_some() || known.meta() == object.meta())
 }
 
 fn version<O: Resource>(object: &O) -> Option<&str> {
