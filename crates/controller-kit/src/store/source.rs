@@ -1,7 +1,5 @@
 //! What a watch reads, and of which namespaces its cache keeps the objects.
 
-use std::sync::Arc;
-
 use futures::{Stream, stream};
 use kube::{
     Api, Client, Resource,
@@ -49,7 +47,7 @@ impl Scope {
 /// The namespaces whose objects the caches of a process keep, if other replicas keep the others. Cheap to clone; clones
 /// share it. A new one has none.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Share(Arc<watch::Sender<Places>>);
+pub(crate) struct Share(watch::Sender<Places>);
 
 impl Share {
     /// Keeps the objects of these places from now on. Those of others go at once; those of new places come when all

@@ -247,9 +247,7 @@ where
 
     /// Follows any stream of watch events.
     pub(crate) fn new(events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static) -> Self {
-        let store = Store::new();
-        let changes = taken_in(store.clone(), events, Some);
-        Self { store, changes: changes.boxed() }
+        follow(Store::new(), events, Some)
     }
 }
 
@@ -263,38 +261,36 @@ where
     O: Untyped + Send + Sync + 'static,
     O::DynamicType: Default,
 {
-    let Some(part) = part.cloned() else {
-        let changes = taken_in(store.clone(), events, Some);
-        return Watch { store, changes: changes.boxed() };
-    };
+    let Some(part) = part.cloned() else { return follow(store, events, Some) };
     let (target, known, moves) = (store.clone(), part.clone(), part.share.changes());
-    let changes = taken_in(store.clone(), events, move |event| confined(event, &part));
     let moved = moves.flat_map(move |()| stream::iter(target.confine(|object| kept(object, &known))));
-    Watch { store, changes: stream::select(changes, moved).boxed() }
+    let watch = follow(store, events, move |event| confined(event, &part));
+    Watch { changes: stream::select(watch.changes, moved).boxed(), ..watch }
 }
 
-/// The changes that events bring into a store; those for which `form` gives none are passed over.
-fn taken_in<O>(
+/// Follows events into a store; those for which `form` gives none are passed over.
+fn follow<O>(
     store: Store<O>,
     events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static,
     form: impl Fn(Event<O>) -> Option<Event<O>> + Send + 'static,
-) -> impl Stream<Item = Change<O>> + Send + 'static
+) -> Watch<O>
 where
     O: Resource + Send + Sync + 'static,
 {
+    let target = store.clone();
     let take_in = move |event: Result<Event<O>, WatchError>| {
         stream::iter(match event {
             Ok(event) => {
                 let event = form(event.modify(|object| prune(object.meta_mut())));
-                event.map(|event| store.handle(event)).unwrap_or_default()
+                event.map(|event| target.handle(event)).unwrap_or_default()
             }
             Err(error) => {
-                warn!(kind = store.kind(), %error, "watch broke; trying again");
+                warn!(kind = target.kind(), %error, "watch broke; trying again");
                 Vec::new()
             }
         })
     };
-    events.map(take_in).flatten()
+    Watch { store, changes: events.map(take_in).flatten().boxed() }
 }
 
 /// The event as the cache of a replica takes it in.
