@@ -5,9 +5,8 @@ use std::{collections::BTreeSet, process::Command};
 use clap::CommandFactory;
 use kubectl_dynamo::Cli;
 use serde_json::{Value, json};
-use test_cluster::wait;
 
-use crate::harness::{LIMIT, Team};
+use crate::harness::Team;
 
 /// Commands with `--output` and the arguments of a run.
 const FORMATTED: [(&str, &[&str]); 8] = [
@@ -33,11 +32,7 @@ fn program(team: &Team, args: &[&str]) -> (i32, String) {
 async fn every_command_with_a_format_has_all_of_them() {
     let team = Team::new("plugin-formats").await;
     team.graph(false, json!({ "limits": { "nvidia.com/gpu": "4000" } })).await;
-    let found = wait::until("a cause", LIMIT, async || {
-        let causes = team.causes("chat").await;
-        (causes[0]["code"] == "NoGpu").then_some(()).ok_or_else(|| causes.to_string())
-    });
-    found.await.unwrap();
+    team.causes_with("chat", "NoGpu").await;
     let cli = Cli::command();
     let with_format = cli.get_subcommands().filter(|one| one.get_arguments().any(|arg| arg.get_id() == "output"));
     let with_format: BTreeSet<_> = with_format.map(clap::Command::get_name).collect();

@@ -13,7 +13,7 @@ use kube::{
 };
 use kubectl_dynamo::Outcome;
 use serde_json::{Value, json};
-use test_cluster::{Access, TestNamespace, shared};
+use test_cluster::{Access, TestNamespace, shared, wait};
 
 use crate::{definitions, plugin};
 
@@ -132,5 +132,14 @@ impl Team {
         let (_, text) = self.run(&["why", graph, "--output", "json"]).await;
         let diagnosis: Value = serde_json::from_str(&text).unwrap();
         diagnosis["causes"].clone()
+    }
+
+    /// The causes, as soon as the first one has this code.
+    pub async fn causes_with(&self, target: &str, code: &str) -> Value {
+        let found = wait::until(format!("{code} of {target}"), LIMIT, async || {
+            let causes = self.causes(target).await;
+            if causes[0]["code"] == code { Ok(causes) } else { Err(causes.to_string()) }
+        });
+        found.await.unwrap()
     }
 }

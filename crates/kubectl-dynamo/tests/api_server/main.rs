@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+#[path = "../common/controllers.rs"]
+mod controllers;
 #[path = "../common/definitions.rs"]
 mod definitions;
 mod formats;
@@ -92,11 +94,7 @@ async fn a_quota_is_named_with_the_deployment_that_it_stops() {
 async fn a_pod_without_a_node_is_named_with_what_the_nodes_lack() {
     let team = Team::new("plugin-gpu").await;
     team.graph(false, json!({ "limits": { "nvidia.com/gpu": "4000" } })).await;
-    let found = wait::until("the cause", LIMIT, async || {
-        let causes = team.causes("chat").await;
-        (causes[0]["code"] == "NoGpu").then(|| causes.clone()).ok_or_else(|| causes.to_string())
-    });
-    let causes = found.await.unwrap();
+    let causes = team.causes_with("chat", "NoGpu").await;
     let kinds: Vec<_> =
         causes[0]["chain"].as_array().unwrap().iter().map(|one| one["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["DynamoGraphDeployment", "DynamoComponentDeployment", "Deployment", "Pod"]);

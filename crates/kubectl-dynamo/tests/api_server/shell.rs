@@ -5,17 +5,9 @@ use std::{
     os::unix::fs::symlink,
     path::{Path, PathBuf},
     process::Command,
-    sync::Arc,
 };
 
-use controller_kit::{
-    context::{Context, Readiness, Shutdown},
-    metrics::Metrics,
-    scope::Fence,
-    settings,
-    store::Scope,
-};
-use graph_controller::request::settings::RequestArgs;
+use controller_kit::{scope::Fence, settings, store::Scope};
 use repository::chart;
 use serde_json::{Value, json};
 use test_cluster::{
@@ -25,7 +17,7 @@ use test_cluster::{
 };
 use tokio::task::spawn_blocking;
 
-use crate::{definitions, harness::LIMIT};
+use crate::{controllers::Controllers, definitions, harness::LIMIT};
 
 /// Namespace of the graph.
 pub const NAMESPACE: &str = "team-a";
@@ -35,7 +27,7 @@ const SYSTEM: &str = "dynamo-system";
 /// A shell. Its folder goes with the cluster.
 pub struct Shell {
     folder: PathBuf,
-    shutdown: Shutdown,
+    _controllers: Controllers,
     _cluster: Cluster,
 }
 
@@ -52,8 +44,7 @@ impl Shell {
         let is_webhook = |object: &Value| object["kind"].as_str().unwrap().ends_with("WebhookConfiguration");
         let install: Vec<Value> = rendered.into_iter().filter(|object| !is_webhook(object)).collect();
         cluster.apply(&install).await.unwrap();
-        let shutdown = Shutdown::manual();
-        run_controllers(&cluster, &install, &shutdown);
+        let controllers = run_controllers(&cluster, &install);
         let folder = cluster.dir().join("session");
         let programs = folder.join("bin");
         fs::create_dir_all(&programs).unwrap();
@@ -63,7 +54,7 @@ impl Shell {
             symlink(env!("CARGO_BIN_EXE_kubectl-dynamo"), programs.join(name)).unwrap();
         }
         write_kubeconfig(cluster.kubeconfig(), &folder.join("kubeconfig"));
-        let shell = Self { folder, shutdown, _cluster: cluster };
+        let shell = Self { folder, _controllers: controllers, _cluster: cluster };
         let installed = format!("kubectl wait --for=condition=Available deployment --all -n {SYSTEM} --timeout=90s");
         let output = shell.run(&installed).await;
         assert!(output.lines().all(|line| line.ends_with("condition met")), "{output}");
@@ -100,32 +91,13 @@ impl Shell {
     }
 }
 
-impl Drop for Shell {
-    fn drop(&mut self) {
-        self.shutdown.request();
-    }
-}
-
 /// Runs the controllers with the configuration of the install.
-fn run_controllers(cluster: &Cluster, install: &[Value], shutdown: &Shutdown) {
+fn run_controllers(cluster: &Cluster, install: &[Value]) -> Controllers {
     let configuration = install.iter().find_map(|object| object["data"]["config.yaml"].as_str()).unwrap();
     let (settings, _) = settings::parse(configuration).unwrap();
-    let settings = Arc::new(settings);
-    let context = |name| Context {
-        name,
-        client: cluster.client().unwrap(),
-        settings: settings.clone(),
-        scope: Scope::Cluster,
-        fence: Fence::unfenced(),
-        readiness: Readiness::default(),
-        metrics: Metrics::new(),
-        shutdown: shutdown.clone(),
-        notifier: None,
-        concurrency: 4,
-    };
-    let (graphs, components) = (context(graph_controller::NAME), context(component_controller::NAME));
-    tokio::spawn(async move { graph_controller::run(graphs, RequestArgs::default()).await.unwrap() });
-    tokio::spawn(async move { component_controller::run(components).await.unwrap() });
+    let controllers = Controllers::new(settings, Scope::Cluster, Fence::unfenced());
+    controllers.start(&cluster.client().unwrap());
+    controllers
 }
 
 /// Writes a kubeconfig whose context has the namespace.

@@ -99,7 +99,7 @@ impl Fault {
 
     /// The user changes the image, and the nodes report this of the new pods.
     pub fn image(self, report: Report) -> Self {
-        self.step(Step::Nodes(report)).edit(|graph| main(graph)["image"] = json!("registry.example.com/engine:2"))
+        self.step(Step::Nodes(report)).edit(another_image)
     }
 
     /// The pods are replaced, and the nodes report this of the new ones.
@@ -131,6 +131,11 @@ impl Expected {
     pub fn is_mentioned_in(&self, answer: &str) -> bool {
         answer.contains(&format!("\"{}\"", self.code)) || answer.contains(self.cause)
     }
+}
+
+/// The user changes the image, so that new pods come.
+pub fn another_image(graph: &mut Value) {
+    main(graph)["image"] = json!("registry.example.com/engine:2");
 }
 
 /// The main container of the graph's component.

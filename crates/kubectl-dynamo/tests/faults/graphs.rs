@@ -9,16 +9,12 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::{
-    fault::{Fault, Step, fault, main},
+    fault::{Fault, Step, another_image, fault},
     harness::graph,
     kubelet::Report,
 };
 
 const GRAPH: &str = "DynamoGraphDeployment/chat";
-
-fn another_image(graph: &mut Value) {
-    main(graph)["image"] = json!("registry.example.com/engine:2");
-}
 
 fn keep(graph: &mut Value) {
     graph["metadata"]["finalizers"] = json!(["example.com/keep"]);

@@ -10,16 +10,12 @@ use serde_json::{Value, json};
 use test_cluster::account;
 
 use crate::{
-    fault::{Fault, Step, fault, main},
+    fault::{Fault, Step, another_image, fault},
     harness::Team,
     kubelet::Report,
 };
 
 const GRAPH: &str = "DynamoGraphDeployment/chat";
-
-fn another_image(graph: &mut Value) {
-    main(graph)["image"] = json!("registry.example.com/engine:2");
-}
 
 /// Discovery by etcd: no roles are made for pods, which only an account with these rights could.
 fn with_etcd(graph: &mut Value) {

@@ -9,16 +9,12 @@ use serde_json::{Value, json};
 use test_cluster::{free_port, wait};
 
 use crate::{
-    fault::{Fault, Step, fault, main, pod},
+    fault::{Fault, Step, another_image, fault, main, pod},
     harness::{LIMIT, Team},
     server::{self, DENIAL},
 };
 
 const DEPLOYMENT: &str = "Deployment/chat-decode-";
-
-fn another_image(graph: &mut Value) {
-    main(graph)["image"] = json!("registry.example.com/engine:2");
-}
 
 /// Waits until the API server rejects a pod with these words: policies and webhooks count a moment after they are
 /// written.
