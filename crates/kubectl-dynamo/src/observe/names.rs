@@ -37,12 +37,12 @@ pub enum Names {
 }
 
 /// Reads the names.
-pub async fn names(args: &ConnectionArgs, wanted: &Names) -> Vec<String> {
-    if *wanted == Names::Contexts {
+pub async fn names(args: &ConnectionArgs, names: &Names) -> Vec<String> {
+    if *names == Names::Contexts {
         return contexts(args);
     }
     let Ok(connection) = args.connect().await else { return Vec::new() };
-    match wanted {
+    match names {
         Names::Graphs => of::<DynamoGraphDeployment>(&connection).await,
         Names::Components { graph, assigned } => components(&connection, graph, *assigned).await,
         Names::Objects(kind) => {

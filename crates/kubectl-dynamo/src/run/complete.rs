@@ -20,18 +20,18 @@ pub fn complete(words: &[String]) -> String {
     let mut command = Cli::command();
     command.build();
     let completion = candidates(&command, words);
-    let found = completion.names.clone().map(|wanted| read(completion.connection.clone(), wanted));
+    let found = completion.names.clone().map(|names| read(completion.connection.clone(), names));
     answer(&completion, &found.unwrap_or_default())
 }
 
 /// Names from the cluster; none after an error or the time limit. A thread, because a program that gets a token for the
 /// kubeconfig blocks.
-fn read(connection: ConnectionArgs, wanted: Names) -> Vec<String> {
+fn read(connection: ConnectionArgs, of: Names) -> Vec<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let found = runtime.map(|runtime| runtime.block_on(names(&connection, &wanted)));
-        // Nobody receives it after the time limit.
+        let found = runtime.map(|runtime| runtime.block_on(names(&connection, &of)));
+        // Fails after the time limit.
         let _ = sender.send(found.unwrap_or_default());
     });
     receiver.recv_timeout(LIMIT).unwrap_or_default()

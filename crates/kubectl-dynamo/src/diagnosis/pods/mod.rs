@@ -268,7 +268,9 @@ fn unschedulable(observed: &Observed, pod: &Pod, message: String) -> Found {
         found.lacks = Some(ObjectName::new("PersistentVolumeClaim", &claim.claim));
     } else if found.code == "NoGpu" {
         found.evidence.extend(facts::gpus(observed, pod));
-    } else if let Some(placement) = placement::of_pod(observed, pod).filter(|_| placement::is_open(&found.code)) {
+    } else if placement::is_open(&found.code)
+        && let Some(placement) = placement::of_pod(observed, pod)
+    {
         found.code = placement.code.to_owned();
         found.remedy = placement.remedy.to_owned();
         if let Some(node) = placement.node {
