@@ -1,6 +1,6 @@
 //! A proxy that brings the answers of a server later, as a network does.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::{
@@ -20,7 +20,8 @@ const PIECE: usize = 64 * 1024;
 
 /// Ends, with all of its connections, when it is dropped.
 pub(super) struct Delay {
-    pub(super) address: SocketAddr,
+    /// The port on 127.0.0.1 that takes connections.
+    pub(super) port: u16,
     _connections: JoinSet<()>,
 }
 
@@ -28,7 +29,7 @@ impl Delay {
     /// Takes connections on loopback and passes them on to a server, whose answers arrive `delay` later.
     pub(super) async fn start(server: String, delay: Duration) -> Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.context("no free port on 127.0.0.1")?;
-        let (address, mut tasks) = (listener.local_addr()?, JoinSet::new());
+        let (port, mut tasks) = (listener.local_addr()?.port(), JoinSet::new());
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((client, _)) = listener.accept().await {
@@ -36,7 +37,7 @@ impl Delay {
                 while connections.try_join_next().is_some() {}
             }
         });
-        Ok(Self { address, _connections: tasks })
+        Ok(Self { port, _connections: tasks })
     }
 }
 
@@ -93,7 +94,7 @@ mod tests {
             connection.write_all(&content).await.unwrap();
             connection
         });
-        let mut client = TcpStream::connect(proxy.address).await.unwrap();
+        let mut client = TcpStream::connect(("127.0.0.1", proxy.port)).await.unwrap();
         let (begin, content) = (Instant::now(), (0..size).map(|index| index as u8).collect::<Vec<_>>());
         client.write_all(&content).await.unwrap();
         let mut answer = vec![0; size];

@@ -2,7 +2,7 @@
 //!
 //! The client is the floor: what the control plane needs for these objects, without an operator.
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
+use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -12,7 +12,7 @@ use test_cluster::{Cluster, Options};
 use tokio::time::Instant;
 
 use super::{
-    NODES,
+    JsonArgs, NODES,
     audit::{AuditLog, Requests},
     budgets::Budget,
     load::{Load, Pace},
@@ -36,9 +36,8 @@ pub(crate) struct Args {
     /// Components of each graph: one frontend, the others workers
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=25))]
     components: u8,
-    /// Write the figures to a file too
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
     #[command(flatten)]
     operator: OperatorArgs,
 }
@@ -66,10 +65,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     eprintln!("the same objects by a plain client");
     let floor = by_client(args, &binaries, &template).await?;
     print!("{}", table(args, &operator, &floor));
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&BTreeMap::from([("operator", &operator), ("floor", &floor)]))?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    args.json.write(&BTreeMap::from([("operator", &operator), ("floor", &floor)]))?;
     Ok(ExitCode::SUCCESS)
 }
 

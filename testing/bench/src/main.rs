@@ -32,6 +32,7 @@ use figures::{Figures, Idle, Phase, ProcessFigures};
 use load::{Load, Pace};
 use local_operator::{OperatorArgs, Running};
 use progress::Progress;
+use serde::Serialize;
 use test_cluster::{Cluster, Options, Process};
 use tokio::time::{Instant, sleep};
 use usage::Usage;
@@ -63,11 +64,26 @@ struct Args {
     /// Seconds of watching what happens when nothing happens
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     idle: u64,
+    #[command(flatten)]
+    json: JsonArgs,
+    #[command(flatten)]
+    operator: OperatorArgs,
+}
+
+/// Where figures go beside the standard output.
+#[derive(Debug, clap::Args)]
+struct JsonArgs {
     /// Write the figures to a file too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    #[command(flatten)]
-    operator: OperatorArgs,
+}
+
+impl JsonArgs {
+    fn write(&self, figures: &impl Serialize) -> Result<()> {
+        let Some(path) = &self.json else { return Ok(()) };
+        let text = serde_json::to_string_pretty(figures)?;
+        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
+    }
 }
 
 #[tokio::main]
@@ -119,10 +135,7 @@ async fn run(args: &Args) -> Result<ExitCode> {
     let figures = bench.measure().await?;
     cluster.stop().await?;
     print!("{}", table::render(&figures));
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&figures)?;
-        fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    args.json.write(&figures)?;
     Ok(ExitCode::SUCCESS)
 }
 

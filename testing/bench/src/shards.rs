@@ -3,16 +3,16 @@
 //! The answers of the API server come late, and each replica reconciles one object at a time: the operator is what takes
 //! the time, and not the machine.
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
+use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use local_operator::{Binaries, OperatorArgs, Replicas, Running};
 use serde::Serialize;
 use test_cluster::{Cluster, Options};
 use tokio::time::Instant;
 
 use super::{
-    CONTROL_PLANE, NODES,
+    CONTROL_PLANE, JsonArgs, NODES,
     delay::Delay,
     load::{Load, Pace},
     processes,
@@ -20,7 +20,7 @@ use super::{
     usage::Usage,
 };
 
-/// The controller whose memory and share of the work are told.
+/// The controller whose memory and CPU time are shown.
 const CONTROLLER: &str = "graph-controller";
 
 /// Arguments of `cargo xtask bench shards`.
@@ -41,9 +41,8 @@ pub(crate) struct Args {
     /// Objects that each replica reconciles at the same time
     #[arg(long, value_name = "N", default_value_t = 1)]
     concurrency: usize,
-    /// Write the figures to a file too
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
     #[command(flatten)]
     operator: OperatorArgs,
 }
@@ -76,10 +75,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
         all.push(measure(args, &binaries, *count).await?);
     }
     print!("{}", table(args, &all));
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&all)?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    args.json.write(&all)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -88,7 +84,7 @@ async fn measure(args: &Args, binaries: &Binaries, count: usize) -> Result<Figur
     let server = cluster.server();
     let server = server.trim_start_matches("https://").trim_end_matches('/').to_owned();
     let proxy = Delay::start(server, Duration::from_millis(args.delay)).await?;
-    let replicas = Replicas { count, concurrency: args.concurrency, server: proxy.address };
+    let replicas = Replicas { count, concurrency: args.concurrency, port: proxy.port };
     let operators = args.operator.clone().with_replicas(replicas).start(&cluster, binaries).await?;
     let processes = processes(&cluster, operators.iter().map(Running::name))?;
     let client = cluster.client()?;

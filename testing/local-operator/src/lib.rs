@@ -96,8 +96,8 @@ pub struct Replicas {
     pub count: usize,
     /// Objects that each reconciles at the same time.
     pub concurrency: usize,
-    /// Where they find the API server.
-    pub server: SocketAddr,
+    /// The port of 127.0.0.1 on which they find the API server.
+    pub port: u16,
 }
 
 impl OperatorArgs {
@@ -281,15 +281,6 @@ async fn start_controller(
     Ok(Running { program, health: Some(health), user, executable, start: took })
 }
 
-/// The kubeconfig of a replica, which finds the API server elsewhere than the others do.
-fn elsewhere(cluster: &Cluster, kubeconfig: &Path, program: &str, server: SocketAddr) -> Result<PathBuf> {
-    let text = std::fs::read_to_string(kubeconfig).with_context(|| format!("cannot read {}", kubeconfig.display()))?;
-    let path = kubeconfig.with_file_name(format!("{program}.kubeconfig"));
-    let text = text.replace(cluster.server().trim_end_matches("/"), &format!("https://{server}"));
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(path)
-}
-
 async fn start_store(cluster: &Cluster, binaries: &Binaries) -> Result<Running> {
     let (address, executable) = (free_address()?, binaries.controller(STORE.name)?.to_owned());
     let archives = repository::root().join(ARCHIVES).display().to_string();
@@ -331,7 +322,7 @@ async fn program(
     let mut name = controller.name.to_owned();
     if let Some((replicas, number)) = replica {
         name = format!("{name}-{number}");
-        kubeconfig = elsewhere(cluster, &kubeconfig, &name, replicas.server)?;
+        kubeconfig = cluster.kubeconfig_of_port(&kubeconfig, &format!("{name}.kubeconfig"), replicas.port)?;
     }
     let mut args = vec![
         format!("--kubeconfig={}", kubeconfig.display()),
@@ -411,19 +402,25 @@ fn binding(account: &str, role: &str) -> Value {
 
 /// The rights to the Leases by which replicas find each other.
 fn of_leases(account: &str) -> [Value; 2] {
-    let (name, api) = (format!("{account}-leases"), format!("{RBAC}/v1"));
-    let metadata = json!({"name": name, "namespace": NAMESPACE});
     let verbs = ["get", "list", "watch", "create", "update", "patch"];
-    let role = json!({
-        "apiVersion": api, "kind": "Role", "metadata": metadata,
-        "rules": [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}],
-    });
+    let rules = json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": verbs}]);
+    granted(account, "Role", &format!("{account}-leases"), &rules)
+}
+
+/// A role, of the cluster or of the operator's namespace, and a binding of its name to an account.
+fn granted(account: &str, kind: &str, name: &str, rules: &Value) -> [Value; 2] {
+    let metadata = match kind {
+        "ClusterRole" => json!({"name": name}),
+        _ => json!({"name": name, "namespace": NAMESPACE}),
+    };
     let binding = json!({
-        "apiVersion": api, "kind": "RoleBinding", "metadata": metadata,
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+        "apiVersion": format!("{RBAC}/v1"),
+        "kind": format!("{kind}Binding"),
+        "metadata": metadata,
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
     });
-    [role, binding]
+    [json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata, "rules": rules}), binding]
 }
 
 fn user(account: &str) -> String {

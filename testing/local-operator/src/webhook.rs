@@ -11,7 +11,7 @@ use repository::chart::programs;
 use serde_json::{Value, json};
 use test_cluster::{Cluster, wait};
 
-use super::{CONTROLLERS, NAMESPACE, RBAC, role, user};
+use super::{CONTROLLERS, NAMESPACE, granted, role, user};
 
 /// The program, and its ServiceAccount.
 pub(super) const NAME: &str = "webhook-server";
@@ -81,34 +81,18 @@ pub(super) fn crds_rules() -> Result<Vec<Value>> {
     let path = programs().join(CRDS).join("files/role.yaml");
     let role = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let role: Value = serde_saphyr::from_str(&role).with_context(|| path.display().to_string())?;
-    let named = |kind: &str, metadata: &Value, rules: &Value| {
-        let subjects = json!([{"kind": "ServiceAccount", "name": CRDS, "namespace": NAMESPACE}]);
-        let binding = json!({
-            "apiVersion": format!("{RBAC}/v1"), "kind": format!("{kind}Binding"), "metadata": metadata,
-            "roleRef": {"apiGroup": RBAC, "kind": kind, "name": CRDS}, "subjects": subjects,
-        });
-        [json!({"apiVersion": format!("{RBAC}/v1"), "kind": kind, "metadata": metadata, "rules": rules}), binding]
-    };
     let own = json!([{
         "apiGroups": [""], "resources": ["configmaps"], "resourceNames": [CA_CONFIG_MAP], "verbs": ["list", "watch"],
     }]);
     let all = role.get("rules").context("the role of crds has no rules")?;
-    let of_cluster = named("ClusterRole", &json!({"name": CRDS}), all);
-    Ok(of_cluster.into_iter().chain(named("Role", &json!({"name": CRDS, "namespace": NAMESPACE}), &own)).collect())
+    Ok([granted(CRDS, "ClusterRole", CRDS, all), granted(CRDS, "Role", CRDS, &own)].concat())
 }
 
 /// The rights that the server has beside its main role.
 pub(super) fn own_rules(executable: &Path) -> Result<[Value; 2]> {
     let own = role(executable, &["--of", "own", "--operator-namespace", NAMESPACE])?;
-    let name = own.pointer("/metadata/name").cloned();
-    let binding = json!({
-        "apiVersion": format!("{RBAC}/v1"),
-        "kind": "RoleBinding",
-        "metadata": {"name": format!("{NAME}-own"), "namespace": NAMESPACE},
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}],
-    });
-    Ok([own, binding])
+    let rules = own.get("rules").context("the role of the webhook server has no rules")?;
+    Ok(granted(NAME, "Role", &format!("{NAME}-own"), rules))
 }
 
 /// Returns once the API server gets answers: to conversions and to admissions. The server being ready is not enough,

@@ -110,6 +110,17 @@ impl Access {
         Ok(path)
     }
 
+    /// Writes a kubeconfig again, beside it and under another name, for the API server on another port. Only the owner
+    /// may read it.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub fn kubeconfig_of_port(&self, first: &Path, name: &str, port: u16) -> Result<PathBuf, Error> {
+        let path = first.with_file_name(name);
+        write_kubeconfig_of_port(&path, first, port)?;
+        Ok(path)
+    }
+
     /// Asks for a token of a ServiceAccount. It is valid for 30 days.
     ///
     /// # Errors
