@@ -7,6 +7,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    time::SystemTime,
 };
 
 use anyhow::{Context, Result, ensure};
@@ -50,15 +51,40 @@ pub(super) enum Messages {
     Keep,
 }
 
-/// Binaries by name, each with a digest of its content.
+/// Binaries by name.
 #[derive(Debug, Clone)]
 pub struct Binaries {
-    binaries: BTreeMap<&'static str, (PathBuf, Hash)>,
+    binaries: BTreeMap<&'static str, Binary>,
     /// Where the webhook server is to listen. The CRDs tell the API server.
     pub(super) webhook: SocketAddr,
 }
 
-type Hash = [u8; 32];
+/// A binary with a digest of its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Binary {
+    path: PathBuf,
+    written: SystemTime,
+    digest: [u8; 32],
+}
+
+impl Binary {
+    /// Reads a binary, unless it was not written since an earlier reading: together they have hundreds of megabytes.
+    fn read(path: PathBuf, earlier: Option<&Self>) -> Result<Self, BuildError> {
+        let read = || {
+            let written = fs::metadata(&path)?.modified()?;
+            let known = earlier.filter(|earlier| (&earlier.path, earlier.written) == (&path, written));
+            let digest = known.map_or_else(
+                || fs::read(&path).map(|content| Sha256::digest(content).into()),
+                |known| Ok(known.digest),
+            );
+            Ok((written, digest?))
+        };
+        match read() {
+            Ok((written, digest)) => Ok(Self { path, written, digest }),
+            Err(source) => Err(BuildError::Unreadable { path, source }),
+        }
+    }
+}
 
 impl Binaries {
     /// Builds the controllers with a profile, and the CRDs.
@@ -67,6 +93,7 @@ impl Binaries {
         profile: &str,
         messages: Messages,
         webhook: SocketAddr,
+        earlier: Option<&Self>,
     ) -> Result<Self, BuildError> {
         // One call with the features of a whole test run, so that nothing is compiled once more after one.
         let mut args = vec!["--bins", "--profile", profile, "--package", "api-types", "--features", "api-types/cli"];
@@ -75,8 +102,8 @@ impl Binaries {
         let mut binaries = BTreeMap::new();
         for name in controllers.iter().map(|controller| controller.name).chain([CRDS]) {
             let path = found.remove(name).ok_or(BuildError::Missing(name))?;
-            let content = fs::read(&path).map_err(|source| BuildError::Unreadable { path: path.clone(), source })?;
-            binaries.insert(name, (path, Sha256::digest(content).into()));
+            let earlier = earlier.and_then(|earlier| earlier.binaries.get(name));
+            binaries.insert(name, Binary::read(path, earlier)?);
         }
         Ok(Self { binaries, webhook })
     }
@@ -84,13 +111,13 @@ impl Binaries {
     /// The binary of a controller.
     pub(super) fn controller(&self, name: &str) -> Result<&Path> {
         let found = self.binaries.get(name).with_context(|| format!("{name} was not built"))?;
-        Ok(&found.0)
+        Ok(&found.path)
     }
 
     /// Whether a binary has another content than in an earlier build.
     pub fn differs(&self, earlier: &Self, name: &str) -> bool {
-        let hash = |binaries: &Self| binaries.binaries.get(name).map(|(_, hash)| *hash);
-        hash(self) != hash(earlier)
+        let digest = |binaries: &Self| binaries.binaries.get(name).map(|binary| binary.digest);
+        digest(self) != digest(earlier)
     }
 
     /// Whether the CRDs may have changed since an earlier build.
@@ -142,6 +169,8 @@ fn executables(messages: &str) -> BTreeMap<String, PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -155,10 +184,20 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_binary_is_told_by_its_content() {
+    fn a_binary_is_read_again_only_if_it_was_written() {
+        let path = std::env::temp_dir().join(format!("local-operator-binary-{}", std::process::id()));
+        fs::write(&path, "a").unwrap();
+        let first = Binary::read(path.clone(), None).unwrap();
+        let unread = Binary { digest: [0; 32], ..first.clone() };
+        assert_eq!(Binary::read(path.clone(), Some(&unread)).unwrap(), unread);
+        let later = first.written + Duration::from_secs(1);
+        fs::File::open(&path).unwrap().set_modified(later).unwrap();
+        let second = Binary::read(path.clone(), Some(&unread)).unwrap();
+        assert_eq!(second, Binary { written: later, ..first.clone() });
         let webhook = SocketAddr::from(([127, 0, 0, 1], 1));
-        let binaries = |hash: u8| Binaries { binaries: [("a", (PathBuf::from("/a"), [hash; 32]))].into(), webhook };
-        assert!(binaries(1).differs(&binaries(2), "a"));
-        assert!(!binaries(1).differs(&binaries(1), "a"));
+        let binaries = |binary: &Binary| Binaries { binaries: [("a", binary.clone())].into(), webhook };
+        assert!(!binaries(&second).differs(&binaries(&first), "a"), "the content is the same");
+        assert!(binaries(&second).differs(&binaries(&unread), "a"));
+        fs::remove_file(&path).unwrap();
     }
 }

@@ -135,7 +135,7 @@ impl OperatorArgs {
 
     /// Builds what is needed. Cargo's messages go to standard error.
     pub fn build(&self) -> Result<Binaries> {
-        Ok(Binaries::build(&self.programs(), self.profile(), build::Messages::Show, webhook::free_address()?)?)
+        Ok(Binaries::build(&self.programs(), self.profile(), build::Messages::Show, webhook::free_address()?, None)?)
     }
 
     /// Builds what is needed, and the process of restricted installs.
@@ -144,7 +144,7 @@ impl OperatorArgs {
             return self.build();
         }
         let all: Vec<_> = CONTROLLERS.into_iter().chain([SCOPE_KEEPER]).collect();
-        Ok(Binaries::build(&all, self.profile(), build::Messages::Show, webhook::free_address()?)?)
+        Ok(Binaries::build(&all, self.profile(), build::Messages::Show, webhook::free_address()?, None)?)
     }
 
     /// Starts the process that belongs to installs restricted to one namespace, for a namespace in which there is
@@ -166,7 +166,7 @@ impl OperatorArgs {
 
     /// Builds again, without a word unless it fails.
     pub fn build_again(&self, before: &Binaries) -> Result<Binaries, BuildError> {
-        Binaries::build(&self.programs(), self.profile(), build::Messages::Keep, before.webhook)
+        Binaries::build(&self.programs(), self.profile(), build::Messages::Keep, before.webhook, Some(before))
     }
 
     /// Starts the operator and returns when it is ready.
