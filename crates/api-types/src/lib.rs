@@ -6,6 +6,7 @@
 //! | [`v1alpha1`] | models, checkpoints and worker metadata, which have this version only |
 //! | [`names`] | every name that is derived from another one; total, bounded, collision-safe |
 //! | [`labels`], [`annotations`], [`mod@env`], [`ports`], [`conditions`], [`gpu_memory_service`] | the vocabulary, each string once |
+//! | [`gpus`] | which resources are GPUs, and how many pods request |
 //! | [`limits`] | budgets for what users write |
 //! | [`external`] | kinds of other projects, as far as we write them |
 //! | [`rollout_control`] | the annotations by which users control rollouts |
@@ -25,6 +26,7 @@ pub mod crds;
 pub mod env;
 pub mod external;
 pub mod gpu_memory_service;
+pub mod gpus;
 pub mod grove;
 pub mod labels;
 pub mod limits;

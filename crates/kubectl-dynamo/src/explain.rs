@@ -1,9 +1,8 @@
 //! A diagnosis as text.
 
-use crate::{
-    diagnosis::{Cause, Diagnosis, Weight},
-    output::{Style, one_line},
-};
+use status_view::{Style, one_line};
+
+use crate::diagnosis::{Cause, Diagnosis, Weight};
 
 /// The diagnosis for people to read.
 pub fn explain(diagnosis: &Diagnosis, style: Style) -> String {

@@ -8,10 +8,9 @@
 //! | `view` | a graph with its children, as trees, tables and lines |
 //! | `install` | whether the operator's install is well |
 //! | `bundle` | a support archive |
-//! | `gpus` | GPUs of pods |
 //! | `rollout_control` | annotations that hold a rollout or take it back |
 //! | `completion` | candidates for the word that a user types |
-//! | `output` | formats, tables, colours and exit codes |
+//! | `output` | formats and exit codes |
 //! | [`preview`] | what an edit of a graph will do |
 //!
 //! A command is added as a file in `run/` with its `Args` and an `async fn run`, a variant of `run::Command` and an arm
@@ -24,7 +23,6 @@ mod bundle;
 mod completion;
 mod diagnosis;
 mod explain;
-mod gpus;
 mod install;
 mod observe;
 mod output;
@@ -33,5 +31,6 @@ mod rollout_control;
 mod run;
 mod view;
 
-pub use output::{Outcome, Style};
+pub use output::Outcome;
 pub use run::{COMPLETER, Cli, complete, run};
+pub use status_view::Style;

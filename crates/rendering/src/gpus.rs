@@ -2,17 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use api_types::quantity;
+use api_types::{gpus::is_gpu, quantity};
 use k8s_openapi::{api::core::v1::ResourceRequirements, apimachinery::pkg::api::resource::Quantity};
 
 const ONE: i128 = 1_000_000_000;
-
-/// Whether a resource of that name is a GPU, or a slice of one: `nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`,
-/// `gpu.intel.com/i915`.
-pub fn is_gpu(resource: &str) -> bool {
-    let name = resource.to_lowercase();
-    name == "gpu" || name.ends_with("/gpu") || name.contains("/mig-") || name.starts_with("gpu.")
-}
 
 /// A GPU resource that is no whole number of devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,16 +53,6 @@ mod tests {
 
     fn resources(value: Value) -> ResourceRequirements {
         serde_json::from_value(value).unwrap()
-    }
-
-    #[test]
-    fn gpus_are_told_by_the_name_of_the_resource() {
-        for name in ["nvidia.com/gpu", "gpu", "amd.com/GPU", "nvidia.com/mig-3g.20gb", "gpu.intel.com/i915"] {
-            assert!(is_gpu(name), "{name}");
-        }
-        for name in ["cpu", "memory", "nvidia.com/gpu-memory", "rdma/hca", "mig-1g"] {
-            assert!(!is_gpu(name), "{name}");
-        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ mod digest;
 mod exposure;
 mod frameworks;
 pub mod go_json;
-pub mod gpus;
+mod gpus;
 pub mod grove;
 mod identity;
 mod job_end;

@@ -9,9 +9,10 @@ use anyhow::{Context, Result};
 use kube::Client;
 use local_operator::OperatorArgs;
 use repository::root;
+use status_view::{Style, Terminal, screen};
 use tokio::time::{Instant, sleep};
 
-use super::{Stack, apply::Target, observe::observe, screen::Screen, watch::Sources};
+use super::{Stack, apply::Target, observe::observe, watch::Sources};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -33,13 +34,15 @@ pub(super) struct Follow {
     stack: Stack,
     targets: Vec<Target>,
     client: Client,
-    screen: Screen<Stdout>,
+    style: Style,
+    terminal: Terminal<Stdout>,
 }
 
 impl Follow {
     pub(super) fn new(stack: Stack, targets: Vec<Target>, terminal: bool) -> Result<Self> {
         let client = stack.cluster.client()?;
-        Ok(Self { stack, targets, client, screen: Screen::new(stdout(), terminal) })
+        let style = Style::new(terminal, std::env::var_os("NO_COLOR").is_some());
+        Ok(Self { stack, targets, client, style, terminal: Terminal::new(stdout(), terminal) })
     }
 
     /// Returns when everything is Ready, or after `timeout` with what it waits for on standard error.
@@ -51,7 +54,7 @@ impl Follow {
         loop {
             self.stack.operators.iter().try_for_each(|operator| operator.check(&self.stack.cluster))?;
             let look = self.look().await;
-            self.screen.show(look.lines.clone())?;
+            self.terminal.show(look.lines.clone())?;
             if look.ready {
                 return Ok(Outcome::Ready);
             }
@@ -71,7 +74,7 @@ impl Follow {
     pub(super) async fn for_ever<T>(mut self, watch: Option<&OperatorArgs>) -> Result<T> {
         let mut sources = watch.map(|args| (args, Sources::new(root().join("crates"))));
         let hint = format!("export KUBECONFIG={}", self.stack.cluster.kubeconfig().display());
-        self.screen.say(&format!("{hint}\nkubectl get dgd,dcd,deployments,pods -A\nCtrl-C ends everything"))?;
+        self.terminal.say(&format!("{hint}\nkubectl get dgd,dcd,deployments,pods -A\nCtrl-C ends everything"))?;
         loop {
             let mut look = self.look().await;
             let dead = self.stack.operators.iter().filter_map(|operator| operator.check(&self.stack.cluster).err());
@@ -79,7 +82,7 @@ impl Follow {
                 dead.map(|error| error.to_string())
                     .flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()),
             );
-            self.screen.show(look.lines)?;
+            self.terminal.show(look.lines)?;
             if let Some((args, sources)) = &mut sources
                 && sources.have_changed()
             {
@@ -100,10 +103,10 @@ impl Follow {
     async fn look(&self) -> Look {
         let mut look = Look { lines: Vec::new(), ready: true };
         for target in &self.targets {
-            let view = observe(&self.client, target).await;
-            look.ready &= matches!(&view, Ok(Some(view)) if view.is_ready());
-            look.lines.extend(match view {
-                Ok(Some(view)) => view.lines(),
+            let state = observe(&self.client, target).await;
+            look.ready &= matches!(&state, Ok(Some(state)) if state.ready);
+            look.lines.extend(match state {
+                Ok(Some(state)) => screen(&state, true, self.style).lines().map(str::to_owned).collect(),
                 Ok(None) => vec![format!("{target}: deleted")],
                 Err(error) => vec![format!("{target}: {error:#}")],
             });
@@ -113,14 +116,14 @@ impl Follow {
 
     /// Builds, and restarts what has become another program. Errors of the compiler are shown and change nothing.
     async fn renew(&mut self, args: &OperatorArgs) -> Result<()> {
-        self.screen.say("building")?;
+        self.terminal.say("building")?;
         let begin = Instant::now();
         let (own, before) = (args.clone(), self.stack.binaries.clone());
         let built =
             tokio::task::spawn_blocking(move || own.build_again(&before)).await.context("the build was cancelled")?;
         let binaries = match built {
             Ok(binaries) => binaries,
-            Err(error) => return Ok(self.screen.say(&error.to_string())?),
+            Err(error) => return Ok(self.terminal.say(&error.to_string())?),
         };
         let before = std::mem::replace(&mut self.stack.binaries, binaries);
         let (stack, mut said) = (&mut self.stack, Vec::new());
@@ -139,6 +142,6 @@ impl Follow {
         if said.is_empty() {
             said.push("no program has changed".to_owned());
         }
-        Ok(self.screen.say(&format!("{} after {:.1} s", said.join(", "), begin.elapsed().as_secs_f64()))?)
+        Ok(self.terminal.say(&format!("{} after {:.1} s", said.join(", "), begin.elapsed().as_secs_f64()))?)
     }
 }

@@ -6,8 +6,6 @@ mod detached;
 mod follow;
 mod input;
 mod observe;
-mod screen;
-mod view;
 mod watch;
 
 use std::{

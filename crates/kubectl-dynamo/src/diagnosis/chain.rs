@@ -1,20 +1,14 @@
 //! The objects from the one that a diagnosis is about to the one with a cause.
 
-use api_types::{grove, labels, names};
+use api_types::grove;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use status_view::pods::component_of;
 
 use super::model::{ObjectName, Observed};
 
 /// Kind of a component.
 const COMPONENT: &str = "DynamoComponentDeployment";
-
-/// The DynamoComponentDeployment that a pod is of, by its labels.
-pub fn component_of(pod: &Pod) -> Option<&str> {
-    let labels = pod.labels();
-    let set = labels.get(labels::LEADER_WORKER_SET).and_then(|set| names::component_of_leader_worker_set(set));
-    labels.get(labels::SELECTOR).map(String::as_str).or(set)
-}
 
 /// What a pod belongs to beside a component: a clique of Grove, or its owner if that is no ReplicaSet.
 pub fn owner_of(pod: &Pod) -> Option<ObjectName> {

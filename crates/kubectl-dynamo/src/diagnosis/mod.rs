@@ -25,12 +25,11 @@ use k8s_openapi::jiff::Timestamp;
 #[cfg(test)]
 pub use self::model::ObjectName;
 pub use self::{
-    chain::{component_of, owner_of},
+    chain::owner_of,
     model::{
         Cause, Diagnosis, Marker, NodeFacts, Nodes, Observed, Program, Subject, Terminating, Warning, Weight, Workload,
     },
     needs::needs,
-    pods::facts::{has_ended, is_ready},
 };
 
 /// Diagnoses an object. A ready object may have causes of weight `Notice`.

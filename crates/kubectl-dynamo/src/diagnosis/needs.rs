@@ -22,7 +22,7 @@ pub struct Needs {
 /// What to look up for a diagnosis of these pods.
 pub fn needs(pods: &[Pod]) -> Needs {
     let mut needs = Needs::default();
-    for pod in pods.iter().filter(|pod| !facts::is_ready(pod)) {
+    for pod in pods.iter().filter(|pod| !status_view::pods::is_ready(pod)) {
         needs.secrets.extend(facts::secrets(pod).chain(facts::pull_secrets(pod)).map(str::to_owned));
         needs.config_maps.extend(facts::config_maps(pod).map(str::to_owned));
         needs.claims.extend(claims::names(pod).map(str::to_owned));

@@ -1,5 +1,7 @@
 //! Causes in workloads: pods that the API server rejects, and rollouts that are paused.
 
+use status_view::pods::component_of;
+
 use super::{
     chain,
     model::{Cause, Observed, Weight, Workload},
@@ -62,7 +64,7 @@ fn rejection(observed: &Observed, workload: &Workload) -> Option<(String, String
         return Some((own, message.clone()));
     }
     // Replicas that are there were created; a warning about them is of the past.
-    let pods = observed.pods.iter().filter(|pod| chain::component_of(pod) == workload.component.as_deref()).count();
+    let pods = observed.pods.iter().filter(|pod| component_of(pod) == workload.component.as_deref()).count();
     if i32::try_from(pods).unwrap_or(i32::MAX) >= workload.desired.max(1) {
         return None;
     }

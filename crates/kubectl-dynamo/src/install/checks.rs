@@ -1,12 +1,10 @@
 //! The checks of an install.
 
 use k8s_openapi::jiff::Timestamp;
+use status_view::{Style, Table};
 
 use super::model::{Check, Definition, Install, RunningProgram, State, Webhook};
-use crate::{
-    output::{Style, Table},
-    view::age,
-};
+use crate::view::age;
 
 /// Plural names of the kinds that every install has.
 const KINDS: [&str; 4] = [

@@ -1,6 +1,6 @@
 //! What belongs to the namespace or the cluster rather than to one object.
 
-use api_types::labels;
+use api_types::{gpus::is_gpu, labels};
 use controller_kit::scope::MARKER_LEASE;
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -8,7 +8,6 @@ use k8s_openapi::api::{
     core::v1::{Event, Namespace, Node, ResourceQuota},
 };
 use kube::{Api, Client, ResourceExt, api::ListParams};
-use rendering::gpus::is_gpu;
 
 use super::connection::{LIMIT, Read, get, list};
 use crate::diagnosis::{Marker, NodeFacts, Nodes, Program, Terminating, Warning};

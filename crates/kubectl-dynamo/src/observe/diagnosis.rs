@@ -274,7 +274,7 @@ async fn logs(connection: &Connection, pods: &[Pod]) -> BTreeMap<(String, String
             };
             let text = tokio::time::timeout(super::connection::LIMIT, api.logs(&pod, &params)).await.ok()?.ok()?;
             let lines = text.lines().filter(|line| !line.trim().is_empty());
-            let lines = lines.map(|line| crate::output::one_line(&line.chars().take(LONGEST).collect::<String>()));
+            let lines = lines.map(|line| status_view::one_line(&line.chars().take(LONGEST).collect::<String>()));
             let end = lines.collect::<Vec<_>>().join("\n");
             (!end.is_empty()).then_some(((pod, container), end))
         }

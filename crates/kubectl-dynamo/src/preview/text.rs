@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use serde_json::Value;
+use status_view::{Style, Table, one_line};
 
 use super::{
     differences::FieldChange,
     prediction::{ObjectChange, Prediction, Revision, replaced},
 };
-use crate::output::{Style, Table, one_line};
 
 /// Longest value of a field that is shown whole.
 const LONGEST: usize = 100;

@@ -10,6 +10,7 @@ use anyhow::Context;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use serde::Serialize;
+use status_view::Style;
 
 use crate::{
     bundle::{Archive, mask},
@@ -17,7 +18,7 @@ use crate::{
     explain::explain,
     install::check,
     observe::{Connection, Part, Source, Target, bundle, family, install, log, observe},
-    output::{Outcome, Style},
+    output::Outcome,
     view::{tree, tree_text},
 };
 

@@ -3,11 +3,12 @@
 use std::io::Write;
 
 use k8s_openapi::jiff::Timestamp;
+use status_view::Style;
 
 use crate::{
     install::{State, check, table},
     observe::{Connection, install},
-    output::{Format, Outcome, OutputArgs, Style, write_data},
+    output::{Format, Outcome, OutputArgs, write_data},
 };
 
 /// Flags of `doctor`.

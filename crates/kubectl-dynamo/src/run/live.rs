@@ -6,17 +6,16 @@ use std::{
 };
 
 use k8s_openapi::jiff::Timestamp;
+use status_view::{State, Style, Terminal, line, screen};
 
 use crate::{
     observe::{Connection, family, graphs},
-    output::{Format, Outcome, OutputArgs, Style, write_data},
-    view::{GraphState, line, list_table, rows, screen, summary},
+    output::{Format, Outcome, OutputArgs, write_data},
+    view::{list_table, summary},
 };
 
 /// Time between two reads of a live screen.
 const PACE: Duration = Duration::from_secs(2);
-/// Clears a terminal and goes to its first line.
-const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 /// Flags of `status`.
 #[derive(Debug, clap::Args)]
@@ -44,7 +43,7 @@ pub async fn run(args: &Args, connection: &Connection, style: Style, out: &mut d
     if args.watch {
         return watch(connection, name, style, out, |_| None).await;
     }
-    let state = rows(&family(connection, name).await?);
+    let state = family(connection, name).await?.state();
     match format {
         format if write_data(format, &state, out)? => {}
         Format::Name => writeln!(out, "dynamographdeployment.nvidia.com/{}", state.name)?,
@@ -88,9 +87,9 @@ pub struct RolloutArgs {
 /// The graph or its children cannot be read.
 pub async fn rollout(args: &RolloutArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let end = Instant::now() + Duration::from_secs(args.timeout);
-    let ended = |state: &GraphState| match state {
-        GraphState { ready: true, rollout: false, .. } => Some(Outcome::Fine),
-        GraphState { stalled: true, .. } => Some(Outcome::Unwell),
+    let ended = |state: &State| match state {
+        State { ready: true, rollout: false, .. } => Some(Outcome::Fine),
+        State { stalled: true, .. } => Some(Outcome::Unwell),
         _ => (Instant::now() >= end).then_some(Outcome::Unwell),
     };
     watch(connection, &args.graph, Style::default(), out, ended).await
@@ -102,19 +101,19 @@ async fn watch(
     name: &str,
     style: Style,
     out: &mut dyn Write,
-    ended: impl Fn(&GraphState) -> Option<Outcome>,
+    ended: impl Fn(&State) -> Option<Outcome>,
 ) -> anyhow::Result<Outcome> {
     let mut shown = None;
+    let mut terminal = Terminal::new(out, style.terminal);
     let mut pace = tokio::time::interval(PACE);
     loop {
         pace.tick().await;
-        let state = rows(&family(connection, name).await?);
+        let state = family(connection, name).await?.state();
         if shown.as_ref() != Some(&state) {
             match style.terminal {
-                true => write!(out, "{CLEAR}{}", screen(&state, true, style))?,
-                false => writeln!(out, "{}", line(&state))?,
+                true => terminal.show(screen(&state, true, style).lines().map(str::to_owned).collect())?,
+                false => terminal.say(&line(&state))?,
             }
-            out.flush()?;
         }
         if let Some(outcome) = ended(&state) {
             return Ok(outcome);

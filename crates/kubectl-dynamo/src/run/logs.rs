@@ -7,9 +7,9 @@ use api_types::{labels, v1beta1::MAIN_CONTAINER};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use status_view::pods::has_ended;
 
 use crate::{
-    diagnosis::has_ended,
     observe::{Connection, Part, Source, family, follow, log},
     output::Outcome,
 };

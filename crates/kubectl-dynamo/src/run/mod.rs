@@ -22,11 +22,12 @@ use std::{
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
+use status_view::Style;
 
 pub use self::complete::{COMPLETER, complete};
 use crate::{
     observe::ConnectionArgs,
-    output::{Outcome, OutputArgs, Style},
+    output::{Outcome, OutputArgs},
 };
 
 const EXIT_CODES: &str = "\

@@ -7,10 +7,11 @@ use api_types::v1beta1::DynamoGraphDeployment;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Api, ResourceExt, api::DynamicObject, core::ApiResource};
 use serde_json::{Value, json};
+use status_view::Style;
 
 use crate::{
     observe::{Connection, graphs, words},
-    output::{Format, Outcome, OutputArgs, Style, object_name, write_data},
+    output::{Format, Outcome, OutputArgs, object_name, write_data},
     preview::{Edit, Operator, Prediction, overview, predict, set, set_image},
 };
 

@@ -3,12 +3,13 @@
 use std::io::Write;
 
 use k8s_openapi::jiff::Timestamp;
+use status_view::Style;
 
 use crate::{
     diagnosis::{Weight, diagnose},
     explain::explain,
     observe::{Connection, Target, observe},
-    output::{Format, Outcome, OutputArgs, Style, object_name, write_data},
+    output::{Format, Outcome, OutputArgs, object_name, write_data},
 };
 
 /// Flags of `why`.

@@ -6,9 +6,9 @@ use api_types::labels;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use serde::Serialize;
+use status_view::Table;
 
 use super::{age, model::Family};
-use crate::output::Table;
 
 /// A revision: workers of one spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -2,13 +2,15 @@
 
 use api_types::{
     conditions::{READY, STALLED},
+    gpus,
     v1beta1::{ComponentSpec, DynamoGraphDeployment},
 };
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
+use status_view::Table;
 
 use super::age;
-use crate::{diagnosis::Subject, gpus, output::Table};
+use crate::diagnosis::Subject;
 
 /// A graph in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -3,7 +3,6 @@
 mod history;
 mod list;
 mod model;
-mod screen;
 mod top;
 mod tree;
 
@@ -16,7 +15,6 @@ pub use self::{
     history::{history, history_table},
     list::{list_table, summary},
     model::Family,
-    screen::{GraphState, line, rows, screen},
     top::{usage, usage_table},
     tree::{tree, tree_text},
 };

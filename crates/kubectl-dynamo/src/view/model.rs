@@ -2,6 +2,7 @@
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
 use k8s_openapi::api::core::v1::Pod;
+use status_view::State;
 
 use crate::diagnosis::Workload;
 
@@ -18,4 +19,11 @@ pub struct Family {
     pub adapters: Vec<DynamoGraphDeploymentScalingAdapter>,
     /// Its pods.
     pub pods: Vec<Pod>,
+}
+
+impl Family {
+    /// The state of the graph.
+    pub fn state(&self) -> State {
+        State::of_graph(&self.graph, &self.components, &self.adapters, &self.pods)
+    }
 }

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::{diagnosis::Workload, output::Style};
+use crate::diagnosis::Workload;
 
 const NOW: &str = "2026-01-01T01:00:00Z";
 
@@ -131,23 +131,6 @@ fn pods_without_a_component_are_under_their_owner() {
     family.pods[0].metadata.owner_references = serde_json::from_value(owner).unwrap();
     let names = tree(&family).names();
     assert_eq!(names, ["dynamographdeployment/chat", "podclique/chat-0-decode", "pod/f-1"]);
-}
-
-#[test]
-fn the_screen_shows_components_and_a_bar_while_workers_change() {
-    let expected = "\
-graph team/chat: pending
-rolling_update_in_progress: Rolling update in progress
-
-COMPONENT   TYPE       READY   UPDATED   GPUS   REVISIONS
-Frontend    frontend   1/1     1         2
-decode      decode     2/2     1         4      old -> new
-
-rollout [###############---------------] 1/2 workers are of the new revision
-";
-    let state = rows(&family());
-    assert_eq!(screen(&state, true, Style::default()), expected);
-    assert_eq!(line(&state), "team/chat pending: Frontend 1/1, decode 2/2; rollout 1/2");
 }
 
 #[test]

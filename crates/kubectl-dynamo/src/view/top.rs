@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{labels, quantity::nanos};
+use api_types::{gpus, labels, quantity::nanos};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use kube::ResourceExt;
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::{diagnosis::has_ended, gpus, output::Table};
+use status_view::{Table, pods::has_ended};
 
 const MEBI: i64 = 1024 * 1024;
 

@@ -6,11 +6,15 @@ use api_types::conditions::READY;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use serde::Serialize;
+use status_view::{
+    one_line,
+    pods::{component_of, has_ended, is_ready},
+};
 
 use super::model::Family;
 use crate::{
-    diagnosis::{Subject, component_of, has_ended, is_ready, owner_of},
-    output::{object_name, one_line},
+    diagnosis::{Subject, owner_of},
+    output::object_name,
 };
 
 /// An object, what there is to say of it, and its children.

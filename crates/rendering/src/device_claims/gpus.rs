@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use api_types::gpus::is_gpu;
 use k8s_openapi::api::resource::v1::{DeviceClassSpec, DeviceRequest, DeviceSelector, ResourceClaimSpec};
 use thiserror::Error;
 
 use super::claim::{Claim, ClaimSource};
-use crate::gpus::is_gpu;
 
 /// DeviceClasses by name; `None` if one exists for all that is known, and may not be read.
 pub type DeviceClasses = BTreeMap<String, Option<DeviceClassSpec>>;

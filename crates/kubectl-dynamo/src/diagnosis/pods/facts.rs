@@ -1,27 +1,13 @@
 //! What a pod says of itself, and what other objects say of what it needs.
 
+use api_types::gpus;
 use k8s_openapi::{
     api::core::v1::{Container, Pod},
     jiff::Timestamp,
 };
 use kube::ResourceExt;
 
-use crate::{
-    diagnosis::model::{ObjectName, Observed, Warning},
-    gpus,
-};
-
-/// Whether a pod has ended for good.
-pub fn has_ended(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Failed" | "Succeeded"))
-}
-
-/// Whether a pod is ready.
-pub fn is_ready(pod: &Pod) -> bool {
-    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
-}
+use crate::diagnosis::model::{ObjectName, Observed, Warning};
 
 /// The container that a message of a diagnosis names.
 pub fn container_in(message: &str) -> Option<&str> {

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::ResourceExt;
 use rendering::{Cause as PodCause, diagnose};
+use status_view::pods::{component_of, has_ended, is_ready};
 
 use super::{
     chain, claims,
@@ -40,16 +41,16 @@ struct Found {
 pub fn causes(observed: &Observed, now: Timestamp) -> Vec<Cause> {
     let mut by_component: BTreeMap<Option<&str>, Vec<&Pod>> = BTreeMap::new();
     for pod in &observed.pods {
-        by_component.entry(chain::component_of(pod)).or_default().push(pod);
+        by_component.entry(component_of(pod)).or_default().push(pod);
     }
     by_component.values().flat_map(|pods| of_component(observed, pods, now)).collect()
 }
 
 fn of_component(observed: &Observed, pods: &[&Pod], now: Timestamp) -> Vec<Cause> {
     // A pod that ended has mostly been replaced.
-    let live: Vec<&Pod> = pods.iter().copied().filter(|pod| !facts::has_ended(pod)).collect();
+    let live: Vec<&Pod> = pods.iter().copied().filter(|pod| !has_ended(pod)).collect();
     let judged = if live.is_empty() { pods.to_vec() } else { live };
-    let ready = judged.iter().filter(|pod| facts::is_ready(pod)).count();
+    let ready = judged.iter().filter(|pod| is_ready(pod)).count();
     let mut causes: Vec<(String, Cause)> = Vec::new();
     for pod in &judged {
         let Some(mut found) = of_pod(observed, pod, now) else { continue };

@@ -186,7 +186,7 @@ impl Pods {
 pub fn gpus<'a>(pods: impl Iterator<Item = &'a Pod>) -> i64 {
     const ONE: i128 = 1_000_000_000;
     let gpus = |pod: &Pod| -> i128 {
-        let devices = pod.requests.iter().filter(|(name, _)| rendering::gpus::is_gpu(name));
+        let devices = pod.requests.iter().filter(|(name, _)| api_types::gpus::is_gpu(name));
         devices.map(|(_, nanos)| nanos / ONE).sum()
     };
     i64::try_from(pods.map(gpus).sum::<i128>()).unwrap_or(i64::MAX)

@@ -1,11 +1,18 @@
-//! GPUs of pods.
+//! GPUs of pods, by the names of scalar resources.
 
-use api_types::quantity::nanos;
 use k8s_openapi::api::core::v1::{Container, Pod, PodSpec};
-use rendering::gpus::is_gpu;
+
+use crate::quantity::nanos;
 
 /// Billionths in one.
 const ONE: i128 = 1_000_000_000;
+
+/// Whether a resource of that name is a GPU, or a slice of one: `nvidia.com/gpu`, `nvidia.com/mig-1g.5gb`,
+/// `gpu.intel.com/i915`.
+pub fn is_gpu(resource: &str) -> bool {
+    let name = resource.to_lowercase();
+    name == "gpu" || name.ends_with("/gpu") || name.contains("/mig-") || name.starts_with("gpu.")
+}
 
 /// GPUs that a pod requests as scalar resources.
 pub fn of_pod(pod: &Pod) -> u64 {
@@ -32,6 +39,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn gpus_are_recognized_by_the_name_of_the_resource() {
+        for name in ["nvidia.com/gpu", "gpu", "amd.com/GPU", "nvidia.com/mig-3g.20gb", "gpu.intel.com/i915"] {
+            assert!(is_gpu(name), "{name}");
+        }
+        for name in ["cpu", "memory", "nvidia.com/gpu-memory", "rdma/hca", "mig-1g"] {
+            assert!(!is_gpu(name), "{name}");
+        }
+    }
 
     #[test]
     fn gpus_of_all_containers_are_counted_once() {

@@ -5,30 +5,31 @@ use std::{
     time::Instant,
 };
 
-/// Where lines are shown.
-pub(super) struct Screen<W> {
+/// An output that shows lines: a terminal, where they are drawn over, or a log, which gets those that are new.
+#[derive(Debug)]
+pub struct Terminal<W> {
     out: W,
-    /// Whether what was shown can be taken back.
-    terminal: bool,
+    /// Whether lines can be drawn over.
+    redraws: bool,
     start: Instant,
     shown: Vec<String>,
 }
 
-impl<W: Write> Screen<W> {
-    /// An empty screen.
-    pub(super) fn new(out: W, terminal: bool) -> Self {
-        Self { out, terminal, start: Instant::now(), shown: Vec::new() }
+impl<W: Write> Terminal<W> {
+    /// An empty terminal.
+    pub fn new(out: W, redraws: bool) -> Self {
+        Self { out, redraws, start: Instant::now(), shown: Vec::new() }
     }
 
     /// Shows `lines` in place of those that were shown before.
     ///
     /// # Errors
     /// The output is gone.
-    pub(super) fn show(&mut self, lines: Vec<String>) -> io::Result<()> {
+    pub fn show(&mut self, lines: Vec<String>) -> io::Result<()> {
         if lines == self.shown {
             return Ok(());
         }
-        if self.terminal {
+        if self.redraws {
             self.take_back()?;
             // A line that is wider than the terminal must not become two, or the next one is drawn in the wrong place.
             write!(self.out, "\x1b[?7l")?;
@@ -47,8 +48,8 @@ impl<W: Write> Screen<W> {
     ///
     /// # Errors
     /// The output is gone.
-    pub(super) fn say(&mut self, text: &str) -> io::Result<()> {
-        if self.terminal {
+    pub fn say(&mut self, text: &str) -> io::Result<()> {
+        if self.redraws {
             self.take_back()?;
             writeln!(self.out, "{text}")?;
             let lines = std::mem::take(&mut self.shown);
@@ -77,11 +78,11 @@ mod tests {
     #[test]
     fn without_a_terminal_only_changes_are_written() {
         let mut out = Vec::new();
-        let mut screen = Screen::new(&mut out, false);
-        screen.show(lines(&["a 0/1", "b 0/1"])).unwrap();
-        screen.show(lines(&["a 0/1", "b 0/1"])).unwrap();
-        screen.show(lines(&["a 0/1", "b 1/1"])).unwrap();
-        screen.say("done").unwrap();
+        let mut terminal = Terminal::new(&mut out, false);
+        terminal.show(lines(&["a 0/1", "b 0/1"])).unwrap();
+        terminal.show(lines(&["a 0/1", "b 0/1"])).unwrap();
+        terminal.show(lines(&["a 0/1", "b 1/1"])).unwrap();
+        terminal.say("done").unwrap();
         let text = String::from_utf8(out).unwrap();
         let reported: Vec<_> = text.lines().map(|line| line.rsplit("] ").next().unwrap()).collect();
         assert_eq!(reported, ["a 0/1", "b 0/1", "b 1/1", "done"]);
@@ -90,9 +91,9 @@ mod tests {
     #[test]
     fn on_a_terminal_lines_are_drawn_over_and_words_stay() {
         let mut out = Vec::new();
-        let mut screen = Screen::new(&mut out, true);
-        screen.show(lines(&["a", "b"])).unwrap();
-        screen.say("done").unwrap();
+        let mut terminal = Terminal::new(&mut out, true);
+        terminal.show(lines(&["a", "b"])).unwrap();
+        terminal.say("done").unwrap();
         let text = String::from_utf8(out).unwrap();
         let draw = "\x1b[?7la\nb\n\x1b[?7h";
         assert_eq!(text, format!("{draw}\x1b[2A\r\x1b[Jdone\n{draw}"));
