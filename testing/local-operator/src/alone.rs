@@ -32,7 +32,7 @@ impl WebhookServer {
     pub fn build(profile: &str) -> Result<Self> {
         let address = webhook::free_address()?;
         let own: Vec<Controller> = CONTROLLERS.into_iter().filter(|each| each.name == webhook::NAME).collect();
-        Ok(Self { binaries: Binaries::build(&own, profile, Messages::Show, address)?, address })
+        Ok(Self { binaries: Binaries::build(&own, profile, Messages::Show, address, None)?, address })
     }
 
     /// The CRDs, which ask it for conversions.
