@@ -4,6 +4,7 @@ mod cluster_wide;
 mod go_operator;
 mod releases;
 mod rights;
+mod rollouts;
 mod scopes;
 
 use std::time::Instant;
@@ -39,6 +40,7 @@ pub(super) async fn run(world: &World, only: &[String]) -> Result<()> {
         cluster_wide::webhooks,
         cluster_wide::rollout,
         cluster_wide::memory_exhausted,
+        rollouts::rollout_control,
         cluster_wide::adapter,
         releases::one_program,
         scopes::hybrid,
