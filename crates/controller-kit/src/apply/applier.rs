@@ -18,6 +18,7 @@ use tracing::{debug, info};
 
 use super::{
     Desired, Write,
+    emptied::without_emptied,
     memory::Memory,
     plan::{APPLIED_ANNOTATION, fingerprint_of, plan_write, text},
     undeclared::Undeclared,
@@ -218,10 +219,25 @@ impl Applier {
                 if desired.unchanged || desired.decided.is_some() {
                     body["metadata"]["resourceVersion"] = Value::String(version);
                 }
-                Ok(Outcome::Updated(self.send(desired, &body, WriteVerb::Update).await?))
+                Ok(Outcome::Updated(self.update(desired, body, live).await?))
             }
             // Only planned when nothing is live.
             Write::Create => Ok(Outcome::Unchanged),
+        }
+    }
+
+    /// Updates an object; in two steps where the API server rejects what the first would leave empty.
+    async fn update(&self, desired: &Desired, mut body: Value, live: &Value) -> Result<Value, Error> {
+        match self.send(desired, &body, WriteVerb::Update).await {
+            Err(error) if error.error_type() == ErrorType::Validation => {
+                let rest = without_emptied(&body, live).ok_or(error)?;
+                let answer = self.send(desired, &rest, WriteVerb::Update).await?;
+                if body["metadata"].get("resourceVersion").is_some() {
+                    body["metadata"]["resourceVersion"] = answer["metadata"]["resourceVersion"].clone();
+                }
+                self.send(desired, &body, WriteVerb::Update).await
+            }
+            answer => answer,
         }
     }
 

@@ -11,6 +11,7 @@
 mod applier;
 mod desired;
 mod diff;
+mod emptied;
 mod memory;
 mod metadata;
 mod plan;

@@ -276,3 +276,45 @@ async fn an_object_that_changed_is_not_deleted_on_an_older_view() {
     assert_eq!(bench.applier.delete_unchanged(&now, &bench.uid()).await.unwrap(), Removed::Accepted);
     assert_eq!(bench.applier.delete_unchanged(&now, &bench.uid()).await.unwrap(), Removed::Gone);
 }
+
+/// Found defect: a resource limit that was taken back to `{}` on Grove was rejected for ever.
+#[tokio::test]
+async fn an_object_of_a_custom_resource_may_lose_all_its_fields() {
+    let bench = Bench::new("emptied").await;
+    let things = |name: &str, properties: Value| json!({ name: { "type": "object", "properties": properties } });
+    let limits = json!({ "limits": { "type": "object", "additionalProperties": { "type": "string" } } });
+    let schema = json!({ "type": "object", "properties": things("spec", things("resources", limits)) });
+    let version = json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": { "name": "limited.emptied.example" },
+        "spec": { "group": "emptied.example", "scope": "Namespaced", "versions": [version],
+            "names": { "kind": "Limited", "plural": "limited" } },
+    });
+    test_cluster::shared(&[]).await.unwrap().install_crds(&[definition]).await.unwrap();
+    let resource = ApiResource {
+        group: "emptied.example".to_owned(),
+        version: "v1".to_owned(),
+        api_version: "emptied.example/v1".to_owned(),
+        kind: "Limited".to_owned(),
+        plural: "limited".to_owned(),
+    };
+    let apply = async |spec: Value| {
+        let owner = bench.parent.controller_owner_ref(&()).unwrap();
+        let object = json!({ "spec": spec, "metadata": {
+            "name": "one", "namespace": bench.namespace.name(), "ownerReferences": [owner] } });
+        let desired = Desired::dynamic(resource.clone(), object, &bench.uid()).unwrap();
+        let live = bench.applier.get(&resource, desired.id()).await.unwrap();
+        let outcome = bench.applier.apply(&desired, live.as_ref()).await.unwrap();
+        (outcome, bench.applier.get(&resource, desired.id()).await.unwrap().unwrap()["spec"].take())
+    };
+    for spec in [json!({ "resources": { "limits": {} } }), json!({ "resources": {} })] {
+        apply(json!({ "resources": { "limits": { "cpu": "1" } } })).await;
+        let (outcome, live) = apply(spec.clone()).await;
+        assert!(matches!(outcome, Outcome::Updated(_)), "{outcome:?}");
+        assert_eq!(live, spec);
+        assert_eq!(apply(spec).await.0, Outcome::Unchanged);
+        // What was applied meanwhile is not owned by anyone else: it goes when it is no longer desired.
+        assert_eq!(apply(json!({})).await.1, json!({}));
+    }
+}
