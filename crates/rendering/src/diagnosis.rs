@@ -10,6 +10,9 @@ use crate::frameworks::WAITS_FOR_LEADER;
 
 /// Most characters of a message of Kubernetes.
 const LONGEST: usize = 400;
+/// What the scheduler reports of its attempts to make room: by claims for devices that it could release, by preemption.
+const ATTEMPTS: [&str; 4] =
+    ["no new claims to deallocate", "still not schedulable", "deallocation of ResourceClaim completed", "preemption:"];
 
 /// Why a pod does not serve, in the order of how surely something must be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,9 +175,14 @@ fn of_pod(status: &PodStatus) -> Option<(Cause, String)> {
     let message = scheduled.message.as_deref().unwrap_or_default();
     match scheduled.reason.as_deref() {
         Some("SchedulingGated") => Some((Cause::Gated, "it waits for the other pods of its gang to be placed".into())),
-        // What preemption could do changes with every attempt.
-        _ => Some((Cause::Unschedulable, cut(message.split(" preemption:").next().unwrap_or_default()))),
+        _ => Some((Cause::Unschedulable, cut(without_attempts(message)))),
     }
+}
+
+/// The scheduler's words without what it tried after it found no node: that changes with every attempt.
+fn without_attempts(message: &str) -> &str {
+    let begin = ATTEMPTS.iter().filter_map(|words| message.find(words)).min();
+    message[..begin.unwrap_or(message.len())].trim_end()
 }
 
 fn of_container(status: &ContainerStatus) -> Option<(Cause, String)> {
@@ -310,6 +318,19 @@ mod tests {
                 unplaced("Unschedulable", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: no"),
                 Cause::Unschedulable,
                 "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
+            ),
+            (
+                unplaced(
+                    "Unschedulable",
+                    "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes",
+                ),
+                Cause::Unschedulable,
+                "0/1 nodes are available: 1 Insufficient cpu.",
+            ),
+            (
+                unplaced("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu. still not schedulable"),
+                Cause::Unschedulable,
+                "0/1 nodes are available: 1 Insufficient cpu.",
             ),
             (
                 unplaced("Unschedulable", "persistentvolumeclaim \"models\" not found"),
