@@ -8,10 +8,7 @@ use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace};
 use kube::{Api, Resource, api::ListParams, config::Kubeconfig};
 use serde::de::DeserializeOwned;
 
-use super::{
-    connection::{Connection, ConnectionArgs},
-    target::Kind,
-};
+use super::{connection::ConnectionArgs, target::Kind};
 
 /// Most names of a list.
 const MOST: u32 = 500;
@@ -38,34 +35,36 @@ pub enum Names {
 
 /// Reads the names.
 pub async fn names(args: &ConnectionArgs, names: &Names) -> Vec<String> {
-    if *names == Names::Contexts {
-        return contexts(args);
-    }
-    let Ok(connection) = args.connect().await else { return Vec::new() };
     match names {
-        Names::Graphs => of::<DynamoGraphDeployment>(&connection).await,
-        Names::Components { graph, assigned } => components(&connection, graph, *assigned).await,
+        Names::Graphs => of::<DynamoGraphDeployment>(args).await,
+        Names::Components { graph, assigned } => components(args, graph, *assigned).await,
         Names::Objects(kind) => {
             let names = match kind {
-                Kind::Graph => of::<DynamoGraphDeployment>(&connection).await,
-                Kind::Component => of::<DynamoComponentDeployment>(&connection).await,
-                Kind::Model => of::<DynamoModel>(&connection).await,
-                Kind::Request => of::<DynamoGraphDeploymentRequest>(&connection).await,
-                Kind::Checkpoint => of::<DynamoCheckpoint>(&connection).await,
+                Kind::Graph => of::<DynamoGraphDeployment>(args).await,
+                Kind::Component => of::<DynamoComponentDeployment>(args).await,
+                Kind::Model => of::<DynamoModel>(args).await,
+                Kind::Request => of::<DynamoGraphDeploymentRequest>(args).await,
+                Kind::Checkpoint => of::<DynamoCheckpoint>(args).await,
             };
             names.into_iter().map(|name| format!("{kind}/{name}")).collect()
         }
-        Names::Namespaces => listed(&Api::<Namespace>::all(connection.client)).await,
-        Names::Contexts => Vec::new(),
+        Names::Namespaces => namespaces(args).await,
+        Names::Contexts => contexts(args),
     }
 }
 
-async fn of<K>(connection: &Connection) -> Vec<String>
+async fn of<K>(args: &ConnectionArgs) -> Vec<String>
 where
     K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
     K::DynamicType: Default,
 {
-    listed(&Api::<K>::namespaced(connection.client.clone(), &connection.namespace)).await
+    let Ok(connection) = args.connect().await else { return Vec::new() };
+    listed(&Api::<K>::namespaced(connection.client, &connection.namespace)).await
+}
+
+async fn namespaces(args: &ConnectionArgs) -> Vec<String> {
+    let Ok(connection) = args.connect().await else { return Vec::new() };
+    listed(&Api::<Namespace>::all(connection.client)).await
 }
 
 async fn listed<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>) -> Vec<String> {
@@ -73,7 +72,8 @@ async fn listed<K: Clone + DeserializeOwned + std::fmt::Debug>(api: &Api<K>) -> 
     found.map(|found| found.items.into_iter().filter_map(|one| one.metadata.name).collect()).unwrap_or_default()
 }
 
-async fn components(connection: &Connection, graph: &str, assigned: bool) -> Vec<String> {
+async fn components(args: &ConnectionArgs, graph: &str, assigned: bool) -> Vec<String> {
+    let Ok(connection) = args.connect().await else { return Vec::new() };
     let Some(graph) = connection.get::<DynamoGraphDeployment>(graph).await.found() else { return Vec::new() };
     let end = if assigned { "=" } else { "" };
     graph.spec.components.iter().map(|component| format!("{}{end}", component.name)).collect()
