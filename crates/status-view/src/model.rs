@@ -24,7 +24,7 @@ pub struct ComponentState {
     pub component: String,
     /// Role.
     pub role: String,
-    /// Live revisions of a worker, the newest last.
+    /// Live revisions of a worker, the oldest first. Any of them may be the target of a rollout.
     pub revisions: Vec<String>,
     /// Desired replicas.
     pub desired: i32,
@@ -32,7 +32,7 @@ pub struct ComponentState {
     pub replicas: i32,
     /// Those that are ready.
     pub ready: i32,
-    /// Those of the latest spec.
+    /// Those of the target revision and the latest spec.
     pub updated: i32,
     /// Its pods by phase, such as `2 ready, 1 starting`.
     pub pods: String,
@@ -59,7 +59,7 @@ pub struct State {
     pub ready: bool,
     /// Whether it cannot go on until something is changed.
     pub stalled: bool,
-    /// Whether a new revision is taking over.
+    /// Whether workers change to another revision.
     pub rollout: bool,
     /// Reason and message of `Ready`, or of `Stalled`.
     pub message: String,
@@ -153,7 +153,7 @@ impl State {
         }
     }
 
-    /// New and desired workers of a rollout.
+    /// Workers of the target revision, and desired ones.
     pub(crate) fn progress(&self) -> (i32, i32) {
         let workers = || self.components.iter().filter(|one| !one.revisions.is_empty());
         (workers().map(|one| one.updated.min(one.desired)).sum(), workers().map(|one| one.desired).sum())

@@ -84,11 +84,11 @@ fn the_screen_shows_what_components_wait_for_and_a_bar_while_workers_change() {
 graph team/chat: pending
 rolling_update_in_progress:
 
-COMPONENT   TYPE       READY   UPDATED   GPUS   REVISIONS    PODS                     WAITS FOR
+COMPONENT   TYPE       READY   UPDATED   GPUS   REVISIONS   PODS                     WAITS FOR
 Frontend    frontend   1/1     1         0
-decode      decode     1/2     1         4      old -> new   1 ready, 1 unscheduled   pod d-2: Unschedulable: no GPU
+decode      decode     1/2     1         4      old, new    1 ready, 1 unscheduled   pod d-2: Unschedulable: no GPU
 
-rollout [###############---------------] 1/2 workers are of the new revision
+rollout [###############---------------] 1/2 workers are of the target revision
 ";
     assert_eq!(screen(&state, true, Style::default()), wide);
     let narrow = screen(&state, false, Style::default());

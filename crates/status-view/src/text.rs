@@ -31,7 +31,7 @@ pub fn screen(state: &State, wide: bool, style: Style) -> String {
             one.updated.to_string(),
             one.gpus.to_string(),
         ];
-        let more = [one.revisions.join(" -> "), one.pods.clone()];
+        let more = [one.revisions.join(", "), one.pods.clone()];
         let more = more.into_iter().take(if wide { 2 } else { 0 });
         table.row(cells.into_iter().chain(more).chain([one.waits_for.clone()]));
     }
@@ -41,7 +41,7 @@ pub fn screen(state: &State, wide: bool, style: Style) -> String {
         let filled = usize::try_from(updated).unwrap_or(0) * WIDTH / usize::try_from(desired.max(1)).unwrap_or(1);
         let filled = filled.min(WIDTH);
         let bar = format!("{}{}", "#".repeat(filled), "-".repeat(WIDTH - filled));
-        text.push_str(&format!("\nrollout [{bar}] {updated}/{desired} workers are of the new revision\n"));
+        text.push_str(&format!("\nrollout [{bar}] {updated}/{desired} workers are of the target revision\n"));
     }
     text
 }

@@ -24,7 +24,7 @@ pub fn causes(observed: &Observed) -> Vec<Cause> {
             .map(|(name, counts)| {
                 let ready = counts.ready_replicas.or(counts.available_replicas).unwrap_or_default();
                 format!(
-                    "{name}: {} of {} pods are of the new revision, {ready} are ready",
+                    "{name}: {} of {} pods are of the target revision, {ready} are ready",
                     counts.updated_replicas, counts.replicas
                 )
             })
@@ -32,7 +32,8 @@ pub fn causes(observed: &Observed) -> Vec<Cause> {
     };
     match status.rolling_update.and_then(|update| update.phase) {
         Some(RollingUpdatePhase::InProgress | RollingUpdatePhase::Pending) => {
-            let text = "a new revision of the workers is taking over; the old one serves meanwhile".to_owned();
+            let text =
+                "the workers change to another revision; those that serve stay until its workers are ready".to_owned();
             causes.push(cause(
                 "RollingUpdate",
                 Weight::Waits,

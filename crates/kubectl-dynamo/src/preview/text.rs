@@ -55,15 +55,10 @@ impl Prediction {
 
     fn revisions(&self, out: &mut String, style: Style) -> std::fmt::Result {
         let Revision { before, after } = &self.revision;
-        let names = |all: &std::collections::BTreeSet<String>| all.iter().cloned().collect::<Vec<_>>().join(", ");
-        let text = match () {
-            () if before == after && before.is_empty() => return Ok(()),
-            () if before == after => format!("{} stays", names(after)),
-            () if before.is_empty() => format!("{} is the first", names(after)),
-            () if after.is_subset(before) => format!("returns to {}", names(after)),
-            () => format!("{} is replaced by {}, a new one", names(before), names(after)),
-        };
-        writeln!(out, "{} {text}", style.strong("Worker revision:"))
+        if before.is_empty() && after.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "{} {}", style.strong("Worker revision:"), self.revision.text())
     }
 
     fn pods(&self, out: &mut String, style: Style) -> std::fmt::Result {
@@ -107,6 +102,32 @@ impl Prediction {
             )?;
         }
         Ok(())
+    }
+}
+
+impl Revision {
+    fn text(&self) -> String {
+        let Self { before, after } = self;
+        let names = |all: &[&String]| all.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        let with_verb = |all: &[&String], one: &str, several: &str| {
+            format!("{} {}", names(all), if all.len() == 1 { one } else { several })
+        };
+        let stay: Vec<_> = after.intersection(before).collect();
+        let new: Vec<_> = after.difference(before).collect();
+        let gone: Vec<_> = before.difference(after).collect();
+        match (stay.is_empty(), new.is_empty(), gone.is_empty()) {
+            (true, _, true) => with_verb(&new, "is the first", "are the first"),
+            (true, true, false) => with_verb(&gone, "is deleted", "are deleted"),
+            (true, false, false) => {
+                format!("{} by {}, a new one", with_verb(&gone, "is replaced", "are replaced"), names(&new))
+            }
+            (false, new_is_empty, gone_is_empty) => {
+                let mut parts = vec![with_verb(&stay, "stays", "stay")];
+                parts.extend((!new_is_empty).then(|| with_verb(&new, "is new", "are new")));
+                parts.extend((!gone_is_empty).then(|| with_verb(&gone, "is deleted", "are deleted")));
+                parts.join("; ")
+            }
+        }
     }
 }
 
@@ -169,6 +190,24 @@ mod tests {
 
     use super::*;
     use crate::preview::{prediction::PodStep, timeline::Moment};
+
+    #[test]
+    fn revisions_that_stay_come_and_go_are_told_apart() {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        for (before, after, text) in [
+            (&["a"][..], &["a"][..], "a stays"),
+            (&["a", "b"], &["a", "b"], "a, b stay"),
+            (&[], &["a"], "a is the first"),
+            (&["a"], &[], "a is deleted"),
+            (&["a"], &["b"], "a is replaced by b, a new one"),
+            (&["a", "b"], &["c"], "a, b are replaced by c, a new one"),
+            (&["a", "b"], &["a"], "a stays; b is deleted"),
+            (&["a"], &["a", "b"], "a stays; b is new"),
+            (&["a", "b", "c"], &["a", "d"], "a stays; d is new; b, c are deleted"),
+        ] {
+            assert_eq!(Revision { before: set(before), after: set(after) }.text(), text);
+        }
+    }
 
     #[test]
     fn what_happens_is_shown_in_order() {
