@@ -4,6 +4,7 @@
 //! taken from it. This module adds the chain to the object with the cause, the remedy, and what only other objects
 //! show: claims, quotas, nodes, programs of the operator.
 
+mod adapters;
 mod chain;
 mod claims;
 mod conditions;
@@ -30,14 +31,16 @@ pub use self::{
         Cause, Diagnosis, Marker, NodeFacts, Nodes, Observed, Program, Subject, Terminating, Warning, Weight, Workload,
     },
     needs::needs,
+    operator::CONVERSION,
 };
 
-/// Diagnoses an object. A ready object may have causes of weight `Notice`.
+/// Diagnoses an object. A ready object may have causes: notices, and scaling adapters without effect.
 pub fn diagnose(observed: &Observed, now: Timestamp) -> Diagnosis {
     let root = &observed.root;
     let condition = root.condition(READY);
     let ready = condition.is_some_and(|ready| ready.status == "True") && root.is_current() && root.deleted.is_none();
-    let mut causes = operator::causes(observed, ready, now);
+    let mut causes: Vec<Cause> = operator::unconverted(observed).into_iter().collect();
+    causes.extend(operator::causes(observed, ready, now));
     causes.extend(pods::causes(observed, now));
     causes.extend(workloads::causes(observed));
     let said = conditions::causes(observed, &causes);
@@ -46,6 +49,7 @@ pub fn diagnose(observed: &Observed, now: Timestamp) -> Diagnosis {
     if causes.is_empty() && !ready {
         causes.push(conditions::unexplained(observed));
     }
+    causes.extend(adapters::causes(observed));
     causes.sort_by_key(|cause| cause.weight);
     let summary = match condition {
         Some(condition) if condition.message.is_empty() => condition.reason.clone(),

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fmt};
 
 use api_types::{
     v1alpha1::{DynamoCheckpoint, DynamoModel},
-    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentRequest},
+    v1beta1::{
+        DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentRequest,
+        DynamoGraphDeploymentScalingAdapter,
+    },
 };
 use k8s_openapi::{
     api::core::v1::{PersistentVolumeClaim, Pod, Taint},
@@ -283,6 +286,8 @@ pub struct Observed {
     pub graph: Option<DynamoGraphDeployment>,
     /// Components of the graph, or the component itself.
     pub components: Vec<DynamoComponentDeployment>,
+    /// Scaling adapters that name the graph.
+    pub adapters: Vec<DynamoGraphDeploymentScalingAdapter>,
     /// Checkpoints that the graph uses, or the checkpoint itself.
     pub checkpoints: Vec<DynamoCheckpoint>,
     /// Workloads of the components.

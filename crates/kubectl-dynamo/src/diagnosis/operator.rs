@@ -5,13 +5,37 @@ use k8s_openapi::jiff::Timestamp;
 use super::{
     chain,
     model::{Cause, Marker, ObjectName, Observed, Program, Subject, Weight},
+    rules::{self, REJECTIONS},
 };
 
 /// How long the operator may take for a new spec before that is a fault, in seconds.
 const PATIENCE: i64 = 15;
 
+/// What the API server says of an object that it cannot convert.
+pub const CONVERSION: &str = "conversion webhook for";
+
 /// Beginnings of the finalizers that Kubernetes, or this operator, removes by itself.
 const REMOVED: [&str; 5] = ["foregroundDeletion", "orphan", "kubernetes.io/", api_types::GROUP, "operator.dynamo/"];
+
+/// The conversion webhook, if objects cannot be read without it. One webhook is for all kinds: one cause.
+pub fn unconverted(observed: &Observed) -> Option<Cause> {
+    let is_of_conversion = |why: &&String| why.contains(CONVERSION);
+    let why = observed.not_read.iter().find(is_of_conversion)?;
+    let rule = rules::matching(REJECTIONS, why)?;
+    let servers = observed.programs.iter().flatten().filter(|program| program.name == "webhook-server");
+    let evidence = servers.map(|one| {
+        format!("webhook-server in namespace {}: {} of {} pods are ready", one.namespace, one.ready, one.desired)
+    });
+    Some(Cause {
+        code: rule.code.to_owned(),
+        weight: Weight::Blocks,
+        chain: vec![observed.root.object()],
+        others: 0,
+        cause: why.clone(),
+        evidence: evidence.collect(),
+        remedy: rule.remedy.to_owned(),
+    })
+}
 
 /// Causes of the object and its components that no controller has acted on.
 pub fn causes(observed: &Observed, ready: bool, now: Timestamp) -> Vec<Cause> {

@@ -27,10 +27,11 @@ use rendering::LeaderWorkerSet;
 use super::{
     cluster,
     connection::{Connection, Read, exists, list},
+    family::adapters,
     target::{Kind, Target},
     workloads::{of_deployment, of_job, of_leader_worker_set},
 };
-use crate::diagnosis::{Observed, Subject, Workload, needs};
+use crate::diagnosis::{CONVERSION, Observed, Subject, Workload, needs};
 
 /// Most endpoints of a model whose pods are read, and most containers whose logs are.
 const MOST: usize = 20;
@@ -47,17 +48,39 @@ const BYTES: i64 = 64 * 1024;
 pub async fn observe(connection: &Connection, target: &Target) -> anyhow::Result<Observed> {
     let mut observed = Observed::default();
     let children = match target.kind {
-        Kind::Graph => graph(connection, &target.name, &mut observed).await?,
-        Kind::Component => component(connection, &target.name, &mut observed).await?,
-        Kind::Model => model(connection, &target.name, &mut observed).await?,
-        Kind::Request => request(connection, &target.name, &mut observed).await?,
-        Kind::Checkpoint => checkpoint(connection, &target.name, &mut observed).await?,
+        Kind::Graph => graph(connection, &target.name, &mut observed).await,
+        Kind::Component => component(connection, &target.name, &mut observed).await,
+        Kind::Model => model(connection, &target.name, &mut observed).await,
+        Kind::Request => request(connection, &target.name, &mut observed).await,
+        Kind::Checkpoint => checkpoint(connection, &target.name, &mut observed).await,
     };
+    let children = children.or_else(|error| unconverted(error, connection, target, &mut observed))?;
     children_of(connection, children, &mut observed).await;
     let (about, logs) = tokio::join!(named(connection, &observed), logs(connection, &observed.pods));
     about.into_observed(&mut observed);
     observed.logs = logs;
     Ok(observed)
+}
+
+/// An object that the API server has and cannot convert: of it, only the name is known.
+fn unconverted(
+    error: anyhow::Error,
+    connection: &Connection,
+    target: &Target,
+    observed: &mut Observed,
+) -> anyhow::Result<Children> {
+    let why = error.to_string();
+    if !why.contains(CONVERSION) {
+        return Err(error);
+    }
+    observed.root = Subject {
+        kind: target.kind.name(),
+        name: target.name.clone(),
+        namespace: connection.namespace.clone(),
+        ..Subject::default()
+    };
+    observed.not_read.push(why);
+    Ok(Children::default())
 }
 
 /// What to read of the children of an object.
@@ -81,10 +104,13 @@ async fn graph(connection: &Connection, name: &str, observed: &mut Observed) -> 
     let status = graph.status.clone().unwrap_or_default();
     let checkpoints = status.checkpoints.values().filter_map(|one| one.checkpoint_name.clone());
     let reads = join_all(checkpoints.map(|name| async move { connection.get::<DynamoCheckpoint>(&name).await }));
-    let (components, checkpoints) = tokio::join!(connection.list::<DynamoComponentDeployment>(&of_graph), reads);
+    let (components, checkpoints, adapters) =
+        tokio::join!(connection.list::<DynamoComponentDeployment>(&of_graph), reads, adapters(connection, name));
     observed.root = Subject::of_graph(&graph);
     observed.graph = Some(graph);
     observed.components = kept(components, "DynamoComponentDeployments", &mut observed.not_read).unwrap_or_default();
+    observed.adapters =
+        kept(adapters, "DynamoGraphDeploymentScalingAdapters", &mut observed.not_read).unwrap_or_default();
     observed.checkpoints = checkpoints.into_iter().filter_map(Read::found).collect();
     Ok(Children { pods: vec![of_graph.clone()], workloads: Some(of_graph), ..Children::default() })
 }

@@ -2,6 +2,12 @@
 
 use std::{fmt, str::FromStr};
 
+use api_types::{
+    v1alpha1::{DynamoCheckpoint, DynamoModel},
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentRequest},
+};
+use kube::Resource;
+
 /// A kind of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -20,6 +26,18 @@ pub enum Kind {
 impl Kind {
     /// All kinds.
     pub const ALL: [Self; 5] = [Self::Graph, Self::Component, Self::Model, Self::Request, Self::Checkpoint];
+
+    /// The kind as objects name it.
+    pub fn name(self) -> String {
+        match self {
+            Self::Graph => DynamoGraphDeployment::kind(&()),
+            Self::Component => DynamoComponentDeployment::kind(&()),
+            Self::Model => DynamoModel::kind(&()),
+            Self::Request => DynamoGraphDeploymentRequest::kind(&()),
+            Self::Checkpoint => DynamoCheckpoint::kind(&()),
+        }
+        .into_owned()
+    }
 }
 
 /// An object: `NAME` of a graph, or `TYPE/NAME`.

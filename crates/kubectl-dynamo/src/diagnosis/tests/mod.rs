@@ -1,5 +1,6 @@
 //! A row for each fault that a graph can have: what is observed, and the cause, its object and its remedy.
 
+mod adapters;
 mod cluster;
 mod containers;
 mod fixtures;
@@ -53,6 +54,7 @@ fn all() -> Vec<Row> {
         containers::ends(),
         containers::pods(),
         objects::rows(),
+        adapters::rows(),
         cluster::operator(),
         cluster::deletions(),
         cluster::progress(),
