@@ -27,10 +27,17 @@ const NAMES: [&str; 3] = ["name", "mountPath", "uid"];
 const METADATA: [&str; 6] =
     ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "deletionTimestamp"];
 
-/// What differs of two objects, without their status and what the API server counts.
+/// What differs of two objects, without their status and what the API server counts. What is empty counts as absent.
 pub fn differences(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
-    compare(String::new(), Some(&content(before)), Some(&content(after)), &mut found);
+    compare(String::new(), [Some(&content(before)), Some(&content(after))], is_empty, &mut found);
+    found
+}
+
+/// The same of what a user edits, where what is empty counts: `scalingAdapter: {}` has a meaning.
+pub fn edits(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let mut found = Vec::new();
+    compare(String::new(), [Some(&content(before)), Some(&content(after))], is_absent, &mut found);
     found
 }
 
@@ -53,20 +60,26 @@ pub fn content(object: &Value) -> Value {
     object
 }
 
-fn compare(path: String, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<FieldChange>) {
+fn compare(
+    path: String,
+    [before, after]: [Option<&Value>; 2],
+    is_nothing: fn(Option<&Value>) -> bool,
+    found: &mut Vec<FieldChange>,
+) {
     match (before, after) {
-        (before, after) if before == after || (is_empty(before) && is_empty(after)) => {}
+        (before, after) if before == after || (is_nothing(before) && is_nothing(after)) => {}
         (Some(Value::Object(before)), Some(Value::Object(after))) => {
             let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
             for name in names {
-                compare(join(&path, name), before.get(name), after.get(name), found);
+                compare(join(&path, name), [before.get(name), after.get(name)], is_nothing, found);
             }
         }
         (Some(Value::Array(before)), Some(Value::Array(after))) => match (named(before), named(after)) {
             (Some(before), Some(after)) => {
                 let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
                 for name in names {
-                    compare(format!("{path}[{name}]"), before.get(name).copied(), after.get(name).copied(), found);
+                    let both = [before.get(name).copied(), after.get(name).copied()];
+                    compare(format!("{path}[{name}]"), both, is_nothing, found);
                 }
             }
             _ => {
@@ -75,6 +88,10 @@ fn compare(path: String, before: Option<&Value>, after: Option<&Value>, found: &
         },
         (before, after) => found.push(FieldChange { path, before: before.cloned(), after: after.cloned() }),
     }
+}
+
+fn is_absent(value: Option<&Value>) -> bool {
+    value.is_none_or(Value::is_null)
 }
 
 fn is_empty(value: Option<&Value>) -> bool {
@@ -132,6 +149,15 @@ mod tests {
             let found = differences(&before, &after);
             assert_eq!(found.iter().map(|change| change.path.as_str()).collect::<Vec<_>>(), expected);
         }
+    }
+
+    #[test]
+    fn what_is_empty_counts_in_edits_only() {
+        let (without, with) = (json!({ "spec": {} }), json!({ "spec": { "scalingAdapter": {} } }));
+        assert_eq!(differences(&without, &with), []);
+        let change = FieldChange { path: "spec.scalingAdapter".to_owned(), before: None, after: Some(json!({})) };
+        assert_eq!(edits(&without, &with), [change]);
+        assert_eq!(edits(&without, &json!({ "spec": { "scalingAdapter": null } })), []);
     }
 
     #[test]

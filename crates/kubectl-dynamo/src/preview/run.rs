@@ -30,7 +30,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    differences::differences,
+    differences::edits,
     objects::{ObjectKey, Objects},
     observe::{
         self, Live, Operator,
@@ -102,7 +102,7 @@ pub async fn predict(
             .push(format!("replicas of {name} follow its scaling adapter, which is not part of the preview"));
     }
     if !before.is_null() {
-        prediction.edit = differences(&before, &graph);
+        prediction.edit = edits(&before, &graph);
     }
     if before.is_null() || !prediction.edit.is_empty() {
         objects.edit(&key, graph);

@@ -48,6 +48,9 @@ pub fn apply(live: &Value, body: &Value, manager: &str) -> Value {
     if !is_undefaulted(body) {
         set_defaults(&mut merged);
     }
+    if body["apiVersion"].as_str().is_some_and(|version| version.starts_with("apps/")) {
+        set_resources(&mut merged);
+    }
     let entry = json!({
         "manager": manager, "operation": "Apply", "apiVersion": body["apiVersion"], "fieldsType": "FieldsV1",
         "fieldsV1": fields_of("", body),
@@ -81,6 +84,16 @@ fn set_defaults(value: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(set_defaults),
         _ => {}
+    }
+}
+
+/// Containers of the kinds of Kubernetes always have `resources`.
+fn set_resources(object: &mut Value) {
+    for list in ["containers", "initContainers"] {
+        let containers = object.pointer_mut(&format!("/spec/template/spec/{list}")).and_then(Value::as_array_mut);
+        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+            container.entry("resources").or_insert_with(|| json!({}));
+        }
     }
 }
 

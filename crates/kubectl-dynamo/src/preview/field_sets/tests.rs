@@ -35,6 +35,22 @@ fn what_is_no_longer_applied_is_removed_with_its_defaults() {
 }
 
 #[test]
+fn containers_of_deployments_keep_empty_resources() {
+    let object = |version: &str, container: Value| {
+        json!({ "apiVersion": version, "metadata": {},
+        "spec": { "template": { "spec": { "containers": [container] } } } })
+    };
+    let with = json!({ "name": "main", "resources": { "limits": { "cpu": "1" } } });
+    for (version, rest) in
+        [("apps/v1", json!({ "name": "main", "resources": {} })), ("nvidia.com/v1beta1", json!({ "name": "main" }))]
+    {
+        let live = apply(&json!({}), &object(version, with.clone()), "us");
+        let after = apply(&live, &object(version, json!({ "name": "main" })), "us");
+        assert_eq!(after["spec"]["template"]["spec"]["containers"], json!([rest]), "{version}");
+    }
+}
+
+#[test]
 fn what_another_manager_owns_as_well_stays() {
     let mut owners = ours(json!({ "f:labels": { "f:a": {}, "f:b": {}, "f:c": {} } }));
     owners.push(owned("other", "Update", json!({ "f:spec": { "f:labels": { "f:b": {} } } })));

@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use crate::preview::edit::{LAST_APPLIED, client_side_patch};
 
+/// How often a graph is read anew that has changed between a read and the dry run.
+const ATTEMPTS: usize = 5;
+
 /// An edit of one graph.
 pub enum Edit {
     /// A manifest, applied as `kubectl apply` does.
@@ -48,45 +51,78 @@ pub async fn admit(client: &Client, namespace: &str, edit: &Edit) -> anyhow::Res
     let version = graph["apiVersion"].as_str().unwrap_or_default();
     let all = format!("/apis/{version}/namespaces/{namespace}/dynamographdeployments");
     let path = format!("{all}/{name}");
-    let live = match send(client, Method::GET, &path, "application/json", &Value::Null).await? {
-        Sent { status: StatusCode::NOT_FOUND, .. } => None,
-        Sent { status, body, .. } if status.is_success() => Some(body),
-        sent => return Err(anyhow!("cannot read graph {namespace}/{name}: {}", sent.message())),
-    };
+    let mut attempt = 1;
+    loop {
+        let live = match send(client, Method::GET, &path, "application/json", &Value::Null).await? {
+            Sent { status: StatusCode::NOT_FOUND, .. } => None,
+            Sent { status, body, .. } if status.is_success() => Some(body),
+            sent => return Err(anyhow!("cannot read graph {namespace}/{name}: {}", sent.message())),
+        };
+        let Question { method, target, type_, body } = question(edit, live.as_ref(), &all, &path)?;
+        let sent = send(client, method, &target, type_, &body).await?;
+        if sent.status.is_success() {
+            let graph = convert(sent.body, ApiVersion::V1Beta1)?;
+            return Ok(Answer::Accepted(graph, Admission::Asked { warnings: sent.warnings }));
+        }
+        let message = sent.message();
+        let is_admission = message.contains("admission webhook");
+        if sent.status == StatusCode::FORBIDDEN && message.contains(" cannot ") && !is_admission {
+            let merged = merged(live, graph, matches!(edit, Edit::Replacement(_)), namespace)?;
+            return Ok(Answer::Accepted(merged, Admission::NotAsked(message)));
+        }
+        // A controller has written its status since the graph was read.
+        let is_outdated = sent.status == StatusCode::CONFLICT && matches!(edit, Edit::Replacement(_));
+        if is_outdated && attempt < ATTEMPTS {
+            attempt += 1;
+            continue;
+        }
+        return match sent.status.is_server_error() {
+            true => Err(anyhow!("the API server cannot check the graph: {message}")),
+            false => Ok(Answer::Refused(message)),
+        };
+    }
+}
+
+/// A request for a dry run.
+struct Question {
+    method: Method,
+    target: String,
+    type_: &'static str,
+    body: Value,
+}
+
+/// The dry run of an edit. `all` is the path of all graphs, `path` that of the one.
+fn question(edit: &Edit, live: Option<&Value>, all: &str, path: &str) -> anyhow::Result<Question> {
     let options = "dryRun=All&fieldValidation=Strict";
     let client_side = format!("{options}&fieldManager=kubectl-client-side-apply");
-    let (method, target, type_, body) = match (edit, &live) {
-        (Edit::ServerSide(_, manager), _) => {
-            let target = format!("{path}?{options}&fieldManager={manager}");
-            (Method::PATCH, target, "application/apply-patch+yaml", graph.clone())
+    Ok(match (edit, live) {
+        (Edit::ServerSide(graph, manager), _) => Question {
+            method: Method::PATCH,
+            target: format!("{path}?{options}&fieldManager={manager}"),
+            type_: "application/apply-patch+yaml",
+            body: graph.clone(),
+        },
+        (Edit::Replacement(graph), live) => {
+            let mut body = graph.clone();
+            if let Some(version) = live.and_then(|live| live.pointer("/metadata/resourceVersion")) {
+                body["metadata"]["resourceVersion"] = version.clone();
+            }
+            let target = format!("{path}?{options}&fieldManager=kubectl-edit");
+            Question { method: Method::PUT, target, type_: "application/json", body }
         }
-        (Edit::Replacement(_), _) => {
-            (Method::PUT, format!("{path}?{options}&fieldManager=kubectl-edit"), "application/json", graph.clone())
+        (Edit::Manifest(graph), Some(live)) => Question {
+            method: Method::PATCH,
+            target: format!("{path}?{client_side}"),
+            type_: "application/merge-patch+json",
+            body: client_side_patch(live, graph)?,
+        },
+        (Edit::Manifest(graph), None) => {
+            let mut body = graph.clone();
+            body["metadata"]["annotations"][LAST_APPLIED] = json!(graph.to_string());
+            let target = format!("{all}?{client_side}");
+            Question { method: Method::POST, target, type_: "application/json", body }
         }
-        (Edit::Manifest(_), Some(live)) => {
-            let patch = client_side_patch(live, graph)?;
-            (Method::PATCH, format!("{path}?{client_side}"), "application/merge-patch+json", patch)
-        }
-        (Edit::Manifest(_), None) => {
-            let mut new = graph.clone();
-            new["metadata"]["annotations"][LAST_APPLIED] = json!(graph.to_string());
-            (Method::POST, format!("{all}?{client_side}"), "application/json", new)
-        }
-    };
-    let sent = send(client, method, &target, type_, &body).await?;
-    if sent.status.is_success() {
-        let graph = convert(sent.body, ApiVersion::V1Beta1)?;
-        return Ok(Answer::Accepted(graph, Admission::Asked { warnings: sent.warnings }));
-    }
-    let message = sent.message();
-    if sent.status == StatusCode::FORBIDDEN && message.contains(" cannot ") && !message.contains("admission webhook") {
-        let merged = merged(live, graph, matches!(edit, Edit::Replacement(_)), namespace)?;
-        return Ok(Answer::Accepted(merged, Admission::NotAsked(message)));
-    }
-    match sent.status.is_server_error() {
-        true => Err(anyhow!("the API server cannot check the graph: {message}")),
-        false => Ok(Answer::Refused(message)),
-    }
+    })
 }
 
 /// The graph as it would be without admission.
