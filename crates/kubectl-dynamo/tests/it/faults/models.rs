@@ -12,7 +12,7 @@ use model_controller::{
 use serde_json::{Value, json};
 use test_cluster::{free_port, wait};
 
-use crate::{
+use super::{
     fault::{Fault, Step, fault, pod},
     harness::{LIMIT, Team},
     kubelet::Report,

@@ -15,6 +15,13 @@ use kube::{
     core::ApiResource,
 };
 use serde_json::{Value, json};
+use test_cluster::{
+    Cluster, Options,
+    assets::{Assets, ForeignApi},
+};
+
+use super::NODES;
+use crate::definitions::{own, read};
 
 const PACE: Duration = Duration::from_millis(200);
 
@@ -22,6 +29,19 @@ const PACE: Duration = Duration::from_millis(200);
 pub struct Grove {
     client: Client,
     namespace: String,
+}
+
+/// A control plane with Grove's definitions. `None` where they cannot be had, which is printed.
+pub async fn cluster() -> Option<Cluster> {
+    let foreign = match Assets::from_env().unwrap().definitions(ForeignApi::Grove) {
+        Ok(paths) => paths,
+        Err(error) => {
+            eprintln!("skipped: the definitions of Grove: {error}");
+            return None;
+        }
+    };
+    let crds = own().into_iter().chain(foreign.iter().map(|path| read(path))).collect();
+    Some(Cluster::start(Options { crds, ..Options::with_nodes(NODES) }).await.unwrap())
 }
 
 /// A clique or group with its pods: their names, labels and specs.
@@ -71,9 +91,24 @@ impl Grove {
             for child in children(&set) {
                 self.make(&set, &child, &template).await?;
             }
+            self.remove_others(&set).await?;
             let status = json!({ "observedGeneration": set.metadata.generation, "currentGenerationHash": template,
                 "replicas": 1, "availableReplicas": 1, "updatedReplicas": 1 });
             self.report(&resource, &set, status).await?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the cliques and groups that the set no longer has. Their pods go with them.
+    async fn remove_others(&self, set: &DynamicObject) -> Result<(), kube::Error> {
+        let names: BTreeSet<String> = children(set).into_iter().map(|child| child.name).collect();
+        for resource in [ApiResource::erase::<PodClique>(&()), ApiResource::erase::<PodCliqueScalingGroup>(&())] {
+            let api = self.api(&resource);
+            for one in api.list(&ListParams::default()).await? {
+                if !names.contains(&one.name_any()) && one.metadata.deletion_timestamp.is_none() {
+                    api.delete(&one.name_any(), &DeleteParams::background()).await?;
+                }
+            }
         }
         Ok(())
     }

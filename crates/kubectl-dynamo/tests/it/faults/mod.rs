@@ -10,13 +10,8 @@
 //! Each fault is injected into a namespace of its own. Before that, `why` says that the graph is ready and nothing of the
 //! fault. `DYNAMO_FAULT=words` injects only the faults whose names contain them.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 mod containers;
-#[path = "../common/controllers.rs"]
-mod controllers;
-#[path = "../common/definitions.rs"]
-mod definitions;
+mod conversion;
 mod fault;
 mod graphs;
 mod harness;
@@ -25,9 +20,8 @@ mod kubelet;
 mod models;
 mod nodes;
 mod operators;
-#[path = "../common/plugin.rs"]
-mod plugin;
 mod rejections;
+mod scaling;
 mod server;
 mod storage;
 
@@ -46,8 +40,8 @@ use self::{
 };
 
 /// Faults in the list, and how many of them have to be named.
-const FAULTS: usize = 90;
-const LEAST: usize = 88;
+const FAULTS: usize = 94;
+const LEAST: usize = 92;
 /// Faults at a time.
 const AT_A_TIME: usize = 8;
 
@@ -62,6 +56,7 @@ fn all() -> Vec<Fault> {
         graphs::rows(),
         operators::rows(),
         models::rows(),
+        scaling::rows(),
     ];
     tables.into_iter().flatten().collect()
 }

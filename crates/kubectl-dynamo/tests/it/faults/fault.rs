@@ -3,7 +3,7 @@
 use futures::future::LocalBoxFuture;
 use serde_json::{Value, json};
 
-use crate::{harness::Team, kubelet::Report};
+use super::{harness::Team, kubelet::Report};
 
 /// An action of a user, an administrator or a program of the cluster.
 pub enum Step {

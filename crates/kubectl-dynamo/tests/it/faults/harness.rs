@@ -24,15 +24,13 @@ use serde_json::{Value, json};
 use test_cluster::{Cluster, Options, TestNamespace, open_definition, wait};
 use tokio::sync::Semaphore;
 
-use crate::{
-    controllers::Controllers,
-    definitions,
+use super::{
     fault::{Fault, Step},
     kubelet::{Kubelets, minutes_ago},
     operators::program,
-    plugin,
     server::Server,
 };
+use crate::{controllers::Controllers, definitions, plugin};
 
 /// How long anything may take but an answer of `why`; generous, because the machine may have much to do.
 pub const LIMIT: Duration = Duration::from_secs(60);

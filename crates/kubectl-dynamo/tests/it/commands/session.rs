@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, env, fs, path::Path};
 
 use regex::{Captures, Regex};
 
-use crate::shell::Shell;
+use super::shell::Shell;
 
 /// The manifest that the session begins with.
 const OLD: &str = "\

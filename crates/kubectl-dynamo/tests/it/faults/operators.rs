@@ -9,7 +9,7 @@ use kube::Resource;
 use serde_json::{Value, json};
 use test_cluster::account;
 
-use crate::{
+use super::{
     fault::{Fault, Step, another_image, fault},
     harness::Team,
     kubelet::Report,

@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     fault::{Fault, Step, another_image, fault},
     harness::graph,
     kubelet::Report,

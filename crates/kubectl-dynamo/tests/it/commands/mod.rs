@@ -1,15 +1,7 @@
 //! Commands of the plugin on a real API server. What the controllers would write is played.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-#[path = "../common/controllers.rs"]
-mod controllers;
-#[path = "../common/definitions.rs"]
-mod definitions;
 mod formats;
 mod harness;
-#[path = "../common/plugin.rs"]
-mod plugin;
 mod session;
 mod shell;
 
@@ -20,7 +12,6 @@ use std::{
 };
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter};
-use harness::{LIMIT, Team};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{Pod, ResourceQuota},
@@ -29,6 +20,8 @@ use kube::{Api, api::ListParams};
 use kubectl_dynamo::{Outcome, complete};
 use serde_json::{Value, json};
 use test_cluster::wait;
+
+use self::harness::{LIMIT, Team};
 
 #[tokio::test]
 async fn a_graph_that_serves_is_ready_and_its_tree_has_its_pods() {

@@ -8,7 +8,7 @@ use kube::{
 use serde_json::{Value, json};
 use test_cluster::{free_port, wait};
 
-use crate::{
+use super::{
     fault::{Fault, Step, another_image, fault, main, pod},
     harness::{LIMIT, Team},
     server::{self, DENIAL},

@@ -17,7 +17,8 @@ use test_cluster::{
 };
 use tokio::task::spawn_blocking;
 
-use crate::{controllers::Controllers, definitions, harness::LIMIT};
+use super::harness::LIMIT;
+use crate::{controllers::Controllers, definitions};
 
 /// Namespace of the graph.
 pub const NAMESPACE: &str = "team-a";

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{
+use super::{
     fault::{Fault, Step, fault, main, pod},
     kubelet::Report,
 };

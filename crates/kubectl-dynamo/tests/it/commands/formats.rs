@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use kubectl_dynamo::Cli;
 use serde_json::{Value, json};
 
-use crate::harness::Team;
+use super::harness::Team;
 
 /// Commands with `--output` and the arguments of a run.
 const FORMATTED: [(&str, &[&str]); 8] = [
@@ -37,7 +37,7 @@ async fn every_command_with_a_format_has_all_of_them() {
     let with_format = cli.get_subcommands().filter(|one| one.get_arguments().any(|arg| arg.get_id() == "output"));
     let with_format: BTreeSet<_> = with_format.map(clap::Command::get_name).collect();
     assert_eq!(with_format, FORMATTED.map(|(name, _)| name).into());
-    let page = include_str!("../../../../docs/kubectl-dynamo.md");
+    let page = include_str!("../../../../../docs/kubectl-dynamo.md");
     let listed = "`why`, `tree`, `status`, `top`, `history`, `doctor` and `plan` have `-o`";
     assert!(page.contains(listed), "the page does not list them");
     for (_, args) in FORMATTED {

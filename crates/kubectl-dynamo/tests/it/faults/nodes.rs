@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 
-use crate::fault::{Fault, Step, fault, main, on_own_node, pod};
+use super::fault::{Fault, Step, fault, main, on_own_node, pod};
 
 const POD: &str = "Pod/chat-decode-";
 

@@ -3,10 +3,14 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use api_types::{
+    annotations::{PROGRESS_DEADLINE, ROLLOUT, ROLLOUT_STEP},
+    conditions::graph as reasons,
     grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
+    names::PLANNER_SERVICE_ACCOUNT,
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
 };
 use controller_kit::{scope::Fence, settings::OperatorConfiguration, store::Scope};
+use futures::future::join_all;
 use k8s_openapi::{
     api::{
         apps::v1::Deployment,
@@ -25,20 +29,30 @@ use kube::{
 use kubectl_dynamo::preview::{Edit, Operator, Prediction, predict};
 use rendering::LeaderWorkerSet;
 use serde_json::{Value, json};
-use test_cluster::{
-    Access, TestNamespace, account,
-    assets::{Assets, ForeignApi},
-    shared, wait,
-};
+use test_cluster::{Access, TestNamespace, account, shared, wait};
 
-use crate::{
-    controllers::Controllers,
-    definitions::{own, read},
-    grove::Grove,
-};
+use super::{edits::Manifest, grove::Grove};
+use crate::{controllers::Controllers, definitions::own};
 
 /// How long a rollout may take; generous, because the machine may have much to do.
 pub const LIMIT: Duration = Duration::from_secs(240);
+
+/// Name of the graph.
+pub const GRAPH: &str = "chat";
+
+/// Reasons why a rollout stays where it is.
+const HELD: [&str; 3] = [reasons::ROLLOUT_PAUSED, reasons::ROLLOUT_HELD, reasons::ROLLOUT_UNDONE];
+
+/// What the status of a graph says of its present generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Moving,
+    Ready,
+    /// Its rollout stays where it is until the user goes on with it.
+    Held,
+    /// It stays until the user changes it.
+    Stalled,
+}
 
 /// Objects by kind and name.
 pub type Objects = BTreeMap<(String, String), Value>;
@@ -63,13 +77,19 @@ pub struct Harness {
 impl Harness {
     /// A graph runs as Deployments here.
     pub async fn new(prefix: &str) -> Self {
-        Self::on(shared(&definitions()).await.unwrap(), prefix, Provider::Deployments).await
+        Self::on(shared(&own()).await.unwrap(), prefix, Provider::Deployments).await
     }
 
     /// The same with another provider. What carries it out has to run.
     pub async fn on(access: &Access, prefix: &str, provider: Provider) -> Self {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let (client, namespace) = (guard.client(), guard.name().to_owned());
+        // The chart makes it where it installs the operator.
+        access
+            .apply(&[json!({ "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": { "name": PLANNER_SERVICE_ACCOUNT, "namespace": namespace } })])
+            .await
+            .unwrap();
         let mut settings = OperatorConfiguration::default();
         settings.orchestrators.grove.enabled = Some(provider == Provider::Grove);
         if provider == Provider::Grove {
@@ -84,7 +104,7 @@ impl Harness {
 
     /// A client of a user who may read these resources, and write nothing.
     pub async fn reader(&self, rules: &Value) -> Client {
-        let access = shared(&definitions()).await.unwrap();
+        let access = shared(&own()).await.unwrap();
         let role = json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": rules,
             "metadata": { "name": "reader", "namespace": self.namespace } });
         access.apply(&account("reader", &self.namespace, role)).await.unwrap();
@@ -102,64 +122,88 @@ impl Harness {
     }
 
     /// The live graph without what a user does not write.
-    pub async fn graph(&self, name: &str) -> Value {
-        let mut graph = serde_json::to_value(self.graphs().get(name).await.unwrap()).unwrap();
+    pub async fn graph(&self) -> Value {
+        let mut graph = serde_json::to_value(self.graphs().get(GRAPH).await.unwrap()).unwrap();
         graph["metadata"].as_object_mut().unwrap().remove("managedFields");
         graph
     }
 
-    /// Replaces the spec of a graph, or creates it. Returns the graph as it is stored.
-    pub async fn write(&self, name: &str, spec: &Value) -> Value {
+    /// Replaces the spec and the user's annotations of the graph, or creates it. Returns it as it is stored.
+    pub async fn write(&self, manifest: &Manifest) -> Value {
         let graphs = self.graphs();
-        let mut graph = graph_of(name, spec);
-        let stored = match graphs.get_opt(name).await.unwrap() {
-            None => {
-                let graph = serde_json::from_value(graph).unwrap();
-                graphs.create(&PostParams::default(), &graph).await.unwrap()
-            }
-            Some(_) => loop {
-                graph["metadata"] = self.graph(name).await["metadata"].take();
-                let graph = serde_json::from_value(graph.clone()).unwrap();
-                match graphs.replace(name, &PostParams::default(), &graph).await {
-                    Err(kube::Error::Api(status)) if status.code == 409 => {}
-                    answer => break answer.unwrap(),
+        let stored = loop {
+            let answer = match self.edited(manifest).await {
+                Edit::Replacement(graph) => {
+                    let graph = serde_json::from_value(graph).unwrap();
+                    graphs.replace(GRAPH, &PostParams::default(), &graph).await
                 }
-            },
+                Edit::Manifest(graph) | Edit::ServerSide(graph, _) => {
+                    let graph = serde_json::from_value(graph).unwrap();
+                    graphs.create(&PostParams::default(), &graph).await
+                }
+            };
+            match answer {
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                answer => break answer.unwrap(),
+            }
         };
         let mut stored = serde_json::to_value(stored).unwrap();
         stored["kind"] = "DynamoGraphDeployment".into();
         stored
     }
 
-    /// What a spec will do to a graph.
-    pub async fn predict(&self, name: &str, spec: &Value) -> Prediction {
-        self.predict_as(&self.client, name, spec).await
+    async fn edited(&self, manifest: &Manifest) -> Edit {
+        let Manifest { annotations, spec } = manifest;
+        if self.graphs().get_opt(GRAPH).await.unwrap().is_none() {
+            return Edit::Manifest(json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
+                "metadata": { "name": GRAPH, "annotations": annotations }, "spec": spec }));
+        }
+        let mut graph = self.graph().await;
+        graph["spec"] = spec.clone();
+        if let Some(all) = graph.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) {
+            all.retain(|key, _| ![ROLLOUT, ROLLOUT_STEP, PROGRESS_DEADLINE].contains(&key.as_str()));
+        }
+        for (key, value) in annotations {
+            graph["metadata"]["annotations"][key] = value.clone();
+        }
+        Edit::Replacement(graph)
+    }
+
+    /// What a manifest will do to the graph.
+    pub async fn predict(&self, manifest: &Manifest) -> Prediction {
+        self.predict_as(&self.client, manifest).await
     }
 
     /// What it will do as far as the user of a client can know.
-    pub async fn predict_as(&self, client: &Client, name: &str, spec: &Value) -> Prediction {
-        let edit = match self.graphs().get_opt(name).await.unwrap() {
-            None => Edit::Manifest(graph_of(name, spec)),
-            Some(_) => {
-                let mut graph = self.graph(name).await;
-                graph["spec"] = spec.clone();
-                Edit::Replacement(graph)
-            }
-        };
+    pub async fn predict_as(&self, client: &Client, manifest: &Manifest) -> Prediction {
+        let edit = self.edited(manifest).await;
         predict(client, &self.namespace, &edit, &self.operator, Timestamp::now()).await.unwrap()
     }
 
-    /// Waits until the graph says of its present generation that it is ready.
-    pub async fn ready(&self, name: &str) {
-        let look = async || {
-            let graph = self.graph(name).await;
-            let status = &graph["status"];
-            let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-            let is_ready = conditions.iter().any(|it| it["type"] == "Ready" && it["status"] == "True");
-            let is_current = status["observedGeneration"] == graph["metadata"]["generation"];
-            if is_ready && is_current { Ok(()) } else { Err(status.to_string()) }
+    /// Waits until the graph is ready in its present generation.
+    pub async fn ready(&self) {
+        let look = async || match self.state().await {
+            (State::Ready, _) => Ok(()),
+            (_, status) => Err(status),
         };
-        wait::until(format!("{name} to be ready"), LIMIT, look).await.unwrap();
+        wait::until("the graph to be ready", LIMIT, look).await.unwrap();
+    }
+
+    /// What the graph's status says of its present generation, and all of it in words.
+    pub async fn state(&self) -> (State, String) {
+        let graph = self.graph().await;
+        let status = &graph["status"];
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let holds = |type_: &str| conditions.iter().find(|it| it["type"] == type_ && it["status"] == "True");
+        let is_held = |it: &&Value| HELD.iter().any(|reason| it["reason"] == *reason);
+        let state = match () {
+            () if status["observedGeneration"] != graph["metadata"]["generation"] => State::Moving,
+            () if holds("Ready").is_some() => State::Ready,
+            () if holds("Stalled").is_some() => State::Stalled,
+            () if holds("Reconciling").filter(is_held).is_some() => State::Held,
+            () => State::Moving,
+        };
+        (state, status.to_string())
     }
 
     /// All objects that controllers write.
@@ -181,14 +225,17 @@ impl Harness {
             ApiResource::erase::<RoleBinding>(&()),
             ApiResource::erase::<HorizontalPodAutoscaler>(&()),
         ];
-        let mut all = Objects::new();
-        for kind in kinds {
-            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, &kind);
-            let list = match api.list(&ListParams::default()).await {
+        let list = async |kind: &ApiResource| {
+            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &self.namespace, kind);
+            match api.list(&ListParams::default()).await {
                 // Not every control plane serves all of them.
-                Err(kube::Error::Api(status)) if status.code == 404 => continue,
-                list => list.unwrap(),
-            };
+                Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+                list => list.unwrap().items,
+            }
+        };
+        let lists = join_all(kinds.iter().map(list)).await;
+        let mut all = Objects::new();
+        for (kind, list) in kinds.iter().zip(lists) {
             for object in list {
                 let name = object.name_any();
                 let mut object = serde_json::to_value(object).unwrap();
@@ -210,14 +257,4 @@ impl Harness {
         let component = |pod: &Pod| pod.labels().get("nvidia.com/dynamo-component").cloned().unwrap_or_default();
         present.map(|pod| (pod.name_any(), component(&pod))).collect()
     }
-}
-
-fn graph_of(name: &str, spec: &Value) -> Value {
-    json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
-        "metadata": { "name": name }, "spec": spec })
-}
-
-pub fn definitions() -> Vec<Value> {
-    let foreign = Assets::from_env().unwrap().definitions(ForeignApi::Grove).unwrap();
-    own().into_iter().chain(foreign.iter().map(|path| read(path))).collect()
 }

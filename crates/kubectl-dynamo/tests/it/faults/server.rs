@@ -12,7 +12,7 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::kubelet::Kubelets;
+use super::kubelet::Kubelets;
 
 /// What an admission webhook answers.
 pub const DENIAL: &str = "images of this registry are not signed";

@@ -6,7 +6,7 @@ use controller_kit::apply::semantic_diff;
 use kubectl_dynamo::preview::{ObjectChange, Prediction, differences, replaced};
 use serde_json::Value;
 
-use crate::harness::Objects;
+use super::harness::Objects;
 
 /// Written by the controller of Deployments.
 const FOREIGN: &str = "metadata.annotations[deployment.kubernetes.io/revision]";

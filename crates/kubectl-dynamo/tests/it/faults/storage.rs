@@ -8,7 +8,7 @@ use kube::{
 use serde_json::{Value, json};
 use test_cluster::wait;
 
-use crate::{
+use super::{
     fault::{Fault, Step, fault, pod},
     harness::{LIMIT, Team},
     kubelet::Report,

@@ -6,9 +6,8 @@ use test_cluster::{
     lws, wait,
 };
 
-use crate::harness::{LIMIT, definitions};
-
-const NODES: u16 = 2;
+use super::{NODES, harness::LIMIT};
+use crate::definitions::own;
 
 /// `None` where the manager cannot be had, which is printed.
 pub async fn cluster() -> Option<Cluster> {
@@ -19,7 +18,7 @@ pub async fn cluster() -> Option<Cluster> {
             return None;
         }
     };
-    let mut crds = definitions();
+    let mut crds = own();
     crds.extend(lws::definitions().unwrap());
     let cluster = Cluster::start(Options { crds, ..Options::with_nodes(NODES) }).await.unwrap();
     let place = Place::new(&cluster, lws::NAME).unwrap();
