@@ -1,5 +1,7 @@
 //! Server-side apply of objects that are held in memory.
 
+mod defaults;
+
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
@@ -45,12 +47,7 @@ pub fn apply(live: &Value, body: &Value, manager: &str) -> Value {
     let before = own.first().map_or(Value::Null, |entry| entry["fieldsV1"].clone());
     let fields: Vec<&Value> = others.iter().map(|entry| &entry["fieldsV1"]).collect();
     let mut merged = merge("", live, body, &before, &fields);
-    if !is_undefaulted(body) {
-        set_defaults(&mut merged);
-    }
-    if body["apiVersion"].as_str().is_some_and(|version| version.starts_with("apps/")) {
-        set_resources(&mut merged);
-    }
+    defaults::set(&mut merged);
     let entry = json!({
         "manager": manager, "operation": "Apply", "apiVersion": body["apiVersion"], "fieldsType": "FieldsV1",
         "fieldsV1": fields_of("", body),
@@ -62,39 +59,6 @@ pub fn apply(live: &Value, body: &Value, manager: &str) -> Value {
     }
     merged["metadata"]["managedFields"] = others.into_iter().chain([entry]).collect();
     merged
-}
-
-/// Whether an object is of a kind whose definition has no defaults for pod templates.
-fn is_undefaulted(body: &Value) -> bool {
-    let version = body["apiVersion"].as_str().unwrap_or_default();
-    ["grove.io/", "leaderworkerset.x-k8s.io/"].iter().any(|group| version.starts_with(group))
-}
-
-/// Sets what the API server sets in parts that an apply replaces whole. Other defaults stay, because no manager owns
-/// them.
-fn set_defaults(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            for (part, field, default) in [("fieldRef", "apiVersion", "v1"), ("resourceFieldRef", "divisor", "0")] {
-                if let Some(part) = fields.get_mut(part).and_then(Value::as_object_mut) {
-                    part.entry(field).or_insert_with(|| json!(default));
-                }
-            }
-            fields.values_mut().for_each(set_defaults);
-        }
-        Value::Array(items) => items.iter_mut().for_each(set_defaults),
-        _ => {}
-    }
-}
-
-/// Containers of the kinds of Kubernetes always have `resources`.
-fn set_resources(object: &mut Value) {
-    for list in ["containers", "initContainers"] {
-        let containers = object.pointer_mut(&format!("/spec/template/spec/{list}")).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
-            container.entry("resources").or_insert_with(|| json!({}));
-        }
-    }
 }
 
 fn is_apply_of(entry: &Value, manager: &str) -> bool {

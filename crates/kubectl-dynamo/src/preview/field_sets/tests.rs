@@ -35,18 +35,27 @@ fn what_is_no_longer_applied_is_removed_with_its_defaults() {
 }
 
 #[test]
-fn containers_of_deployments_keep_empty_resources() {
+fn a_field_that_is_removed_from_a_deployment_falls_back_to_its_default() {
     let object = |version: &str, container: Value| {
         json!({ "apiVersion": version, "metadata": {},
         "spec": { "template": { "spec": { "containers": [container] } } } })
     };
-    let with = json!({ "name": "main", "resources": { "limits": { "cpu": "1" } } });
-    for (version, rest) in
-        [("apps/v1", json!({ "name": "main", "resources": {} })), ("nvidia.com/v1beta1", json!({ "name": "main" }))]
-    {
-        let live = apply(&json!({}), &object(version, with.clone()), "us");
-        let after = apply(&live, &object(version, json!({ "name": "main" })), "us");
-        assert_eq!(after["spec"]["template"]["spec"]["containers"], json!([rest]), "{version}");
+    let with =
+        |probe: Value| json!({ "name": "main", "resources": { "limits": { "cpu": "1" } }, "livenessProbe": probe });
+    let probe = json!({ "httpGet": { "port": 1 }, "periodSeconds": 5, "failureThreshold": 60 });
+    for version in ["apps/v1", "nvidia.com/v1beta1"] {
+        let live = apply(&json!({}), &object(version, with(probe.clone())), "us");
+        let without = json!({ "name": "main", "livenessProbe": { "httpGet": { "port": 1 } } });
+        let mut after = apply(&live, &object(version, without.clone()), "us");
+        let main = after["spec"]["template"]["spec"]["containers"][0].take();
+        if version == "apps/v1" {
+            assert_eq!(main["resources"], json!({}));
+            let expected = json!({ "httpGet": { "path": "/", "port": 1, "scheme": "HTTP" }, "failureThreshold": 3,
+                "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 1 });
+            assert_eq!(main["livenessProbe"], expected);
+        } else {
+            assert_eq!(main, without);
+        }
     }
 }
 
