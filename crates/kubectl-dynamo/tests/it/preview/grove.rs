@@ -8,11 +8,13 @@ use std::{
 };
 
 use api_types::grove::{ENGINE_GROUP, POD_CLIQUE, PodClique, PodCliqueScalingGroup, PodCliqueSet};
+use futures::{FutureExt, StreamExt, stream::select_all};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams},
     core::ApiResource,
+    runtime::watcher,
 };
 use serde_json::{Value, json};
 use test_cluster::{
@@ -23,7 +25,9 @@ use test_cluster::{
 use super::NODES;
 use crate::definitions::{own, read};
 
-const PACE: Duration = Duration::from_millis(200);
+/// Time between a change and what is done about it.
+const PACE: Duration = Duration::from_millis(50);
+const RETRY: Duration = Duration::from_secs(2);
 
 /// Grove's operator for one namespace.
 pub struct Grove {
@@ -64,16 +68,28 @@ impl Grove {
         Self { client, namespace: namespace.to_owned() }
     }
 
-    /// Acts again and again, until the process ends.
+    /// Acts after each change.
     pub async fn run(self) {
+        let kinds = [
+            ApiResource::erase::<PodCliqueSet>(&()),
+            ApiResource::erase::<PodClique>(&()),
+            ApiResource::erase::<PodCliqueScalingGroup>(&()),
+            ApiResource::erase::<Pod>(&()),
+        ];
+        let watch = |kind: &ApiResource| watcher(self.api(kind), watcher::Config::default()).boxed();
+        let mut changes = select_all(kinds.iter().map(watch));
         loop {
+            // What failed is tried again without a change.
+            drop(tokio::time::timeout(RETRY, changes.next()).await);
+            // Changes come together.
+            tokio::time::sleep(PACE).await;
+            while changes.next().now_or_never().is_some() {}
             // Conflicts, and namespaces that go, are of no concern here.
             if let Err(error) = self.act().await
                 && !matches!(&error, kube::Error::Api(_))
             {
                 eprintln!("the played Grove: {error}");
             }
-            tokio::time::sleep(PACE).await;
         }
     }
 

@@ -30,6 +30,7 @@ use kubectl_dynamo::preview::{Edit, Operator, Prediction, predict};
 use rendering::LeaderWorkerSet;
 use serde_json::{Value, json};
 use test_cluster::{Access, TestNamespace, account, shared, wait};
+use tokio::task::JoinHandle;
 
 use super::{edits::Manifest, grove::Grove};
 use crate::{controllers::Controllers, definitions::own};
@@ -70,8 +71,15 @@ pub struct Harness {
     pub client: Client,
     pub namespace: String,
     pub operator: Operator,
+    grove: Option<JoinHandle<()>>,
     _controllers: Controllers,
     _guard: TestNamespace,
+}
+
+impl Drop for Harness {
+    fn drop(&mut self) {
+        self.grove.iter().for_each(JoinHandle::abort);
+    }
 }
 
 impl Harness {
@@ -92,14 +100,12 @@ impl Harness {
             .unwrap();
         let mut settings = OperatorConfiguration::default();
         settings.orchestrators.grove.enabled = Some(provider == Provider::Grove);
-        if provider == Provider::Grove {
-            tokio::spawn(Grove::new(client.clone(), &namespace).run());
-        }
+        let grove = (provider == Provider::Grove).then(|| tokio::spawn(Grove::new(client.clone(), &namespace).run()));
         settings.namespace.restricted.clone_from(&namespace);
         let scope = Scope::Namespace(namespace.clone());
         let controllers = Controllers::new(settings.clone(), scope, Fence::unfenced());
         controllers.start(&client);
-        Self { client, namespace, operator: Operator::with(settings), _controllers: controllers, _guard: guard }
+        Self { client, namespace, operator: Operator::with(settings), grove, _controllers: controllers, _guard: guard }
     }
 
     /// A client of a user who may read these resources, and write nothing.

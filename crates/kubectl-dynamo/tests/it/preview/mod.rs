@@ -22,7 +22,7 @@ use crate::{definitions::own, plugin};
 /// Edits of one test run, unless the environment says otherwise.
 const EDITS: u64 = 6;
 /// Graphs that are edited at a time.
-const GRAPHS: usize = 8;
+const GRAPHS: usize = 4;
 /// Edits of one graph.
 const ROW: u64 = 25;
 /// Nodes of the clusters for what spans nodes. Each has 8 GPUs.
