@@ -1,7 +1,10 @@
 //! `cargo xtask cluster`: builds the programs of the local control plane ahead of time, and prints where they are.
 
 use anyhow::Result;
-use clap::{Subcommand, ValueEnum};
+use clap::{
+    Subcommand,
+    builder::{PossibleValue, PossibleValuesParser},
+};
 use test_cluster::assets::{Assets, ToolSet};
 
 #[derive(clap::Args)]
@@ -20,8 +23,8 @@ enum Command {
     /// ~/.cache.
     Build {
         /// What to build.
-        #[arg(value_enum, default_value_t = Set::Control)]
-        set: Set,
+        #[arg(default_value = ToolSet::Control.name(), value_parser = PossibleValuesParser::new(sets()))]
+        set: String,
     },
     /// Print the directory of the cache that holds the programs of the cluster.
     ///
@@ -29,55 +32,31 @@ enum Command {
     Path,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum Set {
-    /// etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok.
-    Control,
-    /// helm and kubectl.
-    Clients,
-    /// kubelet and kube-proxy, for a real node.
-    Node,
-    /// nats-server, for tests.
-    Nats,
-    /// An image registry for tests, and crane, which pushes images.
-    Registry,
-    /// kstatus, for tests.
-    Kstatus,
-    /// The manager of LeaderWorkerSets, for tests.
-    Lws,
-    /// promtool, for tests.
-    Promtool,
-    /// All of the above.
-    All,
-}
+/// Sets of programs, with what is in them.
+const SETS: [(ToolSet, &str); 8] = [
+    (ToolSet::Control, "etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok"),
+    (ToolSet::Clients, "helm and kubectl"),
+    (ToolSet::Node, "kubelet and kube-proxy, for a real node"),
+    (ToolSet::Nats, "nats-server, for tests"),
+    (ToolSet::Registry, "An image registry for tests, and crane, which pushes images"),
+    (ToolSet::Kstatus, "kstatus, for tests"),
+    (ToolSet::Lws, "The manager of LeaderWorkerSets, for tests"),
+    (ToolSet::Promtool, "promtool, for tests"),
+];
+const ALL: &str = "all";
 
-impl Set {
-    fn sets(self) -> &'static [ToolSet] {
-        match self {
-            Self::Control => &[ToolSet::Control],
-            Self::Clients => &[ToolSet::Clients],
-            Self::Node => &[ToolSet::Node],
-            Self::Nats => &[ToolSet::Nats],
-            Self::Registry => &[ToolSet::Registry],
-            Self::Kstatus => &[ToolSet::Kstatus],
-            Self::Lws => &[ToolSet::Lws],
-            Self::Promtool => &[ToolSet::Promtool],
-            Self::All => &ToolSet::ALL,
-        }
-    }
+fn sets() -> impl Iterator<Item = PossibleValue> {
+    let each = SETS.into_iter().map(|(set, help)| PossibleValue::new(set.name()).help(help));
+    each.chain([PossibleValue::new(ALL).help("All of the above")])
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Result<()> {
     let assets = Assets::from_env()?;
-    match args.command {
-        Command::Build { set } => {
-            for set in set.sets() {
-                assets.build(*set)?;
-            }
-            println!("{}", assets.bin_dir().display());
-        }
-        Command::Path => println!("{}", assets.bin_dir().display()),
+    if let Command::Build { set } = &args.command {
+        let mut sets = ToolSet::ALL.into_iter().filter(|each| set == ALL || set == each.name());
+        sets.try_for_each(|set| assets.build(set))?;
     }
+    println!("{}", assets.bin_dir().display());
     Ok(())
 }

@@ -42,7 +42,7 @@ enum Command {
     #[command(disable_help_flag = true)]
     Conformance(suites::Args),
     /// Checks commands, links and values in the docs.
-    Docs(docs::Args),
+    Docs,
     /// Ends what `up --detach` started.
     Down(up::DownArgs),
     /// Tests the chart and the images on a real node. Needs root.
@@ -56,7 +56,7 @@ enum Command {
     /// Runs all checks and tests that a change must pass before it is merged.
     Test(test::Args),
     /// Checks the invariants of docs/architecture.md that neither compiler nor clippy checks.
-    Tidy(tidy::Args),
+    Tidy,
     /// Runs a step of tilt/Tiltfile.
     #[command(subcommand, hide = true)]
     Tilt(tilt::Step),
@@ -90,13 +90,13 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Cluster(args) => cluster::run(&args).map(done),
         Command::Conformance(args) => suites::run("conformance", &args),
         Command::Crds(args) => crds::run(&args).map(done),
-        Command::Docs(args) => docs::run(&args).map(done),
+        Command::Docs => docs::run().map(done),
         Command::Down(args) => up::down(&args).await.map(done),
         Command::E2e(args) => suites::run("e2e", &args),
         Command::Images(args) => images::run(&args).map(done),
         Command::Rights(args) => suites::run("rights", &args),
         Command::Test(args) => Ok(test::run(&args).await),
-        Command::Tidy(args) => tidy::run(&args).map(done),
+        Command::Tidy => tidy::run().map(done),
         Command::Tilt(step) => tilt::step(&step).await.map(done),
         Command::TiltDown(args) => tilt::down(&args),
         Command::TiltUp(args) => tilt::up(&args),

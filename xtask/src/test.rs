@@ -4,7 +4,7 @@
 //! and once for everything that runs.
 
 use std::{
-    env, fs,
+    env,
     io::{BufRead, BufReader},
     iter,
     path::{self, Path, PathBuf},
@@ -49,7 +49,6 @@ pub async fn run(args: &Args) -> ExitCode {
 }
 
 struct Run {
-    root: &'static Path,
     /// Where the audit logs of all control planes are kept; `None`: they go with them.
     audit: Option<PathBuf>,
     started: Instant,
@@ -62,7 +61,7 @@ impl Run {
         // Tests run in the folders of their packages.
         let audit = env::var_os(AUDIT_DIR_ENV).filter(|dir| !dir.is_empty());
         let audit = audit.and_then(|dir| path::absolute(dir).ok());
-        Self { root: root(), audit, started: Instant::now(), steps: Vec::new(), tally: Tally::default() }
+        Self { audit, started: Instant::now(), steps: Vec::new(), tally: Tally::default() }
     }
 
     async fn all(&mut self, args: &Args) -> Result<()> {
@@ -75,11 +74,9 @@ impl Run {
         self.command("build", cargo("test").args(EVERYTHING).arg("--no-run"))?;
         self.command("build controllers", cargo("build").args(EVERYTHING).arg("--bins"))?;
         if args.filter.is_empty() {
-            self.step("write sets", "cargo xtask tidy --write-sets", tidy::check_write_sets)?;
             self.step("chart files", "cargo xtask charts check", charts::check)?;
         }
-        let start = Instant::now();
-        announce("control plane");
+        let start = announce("control plane");
         let cluster = Cluster::start(Options::with_nodes(NODES)).await.context("the control plane does not start")?;
         self.done("control plane", start);
         let everything = &mut tests(&[]);
@@ -100,7 +97,7 @@ impl Run {
     /// What reads the source only.
     fn checks(&mut self) -> Result<()> {
         self.command("format", formatter().args(["--all", "--check"]))?;
-        self.step("tidy", "cargo xtask tidy", tidy::check_repository)?;
+        self.step("tidy", "cargo xtask tidy", tidy::run)?;
         let clippy = ["--all-targets", "--", "--deny", "warnings"];
         self.command("clippy", cargo("clippy").args(EVERYTHING).args(clippy))
     }
@@ -109,9 +106,8 @@ impl Run {
     fn tests(&mut self, name: &'static str, command: &mut Command, filter: &[String]) -> Result<()> {
         command.arg("--").args(filter);
         let (line, tally) = (command_line(command), &mut self.tally);
-        let start = Instant::now();
-        announce(name);
-        let mut child = command.current_dir(self.root).stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
+        let start = announce(name);
+        let mut child = command.current_dir(root()).stdout(Stdio::piped()).spawn().context("cannot run cargo")?;
         let stdout = child.stdout.take().context("cargo has no output")?;
         for text in BufReader::new(stdout).lines() {
             let text = text.context("cannot read what cargo prints")?;
@@ -140,24 +136,19 @@ impl Run {
     /// Compares what the programs may do with what they did, where the audit logs of the tests are kept.
     fn rights(&mut self) -> Result<()> {
         let Some(dir) = &self.audit else { return Ok(()) };
-        let mut logs = Vec::new();
-        for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
-            logs.push(entry?.path());
-        }
-        logs.retain(|path| path.extension().is_some_and(|ending| ending == "log"));
+        let logs = repository::files(dir, &["log"])?;
         // As it was built with everything else.
         self.command("rights", Command::new(target().join("rights")).args(logs))
     }
 
     fn command(&mut self, name: &'static str, command: &mut Command) -> Result<()> {
-        command.current_dir(self.root);
+        command.current_dir(root());
         let repeat = command_line(command);
         self.step(name, &repeat, || succeed(command))
     }
 
     fn step(&mut self, name: &'static str, repeat: &str, act: impl FnOnce() -> Result<()>) -> Result<()> {
-        announce(name);
-        let start = Instant::now();
+        let start = announce(name);
         let outcome = act();
         self.done(name, start);
         outcome.with_context(|| format!("{name} failed; repeat it with `{repeat}`"))
@@ -178,49 +169,34 @@ impl Run {
     }
 }
 
-/// Sum of the results of test programs.
+/// What test programs count, in the order of their last lines.
+const COUNTS: [&str; 5] = ["passed", "failed", "ignored", "measured", "filtered out"];
+
+/// Sums of the results of test programs, as in [`COUNTS`].
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Tally {
-    passed: u64,
-    failed: u64,
-    ignored: u64,
-    filtered_out: u64,
-}
+struct Tally([u64; COUNTS.len()]);
 
 impl Tally {
     /// Adds a line such as `test result: ok. 3 passed; 0 failed; …`; every other line counts nothing.
     fn add(&mut self, line: &str) {
-        let Some((_, counts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
-            return;
-        };
-        for count in counts.split("; ") {
-            let Some((number, what)) = count.split_once(' ') else { continue };
-            let sum = match what {
-                "passed" => &mut self.passed,
-                "failed" => &mut self.failed,
-                "ignored" => &mut self.ignored,
-                "filtered out" => &mut self.filtered_out,
-                _ => continue,
-            };
-            *sum += number.parse().unwrap_or(0);
+        let counts = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "));
+        for count in counts.into_iter().flat_map(|(_, counts)| counts.split("; ")) {
+            for (sum, what) in self.0.iter_mut().zip(COUNTS) {
+                *sum += count.strip_suffix(what).map_or(0, |number| number.trim_end().parse::<u64>().unwrap_or(0));
+            }
         }
     }
 
     fn line(&self, passed: bool, took: Duration) -> String {
-        format!(
-            "test result: {}. {} passed; {} failed; {} ignored; 0 measured; {} filtered out; finished in {:.2}s",
-            if passed { "ok" } else { "FAILED" },
-            self.passed,
-            self.failed,
-            self.ignored,
-            self.filtered_out,
-            took.as_secs_f64()
-        )
+        let counts = self.0.iter().zip(COUNTS).map(|(sum, what)| format!("{sum} {what}; ")).collect::<String>();
+        let result = if passed { "ok" } else { "FAILED" };
+        format!("test result: {result}. {counts}finished in {:.2}s", took.as_secs_f64())
     }
 }
 
-fn announce(name: &str) {
+fn announce(name: &str) -> Instant {
     println!("==> {name}");
+    Instant::now()
 }
 
 fn cargo(subcommand: &str) -> Command {
@@ -280,7 +256,7 @@ mod tests {
         ] {
             tally.add(line);
         }
-        assert_eq!(tally, Tally { passed: 6, failed: 1, ignored: 1, filtered_out: 7 });
+        assert_eq!(tally, Tally([6, 1, 1, 0, 7]));
         assert_eq!(
             tally.line(false, Duration::from_millis(1500)),
             "test result: FAILED. 6 passed; 1 failed; 1 ignored; 0 measured; 7 filtered out; finished in 1.50s"

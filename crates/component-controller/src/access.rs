@@ -201,6 +201,7 @@ mod tests {
     use super::{ACCESS, NAMED};
 
     #[test]
+    #[expect(clippy::too_many_lines, reason = "a snapshot")]
     fn the_role_grants_what_is_needed_and_no_more() {
         expect![[r#"
             apiVersion: rbac.authorization.k8s.io/v1

@@ -22,7 +22,7 @@ use super::{
 
 /// What goes wrong when building.
 #[derive(Debug, thiserror::Error)]
-pub enum BuildError {
+pub(super) enum BuildError {
     /// Cargo could not be run.
     #[error("cannot run cargo")]
     Cargo(#[source] std::io::Error),
@@ -115,14 +115,9 @@ impl Binaries {
     }
 
     /// Whether a binary has another content than in an earlier build.
-    pub fn differs(&self, earlier: &Self, name: &str) -> bool {
+    pub(super) fn differs(&self, earlier: &Self, name: &str) -> bool {
         let digest = |binaries: &Self| binaries.binaries.get(name).map(|binary| binary.digest);
         digest(self) != digest(earlier)
-    }
-
-    /// Whether the CRDs may have changed since an earlier build.
-    pub fn crds_differ(&self, earlier: &Self) -> bool {
-        self.differs(earlier, CRDS)
     }
 
     /// The CRDs.

@@ -7,6 +7,7 @@ mod health;
 pub mod http;
 mod install;
 pub mod manifests;
+mod sources;
 mod webhook;
 mod withdraw;
 
@@ -19,9 +20,10 @@ use std::{
 
 pub use alone::WebhookServer;
 use anyhow::{Context, Result, ensure};
-pub use build::{Binaries, BuildError};
+pub use build::Binaries;
 use futures::future::try_join_all;
 use serde_json::{Value, json};
+pub use sources::Sources;
 use test_cluster::{Cluster, Program, Signal};
 pub use withdraw::{refuse_installed, withdraw};
 
@@ -164,9 +166,35 @@ impl OperatorArgs {
         Ok(Some(Running { program, health: None, user, executable, start: Duration::ZERO }))
     }
 
-    /// Builds again, without a word unless it fails.
-    pub fn build_again(&self, before: &Binaries) -> Result<Binaries, BuildError> {
-        Binaries::build(&self.programs(), self.profile(), build::Messages::Keep, before.webhook, Some(before))
+    /// Builds again, and restarts what has become another program. Returns what was done; errors of the compiler change
+    /// nothing.
+    pub async fn renew(&self, cluster: &Cluster, running: &mut [Running], binaries: &mut Binaries) -> Result<String> {
+        let (begin, own, before) = (Instant::now(), self.clone(), binaries.clone());
+        let build = move || {
+            Binaries::build(&own.programs(), own.profile(), build::Messages::Keep, before.webhook, Some(&before))
+        };
+        let built = match tokio::task::spawn_blocking(build).await.context("the build was cancelled")? {
+            Ok(built) => built,
+            Err(error) => return Ok(error.to_string()),
+        };
+        let before = std::mem::replace(binaries, built);
+        let mut done = Vec::new();
+        if binaries.differs(&before, webhook::CRDS) {
+            cluster.install_crds(&binaries.crds()?).await?;
+            done.push("the CRDs were applied".to_owned());
+        }
+        for operator in running {
+            if binaries.differs(&before, operator.name()) {
+                done.push(match operator.restart(cluster).await {
+                    Ok(()) => format!("{} was restarted", operator.name()),
+                    Err(error) => format!("{error:#}"),
+                });
+            }
+        }
+        if done.is_empty() {
+            done.push("no program has changed".to_owned());
+        }
+        Ok(format!("{} after {:.1} s", done.join(", "), begin.elapsed().as_secs_f64()))
     }
 
     /// Starts the operator and returns when it is ready.

@@ -1,12 +1,16 @@
-//! The repository as its commands and test suites see it: its root, cargo, and the charts as Helm renders them.
+//! The repository as its commands and test suites see it: its root and files, cargo, and the charts as Helm renders
+//! them.
 
 pub mod chart;
 
 use std::{
-    env,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
+
+use anyhow::{Context, Result};
+use serde::de::DeserializeOwned;
 
 /// Prefixes of the variables in which cargo describes a package.
 const OF_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
@@ -16,6 +20,35 @@ const OF_PACKAGE: [&str; 2] = ["CARGO_PKG_", "CARGO_MANIFEST_"];
 pub fn root() -> &'static Path {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.ancestors().nth(2).unwrap_or(own)
+}
+
+/// The text of a file.
+///
+/// # Errors
+/// It cannot be read; the error names it.
+pub fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// A file of YAML.
+///
+/// # Errors
+/// It cannot be read, or is not of this type; the error names it.
+pub fn read_yaml<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    serde_saphyr::from_str(&read(path)?).with_context(|| path.display().to_string())
+}
+
+/// The files of a folder whose names end so, in order.
+///
+/// # Errors
+/// The folder cannot be read; the error names it.
+pub fn files(dir: &Path, endings: &[&str]) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    let is_meant = |path: &PathBuf| path.extension().is_some_and(|own| endings.iter().any(|ending| own == *ending));
+    paths.retain(|path| path.is_file() && is_meant(path));
+    paths.sort();
+    Ok(paths)
 }
 
 /// Cargo, at the root of the repository.

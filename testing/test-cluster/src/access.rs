@@ -163,7 +163,17 @@ impl Access {
     /// # Errors
     /// A manifest has no `apiVersion`, `kind` or name, its kind is unknown to the API server, or it is refused.
     pub async fn apply(&self, manifests: &[Value]) -> Result<(), Error> {
-        manifests::apply(&self.client()?, manifests).await
+        manifests::apply(&self.client()?, manifests::FIELD_MANAGER, manifests).await
+    }
+
+    /// Applies manifests as a manager of its own. What names no namespace goes into `namespace`.
+    ///
+    /// # Errors
+    /// As [`Self::apply`].
+    pub async fn apply_as(&self, manager: &str, namespace: &str, manifests: &[Value]) -> Result<(), Error> {
+        let mut config = self.config.clone();
+        namespace.clone_into(&mut config.default_namespace);
+        manifests::apply(&self.client_of("administrator", config)?, manager, manifests).await
     }
 
     /// Applies CustomResourceDefinitions and waits until the API server serves them.

@@ -16,10 +16,11 @@ use serde_json::Value;
 
 use crate::{error::Error, wait};
 
-const FIELD_MANAGER: &str = "test-cluster";
+pub(crate) const FIELD_MANAGER: &str = "test-cluster";
 const CRD_LIMIT: Duration = Duration::from_secs(60);
 
-pub(crate) async fn apply(client: &Client, manifests: &[Value]) -> Result<(), Error> {
+/// Applies manifests. What names no namespace goes into the default one of the client.
+pub(crate) async fn apply(client: &Client, manager: &str, manifests: &[Value]) -> Result<(), Error> {
     let mut kinds = HashMap::new();
     for manifest in manifests {
         let gvk = kind_of(manifest)?;
@@ -34,14 +35,14 @@ pub(crate) async fn apply(client: &Client, manifests: &[Value]) -> Result<(), Er
         let name = text(manifest, "/metadata/name", "metadata.name")?;
         let namespace = manifest.pointer("/metadata/namespace").and_then(Value::as_str);
         let api = api_of(client, resource, capabilities, namespace);
-        let done = api.patch(name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(manifest)).await;
+        let done = api.patch(name, &PatchParams::apply(manager).force(), &Patch::Apply(manifest)).await;
         done.map_err(Error::api(format!("apply {} {name}", resource.kind)))?;
     }
     Ok(())
 }
 
 pub(crate) async fn install_crds(client: &Client, crds: &[Value]) -> Result<(), Error> {
-    apply(client, crds).await?;
+    apply(client, FIELD_MANAGER, crds).await?;
     let api: Api<CustomResourceDefinition> = Api::all(client.clone());
     for crd in crds {
         let name = text(crd, "/metadata/name", "metadata.name")?;

@@ -1,23 +1,20 @@
 //! What `crds serve` may do: the definitions, and all objects of ours, which it stores anew in the version that is
 //! stored.
 
-use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path};
+use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
 use anyhow::{Context, Result};
+use repository::{files, read_yaml};
 use serde_json::Value;
 
 /// The role, from the definitions in a directory.
 pub(super) fn role(definitions: &Path) -> Result<String> {
     let mut kinds = BTreeMap::new();
-    for entry in fs::read_dir(definitions).with_context(|| format!("cannot read {}", definitions.display()))? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "yaml") {
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            let definition: Value = serde_saphyr::from_str(&text).with_context(|| path.display().to_string())?;
-            let plural = definition.pointer("/spec/names/plural").and_then(Value::as_str);
-            let plural = plural.with_context(|| format!("{} defines nothing", path.display()))?.to_owned();
-            kinds.insert(plural, has_status(&definition));
-        }
+    for path in files(definitions, &["yaml"])? {
+        let definition: Value = read_yaml(&path)?;
+        let plural = definition.pointer("/spec/names/plural").and_then(Value::as_str);
+        let plural = plural.with_context(|| format!("{} defines nothing", path.display()))?.to_owned();
+        kinds.insert(plural, has_status(&definition));
     }
     Ok(text(&kinds))
 }

@@ -6,12 +6,12 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
-    process::Command,
 };
 
-use anyhow::{Context, Result};
-use repository::target;
+use anyhow::Result;
 use serde_json::Value;
+
+use super::{OWN, list};
 
 /// Name of the ClusterRole in the chart of the definitions.
 const NAME: &str = "dynamo-namespace-installer";
@@ -41,7 +41,7 @@ const GRANTED: [(&str, &[&str]); 9] = [
     ("component-controller", &["access"]),
     ("model-controller", &["access"]),
     ("lease-scope", &["access"]),
-    ("webhook-server", &["--operator-namespace=dynamo-system", "--namespace=served", "access"]),
+    ("webhook-server", &[OWN, "--namespace=served", "access"]),
     ("graph-controller", &["access", "--of", "discovery"]),
     ("graph-controller", &["access", "--of", "planner"]),
     ("graph-controller", &["access", "--of", "epp"]),
@@ -50,12 +50,7 @@ const GRANTED: [(&str, &[&str]); 9] = [
 
 /// The ClusterRole, from the programs, which are built already.
 pub(super) fn role() -> Result<String> {
-    let roles = GRANTED.iter().map(|(program, args)| {
-        let output = Command::new(target().join(program)).args(*args).output();
-        let output = output.with_context(|| format!("cannot run {program}"))?;
-        serde_saphyr::from_slice(&output.stdout)
-            .with_context(|| format!("{program} {} printed no YAML", args.join(" ")))
-    });
+    let roles = GRANTED.iter().map(|(program, args)| super::role(program, args));
     Ok(text(&roles.collect::<Result<Vec<Value>>>()?))
 }
 
@@ -95,10 +90,6 @@ fn bound(roles: &[Value]) -> BTreeSet<(String, String, Vec<String>)> {
         })
     });
     named.collect()
-}
-
-fn list(value: &Value) -> impl Iterator<Item = &str> + Clone {
-    value.as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(Value::as_str)
 }
 
 /// Resources by group and verbs.

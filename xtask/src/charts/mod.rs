@@ -11,13 +11,14 @@ pub(crate) mod values;
 
 use std::{fs, path::PathBuf, process::Command};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
 use repository::{
     cargo,
     chart::{definitions, platform, programs},
     root, target,
 };
+use serde_json::Value;
 
 /// What in deploy/helm is made from something else: the programs' roles and webhook configurations from the programs,
 /// schemas and README from each `values.yaml` and its comments.
@@ -38,35 +39,21 @@ enum Task {
     Check,
 }
 
-/// A file of the chart, and the command that prints it.
-struct Generated {
-    program: &'static str,
-    args: &'static [&'static str],
-    file: &'static str,
-}
+/// A file of the chart: the program that prints it, the arguments, and its name.
+struct Generated(&'static str, &'static [&'static str], &'static str);
 
-const fn generated(program: &'static str, args: &'static [&'static str], file: &'static str) -> Generated {
-    Generated { program, args, file }
-}
-
-/// The namespace in a printed object is the template's business; some name has to stand there.
+/// Templates replace the namespace in printed objects; the program needs one.
+const OWN: &str = "--operator-namespace=dynamo-system";
+const SERVICE: &str = "--service-name=dynamo-operator-webhook-service";
 const FILES: [Generated; 8] = [
-    generated("graph-controller", &["access"], "role.yaml"),
-    generated("component-controller", &["access"], "role.yaml"),
-    generated("model-controller", &["access"], "role.yaml"),
-    generated("lease-scope", &["access"], "role.yaml"),
-    generated("webhook-server", &["--operator-namespace=dynamo-system", "access"], "role.yaml"),
-    generated(
-        "webhook-server",
-        &["--operator-namespace=dynamo-system", "--namespace=served", "access"],
-        "served-role.yaml",
-    ),
-    generated("webhook-server", &["--operator-namespace=dynamo-system", "access", "--of=own"], "own-role.yaml"),
-    generated(
-        "webhook-server",
-        &["--operator-namespace=dynamo-system", "--service-name=dynamo-operator-webhook-service", "configurations"],
-        "configurations.yaml",
-    ),
+    Generated("graph-controller", &["access"], "role.yaml"),
+    Generated("component-controller", &["access"], "role.yaml"),
+    Generated("model-controller", &["access"], "role.yaml"),
+    Generated("lease-scope", &["access"], "role.yaml"),
+    Generated("webhook-server", &[OWN, "access"], "role.yaml"),
+    Generated("webhook-server", &[OWN, "--namespace=served", "access"], "served-role.yaml"),
+    Generated("webhook-server", &[OWN, "access", "--of=own"], "own-role.yaml"),
+    Generated("webhook-server", &[OWN, SERVICE, "configurations"], "configurations.yaml"),
 ];
 
 /// Runs the command.
@@ -78,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     match args.command {
         Task::Check if args.values => compare(wanted),
-        Task::Check => compare(wanted).and_then(|()| pod_roles::check()),
+        Task::Check => check(),
         Task::Generate => generate(wanted),
     }
 }
@@ -87,7 +74,7 @@ fn build() -> Result<()> {
     let mut build = cargo("build");
     build.arg("--quiet");
     for file in &FILES {
-        build.args(["--package", file.program]);
+        build.args(["--package", file.0]);
     }
     ensure!(build.status().context("cannot run cargo")?.success(), "cargo build failed");
     Ok(())
@@ -122,33 +109,41 @@ pub(crate) fn check() -> Result<()> {
 }
 
 fn compare(wanted: Vec<(PathBuf, String)>) -> Result<()> {
-    let mut stale = Vec::new();
-    for (path, wanted) in wanted {
-        if fs::read_to_string(&path).unwrap_or_default() != wanted {
-            stale.push(path.display().to_string());
-        }
-    }
-    if !stale.is_empty() {
-        bail!("not what they are made from; run `cargo xtask charts generate`:\n{}", stale.join("\n"));
-    }
+    let is_stale = |(path, wanted): &(PathBuf, String)| fs::read_to_string(path).unwrap_or_default() != *wanted;
+    let stale = wanted.into_iter().filter(is_stale).map(|(path, _)| path.display().to_string()).collect::<Vec<_>>();
+    ensure!(stale.is_empty(), "not what they are made from; run `cargo xtask charts generate`:\n{}", stale.join("\n"));
     Ok(())
 }
 
 impl Generated {
     fn path(&self) -> PathBuf {
-        programs().join(self.program).join("files").join(self.file)
+        programs().join(self.0).join("files").join(self.2)
     }
 
     fn print(&self) -> Result<String> {
-        let binary = target().join(self.program);
-        let output = Command::new(&binary).args(self.args).output();
-        let output = output.with_context(|| format!("cannot run {}", binary.display()))?;
-        let what = format!("{} {}", self.program, self.args.join(" "));
-        ensure!(output.status.success(), "{what} failed: {}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).with_context(|| format!("{what} printed no text"))?;
+        let text = printed(self.0, self.1)?;
         // Templates read one document.
         Ok(if text.contains("\n---\n") { as_list(&text) } else { text })
     }
+}
+
+/// What a program, which is built already, prints.
+fn printed(program: &str, args: &[&str]) -> Result<String> {
+    let what = || format!("{program} {}", args.join(" "));
+    let output = Command::new(target().join(program)).args(args).output();
+    let output = output.with_context(|| format!("cannot run {}", what()))?;
+    ensure!(output.status.success(), "{} failed: {}", what(), String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).with_context(|| format!("{} printed no text", what()))
+}
+
+/// The role that a program prints.
+fn role(program: &str, args: &[&str]) -> Result<Value> {
+    serde_saphyr::from_str(&printed(program, args)?).with_context(|| format!("{program} printed no YAML"))
+}
+
+/// The texts in a list.
+fn list(value: &Value) -> impl Iterator<Item = &str> + Clone {
+    value.as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(Value::as_str)
 }
 
 /// Several documents as one list.

@@ -1,10 +1,12 @@
 //! The roles of pods that a graph runs, which the chart's templates write: they grant what the graph controller says.
 
-use std::{collections::BTreeSet, process::Command};
+use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
-use repository::{chart::render, target};
+use repository::chart::render;
 use serde_json::Value;
+
+use super::list;
 
 /// What `graph-controller access --of` calls the pods, and the names of their ClusterRoles.
 const PODS: [(&str, &str); 4] = [
@@ -18,9 +20,7 @@ const PODS: [(&str, &str); 4] = [
 pub(super) fn check() -> Result<()> {
     let objects = render("rel", "dyn", &["dynamo-operator.planner.powerAwareness.enabled=true"])?;
     for (pods, name) in PODS {
-        let output = Command::new(target().join("graph-controller")).args(["access", "--of", pods]).output();
-        let printed: Value = serde_saphyr::from_slice(&output.context("cannot run graph-controller")?.stdout)
-            .with_context(|| format!("graph-controller access --of {pods} printed no YAML"))?;
+        let printed = super::role("graph-controller", &["access", "--of", pods])?;
         let role = objects.iter().find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name);
         let (granted, wanted) = (rights(role.with_context(|| format!("the chart has no {name}"))?), rights(&printed));
         let different: Vec<&String> = granted.symmetric_difference(&wanted).collect();
@@ -35,9 +35,6 @@ pub(super) fn check() -> Result<()> {
 /// Everything that a role grants, but for rights on single objects: every program follows the markers of namespaces,
 /// pods do not.
 fn rights(role: &Value) -> BTreeSet<String> {
-    fn list(value: &Value) -> impl Iterator<Item = &str> + Clone {
-        value.as_array().map(Vec::as_slice).unwrap_or_default().iter().filter_map(Value::as_str)
-    }
     let rules = role["rules"].as_array().into_iter().flatten().filter(|rule| rule["resourceNames"].is_null());
     let rights = rules.flat_map(|rule| {
         list(&rule["apiGroups"]).flat_map(move |group| {

@@ -4,7 +4,7 @@ use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::CommandFactory;
-use repository::{chart, root, target};
+use repository::{chart, files, read_yaml, root, target};
 use test_cluster::assets::{Assets, Tool};
 
 use super::values::Values;
@@ -98,15 +98,12 @@ pub(super) fn xtask(words: &[&str]) -> Result<()> {
 /// Packages and manifests that a command of cargo names exist. `cargo fuzz` is not installed everywhere.
 fn cargo(words: &[&str]) -> Result<()> {
     for pair in words.windows(2) {
-        let path = match pair[0] {
-            "-p" | "--package" if pair[1] == "xtask" => PathBuf::from("xtask"),
-            "-p" | "--package" if root().join("testing").join(pair[1]).exists() => continue,
-            "-p" | "--package" => PathBuf::from("crates").join(pair[1]),
-            "--manifest-path" => PathBuf::from(pair[1]),
-            "--test" => continue,
-            _ => continue,
+        let found = match pair[0] {
+            "-p" | "--package" => ["crates", "testing", "."].iter().any(|dir| root().join(dir).join(pair[1]).exists()),
+            "--manifest-path" => root().join(pair[1]).exists(),
+            _ => true,
         };
-        ensure!(root().join(&path).exists(), "there is no {}", path.display());
+        ensure!(found, "there is no {}", pair[1]);
     }
     Ok(())
 }
@@ -140,11 +137,8 @@ fn succeed(mut command: Command) -> Result<()> {
 /// Plural, singular and short names of the kinds that we define.
 fn kinds() -> Result<Vec<String>> {
     let mut names = Vec::new();
-    let dir = root().join("deploy/crds");
-    for entry in std::fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))? {
-        let path = entry?.path();
-        let definition: serde_json::Value =
-            serde_saphyr::from_str(&std::fs::read_to_string(&path)?).with_context(|| path.display().to_string())?;
+    for path in files(&root().join("deploy/crds"), &["yaml"])? {
+        let definition: serde_json::Value = read_yaml(&path)?;
         let own = &definition["spec"]["names"];
         let short = own["shortNames"].as_array().into_iter().flatten();
         names.extend(

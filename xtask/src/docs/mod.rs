@@ -9,30 +9,23 @@ mod page;
 mod regressions;
 mod values;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use commands::Checker;
 use page::Page;
 use regressions::Functions;
-use repository::{chart::platform, root};
+use repository::{chart::platform, files, read, root};
 
 /// Checks commands, links, values of the chart and names of tests in the docs.
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
-
-/// Runs the command.
-pub(crate) fn run(_: &Args) -> Result<()> {
+pub(crate) fn run() -> Result<()> {
     let pages = pages()?;
     let checker = Checker::new()?;
     let functions = Functions::read(root())?;
     let mut faults = Vec::new();
     let mut commands = 0;
     for path in &pages {
-        let page = read(path)?;
+        let page = Page::read(&read(path)?);
         let name = path.strip_prefix(root()).unwrap_or(path).display().to_string();
         let mut fault = |line: usize, text: String| faults.push(format!("{name}:{line}: {text}"));
         for (line, target) in &page.links {
@@ -72,19 +65,9 @@ pub(crate) fn run(_: &Args) -> Result<()> {
 
 /// All pages of the repository that people read.
 fn pages() -> Result<Vec<PathBuf>> {
-    let root = root();
-    let mut pages = Vec::new();
-    for dir in [root.to_owned(), root.join("docs"), platform()] {
-        let entries = fs::read_dir(&dir).with_context(|| format!("cannot read {}", dir.display()))?;
-        let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-        pages.extend(paths.into_iter().filter(|path| path.extension().is_some_and(|ending| ending == "md")));
-    }
-    pages.sort();
-    Ok(pages)
-}
-
-fn read(path: &Path) -> Result<Page> {
-    Ok(Page::read(&fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?))
+    let folders = [root().to_owned(), root().join("docs"), platform()];
+    let pages = folders.iter().map(|dir| files(dir, &["md"])).collect::<Result<Vec<_>>>()?;
+    Ok(pages.concat())
 }
 
 /// Follows a link of a page, unless it leads out of the repository.
@@ -98,7 +81,7 @@ fn follow(from: &Path, target: &str) -> Result<()> {
         bail!("there is no such file");
     }
     match heading {
-        Some(heading) if !read(&path)?.anchors.iter().any(|anchor| anchor == heading) => {
+        Some(heading) if !Page::read(&read(&path)?).anchors.iter().any(|anchor| anchor == heading) => {
             bail!("there is no such heading")
         }
         _ => Ok(()),
@@ -111,7 +94,7 @@ mod tests {
 
     #[test]
     fn every_page_holds() {
-        run(&Args {}).unwrap();
+        run().unwrap();
     }
 
     /// In the Go operator's chart, they speak of a program that is no longer installed.
@@ -119,7 +102,7 @@ mod tests {
     fn what_helm_says_after_an_install_can_be_done() {
         let notes = platform().join("templates/NOTES.txt");
         let (checker, mut commands) = (Checker::new().unwrap(), 0);
-        for line in fs::read_to_string(notes).unwrap().lines().filter(|line| line.starts_with("  kubectl ")) {
+        for line in read(&notes).unwrap().lines().filter(|line| line.starts_with("  kubectl ")) {
             // What stands between braces is a name.
             let parts = line.split("{{").map(|part| part.split_once("}}").map_or(part, |(_, rest)| rest));
             for command in page::commands(parts.collect::<Vec<_>>().join("name").trim()) {

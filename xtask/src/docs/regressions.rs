@@ -1,23 +1,22 @@
 //! Tests that the page of regressions names.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, path::Path};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
+
+use crate::tidy::source;
 
 /// The page.
 const PAGE: &str = "regressions.md";
-
-/// Folders of the repository with tests.
-const FOLDERS: [&str; 3] = ["crates", "testing", "xtask"];
 
 /// Names of all functions, tests among them.
 pub(super) struct Functions(BTreeSet<String>);
 
 impl Functions {
     pub(super) fn read(root: &Path) -> Result<Self> {
-        let mut all = BTreeSet::new();
-        FOLDERS.into_iter().try_for_each(|folder| collect(&root.join(folder), &mut all))?;
-        Ok(Self(all))
+        let files = source::read_all(root)?;
+        let rust = files.iter().filter(|file| file.path.ends_with(".rs"));
+        Ok(Self(rust.flat_map(|file| names(&file.text)).collect()))
     }
 
     /// Whether a piece of code in a page names a test that does not exist.
@@ -26,19 +25,6 @@ impl Functions {
             code.contains('_') && code.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
         page == PAGE && is_name && !self.0.contains(code)
     }
-}
-
-fn collect(dir: &Path, all: &mut BTreeSet<String>) -> Result<()> {
-    for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
-        let path = entry?.path();
-        if path.is_dir() {
-            collect(&path, all)?;
-        } else if path.extension().is_some_and(|ending| ending == "rs") {
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            all.extend(names(&text));
-        }
-    }
-    Ok(())
 }
 
 fn names(text: &str) -> impl Iterator<Item = String> {

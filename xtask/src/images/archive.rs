@@ -6,9 +6,12 @@ use anyhow::{Context, Result};
 use flate2::{Compression, GzBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use tar::{Builder, Header};
+use tar::{Builder, EntryType};
 
-use super::{build::Arch, layer::USER};
+use super::{
+    build::Arch,
+    layer::{USER, put},
+};
 
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
@@ -16,6 +19,7 @@ const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
 /// An image for one or more architectures.
+#[derive(Default)]
 pub(super) struct Image {
     program: String,
     reference: String,
@@ -29,14 +33,7 @@ pub(super) struct Image {
 
 impl Image {
     pub(super) fn new(program: &str, reference: &str) -> Self {
-        Self {
-            program: program.to_owned(),
-            reference: reference.to_owned(),
-            args: Vec::new(),
-            blobs: BTreeMap::new(),
-            manifests: Vec::new(),
-            docker: Vec::new(),
-        }
+        Self { program: program.to_owned(), reference: reference.to_owned(), ..Self::default() }
     }
 
     /// The same image, whose program always gets these arguments first.
@@ -59,7 +56,7 @@ impl Image {
         // No name and no time in the header.
         let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
         gzip.write_all(layer)?;
-        let layer = self.blob(gzip.finish()?, LAYER);
+        let layer = blob(&mut self.blobs, gzip.finish()?, LAYER);
         let entrypoint: Vec<String> = [format!("/{}", self.program)].into_iter().chain(self.args.clone()).collect();
         let config = json!({
             "architecture": arch.as_str(),
@@ -68,33 +65,28 @@ impl Image {
             "config": { "User": USER, "Entrypoint": entrypoint, "WorkingDir": "/" },
             "rootfs": { "type": "layers", "diff_ids": [diff] },
         });
-        let config = self.blob(serde_json::to_vec(&config)?, CONFIG);
+        let config = blob(&mut self.blobs, serde_json::to_vec(&config)?, CONFIG);
         self.docker.push(json!({
             "Config": path_of(&config),
             "RepoTags": [self.reference],
             "Layers": [path_of(&layer)],
         }));
         let manifest = json!({ "schemaVersion": 2, "mediaType": MANIFEST, "config": config, "layers": [layer] });
-        let mut manifest = self.blob(serde_json::to_vec(&manifest)?, MANIFEST);
+        let mut manifest = blob(&mut self.blobs, serde_json::to_vec(&manifest)?, MANIFEST);
         manifest["platform"] = json!({ "architecture": arch.as_str(), "os": "linux" });
         self.manifests.push(manifest);
         Ok(())
-    }
-
-    fn blob(&mut self, content: Vec<u8>, kind: &str) -> Value {
-        let (digest, size) = (digest(&content), content.len());
-        self.blobs.insert(digest.clone(), content);
-        json!({ "mediaType": kind, "digest": digest, "size": size })
     }
 
     /// Writes the archive. Returns its size in bytes.
     pub(super) fn write(&self, path: &Path) -> Result<usize> {
         let mut tar = Builder::new(Vec::new());
         for (name, content) in self.layout()? {
-            put(&mut tar, &name, &content)?;
+            put(&mut tar, &name, EntryType::Regular, 0o644, &content);
         }
         // Docker's list knows one architecture.
-        put(&mut tar, "manifest.json", &serde_json::to_vec(&self.docker.iter().take(1).collect::<Vec<_>>())?)?;
+        let first = serde_json::to_vec(&self.docker.iter().take(1).collect::<Vec<_>>())?;
+        put(&mut tar, "manifest.json", EntryType::Regular, 0o644, &first);
         let bytes = tar.into_inner()?;
         fs::write(path, &bytes).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(bytes.len())
@@ -106,11 +98,8 @@ impl Image {
         let mut image = match self.manifests.as_slice() {
             [one] => one.clone(),
             several => {
-                let index =
-                    serde_json::to_vec(&json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": several }))?;
-                let (digest, size) = (digest(&index), index.len());
-                blobs.insert(digest.clone(), index);
-                json!({ "mediaType": INDEX, "digest": digest, "size": size })
+                let index = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": several });
+                blob(&mut blobs, serde_json::to_vec(&index)?, INDEX)
             }
         };
         let tag = self.reference.rsplit_once(':').map_or("latest", |(_, tag)| tag);
@@ -126,6 +115,13 @@ impl Image {
         ];
         Ok(head.into_iter().chain(blobs).collect())
     }
+}
+
+/// Adds a blob. Returns its descriptor.
+fn blob(blobs: &mut BTreeMap<String, Vec<u8>>, content: Vec<u8>, kind: &str) -> Value {
+    let (digest, size) = (digest(&content), content.len());
+    blobs.insert(digest.clone(), content);
+    json!({ "mediaType": kind, "digest": digest, "size": size })
 }
 
 /// The name with the registry that is meant where none is written, as containerd wants it.
@@ -148,14 +144,6 @@ fn digest(content: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-fn put(tar: &mut Builder<Vec<u8>>, path: &str, content: &[u8]) -> std::io::Result<()> {
-    let mut header = Header::new_ustar();
-    header.set_mode(0o644);
-    header.set_mtime(0);
-    header.set_size(content.len() as u64);
-    tar.append_data(&mut header, path, content)
 }
 
 #[cfg(test)]

@@ -33,28 +33,27 @@ impl Arch {
         if Self::HOST == "arm64" { Self::Arm64 } else { Self::Amd64 }
     }
 
-    /// C compilers that know its instructions, the best first.
-    fn compilers(self) -> [&'static str; 3] {
+    fn cpu(self) -> &'static str {
         match self {
-            Self::Amd64 => ["x86_64-linux-gnu-gcc", "x86_64-linux-musl-gcc", "clang"],
-            Self::Arm64 => ["aarch64-linux-gnu-gcc", "aarch64-linux-musl-gcc", "clang"],
+            Self::Amd64 => "x86_64",
+            Self::Arm64 => "aarch64",
         }
+    }
+
+    /// C compilers that know its instructions, the best first.
+    fn compilers(self) -> [String; 3] {
+        let cpu = self.cpu();
+        [format!("{cpu}-linux-gnu-gcc"), format!("{cpu}-linux-musl-gcc"), "clang".to_owned()]
     }
 
     /// Packages of Debian and its like with the first of them, and with the headers that it looks for.
-    fn compiler_packages(self) -> &'static str {
-        match self {
-            Self::Amd64 => "gcc-x86-64-linux-gnu libc6-dev-amd64-cross",
-            Self::Arm64 => "gcc-aarch64-linux-gnu libc6-dev-arm64-cross",
-        }
+    fn compiler_packages(self) -> String {
+        format!("gcc-{}-linux-gnu libc6-dev-{}-cross", self.cpu().replace('_', "-"), self.as_str())
     }
 
     /// As Rust names it: binaries that need no C library of the system.
-    pub(super) fn target(self) -> &'static str {
-        match self {
-            Self::Amd64 => "x86_64-unknown-linux-musl",
-            Self::Arm64 => "aarch64-unknown-linux-musl",
-        }
+    pub(super) fn target(self) -> String {
+        format!("{}-unknown-linux-musl", self.cpu())
     }
 }
 
@@ -76,7 +75,7 @@ pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Resul
     // A directory of its own: flags differ from those of the daily build, and would make each build the other's anew.
     let dir = root.join("target/static");
     let mut cargo = cargo("build");
-    cargo.args(["--locked", "--target", target, "--profile", profile]);
+    cargo.args(["--locked", "--target", &target, "--profile", profile]);
     cargo.arg("--target-dir").arg(&dir);
     cargo.args(selection(programs));
     cargo.args(programs.iter().flat_map(|program| ["--bin", program.name]));
@@ -85,7 +84,7 @@ pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Resul
     let status = cargo.status().context("cannot run cargo")?;
     ensure!(status.success(), "cargo build failed for {target}");
     let profile = if profile == "dev" { "debug" } else { profile };
-    Ok(programs.iter().map(|program| dir.join(target).join(profile).join(program.name)).collect())
+    Ok(programs.iter().map(|program| dir.join(&target).join(profile).join(program.name)).collect())
 }
 
 /// Paths of this machine in a binary would make every machine's build another one, and so would its linker.
@@ -129,7 +128,7 @@ impl Toolchain {
     /// Something is missing; the error names the command that installs it.
     fn compiler(&self, arch: Arch) -> Result<OsString> {
         let target = arch.target();
-        if !self.libraries.join(target).join("lib").is_dir() {
+        if !self.libraries.join(&target).join("lib").is_dir() {
             bail!(
                 "cannot build for {}: Rust's standard library for {target} is not installed; run `rustup target add {target}`",
                 arch.as_str()

@@ -48,27 +48,25 @@ fn authorities() -> String {
 
 /// A program that is another one under its own name.
 fn link(tar: &mut Builder<Vec<u8>>, path: &str, target: &str) {
-    let mut header = Header::new_ustar();
-    header.set_entry_type(EntryType::Symlink);
-    header.set_mode(0o777);
-    header.set_uid(0);
-    header.set_gid(0);
-    header.set_mtime(0);
-    header.set_size(0);
     // A short name fits.
-    let _ = tar.append_link(&mut header, path, target);
+    let _ = tar.append_link(&mut header(EntryType::Symlink, 0o777, 0), path, target);
 }
 
-fn put(tar: &mut Builder<Vec<u8>>, path: &str, kind: EntryType, mode: u32, content: &[u8]) {
+/// Adds a file or a folder.
+pub(super) fn put(tar: &mut Builder<Vec<u8>>, path: &str, kind: EntryType, mode: u32, content: &[u8]) {
+    // Writing into memory cannot fail, and the name is short.
+    let _ = tar.append_data(&mut header(kind, mode, content.len()), path, content);
+}
+
+fn header(kind: EntryType, mode: u32, size: usize) -> Header {
     let mut header = Header::new_ustar();
     header.set_entry_type(kind);
     header.set_mode(mode);
     header.set_uid(0);
     header.set_gid(0);
     header.set_mtime(0);
-    header.set_size(content.len() as u64);
-    // Neither can a short name.
-    let _ = tar.append_data(&mut header, path, content);
+    header.set_size(size as u64);
+    header
 }
 
 #[cfg(test)]

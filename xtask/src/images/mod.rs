@@ -18,7 +18,7 @@ use std::{
 use anyhow::{Context, Result};
 use archive::Image;
 pub(crate) use build::Arch;
-use push::{Transport, push};
+use push::push;
 use repository::root;
 use sbom::Bills;
 
@@ -99,16 +99,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.for_node {
         return write_for_node(&out, args);
     }
-    let shell =
-        args.shell.as_deref().map(|path| fs::read(path).with_context(|| format!("cannot read {}", path.display())));
-    let shell = shell.transpose()?;
+    let shell = args.shell.as_deref().map(read).transpose()?;
     let mut images: Vec<Image> =
         programs.iter().map(|p| Image::new(p.name, &format!("{}/{}:{}", args.repository, p.name, args.tag))).collect();
     for arch in &args.arch {
         let binaries = build::binaries(&programs, *arch, &args.profile)?;
         for (image, binary) in images.iter_mut().zip(&binaries) {
-            let content = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
-            image.add(*arch, &layer::files(image.program(), &content, shell.as_deref()))?;
+            image.add(*arch, &layer::files(image.program(), &read(binary)?, shell.as_deref()))?;
         }
     }
     let bills = Bills::of(&programs, &args.arch)?;
@@ -117,13 +114,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let size = image.write(&path)?;
         let sbom = out.join(format!("{}.cdx.json", image.program()));
         fs::write(&sbom, bills.bill(program)?).with_context(|| format!("cannot write {}", sbom.display()))?;
-        println!("{}  {:.1} MB  {}", image.reference(), megabytes(size), path.display());
+        println!("{}  {:.1} MB  {}", image.reference(), size as f64 / 1e6, path.display());
     }
     if args.push {
-        let transport = if args.insecure { Transport::Insecure } else { Transport::Secure };
         let mut names = String::new();
         for image in &images {
-            let name = push(image, &out, transport)?;
+            let name = push(image, &out, args.insecure)?;
             println!("pushed {name}");
             names.extend([name.as_str(), "\n"]);
         }
@@ -138,18 +134,14 @@ const ENGINE: Program = program("mock-engine");
 
 /// Makes the images of the end-to-end test. `pause` holds the namespaces of a pod.
 fn write_for_node(out: &Path, args: &Args) -> Result<()> {
-    let Args { repository, tag, profile, .. } = args;
     let arch = Arch::of_this_machine();
     let programs: Vec<Program> = PROGRAMS.into_iter().chain([ENGINE]).collect();
-    let binaries = build::binaries(&programs, arch, profile)?;
-    for (program, binary) in programs.iter().zip(&binaries) {
-        let archive = out.join(format!("{}.tar", program.name));
-        pack(program.name, binary, &format!("{repository}/{}:{tag}", program.name), arch, &archive)?;
-        if *program == ENGINE {
-            let content = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
-            let mut image = Image::new(ENGINE.name, &format!("{repository}/pause:{tag}")).with_args(&["pause"]);
-            image.add(arch, &layer::files(ENGINE.name, &content, None))?;
-            image.write(&out.join("pause.tar"))?;
+    let binaries = build::binaries(&programs, arch, &args.profile)?;
+    let reference = |name: &str| format!("{}/{name}:{}", args.repository, args.tag);
+    for (Program { name, .. }, binary) in programs.iter().zip(&binaries) {
+        pack(name, &[], binary, &reference(name), arch, &out.join(format!("{name}.tar")))?;
+        if *name == ENGINE.name {
+            pack(name, &["pause"], binary, &reference("pause"), arch, &out.join("pause.tar"))?;
         }
     }
     Ok(())
@@ -161,17 +153,22 @@ pub(crate) fn build_all(arch: Arch, profile: &str) -> Result<Vec<(&'static str, 
     Ok(PROGRAMS.iter().map(|program| program.name).zip(binaries).collect())
 }
 
-/// Makes the image of one program from its binary, as an archive.
-pub(crate) fn pack(program: &str, binary: &Path, reference: &str, arch: Arch, archive: &Path) -> Result<()> {
-    let content = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
-    let mut image = Image::new(program, reference);
-    image.add(arch, &layer::files(program, &content, None))?;
+/// Makes the image of one program, which always gets some arguments first, from its binary, as an archive.
+pub(crate) fn pack(
+    program: &str,
+    args: &[&str],
+    binary: &Path,
+    reference: &str,
+    arch: Arch,
+    archive: &Path,
+) -> Result<()> {
+    let mut image = Image::new(program, reference).with_args(args);
+    image.add(arch, &layer::files(program, &read(binary)?, None))?;
     image.write(archive).map(|_| ())
 }
 
-#[allow(clippy::cast_precision_loss, reason = "for people")]
-fn megabytes(bytes: usize) -> f64 {
-    bytes as f64 / 1e6
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
 #[cfg(test)]
@@ -196,8 +193,8 @@ mod tests {
     /// krew downloads what the release workflow uploads, and nothing is left to put in.
     #[test]
     fn the_krew_manifest_names_the_archives_of_a_release() {
-        let read = |path: &str| fs::read_to_string(root().join(path)).unwrap();
-        let (workflow, mut manifest) = (read(".github/workflows/release.yml"), read("deploy/krew/dynamo.yaml"));
+        let text = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+        let (workflow, mut manifest) = (text(".github/workflows/release.yml"), text("deploy/krew/dynamo.yaml"));
         assert!(workflow.contains("plugin=\"release/kubectl-dynamo-$target-linux.tar.gz\""));
         for arch in ["x86_64", "aarch64"] {
             assert!(manifest.contains(&format!("vVERSION/kubectl-dynamo-{arch}-linux.tar.gz")), "{arch}");
@@ -222,7 +219,7 @@ mod tests {
         fs::write(&binary, content).unwrap();
         let archive = |name: &str, tag: &str, arch| {
             let path = dir.join(name);
-            pack("graph-controller", &binary, &format!("team/graph-controller:{tag}"), arch, &path).unwrap();
+            pack("graph-controller", &[], &binary, &format!("team/graph-controller:{tag}"), arch, &path).unwrap();
             fs::read(path).unwrap()
         };
         let first = archive("first.tar", "1", Arch::Amd64);

@@ -11,18 +11,10 @@ use test_cluster::assets::{Assets, Tool};
 
 use super::archive::Image;
 
-/// How to reach the registry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Transport {
-    /// TLS; plain HTTP on loopback and private addresses only.
-    Secure,
-    /// Plain HTTP, or TLS with any certificate.
-    Insecure,
-}
-
-/// Pushes one image under its name, all architectures. Returns its name by digest. The layout is written below `dir`
-/// and removed again.
-pub(super) fn push(image: &Image, dir: &Path, transport: Transport) -> Result<String> {
+/// Pushes one image under its name, all architectures: by TLS, on loopback and private addresses by plain HTTP.
+/// `insecure` allows plain HTTP everywhere, and any certificate. Returns its name by digest. The layout is written below
+/// `dir` and removed again.
+pub(super) fn push(image: &Image, dir: &Path, insecure: bool) -> Result<String> {
     let layout = dir.join(format!("{}.layout", image.program()));
     for (name, content) in image.layout()? {
         let path = layout.join(name);
@@ -31,7 +23,7 @@ pub(super) fn push(image: &Image, dir: &Path, transport: Transport) -> Result<St
         fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
     }
     let mut crane = Command::new(Assets::from_env()?.find(Tool::Crane)?);
-    if transport == Transport::Insecure {
+    if insecure {
         crane.arg("--insecure");
     }
     crane.arg("push").arg(&layout).arg(image.reference()).stderr(Stdio::inherit());
@@ -73,9 +65,9 @@ mod tests {
             image.add(arch, &layer::files("graph-controller", content, None)).unwrap();
         }
         let dir = std::env::temp_dir().join(format!("push-{}", std::process::id()));
-        let pushed = push(&image, &dir, Transport::Secure).unwrap();
+        let pushed = push(&image, &dir, false).unwrap();
         assert!(pushed.starts_with(&format!("{name}@sha256:")), "{pushed}");
-        assert_eq!(push(&image, &dir, Transport::Secure).unwrap(), pushed, "the digest is that of the content");
+        assert_eq!(push(&image, &dir, false).unwrap(), pushed, "the digest is that of the content");
 
         let by_tag = crane(&["manifest", &format!("{name}:1.2.3")]);
         assert_eq!(by_tag, crane(&["manifest", &pushed]));

@@ -21,14 +21,8 @@ pub(super) struct Bills {
 #[derive(Debug)]
 struct Linked {
     version: String,
-    components: BTreeSet<Component>,
-}
-
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Component {
-    name: String,
-    version: String,
-    license: String,
+    /// Each by name, version and licence.
+    components: BTreeSet<[String; 3]>,
 }
 
 impl Bills {
@@ -38,7 +32,7 @@ impl Bills {
         let mut bills = Self::default();
         for arch in arches {
             let mut tree = cargo("tree");
-            tree.args(["--locked", "--target", arch.target(), "--edges", "normal,no-proc-macro"]);
+            tree.args(["--locked", "--target", &arch.target(), "--edges", "normal,no-proc-macro"]);
             tree.args(["--prefix", "depth", "--no-dedupe", "--format", "\t{p}\t{l}"]).args(selection(programs));
             let output = tree.output().context("cannot run cargo tree")?;
             ensure!(output.status.success(), "cargo tree failed: {}", String::from_utf8_lossy(&output.stderr));
@@ -51,19 +45,16 @@ impl Bills {
     fn add(&mut self, tree: &str) {
         let mut root = None;
         for line in tree.lines() {
-            let mut columns = line.split('\t');
-            let (Some(depth), Some(package), Some(license)) = (columns.next(), columns.next(), columns.next()) else {
-                continue;
-            };
-            let mut words = package.split(' ').map(str::to_owned);
-            let (name, version) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-            let version = version.trim_start_matches('v').to_owned();
+            let [depth, package, license] = line.split('\t').collect::<Vec<_>>()[..] else { continue };
+            let (name, version) = package.split_once(" v").unwrap_or((package, ""));
+            let version = version.split(' ').next().unwrap_or_default().to_owned();
+            let name = name.to_owned();
             if depth == "0" {
                 root = Some(self.packages.entry(name).or_insert(Linked { version, components: BTreeSet::new() }));
             } else if let Some(root) = &mut root {
                 // As cargo wrote it before there was a standard.
                 let license = license.replace(" / ", " OR ").replace('/', " OR ");
-                root.components.insert(Component { name, version, license });
+                root.components.insert([name, version, license]);
             }
         }
     }
@@ -72,7 +63,7 @@ impl Bills {
     pub(super) fn bill(&self, program: &Program) -> Result<Vec<u8>> {
         let linked = self.packages.get(program.package);
         let linked = linked.with_context(|| format!("cargo tree lists nothing of {}", program.package))?;
-        let components = linked.components.iter().map(|Component { name, version, license }| {
+        let components = linked.components.iter().map(|[name, version, license]| {
             json!({
                 "type": "library", "name": name, "version": version, "purl": format!("pkg:cargo/{name}@{version}"),
                 "licenses": [{ "expression": license }],

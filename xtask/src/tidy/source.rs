@@ -33,7 +33,7 @@ pub struct RustFile<'a> {
     /// The file.
     pub file: &'a TextFile,
     /// Every line of code, with comments and literals blanked.
-    pub code: Vec<String>,
+    code: Vec<String>,
     /// The string literals that are no test's.
     pub literals: Vec<Literal>,
     /// For every line whether it belongs to a test.
@@ -42,11 +42,11 @@ pub struct RustFile<'a> {
 
 impl<'a> RustFile<'a> {
     fn new(file: &'a TextFile) -> Self {
-        let parts = lexer::split(&file.text);
-        let code: Vec<String> = parts.code.lines().map(str::to_owned).collect();
+        let (code, literals) = lexer::split(&file.text);
+        let code: Vec<String> = code.lines().map(str::to_owned).collect();
         let in_test = if is_test_file(file) { vec![true; code.len()] } else { test_lines(&code) };
         let outside = |literal: &Literal| !in_test.get(literal.line - 1).copied().unwrap_or(false);
-        let literals = parts.literals.into_iter().filter(outside).collect();
+        let literals = literals.into_iter().filter(outside).collect();
         Self { file, code, literals, in_test }
     }
 
@@ -54,6 +54,11 @@ impl<'a> RustFile<'a> {
     pub fn product_code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self.code.iter().zip(&self.in_test).enumerate();
         lines.filter(|(_, (_, in_test))| !**in_test).map(|(index, (line, _))| (index + 1, line.as_str()))
+    }
+
+    /// How long it is: tests count where all of it is a test.
+    pub fn length(&self) -> usize {
+        if self.is_test() { self.code.len() } else { self.product_code().count() }
     }
 
     /// Whether all of it is a test.
@@ -86,7 +91,7 @@ fn test_lines(code: &[String]) -> Vec<bool> {
 
 /// Index of the line on which the item that starts on line `start` ends: at the brace that closes its body, or at a
 /// semicolon if it has none. Brackets and parentheses may hold semicolons.
-pub fn item_end(code: &[String], start: usize) -> Option<usize> {
+fn item_end(code: &[String], start: usize) -> Option<usize> {
     let (mut braces, mut others) = (0_i32, 0_i32);
     for (index, line) in code.iter().enumerate().skip(start) {
         for c in line.chars() {

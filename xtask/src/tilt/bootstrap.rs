@@ -1,6 +1,6 @@
 //! Objects that the loop makes. Of what is there already, it replaces the one Secret that is its own.
 
-use std::{collections::BTreeMap, env};
+use std::env;
 
 use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::{
@@ -9,11 +9,11 @@ use k8s_openapi::{
 };
 use kube::{
     Client, Config, ResourceExt,
-    api::{Api, ObjectMeta, Patch, PatchParams, PostParams},
+    api::{Api, Patch, PatchParams, PostParams},
     config::KubeConfigOptions,
 };
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Where the cluster is.
 #[derive(Debug, clap::Args)]
@@ -58,19 +58,12 @@ pub(super) async fn secret(args: &SecretArgs) -> Result<()> {
     // Docker's own registry is known under a name of the past.
     let host = if host == "docker.io" { "https://index.docker.io/v1/" } else { host };
     let content = json!({ "auths": { host: { "username": user, "password": password } } }).to_string();
-    let secret = Secret {
-        metadata: ObjectMeta {
-            name: Some(PULL_SECRET.to_owned()),
-            labels: Some(BTreeMap::from([(MANAGER.0.to_owned(), MANAGER.1.to_owned())])),
-            ..ObjectMeta::default()
-        },
-        type_: Some("kubernetes.io/dockerconfigjson".to_owned()),
-        data: Some(BTreeMap::from([(".dockerconfigjson".to_owned(), ByteString(content.into_bytes()))])),
-        ..Secret::default()
-    };
-    let client = client(&args.place).await?;
-    make_namespace(&client, &args.place.namespace).await?;
-    replace(&Api::namespaced(client, &args.place.namespace), &secret).await
+    let secret = serde_json::from_value(json!({
+        "metadata": { "name": PULL_SECRET, "labels": { MANAGER.0: MANAGER.1 } },
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": { ".dockerconfigjson": ByteString(content.into_bytes()) },
+    }))?;
+    replace(&args.place.secrets().await?, &secret).await
 }
 
 /// Writes the pull Secret, unless one is there that the loop has not made. Its content is not printed.
@@ -91,36 +84,29 @@ async fn replace(secrets: &Api<Secret>, secret: &Secret) -> Result<()> {
 }
 
 pub(super) async fn bootstrap(args: &BootstrapArgs) -> Result<()> {
-    let client = client(&args.place).await?;
-    make_namespace(&client, &args.place.namespace).await?;
-    let stub = Secret {
-        metadata: ObjectMeta { name: Some(STUB.to_owned()), ..ObjectMeta::default() },
-        string_data: Some(BTreeMap::from([("token".to_owned(), "not-a-secret".to_owned())])),
-        ..Secret::default()
-    };
-    make(&Api::namespaced(client, &args.place.namespace), &stub, STUB).await
+    let stub = json!({ "metadata": { "name": STUB }, "stringData": { "token": "not-a-secret" } });
+    make(&args.place.secrets().await?, stub).await
 }
 
-async fn client(place: &Place) -> Result<Client> {
-    let options = KubeConfigOptions { context: Some(place.context.clone()), ..KubeConfigOptions::default() };
-    let config = Config::from_kubeconfig(&options).await.with_context(|| format!("no context {}", place.context))?;
-    Ok(Client::try_from(config)?)
-}
-
-async fn make_namespace(client: &Client, name: &str) -> Result<()> {
-    let namespace = Namespace {
-        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
-        ..Namespace::default()
-    };
-    make(&Api::all(client.clone()), &namespace, name).await
+impl Place {
+    /// The Secrets of the namespace, which is made if it is missing.
+    async fn secrets(&self) -> Result<Api<Secret>> {
+        let options = KubeConfigOptions { context: Some(self.context.clone()), ..KubeConfigOptions::default() };
+        let config = Config::from_kubeconfig(&options).await.with_context(|| format!("no context {}", self.context))?;
+        let client = Client::try_from(config)?;
+        make(&Api::<Namespace>::all(client.clone()), json!({ "metadata": { "name": self.namespace } })).await?;
+        Ok(Api::namespaced(client, &self.namespace))
+    }
 }
 
 /// Creates an object unless one of its name is there, whatever that holds.
-async fn make<K>(api: &Api<K>, object: &K, name: &str) -> Result<()>
+async fn make<K>(api: &Api<K>, object: Value) -> Result<()>
 where
-    K: Clone + std::fmt::Debug + serde::Serialize + DeserializeOwned,
+    K: ResourceExt + Clone + std::fmt::Debug + serde::Serialize + DeserializeOwned,
 {
-    match api.create(&PostParams::default(), object).await {
+    let object: K = serde_json::from_value(object)?;
+    let name = object.name_any();
+    match api.create(&PostParams::default(), &object).await {
         Ok(_) => println!("made {name}"),
         Err(kube::Error::Api(status)) if status.code == 409 => println!("{name} is there; left as it is"),
         Err(error) => return Err(error).with_context(|| format!("cannot make {name}")),

@@ -5,7 +5,6 @@
 //! to the cluster.
 
 use std::{
-    ffi::OsString,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -13,6 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use api_types::names::sha256_hex;
+use clap::ValueEnum;
 use repository::root;
 
 use crate::images::{self, Arch};
@@ -54,18 +54,6 @@ enum Via {
     Podman,
     /// nerdctl, with a registry.
     Nerdctl,
-}
-
-impl Via {
-    fn program(self) -> &'static str {
-        match self {
-            Self::K3d => "k3d",
-            Self::Kind => "kind",
-            Self::Docker => "docker",
-            Self::Podman => "podman",
-            Self::Nerdctl => "nerdctl",
-        }
-    }
 }
 
 /// An image under both its names.
@@ -115,10 +103,10 @@ pub(super) fn image(args: &ImageArgs) -> Result<()> {
         archives: ["tar", "lasting.tar"].map(|ending| dir.join(format!("{}.{ending}", args.program))),
     };
     for (reference, archive) in [&build.own, &build.lasting].into_iter().zip(&build.archives) {
-        images::pack(&args.program, &binary, reference, Arch::of_this_machine(), archive)?;
+        images::pack(&args.program, &[], &binary, reference, Arch::of_this_machine(), archive)?;
     }
     for command in commands(args, &build)? {
-        run(args.via.program(), &command)?;
+        run(args.via, &command)?;
     }
     fs::write(dir.join(format!("{}.ref", args.program)), &build.own)?;
     Ok(())
@@ -134,38 +122,34 @@ fn content(binary: &Path, live: bool) -> Result<String> {
 }
 
 /// The arguments of each call that brings both names to the cluster, in order.
-fn commands(args: &ImageArgs, build: &Build) -> Result<Vec<Vec<OsString>>> {
+fn commands(args: &ImageArgs, build: &Build) -> Result<Vec<Vec<String>>> {
     let context = args.context.as_deref().unwrap_or_default();
     let cluster = |prefix: &str| {
         context
             .strip_prefix(prefix)
             .with_context(|| format!("{context} is no context of a {} cluster", &prefix[..prefix.len() - 1]))
     };
-    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-    let with = |mut command: Vec<OsString>, path: &Path| {
-        command.push(path.into());
-        command
-    };
-    let [own, lasting] = &build.archives;
+    let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>();
+    let [own, lasting] = build.archives.each_ref().map(|path| path.display().to_string());
     Ok(match args.via {
         Via::K3d | Via::Kind if args.live => {
             bail!("an image for live updates is built and pushed by a container runtime")
         }
-        Via::K3d => vec![with(with(words(&["image", "import", "--cluster", cluster("k3d-")?]), own), lasting)],
+        Via::K3d => vec![words(&["image", "import", "--cluster", cluster("k3d-")?, &own, &lasting])],
         Via::Kind => {
-            let load = words(&["load", "image-archive", "--name", cluster("kind-")?]);
-            vec![with(load.clone(), own), with(load, lasting)]
+            let name = cluster("kind-")?;
+            [own, lasting].map(|archive| words(&["load", "image-archive", "--name", name, &archive])).into()
         }
         Via::Docker | Via::Podman | Via::Nerdctl => {
-            let load = words(&["load", "--input"]);
             let mut all = if args.live {
                 // Pods of our controllers run the plain image; that of the Deployment is made of it.
                 let (program, image) = (format!("PROGRAM={}", args.program), format!("IMAGE={}", build.lasting));
-                let live =
-                    words(&["build", "--build-arg", &program, "--build-arg", &image, "--tag", &build.own, "--file"]);
-                vec![with(load, lasting), with(with(live, &live_dockerfile()), &root().join("tilt/dev"))]
+                let (file, folder) = (live_dockerfile(), root().join("tilt/dev"));
+                let mut live = words(&["build", "--build-arg", &program, "--build-arg", &image, "--tag", &build.own]);
+                live.extend(["--file".to_owned(), file.display().to_string(), folder.display().to_string()]);
+                vec![words(&["load", "--input", &lasting]), live]
             } else {
-                vec![with(load, own), words(&["tag", &build.own, &build.lasting])]
+                vec![words(&["load", "--input", &own]), words(&["tag", &build.own, &build.lasting])]
             };
             if args.push {
                 all.extend([&build.own, &build.lasting].map(|reference| words(&["push", reference])));
@@ -175,13 +159,10 @@ fn commands(args: &ImageArgs, build: &Build) -> Result<Vec<Vec<OsString>>> {
     })
 }
 
-fn run(program: &str, args: &[OsString]) -> Result<()> {
-    let status = Command::new(program).args(args).status().with_context(|| format!("cannot run {program}"))?;
-    ensure!(
-        status.success(),
-        "{program} {} failed",
-        args.first().map_or_else(Default::default, |arg| arg.to_string_lossy())
-    );
+fn run(via: Via, args: &[String]) -> Result<()> {
+    let program = via.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+    let status = Command::new(&program).args(args).status().with_context(|| format!("cannot run {program}"))?;
+    ensure!(status.success(), "{program} {} failed", args.join(" "));
     Ok(())
 }
 
@@ -208,7 +189,7 @@ mod tests {
             archives: ["own.tar", "lasting.tar"].map(PathBuf::from),
         };
         let commands = commands(args, &build)?;
-        Ok(commands.iter().map(|words| words.join(" ".as_ref()).into_string().unwrap()).collect())
+        Ok(commands.iter().map(|words| words.join(" ")).collect())
     }
 
     /// Tilt deploys one of the names, pods of our controllers have the other: both have to be there.

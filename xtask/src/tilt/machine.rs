@@ -2,7 +2,7 @@
 
 use std::{env, path::Path};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
 /// A program, or several of which one is enough, and what it is for.
 pub(super) type Program = (&'static [&'static str], &'static str);
@@ -19,14 +19,11 @@ pub(super) const K3D: Program = (&["k3d"], "imports images; https://k3d.io");
 
 /// Fails where the machine lacks what every command of the loop needs, or `more`.
 pub(super) fn check(more: &[Program]) -> Result<()> {
-    let needed: Vec<Program> = NEEDED.iter().chain(more).copied().collect();
-    let missing = missing(&needed, on_path);
-    if !missing.is_empty() {
-        bail!(
-            "this loop needs programs that are not on the PATH:\n{}\nWithout a cluster, `cargo xtask up` needs none of them.",
-            missing.join("\n")
-        );
-    }
+    let missing = missing(&[&NEEDED, more].concat(), on_path).join("\n");
+    ensure!(
+        missing.is_empty(),
+        "this loop needs programs that are not on the PATH:\n{missing}\nWithout a cluster, `cargo xtask up` needs none."
+    );
     Ok(())
 }
 

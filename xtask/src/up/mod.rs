@@ -1,12 +1,10 @@
 //! `cargo xtask up` and `cargo xtask down`: a real control plane with fake GPU nodes, our controllers, and a graph on
 //! it.
 
-mod apply;
 mod detached;
 mod follow;
-mod input;
+mod manifests;
 mod observe;
-mod watch;
 
 use std::{
     io::IsTerminal,
@@ -18,9 +16,9 @@ use std::{
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 pub(crate) use detached::{DownArgs, down};
-use follow::{Follow, Outcome};
-use input::Input;
+use follow::Follow;
 use local_operator::{Binaries, OperatorArgs, Running};
+use serde_json::Value;
 use test_cluster::{Access, Cluster, Options};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -75,7 +73,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
         (None, false) => Some(repository::root().join("deploy/examples/vllm-agg.yaml")),
         (None, true) => None,
     };
-    let input = file.map(|file| Input::read(&file, args.set_image_tag.as_deref())).transpose()?;
+    let objects = file.map(|file| manifests::read(&file, args.set_image_tag.as_deref())).transpose()?;
     if args.detach {
         detached::refuse_second().await?;
     }
@@ -86,7 +84,7 @@ pub(crate) async fn run(args: Args) -> Result<ExitCode> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     // When a signal comes first, `work` is dropped, and with it the cluster and all that runs in it.
     let done = tokio::select! {
-        done = work(&args, input) => done,
+        done = work(&args, objects) => done,
         _ = interrupt.recv() => Ok(ExitCode::from(INTERRUPTED)),
         _ = terminate.recv() => Ok(ExitCode::from(INTERRUPTED)),
     };
@@ -127,7 +125,7 @@ struct Stack {
     binaries: Binaries,
 }
 
-async fn work(args: &Args, input: Option<Input>) -> Result<ExitCode> {
+async fn work(args: &Args, objects: Option<Vec<Value>>) -> Result<ExitCode> {
     let options = Options::with_nodes(args.nodes);
     let binaries = if args.kubeconfig.is_some() { args.operator.build()? } else { build(&args.operator, &options)? };
     let options = Options { crds: binaries.crds()?, ..options };
@@ -142,8 +140,8 @@ async fn work(args: &Args, input: Option<Input>) -> Result<ExitCode> {
         );
     }
     let stack = Stack { cluster, operators, binaries };
-    let targets = match input {
-        Some(input) => apply::apply(&stack.cluster, &input, &args.namespace).await?,
+    let targets = match objects {
+        Some(objects) => manifests::apply(&stack.cluster, &objects, &args.namespace).await?,
         None => Vec::new(),
     };
     if args.detach {
@@ -154,12 +152,9 @@ async fn work(args: &Args, input: Option<Input>) -> Result<ExitCode> {
     if !args.once {
         return follow.for_ever(args.watch.then_some(&args.operator)).await;
     }
-    let outcome = follow.until_ready(args.timeout).await?;
+    let ready = follow.until_ready(args.timeout).await?;
     follow.end().await?;
-    Ok(match outcome {
-        Outcome::Ready => ExitCode::SUCCESS,
-        Outcome::TimedOut => ExitCode::FAILURE,
-    })
+    Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Builds the controllers, and beside them the control plane.

@@ -12,7 +12,7 @@ use kube::{
 };
 use status_view::State;
 
-use super::apply::{Kind, Target};
+use super::manifests::Target;
 
 /// The state of a target, or `None` if it was deleted.
 pub(super) async fn observe(client: &Client, target: &Target) -> Result<Option<State>> {
@@ -20,7 +20,7 @@ pub(super) async fn observe(client: &Client, target: &Target) -> Result<Option<S
     let components: Api<DynamoComponentDeployment> = Api::namespaced(client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let own = |label: &str| ListParams::default().labels(&format!("{label}={name}"));
-    if target.kind == Kind::Component {
+    if !target.is_graph {
         let own = own(labels::SELECTOR);
         let (component, pods) = tokio::try_join!(components.get_opt(name), pods.list(&own))?;
         return Ok(component.map(|component| State::of_component(&component, &pods.items)));

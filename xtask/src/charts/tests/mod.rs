@@ -14,6 +14,7 @@ mod placement;
 mod reference;
 mod rights;
 mod second_operator;
+mod write_sets;
 
 use std::process::Command;
 

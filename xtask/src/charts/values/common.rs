@@ -3,12 +3,9 @@
 //!
 //! Helm gives a chart neither the values nor the templates of the chart around it, so each program's chart has copies.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::{Chart, Setting, defaults};
@@ -58,14 +55,11 @@ pub(super) fn files(program: &Chart, umbrella: &Chart) -> Result<Vec<(PathBuf, S
 
 /// Files of named templates in a folder, in the order of their names. The one that is generated itself is not read.
 fn named_templates(folder: &Path, chart: &str) -> Result<Vec<(String, String)>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
-    let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
     let mut found = vec![("_complete.tpl".to_owned(), defaults::template(chart))];
-    for path in paths {
+    for path in repository::files(folder, &["tpl"])? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if name.starts_with('_') && name != "_complete.tpl" {
-            let text = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            found.push((name, text));
+            found.push((name, repository::read(&path)?));
         }
     }
     found.sort();

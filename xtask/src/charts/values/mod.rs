@@ -20,7 +20,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use comments::Comment;
-use serde::de::DeserializeOwned;
+use repository::{read, read_yaml};
 use serde_json::Value;
 
 /// What the values of the operator's chart begin with, in which the charts of its programs are.
@@ -52,8 +52,7 @@ struct Setting {
 
 /// The generated files of the platform's chart and all charts in it.
 pub(super) fn files(platform: &Path) -> Result<Vec<(PathBuf, String)>> {
-    let mut charts = Vec::new();
-    collect(platform, "", &mut charts)?;
+    let charts = all(platform)?;
     let elsewhere = elsewhere(platform)?;
     let umbrella = charts.iter().find(|chart| chart.prefix == UMBRELLA).context("no chart of the operator")?;
     let mut files = Vec::new();
@@ -81,7 +80,7 @@ pub(super) fn files(platform: &Path) -> Result<Vec<(PathBuf, String)>> {
 /// The whole names of the Go operator's values that the chart's template looks at.
 fn elsewhere(platform: &Path) -> Result<Vec<String>> {
     let path = platform.join("files/reference-values.yaml");
-    let lists: BTreeMap<String, Vec<Value>> = parse(&path)?;
+    let lists: BTreeMap<String, Vec<Value>> = read_yaml(&path)?;
     let names = lists.values().flatten().map(|entry| entry["value"].as_str().map(str::to_owned));
     names.collect::<Option<_>>().with_context(|| format!("{}: an entry without `value`", path.display()))
 }
@@ -107,22 +106,23 @@ pub(crate) fn names(platform: &Path) -> Result<Vec<String>> {
 
 /// The same, with the default of each.
 pub(crate) fn defaults(platform: &Path) -> Result<Vec<(String, Value)>> {
-    let mut charts = Vec::new();
-    collect(platform, "", &mut charts)?;
-    let of = |chart: Chart| {
-        let prefix = chart.prefix;
-        let values = chart.values.into_iter();
-        values.map(move |value| (format!("{prefix}{}", value.path.join(".")), value.default))
+    let of = |Chart { prefix, values, .. }: Chart| {
+        values.into_iter().map(move |value| (format!("{prefix}{}", value.path.join(".")), value.default))
     };
-    Ok(charts.into_iter().flat_map(of).collect())
+    Ok(all(platform)?.into_iter().flat_map(of).collect())
 }
 
 /// Under which names the charts in the platform's have their values.
 #[cfg(test)]
 pub(crate) fn prefixes(platform: &Path) -> Result<Vec<String>> {
+    Ok(all(platform)?.into_iter().map(|chart| chart.prefix.trim_end_matches('.').to_owned()).collect())
+}
+
+/// The platform's chart and all charts in it.
+fn all(platform: &Path) -> Result<Vec<Chart>> {
     let mut charts = Vec::new();
     collect(platform, "", &mut charts)?;
-    Ok(charts.into_iter().map(|chart| chart.prefix.trim_end_matches('.').to_owned()).collect())
+    Ok(charts)
 }
 
 /// The chart in a directory, and those in its `charts`, in the order of their names.
@@ -144,19 +144,13 @@ fn collect(dir: &Path, prefix: &str, charts: &mut Vec<Chart>) -> Result<()> {
 
 impl Chart {
     fn read(dir: &Path, prefix: &str) -> Result<Self> {
-        let about: Value = parse(&dir.join("Chart.yaml"))?;
+        let about: Value = read_yaml(&dir.join("Chart.yaml"))?;
         let text = |key: &str| about[key].as_str().map(str::to_owned);
         let path = dir.join("values.yaml");
-        let source = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let values = settings(&source).with_context(|| path.display().to_string())?;
+        let values = settings(&read(&path)?).with_context(|| path.display().to_string())?;
         let (name, description) = (text("name").unwrap_or_default(), text("description").unwrap_or_default());
         Ok(Self { name, description, prefix: prefix.to_owned(), dir: dir.to_owned(), values })
     }
-}
-
-fn parse<T: DeserializeOwned>(path: &Path) -> Result<T> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_saphyr::from_str(&text).with_context(|| path.display().to_string())
 }
 
 /// All values of a `values.yaml`, in its order.

@@ -68,11 +68,7 @@ fn modules(root: &str, files: &[RustFile<'_>]) -> BTreeMap<Path, Module> {
 fn module(own: &Path, file: &RustFile<'_>, known: &BTreeSet<Path>) -> Module {
     let code = file.product_code().map(|(_, line)| line).collect::<Vec<_>>().join("\n");
     let (mut bindings, mut named) = (BTreeMap::new(), BTreeSet::new());
-    let mut imported = Vec::new();
-    for statement in statements(&code) {
-        tree(&statement, &[], &mut imported);
-    }
-    for (path, name) in imported {
+    for (path, name) in imports(&code) {
         let Some(path) = absolute(own, &path, known) else { continue };
         named.insert(path.clone());
         bindings.insert(name, path);
@@ -83,10 +79,40 @@ fn module(own: &Path, file: &RustFile<'_>, known: &BTreeSet<Path>) -> Module {
     Module { file: file.file.path.clone(), bindings, named }
 }
 
-/// The trees of all `use` items.
-fn statements(code: &str) -> Vec<String> {
-    let Ok(pattern) = Regex::new(r"(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+);") else { return Vec::new() };
-    pattern.captures_iter(code).map(|found| found[1].split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+/// The paths of all `use` items, each with the name that it gives.
+fn imports(code: &str) -> Vec<(Path, String)> {
+    let Ok(item) = Regex::new(r"(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+;)") else { return Vec::new() };
+    let Ok(token) = Regex::new(r"[\w*]+|[{},;]") else { return Vec::new() };
+    let mut found = Vec::new();
+    for item in item.captures_iter(code) {
+        tree(&mut token.find_iter(&item[1]).map(|token| token.as_str()), &Path::new(), &mut found);
+    }
+    found
+}
+
+/// Flattens a `use` tree, up to its closing brace.
+fn tree(tokens: &mut dyn Iterator<Item = &str>, prefix: &Path, into: &mut Vec<(Path, String)>) {
+    let (mut path, mut alias) = (prefix.clone(), None);
+    while let Some(token) = tokens.next() {
+        match token {
+            "{" => {
+                tree(tokens, &path, into);
+                path.clear();
+            }
+            "as" => alias = tokens.next().map(str::to_owned),
+            "self" | "*" if !path.is_empty() => {}
+            "," | "}" | ";" => {
+                if let Some(name) = alias.take().or_else(|| path.last().cloned()) {
+                    into.push((path, name));
+                }
+                if token != "," {
+                    return;
+                }
+                path = prefix.clone();
+            }
+            word => path.push(word.to_owned()),
+        }
+    }
 }
 
 /// Paths in the code that begin with a keyword or with the name of a module.
@@ -95,45 +121,6 @@ fn paths(code: &str) -> Vec<Path> {
     let split = |found: &str| found.split("::").map(str::to_owned).collect();
     let begins = |start: usize| !code[..start].ends_with("::");
     pattern.find_iter(code).filter(|found| begins(found.start())).map(|found| split(found.as_str())).collect()
-}
-
-/// Flattens a `use` tree into paths, each with the name that it gives.
-fn tree(text: &str, prefix: &[String], into: &mut Vec<(Path, String)>) {
-    let text = text.trim();
-    if let Some(at) = text.find('{') {
-        let mut prefix = prefix.to_vec();
-        prefix.extend(text[..at].split("::").map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned));
-        let inner = text[at + 1..].trim_end().strip_suffix('}').unwrap_or(&text[at + 1..]);
-        parts(inner).iter().for_each(|part| tree(part, &prefix, into));
-        return;
-    }
-    let (path, alias) = text.split_once(" as ").map_or((text, None), |(path, alias)| (path, Some(alias.trim())));
-    let mut whole = prefix.to_vec();
-    whole.extend(path.split("::").map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned));
-    if whole.len() > 1 && whole.last().is_some_and(|last| last == "self" || last == "*") {
-        whole.pop();
-    }
-    if let Some(name) = alias.map(str::to_owned).or_else(|| whole.last().cloned()) {
-        into.push((whole, name));
-    }
-}
-
-/// Splits at the commas that are in no braces.
-fn parts(text: &str) -> Vec<String> {
-    let (mut parts, mut depth) = (vec![String::new()], 0);
-    for c in text.chars() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            _ => {}
-        }
-        match parts.last_mut() {
-            Some(last) if c != ',' || depth > 0 => last.push(c),
-            _ => parts.push(String::new()),
-        }
-    }
-    parts.retain(|part| !part.trim().is_empty());
-    parts
 }
 
 /// A path from the root of the crate, if it is one of this crate.

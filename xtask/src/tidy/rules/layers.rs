@@ -7,8 +7,8 @@ use crate::tidy::{source::RustFile, violation::Violation};
 const SHELLS: [&str; 5] = ["observe", "apply", "run", "main", "lib"];
 /// Files and folders of a controller that only compute.
 const PURE: [&str; 8] = ["admission", "decide", "events", "merge", "needs", "plan", "status", "validate"];
-/// Crates whose library only computes.
-const PURE_CRATES: [&str; 2] = ["api-types", "rendering"];
+/// Crates whose library only computes; their normal dependencies hold nothing asynchronous.
+pub const PURE_CRATES: [&str; 2] = ["api-types", "rendering"];
 /// Crates that are all shell; `infrastructure` is one to other servers, and cannot reach the API server.
 const SHELL_CRATES: [&str; 4] = ["controller-kit", "end-to-end", "infrastructure", "test-cluster"];
 /// Identifiers of input and output.
@@ -18,15 +18,14 @@ const EFFECT_PATHS: [&str; 6] = ["std::fs", "std::net", "std::env", "std::proces
 
 /// Finds clients outside the shells of controllers, and effects in pure modules.
 pub fn check(file: &RustFile<'_>) -> Vec<Violation> {
-    match layer(&file.file.path) {
-        Layer::Pure => find(file, effect, |what| {
-            format!("`{what}` in code that only computes; read it in observe.rs and pass the value in")
-        }),
-        Layer::Inner => find(file, client, |what| {
-            format!("`{what}` outside observe.rs, apply.rs, run.rs and main.rs; move the call there")
-        }),
-        Layer::Shell => Vec::new(),
-    }
+    let (find, where_and_remedy): (fn(&str) -> Option<&'static str>, _) = match layer(&file.file.path) {
+        Layer::Pure => (effect, "in code that only computes; read it in observe.rs and pass the value in"),
+        Layer::Inner => (client, "outside observe.rs, apply.rs, run.rs and main.rs; move the call there"),
+        Layer::Shell => return Vec::new(),
+    };
+    let found = file.product_code().filter_map(|(line, code)| Some((line, find(code)?)));
+    let violation = |line, what: &str| Violation::new(&file.file.path, line, format!("`{what}` {where_and_remedy}"));
+    found.map(|(line, what)| violation(line, what)).collect()
 }
 
 enum Layer {
@@ -57,15 +56,6 @@ fn layer(path: &str) -> Layer {
         () if has(&SHELLS) => Layer::Shell,
         () => Layer::Inner,
     }
-}
-
-fn find(
-    file: &RustFile<'_>,
-    look: impl Fn(&str) -> Option<&'static str>,
-    text: impl Fn(&str) -> String,
-) -> Vec<Violation> {
-    let found = file.product_code().filter_map(|(line, code)| Some((line, look(code)?)));
-    found.map(|(line, what)| Violation::new(&file.file.path, line, text(what))).collect()
 }
 
 fn client(code: &str) -> Option<&'static str> {

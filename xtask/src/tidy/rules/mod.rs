@@ -2,14 +2,13 @@
 
 pub mod circles;
 pub mod dependencies;
-pub mod exemptions;
 pub mod layers;
 pub mod manifests;
+pub mod notes;
 pub mod places;
 pub mod shape;
 pub mod vocabulary;
 pub mod workflows;
-pub mod write_sets;
 
 /// Columns (in bytes) at which `word` stands in `line` as a whole identifier.
 pub fn words<'a>(line: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {

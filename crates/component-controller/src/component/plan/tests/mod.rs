@@ -126,6 +126,7 @@ fn applied(desired: &Desired) -> Value {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a snapshot")]
 fn a_worker_gets_a_deployment_and_a_service() {
     let planned = planned(&observed(component("worker")), &PodSettings::default());
     let deployment = planned.workload.as_ref().unwrap().object();

@@ -8,7 +8,8 @@ use std::{
 };
 
 /// The source files of the crates.
-pub(super) struct Sources {
+#[derive(Debug)]
+pub struct Sources {
     root: PathBuf,
     built: Times,
     last: Times,
@@ -18,14 +19,18 @@ type Times = BTreeMap<PathBuf, SystemTime>;
 
 impl Sources {
     /// Starts with the files as they are.
-    pub(super) fn new(root: PathBuf) -> Self {
+    pub fn of_crates() -> Self {
+        Self::below(repository::root().join("crates"))
+    }
+
+    fn below(root: PathBuf) -> Self {
         let times = times(&root);
         Self { root, built: times.clone(), last: times }
     }
 
     /// Whether files were changed since this last said so. Waits for the end of a series of changes: the files must be
     /// the same as at the last look.
-    pub(super) fn have_changed(&mut self) -> bool {
+    pub fn have_changed(&mut self) -> bool {
         let now = times(&self.root);
         let at_rest = now == self.last;
         self.last = now;
@@ -65,11 +70,11 @@ mod tests {
 
     #[test]
     fn a_change_is_told_once_and_when_it_has_come_to_rest() {
-        let root = std::env::temp_dir().join(format!("xtask-sources-{}", std::process::id()));
+        let root = std::env::temp_dir().join(format!("sources-{}", std::process::id()));
         fs::create_dir_all(root.join("src")).unwrap();
         let file = root.join("src/a.rs");
         fs::write(&file, "").unwrap();
-        let mut sources = Sources::new(root.clone());
+        let mut sources = Sources::below(root.clone());
         assert!(!sources.have_changed());
         let later = SystemTime::now() + Duration::from_secs(1);
         fs::File::open(&file).unwrap().set_modified(later).unwrap();
