@@ -7,7 +7,8 @@ use controller_kit::{
 use k8s_openapi::Resource;
 use rendering::LeaderWorkerSet;
 
-use crate::{component::model::PodGroup, image_build::defaults::CONFIG_MAP};
+use super::image_build::settings::CONFIG_MAP;
+use crate::component::model::PodGroup;
 
 /// Every right of the controller, and why it needs it.
 pub const ACCESS: &[Access] = &[

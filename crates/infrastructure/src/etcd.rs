@@ -6,12 +6,8 @@ use etcd_client::{
     Certificate, Client, Compare, CompareOp, ConnectOptions, GetOptions, Identity, TlsOptions, Txn, TxnOp,
 };
 
-use crate::{
-    Credentials, Error,
-    address::shown,
-    deadline::{CLEANING_PATIENCE, PATIENCE, within},
-    layout,
-};
+use super::{CLEANING_PATIENCE, PATIENCE, shown, within};
+use crate::{Credentials, Error, layout};
 
 /// What the runtime keeps; reading it is the question whether etcd can be used.
 const KEPT: &str = "v1/";

@@ -9,15 +9,81 @@
 //!
 //! Connections live as long as a question: the operator asks seldom, and an idle connection would have to be watched.
 
-mod address;
 mod credentials;
-mod deadline;
-mod error;
 mod etcd;
 pub mod layout;
 mod nats;
 
+use std::{future::Future, time::Duration};
+
 pub use credentials::{Credentials, CredentialsError};
-pub use error::Error;
 pub use etcd::Etcd;
 pub use nats::Nats;
+
+/// For a connection, and for each answer.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+/// For everything of one namespace.
+pub const CLEANING_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Does `work` with `server`, which may take as long as `patience`.
+pub async fn within<T>(
+    server: String,
+    patience: Duration,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let outcome = tokio::time::timeout(patience, work).await;
+    outcome.unwrap_or_else(|_| Err(outbound::Error::TimedOut { server, patience }.into()))
+}
+
+/// Why NATS or etcd cannot be used. None of the texts holds a credential.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no connection, or no answer in time.
+    #[error(transparent)]
+    Connection(#[from] outbound::Error),
+    /// NATS does not let us in, or cannot be reached.
+    #[error("NATS at {server}: {reason}")]
+    Nats {
+        /// Its address.
+        server: String,
+        /// What was wrong.
+        reason: String,
+    },
+    /// etcd answered with an error.
+    #[error("etcd at {server}: {reason}")]
+    Etcd {
+        /// Its address.
+        server: String,
+        /// What was wrong.
+        reason: String,
+    },
+}
+
+/// An address without the credentials that a URL may hold.
+pub fn shown(address: &str) -> String {
+    let address = address.trim();
+    match address.rsplit_once('@') {
+        Some((before, host)) => {
+            before.split_once("://").map_or_else(|| host.to_owned(), |(scheme, _)| format!("{scheme}://{host}"))
+        }
+        None => address.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn what_stands_before_the_host_is_not_shown() {
+        for (address, expected) in [
+            ("a:1", "a:1"),
+            (" https://a:1", "https://a:1"),
+            ("me:secret@a:1", "a:1"),
+            ("nats://token@a:1", "nats://a:1"),
+            ("http://me:sec@r/et@a:1", "http://a:1"),
+        ] {
+            assert_eq!(shown(address), expected, "{address}");
+        }
+    }
+}

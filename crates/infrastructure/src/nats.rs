@@ -3,13 +3,8 @@
 use async_nats::{ConnectOptions, jetstream};
 use futures::TryStreamExt;
 
-use crate::{
-    Credentials, Error,
-    address::shown,
-    credentials::NatsLogin,
-    deadline::{CLEANING_PATIENCE, PATIENCE, within},
-    layout,
-};
+use super::{CLEANING_PATIENCE, PATIENCE, shown, within};
+use crate::{Credentials, Error, credentials::NatsLogin, layout};
 
 /// What the server calls us.
 const NAME: &str = "dynamo-operator";

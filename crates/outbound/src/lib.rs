@@ -6,14 +6,16 @@
 //! idle operators. HTTP/1.1, TLS by rustls with ring. Redirects are not followed. Every request has a deadline and a
 //! longest answer.
 
-mod error;
-mod reach;
 mod trust;
 
-use std::{net::IpAddr, pin::pin, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
-pub use error::Error;
 use http::{HeaderValue, Request, Response, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::{body::Incoming, client::conn::http1};
@@ -126,7 +128,7 @@ impl Outbound {
         let found = tokio::net::lookup_host((server.host.as_str(), server.port)).await;
         let mut why = unreachable("its name has no address".to_owned());
         for address in found.map_err(|error| unreachable(error.to_string()))? {
-            if self.barred.as_ref().is_some_and(|barred| reach::is_inside(address.ip(), barred)) {
+            if self.barred.as_ref().is_some_and(|barred| is_inside(address.ip(), barred)) {
                 why = Error::Inside { server: server.to_string() };
                 continue;
             }
@@ -233,5 +235,106 @@ impl std::fmt::Display for Server {
     }
 }
 
+/// Where clouds serve credentials and settings of a machine, beside the link-local addresses.
+const METADATA: [IpAddr; 3] = [
+    IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
+    IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
+    IpAddr::V6(Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254)),
+];
+
+/// Whether an address is the machine's own, that of its link or its cloud's metadata, or one of `barred`.
+pub(crate) fn is_inside(address: IpAddr, barred: &[IpAddr]) -> bool {
+    let address = address.to_canonical();
+    let own = match address {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_link_local() || v4.is_broadcast() || v4.octets()[0] == 0,
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unspecified() || v6.is_unicast_link_local(),
+    };
+    own || address.is_multicast() || METADATA.contains(&address) || barred.contains(&address)
+}
+
 #[cfg(test)]
 mod tests;
+
+/// Why there is no answer. None of the texts holds anything of a request beside the server's address.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address cannot be used.
+    #[error("address {address:?} cannot be used: {reason}")]
+    Address {
+        /// As given.
+        address: String,
+        /// Why not.
+        reason: String,
+    },
+    /// A certificate or a key cannot be used.
+    #[error("{what} cannot be used: {reason}")]
+    Trust {
+        /// Which.
+        what: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// There is no connection.
+    #[error("{server} cannot be reached: {reason}")]
+    Unreachable {
+        /// Scheme and host.
+        server: String,
+        /// Why not.
+        reason: String,
+    },
+    /// The server has an address that may not be asked.
+    #[error("{server} has an address inside the machine, the link or the control plane, which is not asked")]
+    Inside {
+        /// Scheme and host.
+        server: String,
+    },
+    /// The connection broke, or what came over it is not HTTP or too long.
+    #[error("{server} did not answer properly: {reason}")]
+    Broken {
+        /// Scheme and host.
+        server: String,
+        /// How.
+        reason: String,
+    },
+    /// The answer took too long.
+    #[error("{server} did not answer within {} s", patience.as_secs())]
+    TimedOut {
+        /// Scheme and host.
+        server: String,
+        /// How long it was waited for.
+        patience: Duration,
+    },
+}
+
+#[cfg(test)]
+mod reach_tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_the_machine_its_link_and_its_cloud_are_inside() {
+        let barred: IpAddr = "10.96.0.1".parse().unwrap();
+        for (address, inside) in [
+            ("127.0.0.1", true),
+            ("127.9.9.9", true),
+            ("0.0.0.0", true),
+            ("0.1.2.3", true),
+            ("169.254.169.254", true),
+            ("255.255.255.255", true),
+            ("224.0.0.1", true),
+            ("168.63.129.16", true),
+            ("10.96.0.1", true),
+            ("::1", true),
+            ("::", true),
+            ("fe80::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("::ffff:10.96.0.1", true),
+            ("fd00:ec2::254", true),
+            ("10.96.0.2", false),
+            ("192.168.0.1", false),
+            ("8.8.8.8", false),
+            ("2001:db8::1", false),
+        ] {
+            assert_eq!(is_inside(address.parse().unwrap(), &[barred]), inside, "{address}");
+        }
+    }
+}

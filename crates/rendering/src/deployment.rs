@@ -1,11 +1,13 @@
-//! The Deployment of a component, and its pod template.
+//! The Deployment of a component with its pod template, and the HorizontalPodAutoscaler of a component whose
+//! `autoscaling` in v1alpha1 is enabled.
 
 use std::collections::BTreeMap;
 
-use api_types::{annotations, labels};
+use api_types::{annotations, conversion::preserved::autoscaling::PreservedAutoscaling, labels};
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec},
+        autoscaling::v2::{CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec},
         core::v1::PodTemplateSpec,
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
@@ -60,5 +62,26 @@ pub(crate) fn add_pull_secrets(
     }
     if let Some(spec) = &mut template.spec {
         pull_secrets::add_pull_secrets(spec, input.pull_secrets);
+    }
+}
+
+/// Renders the autoscaler of `target`.
+pub fn render_autoscaler(
+    metadata: ObjectMeta,
+    target: CrossVersionObjectReference,
+    rules: PreservedAutoscaling,
+) -> HorizontalPodAutoscaler {
+    let PreservedAutoscaling { min_replicas, max_replicas, behavior, metrics, .. } = rules;
+    HorizontalPodAutoscaler {
+        metadata,
+        spec: HorizontalPodAutoscalerSpec {
+            scale_target_ref: target,
+            min_replicas,
+            max_replicas,
+            behavior,
+            // An empty list is the same as none to the API server, which adds its default.
+            metrics: metrics.filter(|metrics| !metrics.is_empty()),
+        },
+        status: None,
     }
 }

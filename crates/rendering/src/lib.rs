@@ -35,7 +35,6 @@
 //! | `lws` | replicas that span nodes, as LeaderWorkerSets |
 //! | `metadata` | labels and annotations of every object |
 
-mod autoscaler;
 pub mod checkpoint;
 mod deployment;
 pub mod device_claims;
@@ -47,7 +46,6 @@ pub mod go_json;
 mod gpus;
 pub mod grove;
 mod identity;
-mod job_end;
 mod kv_transfer;
 pub mod legacy;
 mod lws;
@@ -63,8 +61,7 @@ mod strategy;
 mod validate;
 mod violation;
 
-pub use autoscaler::render_autoscaler;
-pub use deployment::render_deployment;
+pub use deployment::{render_autoscaler, render_deployment};
 pub use device_claims::render_claim_template;
 pub use diagnosis::{Cause, Diagnosis, diagnose, pod_being_created};
 pub use digest::{TemplateDigest, keep_live_pull_secrets};
@@ -73,7 +70,6 @@ pub use frameworks::{
     LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of, is_operators_program,
 };
 pub use identity::{has_legacy_type, legacy_type_is_worker};
-pub use job_end::JobEnd;
 pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations, topology_domains};
 pub use lws::{
     GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,
@@ -87,7 +83,7 @@ pub use model::{
 pub use model_service::{answers_requests, render_model_service};
 pub use pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
-pub use readiness::{NotReady, Readiness, Workload};
+pub use readiness::{JobEnd, NotReady, Readiness, Workload};
 pub use service::render_service;
 pub use strategy::RolloutStrategy;
 pub use validate::{validate, validate_on};

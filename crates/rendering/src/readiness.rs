@@ -1,9 +1,10 @@
-//! Readiness and replica counts of live workloads.
+//! Readiness and replica counts of live workloads, and how a Job ended.
 
 use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus};
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentCondition, DeploymentStatus},
+        batch::v1::{Job, JobCondition},
         core::v1::PodTemplateSpec,
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -166,6 +167,28 @@ fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
     }
 }
 
+/// How a Job can end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobEnd {
+    /// As many pods succeeded as it wants.
+    Complete,
+    /// Retries or time are used up.
+    Failed,
+}
+
+impl JobEnd {
+    /// The condition of a Job that has ended in this way; its message may say why.
+    #[must_use]
+    pub fn of(self, job: &Job) -> Option<&JobCondition> {
+        let type_ = match self {
+            Self::Complete => "Complete",
+            Self::Failed => "Failed",
+        };
+        let conditions = job.status.as_ref()?.conditions.as_ref()?;
+        conditions.iter().find(|condition| condition.type_ == type_ && condition.status == "True")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::apps::v1::DeploymentSpec;
@@ -239,5 +262,30 @@ mod tests {
         let status = Deployment::default().replica_status("ns-graph".to_owned());
         assert_eq!((status.replicas, status.ready_replicas, status.available_replicas), (0, Some(0), Some(0)));
         assert_eq!(ready().replica_status(String::new()).available_replicas, Some(2));
+    }
+}
+
+#[cfg(test)]
+mod job_end_tests {
+    use k8s_openapi::api::batch::v1::{Job, JobStatus};
+
+    use super::{JobCondition, JobEnd};
+
+    #[test]
+    fn only_a_true_condition_of_that_type_is_an_end() {
+        let job = |type_: &str, status: &str| {
+            let condition =
+                JobCondition { type_: type_.to_owned(), status: status.to_owned(), ..JobCondition::default() };
+            Job {
+                status: Some(JobStatus { conditions: Some(vec![condition]), ..JobStatus::default() }),
+                ..Job::default()
+            }
+        };
+        assert!(JobEnd::Complete.of(&Job::default()).is_none());
+        assert!(JobEnd::Complete.of(&job("Complete", "True")).is_some());
+        assert!(JobEnd::Complete.of(&job("Complete", "False")).is_none());
+        assert!(JobEnd::Complete.of(&job("Failed", "True")).is_none());
+        assert!(JobEnd::Failed.of(&job("Failed", "True")).is_some());
+        assert!(JobEnd::Failed.of(&job("FailureTarget", "True")).is_none());
     }
 }

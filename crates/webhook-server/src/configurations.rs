@@ -1,10 +1,10 @@
-//! The webhook configurations: what the API server asks us about, and where. The chart and the tests install what is
-//! made here.
+//! The webhook configurations: what the API server asks us about, and the Service by which it finds us. The chart and
+//! the tests install what is made here.
 
 use api_types::{GROUP, annotations, labels};
 use serde_json::{Value, json};
 
-use crate::{admission::Path, host::Host};
+use crate::admission::Path;
 
 /// Plural names of the kinds that have more than one version.
 pub const CONVERTED: [&str; 4] = [
@@ -166,6 +166,37 @@ fn webhook(entry: &Entry, install: &Install) -> Value {
 fn restore_candidate() -> String {
     let (of, key) = ("object.metadata.annotations", annotations::RESTORE_CANDIDATE);
     format!("has({of}) && '{key}' in {of} && {of}['{key}'] == 'true'")
+}
+
+/// The names of the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// The Service by which the API server finds the server.
+    pub service: String,
+    /// Its namespace, which is also that of the Secret.
+    pub namespace: String,
+    /// The cluster's DNS domain.
+    pub domain: String,
+}
+
+impl Host {
+    /// The name that the API server asks for.
+    #[must_use]
+    pub fn name(&self) -> String {
+        format!("{}.{}.svc", self.service, self.namespace)
+    }
+
+    /// All names of the Service, the most important one first.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let Self { service, namespace, domain } = self;
+        vec![
+            self.name(),
+            service.clone(),
+            format!("{service}.{namespace}"),
+            format!("{service}.{namespace}.svc.{domain}"),
+        ]
+    }
 }
 
 #[cfg(test)]

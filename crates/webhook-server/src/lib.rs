@@ -22,7 +22,6 @@ pub mod certificates;
 mod changes;
 pub mod configurations;
 pub mod facts;
-pub mod host;
 pub mod mpi_key;
 pub mod review;
 mod run;

@@ -12,12 +12,12 @@ use kube::Client;
 use tokio::{net::TcpListener, sync::watch};
 use tracing::{info, warn};
 
+use super::configurations::Host;
 use crate::{
     access::CA_CONFIG_MAP,
     admission::{CheckpointSettings, DiscoveryBackend, Facts, Principals},
     certificates::{Keeper, plan::Policy},
     facts::observe::Source,
-    host::Host,
     mpi_key::{KeyMaker, Served},
     serve::{Clients, ClientsError, Drain, RequestMetrics, Service, Serving, serve},
 };

@@ -38,9 +38,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{
-    quantity::nanos,
     residue::{Residue, difference, seal},
-    value::{Object, name_of},
+    value::{Object, name_of, nanos},
 };
 
 /// A function that puts one piece of saved data back into an object.

@@ -13,7 +13,6 @@
 //! | [`preserved`] | what only v1alpha1 can say and objects still depend on |
 //! | `merging` | what server-side apply needs where fields have managers in both versions |
 //! | [`size`] | saved data that does not fit into annotations |
-//! | `manifests` | the documents of a file |
 //! | [`review`] | the `ConversionReview` that the API server sends |
 //!
 //! The concepts, in the order in which a conversion meets them:
@@ -52,12 +51,10 @@ mod component;
 mod component_deployment;
 mod graph;
 mod lens;
-mod manifests;
 mod merging;
 mod parts;
 mod payload;
 pub mod preserved;
-mod quantity;
 mod request;
 mod residue;
 pub mod review;
@@ -72,7 +69,6 @@ mod tests;
 use std::{fmt, str::FromStr};
 
 use lens::Saved;
-pub use manifests::{ManifestError, convert_manifests};
 use payload::Keys;
 use serde_json::{Value, json};
 use value::{Object, text};
@@ -242,4 +238,32 @@ fn convert_within(object: Value, to: ApiVersion, extent: Extent) -> Result<Value
     target.extend(kind_name.map(|kind| ("kind".to_owned(), kind)));
     target.insert("metadata".to_owned(), Value::Object(metadata));
     Ok(Value::Object(target))
+}
+
+/// A document that cannot be converted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("document {number}: {error}")]
+pub struct ManifestError {
+    /// Its number in the file, from 1.
+    pub number: usize,
+    /// Why.
+    pub error: ConversionError,
+}
+
+/// Converts all documents of kinds that have two versions. Others pass unchanged, and empty ones are left out.
+///
+/// # Errors
+/// A document cannot be converted.
+pub fn convert_manifests(documents: Vec<Value>, to: ApiVersion) -> Result<Vec<Value>, ManifestError> {
+    let convert_one = |(index, document): (usize, Value)| {
+        let result = if has_two_versions(&document) { convert(document, to) } else { Ok(document) };
+        result.map_err(|error| ManifestError { number: index + 1, error })
+    };
+    documents.into_iter().filter(|document| !document.is_null()).enumerate().map(convert_one).collect()
+}
+
+fn has_two_versions(document: &Value) -> bool {
+    let Some(document) = document.as_object() else { return false };
+    let is_ours = text(document, "apiVersion").is_some_and(|version| version.starts_with(&format!("{GROUP}/")));
+    is_ours && text(document, "kind").is_some_and(|name| kind(name).is_some())
 }

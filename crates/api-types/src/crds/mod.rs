@@ -13,7 +13,6 @@ mod request;
 mod scaling_adapter;
 mod version;
 mod worker_metadata;
-mod yaml;
 
 #[cfg(test)]
 mod tests;
@@ -23,7 +22,7 @@ use std::collections::BTreeMap;
 pub use conversion_service::{ConversionService, ConversionServiceError, PATH as CONVERSION_PATH};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::crd::{MergeError, merge_crds};
-pub use yaml::{YamlError, to_yaml};
+use serde_json::Value;
 
 pub use crate::schema::SchemaError;
 use crate::{annotations, schema::kubernetes::Definitions};
@@ -101,4 +100,42 @@ fn definition(versions: Vec<CustomResourceDefinition>, storage: &str) -> Result<
     let release = (annotations::DEFINITION_RELEASE.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     crd.metadata.annotations = Some(BTreeMap::from([keep, release]));
     Ok(crd)
+}
+
+const HEADER: &str = "# Generated from the types in crates/api-types by `cargo xtask crds generate`. Do not edit.\n";
+
+/// A CustomResourceDefinition that cannot be written as YAML.
+#[derive(Debug, thiserror::Error)]
+pub enum YamlError {
+    /// It is not even JSON.
+    #[error("CustomResourceDefinition cannot be serialised: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The YAML writer fails.
+    #[error("CustomResourceDefinition cannot be written as YAML: {0}")]
+    Yaml(#[from] serde_saphyr::ser::Error),
+}
+
+/// `crd` as a YAML document, with a header that says where it comes from.
+///
+/// # Errors
+/// If it cannot be serialised.
+pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, YamlError> {
+    let mut value = serde_json::to_value(crd)?;
+    whole_numbers(&mut value);
+    Ok(format!("{HEADER}---\n{}", serde_saphyr::to_string(&value)?))
+}
+
+/// Limits are floating point numbers in the API; a `minimum: 1` should not read `1.0`.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < f64::from(i32::MAX));
+            if let (true, Some(whole)) = (number.is_f64(), whole) {
+                *value = Value::from(whole as i64);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
 }

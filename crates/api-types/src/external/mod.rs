@@ -1,12 +1,218 @@
 //! Kinds of other projects, as far as this operator writes them. Their CRDs come with those projects.
 
-mod inference_pool;
-mod istio;
-mod pod_snapshot;
+use std::collections::BTreeMap;
 
-pub use inference_pool::{EndpointPickerRef, InferencePool, InferencePoolSpec, PoolPort, PoolSelector};
-pub use istio::{
-    ClientTls, Destination, DestinationRule, DestinationRuleSpec, HttpMatch, HttpRoute, PortSelector, RouteDestination,
-    TrafficPolicy, UriMatch, VirtualService, VirtualServiceSpec,
-};
-pub use pod_snapshot::{CapturedPod, PodSnapshot, PodSnapshotSource, PodSnapshotSpec, PodSnapshotStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::CustomResource;
+use serde::{Deserialize, Serialize};
+
+/// Specification of a pool.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "inference.networking.k8s.io",
+    version = "v1",
+    kind = "InferencePool",
+    plural = "inferencepools",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq"
+)]
+pub struct InferencePoolSpec {
+    /// Where the pods serve.
+    pub target_ports: Vec<PoolPort>,
+    /// Which pods.
+    pub selector: PoolSelector,
+    /// Who chooses.
+    pub endpoint_picker_ref: EndpointPickerRef,
+}
+
+/// A port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolPort {
+    /// Its number.
+    pub number: i32,
+}
+
+/// Selects pods by their labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolSelector {
+    /// Labels that a pod must have.
+    pub match_labels: BTreeMap<String, String>,
+}
+
+/// The Service of an endpoint picker.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndpointPickerRef {
+    /// `Service`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its gRPC port.
+    pub port: PoolPort,
+}
+
+/// How proxies speak to a service.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "networking.istio.io",
+    version = "v1beta1",
+    kind = "DestinationRule",
+    plural = "destinationrules",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq"
+)]
+pub struct DestinationRuleSpec {
+    /// DNS name of the service.
+    pub host: String,
+    /// The rules.
+    pub traffic_policy: TrafficPolicy,
+}
+
+/// Rules for connections.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrafficPolicy {
+    /// TLS from the client's side.
+    pub tls: ClientTls,
+}
+
+/// TLS from the client's side.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClientTls {
+    /// `DISABLE`, `SIMPLE`, `MUTUAL` or `ISTIO_MUTUAL`.
+    pub mode: String,
+    /// Whether the server's certificate goes unchecked.
+    pub insecure_skip_verify: bool,
+    /// File with the client's certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_certificate: Option<String>,
+    /// File with its key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub private_key: Option<String>,
+    /// File with the authorities that sign servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_certificates: Option<String>,
+}
+
+/// How a gateway routes to a service.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "networking.istio.io",
+    version = "v1beta1",
+    kind = "VirtualService",
+    plural = "virtualservices",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq"
+)]
+pub struct VirtualServiceSpec {
+    /// Host names.
+    pub hosts: Vec<String>,
+    /// Gateways that serve them.
+    pub gateways: Vec<String>,
+    /// Routes, the first that matches.
+    pub http: Vec<HttpRoute>,
+}
+
+/// A route.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpRoute {
+    /// Which requests.
+    #[serde(rename = "match")]
+    pub matches: Vec<HttpMatch>,
+    /// Where to.
+    pub route: Vec<RouteDestination>,
+}
+
+/// Which requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HttpMatch {
+    /// Those to this path.
+    pub uri: UriMatch,
+}
+
+/// A path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UriMatch {
+    /// Its beginning.
+    pub prefix: String,
+}
+
+/// Where to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RouteDestination {
+    /// A service.
+    pub destination: Destination,
+}
+
+/// A port of a service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Destination {
+    /// Name of the service.
+    pub host: String,
+    /// Its port.
+    pub port: PortSelector,
+}
+
+/// A port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortSelector {
+    /// Its number.
+    pub number: i32,
+}
+
+/// Specification of a capture; immutable.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "nvidia.com",
+    version = "v1alpha1",
+    kind = "PodSnapshot",
+    plural = "podsnapshots",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq",
+    status = "PodSnapshotStatus"
+)]
+pub struct PodSnapshotSpec {
+    /// What is captured.
+    pub source: PodSnapshotSource,
+}
+
+/// What is captured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSnapshotSource {
+    /// A pod.
+    pub pod_ref: CapturedPod,
+}
+
+/// A pod, and a container of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapturedPod {
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// The container; exactly one.
+    #[serde(default)]
+    pub containers: Vec<String>,
+}
+
+/// Status of a capture, from the snapshot operator.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSnapshotStatus {
+    /// The object that the node's agent works on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound_snapshot_content_name: Option<String>,
+    /// `Ready` and `Failed`, of which at most one is true.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}

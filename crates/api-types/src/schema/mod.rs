@@ -5,7 +5,7 @@
 //! | source | where |
 //! |---|---|
 //! | our own types: fields, descriptions, defaults, limits | the types, through schemars attributes; [`patterns`] |
-//! | budgets of what users write | [`limited`] |
+//! | budgets of what users write | [`edit`] |
 //! | rules over several fields, in CEL | [`rules`], those of the upstream operator; [`checks`], ours |
 //! | Kubernetes' types: pod templates, variables, … | [`kubernetes`], from the API server's own OpenAPI document |
 //!
@@ -15,9 +15,7 @@
 
 pub mod checks;
 pub mod edit;
-mod error;
 pub mod kubernetes;
-mod limited;
 pub mod patterns;
 pub mod rules;
 pub mod structural;
@@ -25,7 +23,6 @@ pub mod structural;
 #[cfg(test)]
 mod tests;
 
-pub use error::SchemaError;
 use kubernetes::{
     AUTOSCALER_BEHAVIOR, AUTOSCALER_METRIC, COMPONENT_POD_TEMPLATE, CONDITION, CONFIG_MAP_KEY_SELECTOR, ENV_VAR,
     EXTRA_POD_SPEC, JOB_SPEC, POD_TEMPLATE, PROBE, QUANTITY, REFERENCE_PREFIX, RESOURCE_CLAIM, RESOURCE_REQUIREMENTS,
@@ -148,4 +145,41 @@ fn reference(definition: &str) -> Schema {
 
 fn list_of(definition: &str) -> Schema {
     json_schema!({ "type": "array", "items": reference(definition) })
+}
+
+/// A schema that cannot be made into the one of a CustomResourceDefinition.
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    /// The definitions of Kubernetes' types are not JSON of the expected form.
+    #[error("schemas/kubernetes.json cannot be read ({0}); make it anew with `cargo xtask crds schemas`")]
+    Definitions(#[source] serde_json::Error),
+    /// A reference leads nowhere.
+    #[error(
+        "{path}: there is no definition `{name}`; add it to `kubernetes::ROOTS` and run `cargo xtask crds schemas`"
+    )]
+    UnknownDefinition {
+        /// Path of the reference.
+        path: String,
+        /// What it refers to.
+        name: String,
+    },
+    /// A keyword that structural schemas do not have.
+    #[error(
+        "{path}: `{keyword}` cannot be expressed in a structural schema; describe the field by `schema_with` instead"
+    )]
+    Unsupported {
+        /// Its path.
+        path: String,
+        /// The keyword with its value.
+        keyword: String,
+    },
+    /// A number that users write has no maximum.
+    #[error("{0}: a number of a spec needs a maximum; add one of `limits` to the field")]
+    Unlimited(String),
+    /// An edit of a schema does not find what it edits.
+    #[error("the schema has no `{0}`; the edit of it is out of date")]
+    Missing(String),
+    /// The result is not what a CustomResourceDefinition holds.
+    #[error("the schema does not fit a CustomResourceDefinition: {0}")]
+    Form(#[source] serde_json::Error),
 }

@@ -14,7 +14,7 @@
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::{Map, Value};
 
-use super::{SchemaError, kubernetes::Definitions, limited};
+use super::{SchemaError, edit, kubernetes::Definitions};
 
 /// The structural schema of `T`.
 ///
@@ -30,7 +30,7 @@ pub fn schema_of<T: JsonSchema>(definitions: &Definitions) -> Result<Value, Sche
 /// The same; and a number without a maximum.
 pub fn spec_schema_of<T: JsonSchema>(definitions: &Definitions) -> Result<Value, SchemaError> {
     let mut schema = plain_schema_of::<T>();
-    limited::add_limits(&mut schema, &T::schema_name())?;
+    edit::add_limits(&mut schema, &T::schema_name())?;
     convert(schema, &T::schema_name(), definitions)
 }
 

@@ -9,7 +9,6 @@ mod gpu_memory_service;
 mod model;
 #[cfg(feature = "schema")]
 pub mod schemas;
-mod shared_memory;
 mod worker_metadata;
 
 pub use checkpoint::{
@@ -20,9 +19,8 @@ pub use dynamo_component::{
     ArchiveManifest, BuildTimeout, BuilderPodMetadata, BuilderPodSpec, DynamoComponent, DynamoComponentSpec,
     DynamoComponentStatus, ManifestService,
 };
-pub use gpu_memory_service::{EngineMode, GpuMemoryService};
+pub use gpu_memory_service::{EngineMode, GpuMemoryService, SharedMemory};
 pub use model::{
     AdapterMemory, DynamoModel, DynamoModelSpec, DynamoModelStatus, ModelEndpoint, ModelSource, ModelType,
 };
-pub use shared_memory::SharedMemory;
 pub use worker_metadata::{DynamoWorkerMetadata, DynamoWorkerMetadataSpec};

@@ -2,7 +2,6 @@
 
 pub mod apply;
 pub mod build_slots;
-pub mod defaults;
 pub mod events;
 pub mod image;
 pub mod job;

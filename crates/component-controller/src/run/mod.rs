@@ -1,13 +1,13 @@
 //! Caches, triggers and the loops.
 
 mod checkpoints;
-mod counts;
 mod images;
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use api_types::{
     annotations,
+    conditions::AVAILABLE,
     conversion::preserved::archive::PreservedService,
     external::VirtualService,
     labels, names,
@@ -73,7 +73,7 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let (client, source) = (context.client.clone(), context.source());
     let apis = ServedApis::new(client.clone());
     let (components, component_watch) = watch::<DynamoComponentDeployment>(&source, None);
-    context.metrics.count_resources(&components, &context.fence, counts::of_component);
+    context.metrics.count_resources(&components, &context.fence, of_component);
     let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(&apis, &source, None);
     let (checkpoint_watch, of_checkpoints) = checkpoint_watch.and_keys(in_namespace(&components));
     // All replicas count the builds of all.
@@ -228,6 +228,15 @@ fn of_namespace(components: &Store<Packed<DynamoComponentDeployment>>, namespace
     keys.filter(|key| key.namespace == namespace).collect()
 }
 
+/// Whether a component serves as its present spec asks.
+fn of_component(component: &Packed<DynamoComponentDeployment>) -> &'static str {
+    let status = component.status();
+    let is_new = component.metadata.generation > status["observedGeneration"].as_i64();
+    let mut conditions = status["conditions"].as_array().into_iter().flatten();
+    let available = conditions.any(|condition| condition["type"] == AVAILABLE && condition["status"] == "True");
+    if available && !is_new { "ready" } else { "not_ready" }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{net::TcpListener, time::Duration};
@@ -277,5 +286,27 @@ mod tests {
         assert_eq!(named, Some(vec![SECRETS_GATE.to_owned()]));
         context.shutdown.request();
         tokio::time::timeout(LIMIT, running).await.unwrap().unwrap().unwrap();
+    }
+}
+
+#[cfg(test)]
+mod counts_tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_component_is_ready_at_its_present_generation() {
+        let status = |observed: i64, type_: &str, value: &str| json!({ "observedGeneration": observed, "conditions": [{ "type": type_, "status": value }] });
+        for (status, expected) in [
+            (status(2, "Available", "True"), "ready"),
+            (status(1, "Available", "True"), "not_ready"),
+            (status(2, "Available", "False"), "not_ready"),
+            (status(2, "Other", "True"), "not_ready"),
+            (Value::Null, "not_ready"),
+        ] {
+            let object = json!({ "metadata": { "name": "x", "generation": 2 }, "status": status });
+            assert_eq!(of_component(&Packed::from_value(object).unwrap()), expected, "{status}");
+        }
     }
 }

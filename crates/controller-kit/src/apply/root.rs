@@ -1,4 +1,4 @@
-//! Writes to objects of others: finalizers, and single fields of the spec.
+//! Writes to objects of others: finalizers, single fields of the spec, and replicas through the scale subresource.
 
 use std::time::Instant;
 
@@ -141,5 +141,36 @@ impl Applier {
             Err(error) if error.is_not_found() => Ok(false),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl Applier {
+    /// Asks for `to` replicas of exactly this object (by uid), if it still has `from`. `parent_uid` is the object being
+    /// reconciled.
+    ///
+    /// Nothing but the number of replicas is touched: its maker goes on owning the rest.
+    ///
+    /// # Errors
+    /// [`Error::Changed`], which is transient, if it is another object of that name, or has other replicas by now.
+    pub async fn scale<K>(&self, object: &K, parent_uid: &str, from: i32, to: i32) -> Result<(), Error>
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
+        let id = ObjectId::of(object);
+        let uid = uid_of(&id, object.meta())?;
+        let mut operations = vec![json!({ "op": "test", "path": "/metadata/uid", "value": uid })];
+        if from != 0 {
+            // A scale leaves zero out.
+            operations.push(json!({ "op": "test", "path": "/spec/replicas", "value": from }));
+        }
+        operations.push(json!({ "op": "add", "path": "/spec/replicas", "value": to }));
+        let answer = self.edit("scale", (&resource, &id), WriteVerb::Scale, Value::Array(operations)).await?;
+        info!(object = %id, from, to, "scaled");
+        if let Some(version) = version_of(&answer) {
+            self.memory().wrote(parent_uid, &id, version, Instant::now());
+        }
+        Ok(())
     }
 }

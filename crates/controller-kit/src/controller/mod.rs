@@ -7,7 +7,6 @@
 //! This is a loop of our own and not `kube::runtime::Controller`, which cannot be shut down before its first list
 //! succeeded, has no backoff per key, and loses deletions that happened while a watch was broken.
 
-mod action;
 mod queue;
 mod reconcile;
 mod running;
@@ -21,10 +20,10 @@ use futures::{
     stream::{BoxStream, SelectAll},
 };
 use kube::Resource;
+pub use queue::Action;
 
 use self::running::Running;
 pub use self::{
-    action::Action,
     reconcile::{Conclusion, Pace, Reconcile, reconcile},
     wiring::Wiring,
 };

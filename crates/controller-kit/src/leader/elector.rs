@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{LEASE_DURATION, RENEW_DEADLINE};
+use super::terms::{LEASE_DURATION, RENEW_DEADLINE};
 
 /// What a Lease says.
 #[derive(Debug, Clone, PartialEq, Eq)]

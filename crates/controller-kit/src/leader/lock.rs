@@ -15,9 +15,8 @@ use tokio::time::{sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::{
-    LEASE_DURATION, RENEW_PERIOD, RETRY_PERIOD,
     elector::{Elector, Record, Step},
-    terms::{hold, identity},
+    terms::{LEASE_DURATION, RENEW_PERIOD, RETRY_PERIOD, hold, identity},
 };
 use crate::{
     context::{Context, Gate},

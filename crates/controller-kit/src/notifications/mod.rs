@@ -4,7 +4,6 @@
 //! until it is delivered, and then records it in the status: nothing is lost if the process ends in between.
 
 mod deliveries;
-mod message;
 mod plan;
 mod sender;
 

@@ -5,7 +5,6 @@ mod authorization;
 mod connection;
 mod memory;
 mod server;
-mod tls;
 
 use std::{future::Future, io::IsTerminal, num::NonZero, process::ExitCode, sync::Arc, time::Duration};
 
@@ -13,10 +12,11 @@ use kube::{
     Client,
     config::{KubeConfigOptions, Kubeconfig},
 };
+pub use server::TlsError;
 use tracing::{error, info, warn};
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
-pub use self::{args::CommonArgs, tls::TlsError};
+pub use self::args::CommonArgs;
 use self::{authorization::Authorizer, server::Protection};
 use crate::{
     context::{Context, GRACE, Readiness, Shutdown},
@@ -69,7 +69,7 @@ pub enum StartError {
     },
     /// The certificate for metrics.
     #[error("cannot serve metrics over TLS: {0}")]
-    Tls(#[from] tls::TlsError),
+    Tls(#[from] server::TlsError),
     /// A receiver of notifications.
     #[error(transparent)]
     Receiver(#[from] ReceiverError),
@@ -253,7 +253,7 @@ async fn protection(
         return Ok(None);
     }
     let authorizer = Authorizer::new(install_client(name, args).await?);
-    Ok(Some(Protection { tls: tls::acceptor()?, authorizer }))
+    Ok(Some(Protection { tls: server::acceptor()?, authorizer }))
 }
 
 /// The deadline is ours alone: nothing that the controllers do or wait for can prolong it.

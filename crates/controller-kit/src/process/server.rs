@@ -1,5 +1,5 @@
-//! Plain HTTP for probes, and HTTPS or plain HTTP for metrics. Any pod of the cluster may connect, so connections are
-//! few and short.
+//! Plain HTTP for probes, and HTTPS or plain HTTP for metrics, with its certificate. Any pod of the cluster may
+//! connect, so connections are few and short.
 
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,6 +13,8 @@ use axum::{
 };
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rustls::{ServerConfig, crypto::ring, pki_types::PrivatePkcs8KeyDer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -160,6 +162,31 @@ async fn show_ready(State(readiness): State<Readiness>) -> impl IntoResponse {
         None => (StatusCode::OK, "ok".to_owned()),
         Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, format!("waiting for {}", missing.join(", "))),
     }
+}
+
+/// The name in the certificate.
+const NAME: &str = "localhost";
+
+/// Why there is no certificate.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// It cannot be made.
+    #[error(transparent)]
+    Certificate(#[from] rcgen::Error),
+    /// It cannot be served.
+    #[error(transparent)]
+    Serving(#[from] rustls::Error),
+}
+
+/// Accepts connections with a new certificate.
+pub(super) fn acceptor() -> Result<TlsAcceptor, TlsError> {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed([NAME.to_owned()])?;
+    let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions()?.with_no_client_auth();
+    let mut config = builder.with_single_cert(vec![cert.der().clone()], key.into())?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 #[cfg(test)]

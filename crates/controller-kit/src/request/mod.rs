@@ -1,12 +1,10 @@
 //! One step against the API server: its time, its failures, and the object that it is about.
 
-mod error;
-mod object_id;
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use std::{future::Future, time::Duration};
+use kube::{Resource, core::ApiResource};
 
-pub(crate) use self::error::{CORRECTIONS_WINDOW, MAX_CORRECTIONS};
-pub use self::{error::Error, object_id::ObjectId};
+use crate::failure::{Class, ErrorType, Failure, is_not_declared};
 
 /// No step against the API server may take longer, the client's own retries included. The API server waits 10 s for a
 /// webhook unless its configuration sets another time; its answer, which names the webhook, has to arrive before we
@@ -36,4 +34,203 @@ fn is_successor(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let causes = status.details.iter().flat_map(|details| &details.causes);
     status.is_invalid() && causes.into_iter().any(|cause| cause.field == "metadata.uid")
+}
+
+/// Which object. Reads as `Deployment team-a/frontend`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId {
+    /// API group; empty for the core group.
+    pub group: String,
+    /// Kind, for example `Deployment`.
+    pub kind: String,
+    /// Namespace; empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+}
+
+impl ObjectId {
+    /// An object of a kind that has no Rust type here. `namespace` is empty for kinds of the whole cluster.
+    #[must_use]
+    pub fn new(resource: &ApiResource, namespace: &str, name: &str) -> Self {
+        Self {
+            group: resource.group.clone(),
+            kind: resource.kind.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The object of a kind that has this name, if there is one.
+    #[must_use]
+    pub fn named<K>(namespace: &str, name: &str) -> Self
+    where
+        K: Resource<DynamicType = ()>,
+    {
+        Self::new(&ApiResource::erase::<K>(&()), namespace, name)
+    }
+
+    /// The identity of any Kubernetes object.
+    #[must_use]
+    pub fn of<K>(object: &K) -> Self
+    where
+        K: Resource,
+        K::DynamicType: Default,
+    {
+        let dynamic = K::DynamicType::default();
+        Self {
+            group: K::group(&dynamic).into_owned(),
+            kind: K::kind(&dynamic).into_owned(),
+            namespace: object.meta().namespace.clone().unwrap_or_default(),
+            name: object.meta().name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        write!(f, "{} {}{slash}{}", self.kind, self.namespace, self.name)
+    }
+}
+
+/// Drift of one object is corrected this often within [`CORRECTIONS_WINDOW`]; then another controller is at work.
+pub(crate) const MAX_CORRECTIONS: u32 = 10;
+
+/// The time in which corrections of drift are counted.
+pub(crate) const CORRECTIONS_WINDOW: Duration = Duration::from_secs(60);
+
+/// A step against the API server that did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The API server refused, or could not be reached.
+    #[error("cannot {action} {object}: {}", message(source))]
+    Api {
+        /// What we were about to do.
+        action: &'static str,
+        /// With which object.
+        object: ObjectId,
+        /// The answer.
+        source: Box<kube::Error>,
+    },
+    /// No answer in time. The step may have happened.
+    #[error("cannot {action} {object}: no answer within {}s", STEP_TIMEOUT.as_secs())]
+    Timeout {
+        /// What we were about to do.
+        action: &'static str,
+        /// With which object.
+        object: ObjectId,
+    },
+    /// An object of that name exists and is not ours. It was not touched.
+    #[error("{object} already exists and is not managed by this object: {reason}; delete or rename it to go on")]
+    Foreign {
+        /// The object in the way.
+        object: ObjectId,
+        /// Whose it is.
+        reason: String,
+    },
+    /// The object is no longer what a patch was made for.
+    #[error("{object} changed in between; the next reconcile looks again")]
+    Changed {
+        /// The object.
+        object: ObjectId,
+    },
+    /// Another controller changes the object back each time it is corrected. It is corrected again later.
+    #[error(
+        "{object}: {fields} was corrected {MAX_CORRECTIONS} times within {}s, and another controller changes it back \
+         each time; stop that controller from changing it",
+        CORRECTIONS_WINDOW.as_secs()
+    )]
+    Contested {
+        /// The object.
+        object: ObjectId,
+        /// Paths of the fields.
+        fields: String,
+    },
+    /// An object cannot be written as JSON, or lacks what every object needs.
+    #[error("cannot render {object}: {reason}")]
+    Render {
+        /// The object.
+        object: ObjectId,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// What several have waited for has failed.
+    #[error(transparent)]
+    Shared(Arc<Error>),
+}
+
+impl Error {
+    pub(crate) fn api(action: &'static str, object: &ObjectId, source: kube::Error) -> Self {
+        Self::Api { action, object: object.clone(), source: Box::new(source) }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn class(&self) -> Class {
+        match self {
+            Self::Foreign { .. } => Class::Foreign,
+            Self::Shared(error) => error.class(),
+            other => other.error_type().class(),
+        }
+    }
+
+    /// The object it is about.
+    #[must_use]
+    pub fn object(&self) -> &ObjectId {
+        match self {
+            Self::Api { object, .. }
+            | Self::Timeout { object, .. }
+            | Self::Foreign { object, .. }
+            | Self::Changed { object }
+            | Self::Contested { object, .. }
+            | Self::Render { object, .. } => object,
+            Self::Shared(error) => error.object(),
+        }
+    }
+
+    /// The message of the API server; empty if it gave none.
+    pub(crate) fn answer(&self) -> &str {
+        match self {
+            Self::Api { source, .. } => match source.as_ref() {
+                kube::Error::Api(status) => &status.message,
+                _ => "",
+            },
+            _ => "",
+        }
+    }
+
+    /// True if the API server says that the object, its namespace or its kind does not exist.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        self.error_type() == ErrorType::NotFound
+    }
+}
+
+impl Failure for Error {
+    fn error_type(&self) -> ErrorType {
+        match self {
+            Self::Api { source, .. } => ErrorType::of(source),
+            Self::Timeout { .. } => ErrorType::Timeout,
+            Self::Foreign { .. } => ErrorType::AlreadyExists,
+            Self::Changed { .. } => ErrorType::Conflict,
+            // As a webhook that denies the write.
+            Self::Contested { .. } => ErrorType::Forbidden,
+            Self::Render { .. } => ErrorType::Validation,
+            Self::Shared(error) => error.error_type(),
+        }
+    }
+}
+
+/// The message of the server; kube prints the whole status a second time.
+fn message(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if is_not_declared(status) => format!(
+            "{}; the cluster serves another version of this kind: if a CustomResourceDefinition defines it, apply a newer one",
+            status.message
+        ),
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
 }

@@ -7,11 +7,9 @@
 //! - `marker`: which markers are valid, from what was seen and when; pure.
 //! - `fence`: the answer for one process, and the watch that keeps it true.
 //! - `look`: reads the markers past the cache every two seconds.
-//! - `answers`: what the fence answers; pure.
 //! - `layer`: the check before each write, inside the client.
 //! - `shard`: the namespaces of one of several replicas, and what runs in them.
 
-mod answers;
 mod fence;
 mod layer;
 mod look;
@@ -20,8 +18,9 @@ mod shard;
 
 use std::time::Duration;
 
+pub use look::{Excluded, Released};
+
 pub use self::{
-    answers::{Excluded, Released},
     fence::Fence,
     layer::FencedWrites,
     marker::{Marker, Markers},

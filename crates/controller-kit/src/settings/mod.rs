@@ -3,15 +3,11 @@
 //! It is the reference's format. Each process reads what concerns it; keys that concern other processes are known and
 //! ignored. Unknown keys are reported and never fatal, so that one file can serve two releases.
 
-mod access;
 mod checkpoint;
-mod duration;
 mod features;
-mod grove;
 mod keys;
 mod network;
 mod notifications;
-mod pods;
 mod server;
 
 use std::{
@@ -20,15 +16,15 @@ use std::{
     time::Duration,
 };
 
+pub use features::Grove;
+pub use keys::GoDuration;
 use serde::Deserialize;
 use serde_json::Value;
+pub use server::{DISCOVERY_ROLE, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE, Rbac};
 
 pub use self::{
-    access::{DISCOVERY_ROLE, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE, Rbac},
     checkpoint::Checkpoint,
-    duration::GoDuration,
     features::{Feature, Gpu, Orchestrators},
-    grove::Grove,
     network::{Dns, Ingress, Istio, ServiceMesh, TlsMode},
     notifications::{Format, Header, Notifications, Receiver},
     server::{CertProvisionMode, MetricsServer, Mpi, Server, Webhook},

@@ -16,7 +16,6 @@ mod assignment;
 mod handover;
 mod lease;
 mod member;
-mod metrics;
 mod protocol;
 mod replica;
 mod run;

@@ -18,11 +18,13 @@ use tracing::warn;
 
 use super::{
     Change, Key, Packed, Store,
+    anew::Pauses,
     cache::Kept,
-    keep::{self, Keep, Rule},
-    list_watch::{self, WatchError},
+    keep,
+    keep::{Keep, Rule},
+    list_watch,
+    list_watch::WatchError,
     packed::prune,
-    pause::Pauses,
     source::{Others, Part, Source},
 };
 

@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use controller_kit::{
     context::{Context, GRACE, Readiness, Shutdown},
-    leader::{Ended, lead},
+    leader::{lead, terms::Ended},
     metrics::Metrics,
     scope::Fence,
     settings,

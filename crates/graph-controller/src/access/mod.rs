@@ -3,15 +3,15 @@
 mod graphs;
 mod grove;
 mod pods;
-mod requests;
 
 use controller_kit::{
     access::{Access, NamedAccess, Verb},
     settings::{DISCOVERY_ROLE, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE},
 };
+use pods::REQUESTS;
 
 pub use self::pods::{DISCOVERY, PICKER, PLANNER, PROFILER};
-use self::{graphs::GRAPHS, grove::ON_GROVE, requests::REQUESTS};
+use self::{graphs::GRAPHS, grove::ON_GROVE};
 
 /// What those get who keep objects of a kind themselves.
 const EVERYTHING: &[Verb] =

@@ -1,8 +1,6 @@
-//! Lays a part of an object over the whole.
+//! Lays a part of an object over the whole, lists by the names of their entries.
 
 use serde_json::Value;
-
-use super::lists::{List, below, is_atomic, list};
 
 /// What a port has unless it says otherwise.
 const PROTOCOL: (&str, &str) = ("protocol", "TCP");
@@ -44,4 +42,77 @@ fn same(one: &Value, other: &Value, keys: &[&str]) -> bool {
         let of = |item: &Value| item.get(*key).cloned().or_else(|| (*key == protocol).then(|| default.clone()));
         of(one) == of(other)
     })
+}
+
+/// Lists whose items are found again by these fields.
+const KEYED: [(&str, &[&str]); 16] = [
+    ("claims", &["name"]),
+    ("components", &["name"]),
+    ("containers", &["name"]),
+    ("env", &["name"]),
+    ("ephemeralContainers", &["name"]),
+    ("extraClientPods", &["name"]),
+    ("hostAliases", &["ip"]),
+    ("imagePullSecrets", &["name"]),
+    ("initContainers", &["name"]),
+    ("ports", &["containerPort", "protocol"]),
+    ("resourceClaims", &["name"]),
+    ("schedulingGates", &["name"]),
+    ("topologySpreadConstraints", &["topologyKey", "whenUnsatisfiable"]),
+    ("volumeDevices", &["devicePath"]),
+    ("volumeMounts", &["mountPath"]),
+    ("volumes", &["name"]),
+];
+/// Lists of these names that are replaced nevertheless.
+const REPLACED: [&str; 3] = [".spec.env", ".spec.services.*.volumeMounts", ".spec.services.*.resources.claims"];
+/// Lists that are sets.
+const SETS: [&str; 2] = ["extraClientContainers", "gmsClientContainers"];
+/// Objects that are replaced as a whole.
+const ATOMIC: [&str; 14] = [
+    "configMapKeyRef",
+    "configMapRef",
+    "dataSource",
+    "fieldRef",
+    "fileKeyRef",
+    "labelSelector",
+    "namespaceSelector",
+    "nodePublishSecretRef",
+    "nodeSelector",
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "resourceFieldRef",
+    "secretKeyRef",
+    "secretRef",
+    "selector",
+];
+
+/// How a list is merged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum List {
+    /// Item by item, found by these fields.
+    Keyed(&'static [&'static str]),
+    /// What is not there is added.
+    Set,
+    /// Replaced.
+    Atomic,
+}
+
+/// How the list at a place is merged. Names of services stand as `*`.
+pub(super) fn list(path: &str) -> List {
+    let field = path.rsplit('.').next().unwrap_or_default();
+    let keyed = KEYED.iter().find(|(name, _)| *name == field && !REPLACED.contains(&path));
+    match keyed {
+        Some((_, keys)) => List::Keyed(keys),
+        None if SETS.contains(&field) => List::Set,
+        None => List::Atomic,
+    }
+}
+
+/// Whether an object is replaced as a whole.
+pub(super) fn is_atomic(path: &str) -> bool {
+    ATOMIC.contains(&path.rsplit('.').next().unwrap_or_default())
+}
+
+/// The place of a field.
+pub(super) fn below(path: &str, field: &str) -> String {
+    if path == ".spec.services" { format!("{path}.*") } else { format!("{path}.{field}") }
 }

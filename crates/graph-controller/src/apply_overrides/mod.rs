@@ -4,7 +4,6 @@
 //! `{"blueprint": …, "override": …}` on standard input, the merged graph on standard output, in the blueprint's
 //! version; warnings and errors on standard error.
 
-mod lists;
 mod merge;
 mod prepare;
 

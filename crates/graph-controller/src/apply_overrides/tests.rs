@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     apply,
-    lists::{List, below, is_atomic, list},
+    merge::{List, below, is_atomic, list},
     run,
 };
 

@@ -44,6 +44,7 @@ use controller_kit::{
 use futures::join;
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::ResourceExt;
+use observe::read::{pods_of, troubles};
 use tracing::{info, warn};
 
 use self::{
@@ -51,7 +52,6 @@ use self::{
     node_topology::apply::{LabelingResult, TopologyKey, TopologyLabeler},
     observe::{
         Caches,
-        pods::{pods_of, troubles},
         read::{Apis, is_served, read},
     },
     settings::Settings,

@@ -289,7 +289,7 @@ mod tests {
             match validate(&graph, settings(), ValidationContext::default()) {
                 Ok(valid) => {
                     assert!(fits, "{count}");
-                    assert_eq!(crate::graph::plan::volumes::volumes(&valid, &[]).len(), 100);
+                    assert_eq!(super::super::plan::objects::volumes(&valid, &[]).len(), 100);
                 }
                 Err(obstacle) => {
                     assert!(!fits, "{count}: {}", obstacle.message);

@@ -1,7 +1,6 @@
 //! Caches, what wakes a graph, and the loop.
 
 mod concerns;
-mod counts;
 mod grove;
 mod recovery;
 mod requests;
@@ -79,8 +78,8 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let settings = Arc::new(Settings::of(&context.settings, scope));
     let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(&context.source().with_identities(), None);
     let (adapters, adapter_watch) = watch::<DynamoGraphDeploymentScalingAdapter>(&context.source(), None);
-    context.metrics.count_resources(&graphs, &context.fence, counts::of_graph);
-    context.metrics.count_resources(&adapters, &context.fence, counts::of_adapter);
+    context.metrics.count_resources(&graphs, &context.fence, concerns::of_graph);
+    context.metrics.count_resources(&adapters, &context.fence, concerns::of_adapter);
     let (graph_watch, by_concern) = graph_watch.and_index(concerns);
     let (adapter_watch, by_target) = adapter_watch.and_index(named_by);
     let of_adapters =

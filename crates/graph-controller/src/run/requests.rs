@@ -24,7 +24,7 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt};
 
-use super::counts;
+use super::concerns;
 use crate::{
     NAME,
     graph::observe::Caches as GraphCaches,
@@ -45,7 +45,7 @@ impl Requests {
     /// Opens the watch.
     pub(super) fn open(context: &Context) -> Self {
         let (store, watch) = watch::<DynamoGraphDeploymentRequest>(&context.source(), None);
-        context.metrics.count_resources(&store, &context.fence, counts::of_request);
+        context.metrics.count_resources(&store, &context.fence, concerns::of_request);
         Self { store, watch }
     }
 

@@ -12,7 +12,7 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-use super::fallback::{self, Group};
+use super::{fallback, fallback::Group};
 use crate::engine::Endpoint;
 
 /// Label of a slice with the name of its Service.

@@ -20,7 +20,8 @@ use kube::{
 
 use super::{
     endpoints::{Found, PodFacts, Pods, Slice, is_verified},
-    fallback::{self, Group},
+    fallback,
+    fallback::Group,
     model::Observed,
     ownership::{Claim, Ownership, Requested, resolve_ownership},
 };

@@ -15,11 +15,7 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 
-use super::{
-    CheckpointStorage, FIRST_ARTIFACT,
-    control::{self, FOLDER},
-    prepared,
-};
+use super::{CheckpointStorage, FIRST_ARTIFACT, captured_pod, restore, restore::FOLDER};
 use crate::{
     device_claims::{self, Claim},
     gpus,
@@ -73,12 +69,12 @@ pub fn render_capture_job(
     let pod = template.spec.get_or_insert_default();
     share_memory(pod, target, job.shared_memory.as_ref());
     if let Some(storage) = settings.storage {
-        control::mount_storage(pod, target, storage);
+        restore::mount_storage(pod, target, storage);
     }
     pod.restart_policy = Some("Never".to_owned());
-    control::confine(pod, settings.seccomp_profile);
-    control::meet(pod, target);
-    if let Some(container) = control::find(pod, target) {
+    restore::confine(pod, settings.seccomp_profile);
+    restore::meet(pod, target);
+    if let Some(container) = restore::find(pod, target) {
         await_capture(container);
         if gpus_of(container, settings) > 1 {
             launch_together(container);
@@ -118,7 +114,7 @@ fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result
         let remedy = "give a size such as 8Gi";
         violations.push(Violation::invalid("spec.job.sharedMemory.size", size.0.as_str(), "is no size", remedy));
     }
-    violations.keep_all(prepared::check_shared_gpu_memory(checkpoint));
+    violations.keep_all(captured_pod::check_shared_gpu_memory(checkpoint));
     let violations = violations.into_inner();
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }

@@ -11,7 +11,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
-use super::{CheckpointStorage, control};
+use super::{CheckpointStorage, restore};
 
 /// Image with a shell and `rm` where an administrator names none.
 pub const DEFAULT_CLEANUP_IMAGE: &str = "busybox:1.36";
@@ -51,7 +51,7 @@ pub fn render_cleanup_job(
         }],
         ..PodSpec::default()
     };
-    control::mount_storage(&mut pod, CONTAINER, storage);
+    restore::mount_storage(&mut pod, CONTAINER, storage);
     Some(Job {
         metadata: ObjectMeta {
             name: Some(names::checkpoint_cleanup_job(id)),

@@ -1,12 +1,12 @@
-//! Pods that start from a checkpoint.
+//! Pods that start from a checkpoint, and the folder in which agent and engine meet.
 
 use api_types::{annotations, env as names, labels};
-use k8s_openapi::api::core::v1::{Container, ExecAction, PodSpec, Probe};
-
-use super::{
-    FIRST_ARTIFACT, Restore, RestoreSource,
-    control::{self, FOLDER},
+use k8s_openapi::api::core::v1::{
+    Container, EmptyDirVolumeSource, ExecAction, PersistentVolumeClaimVolumeSource, PodSpec, Probe, SeccompProfile,
+    Volume, VolumeMount,
 };
+
+use super::{CheckpointStorage, FIRST_ARTIFACT, Restore, RestoreSource};
 use crate::{
     metadata::Pairs,
     pod::{env, gpu_memory},
@@ -75,14 +75,14 @@ impl RestoreSource {
 /// Shapes a pod whose containers of these names start from a checkpoint. Names of containers that the pod does not have
 /// are skipped. Doing it again changes nothing.
 pub fn restore_pod(pod: &mut PodSpec, source: &RestoreSource, targets: &[&str]) {
-    control::confine(pod, source.seccomp_profile.as_deref());
+    confine(pod, source.seccomp_profile.as_deref());
     for target in targets {
-        if control::find(pod, target).is_none() {
+        if find(pod, target).is_none() {
             continue;
         }
-        control::mount_storage(pod, target, &source.storage);
-        control::meet(pod, target);
-        if let Some(container) = control::find(pod, target) {
+        mount_storage(pod, target, &source.storage);
+        meet(pod, target);
+        if let Some(container) = find(pod, target) {
             env::set(container, env::value(names::DYN_SNAPSHOT_RESTORE_STANDBY, "1"));
             probe_restored(container);
         }
@@ -96,7 +96,7 @@ pub fn restore_pod(pod: &mut PodSpec, source: &RestoreSource, targets: &[&str]) 
 /// skipped.
 pub fn share_gpu_memory(pod: &mut PodSpec, containers: &[&str]) {
     for container in containers {
-        if control::find(pod, container).is_some() {
+        if find(pod, container).is_some() {
             gpu_memory::join(pod, container);
         }
     }
@@ -125,4 +125,69 @@ fn probe_restored(container: &mut Container) {
 
 fn insert(pairs: &mut Pairs, key: &str, value: &str) {
     pairs.insert(key.to_owned(), value.to_owned());
+}
+
+/// The folder, in every container that takes part.
+pub(super) const FOLDER: &str = "/snapshot-control";
+
+const CONTROL: &str = "snapshot-control";
+const STORAGE: &str = "checkpoint-storage";
+
+/// Lets agent and container meet; each container has a folder of its own. What the user has there stays.
+pub(super) fn meet(pod: &mut PodSpec, container: &str) {
+    let volume = Volume {
+        name: CONTROL.to_owned(),
+        empty_dir: Some(EmptyDirVolumeSource { medium: None, size_limit: None }),
+        ..Volume::default()
+    };
+    add_volume(pod, volume);
+    let Some(container) = find(pod, container) else { return };
+    let own_folder = Some(container.name.clone());
+    let mount = VolumeMount {
+        name: CONTROL.to_owned(),
+        mount_path: FOLDER.to_owned(),
+        sub_path: own_folder,
+        ..VolumeMount::default()
+    };
+    add_mount(container, mount);
+    if container.env.iter().flatten().all(|variable| variable.name != names::DYN_SNAPSHOT_CONTROL_DIR) {
+        container.env.get_or_insert_default().push(env::value(names::DYN_SNAPSHOT_CONTROL_DIR, FOLDER));
+    }
+}
+
+/// Mounts the storage of checkpoints. What the user has under its name stays.
+pub(super) fn mount_storage(pod: &mut PodSpec, container: &str, storage: &CheckpointStorage) {
+    let claim = PersistentVolumeClaimVolumeSource { claim_name: storage.claim.clone(), read_only: None };
+    let volume = Volume { name: STORAGE.to_owned(), persistent_volume_claim: Some(claim), ..Volume::default() };
+    add_volume(pod, volume);
+    let mount = VolumeMount { name: STORAGE.to_owned(), mount_path: storage.folder.clone(), ..VolumeMount::default() };
+    if let Some(container) = find(pod, container) {
+        add_mount(container, mount);
+    }
+}
+
+/// Runs the pod under a profile that keeps processes from what cannot be captured.
+pub(super) fn confine(pod: &mut PodSpec, profile: Option<&str>) {
+    let Some(profile) = profile else { return };
+    pod.security_context.get_or_insert_default().seccomp_profile =
+        Some(SeccompProfile { type_: "Localhost".to_owned(), localhost_profile: Some(profile.to_owned()) });
+}
+
+/// The pod's container of that name.
+pub(super) fn find<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {
+    pod.containers.iter_mut().find(|container| container.name == name)
+}
+
+fn add_volume(pod: &mut PodSpec, volume: Volume) {
+    let all = pod.volumes.get_or_insert_default();
+    if all.iter().all(|other| other.name != volume.name) {
+        all.push(volume);
+    }
+}
+
+fn add_mount(container: &mut Container, mount: VolumeMount) {
+    let all = container.volume_mounts.get_or_insert_default();
+    if all.iter().all(|other| other.name != mount.name) {
+        all.push(mount);
+    }
 }

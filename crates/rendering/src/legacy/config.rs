@@ -1,16 +1,21 @@
-//! What the configuration of a deployment says about a component: JSON in an environment variable, by service.
+//! The configuration of a deployment for a component, which is JSON in an environment variable, by service; and
+//! privileges of pods, which are annotations of the legacy API.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::{
+    conversion::preserved::archive::Privilege,
     env as env_names, ports,
     v1beta1::{ComponentSpec, ComponentType},
     violations::Violation,
 };
-use k8s_openapi::{api::core::v1::EnvVar, apimachinery::pkg::api::resource::Quantity};
+use k8s_openapi::{
+    api::core::v1::{EnvVar, SecurityContext},
+    apimachinery::pkg::api::resource::Quantity,
+};
 use serde_json::{Value, json};
 
-use super::template::main;
+use super::{main, pod};
 use crate::go_json;
 
 /// Applies it: workers are replicas where the user gives none, resources win over the user's, and a frontend gets the
@@ -112,4 +117,39 @@ fn require(component: &mut ComponentSpec, resources: &BTreeMap<String, Quantity>
     let of_main = main(component).resources.get_or_insert_with(Default::default);
     of_main.limits.get_or_insert_default().extend(resources.clone());
     of_main.requests.get_or_insert_default().extend(resources.clone());
+}
+
+const TRACE: &str = "SYS_PTRACE";
+
+/// Lets the pods of a component do more. What its user says in the pod stays.
+pub(super) fn grant(component: &mut ComponentSpec, privileges: &BTreeSet<Privilege>) {
+    for privilege in privileges {
+        match privilege {
+            Privilege::Privileged => {
+                security(component).privileged.get_or_insert(true);
+            }
+            Privilege::Ptrace => {
+                let added = security(component).capabilities.get_or_insert_default().add.get_or_insert_default();
+                if !added.iter().any(|capability| capability == TRACE) {
+                    added.push(TRACE.to_owned());
+                }
+            }
+            Privilege::Root => {
+                security(component).run_as_user.get_or_insert(0);
+            }
+            Privilege::HostIpc => {
+                pod(component).host_ipc.get_or_insert(true);
+            }
+            Privilege::HostNetwork => {
+                pod(component).host_network.get_or_insert(true);
+            }
+            Privilege::HostPid => {
+                pod(component).host_pid.get_or_insert(true);
+            }
+        }
+    }
+}
+
+fn security(component: &mut ComponentSpec) -> &mut SecurityContext {
+    main(component).security_context.get_or_insert_default()
 }

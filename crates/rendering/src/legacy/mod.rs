@@ -2,12 +2,9 @@
 //!
 //! What its users left to the operator is written into the component, which is an ordinary one after that.
 
-mod check;
 mod config;
 mod image;
-mod privileges;
 mod serve;
-mod template;
 
 use std::collections::BTreeMap;
 
@@ -17,22 +14,19 @@ use api_types::{
         archive::{PreservedService, PreservedVolume},
     },
     env,
-    v1beta1::{ComponentSpec, ComponentType},
+    v1beta1::{ComponentSpec, ComponentType, MAIN_CONTAINER},
     violations::Violation,
 };
-pub use check::{check_source, check_told};
 pub use config::{configure, is_configured, workers};
 pub use image::{Awaited, Image, Running, image};
 use k8s_openapi::{
     api::core::v1::{
-        EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeMount,
-        VolumeResourceRequirements,
+        Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec,
+        VolumeMount, VolumeResourceRequirements,
     },
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
-pub use serve::is_entry;
-
-use self::template::{main, pod};
+pub use serve::{check_source, check_told, is_entry};
 
 /// Makes a component run an image that is built: `main` starts what the tag says unless the user says what it starts.
 /// `inherited` is the environment of the whole graph, under the component's own.
@@ -41,7 +35,7 @@ pub fn use_image(component: &mut ComponentSpec, said: &PreservedService, image: 
     main.image = Some(image.to_owned());
     let names_file = |variable: &EnvVar| variable.name == env::DYNAMO_CONFIG_PATH;
     let has_file = main.env.iter().flatten().chain(inherited).any(names_file);
-    privileges::grant(component, &said.privileges);
+    config::grant(component, &said.privileges);
     if let Some(tag) = &said.tag {
         serve::serve(component, tag, has_file);
     }
@@ -140,6 +134,21 @@ pub fn render_claim(claim: &PreservedClaim, namespace: &str) -> PersistentVolume
         }),
         status: None,
     }
+}
+
+/// The pod spec.
+fn pod(component: &mut ComponentSpec) -> &mut PodSpec {
+    component.pod_template.get_or_insert_default().spec.get_or_insert_default()
+}
+
+/// The main container.
+fn main(component: &mut ComponentSpec) -> &mut Container {
+    let containers = &mut pod(component).containers;
+    let index = containers.iter().position(|container| container.name == MAIN_CONTAINER).unwrap_or_else(|| {
+        containers.insert(0, Container { name: MAIN_CONTAINER.to_owned(), ..Container::default() });
+        0
+    });
+    &mut containers[index]
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use api_types::v1beta1::{ComponentKind, ComponentReplicaStatus};
 use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 
-use super::{LeaderWorkerSet, LeaderWorkerSetStatus, observed::is_observed};
+use super::{LeaderWorkerSet, LeaderWorkerSetStatus, types::is_observed};
 use crate::{NotReady, Readiness, Workload};
 
 impl Workload for LeaderWorkerSet {

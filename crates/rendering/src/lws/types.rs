@@ -1,5 +1,9 @@
-//! The part of the API of LeaderWorkerSets that matters here. Objects that others made may hold more.
+//! The part of the API of LeaderWorkerSets that matters here, and whether the status of one is that of its present
+//! spec. Objects that others made may hold more.
 
+use std::fmt;
+
+use api_types::{annotations, names};
 use k8s_openapi::{
     Metadata, NamespaceResourceScope, Resource,
     api::core::v1::PodTemplateSpec,
@@ -9,6 +13,8 @@ use k8s_openapi::{
     },
 };
 use serde::{Deserialize, Serialize};
+
+use crate::{TemplateDigest, Workload};
 
 /// Groups of pods: in each, a leader and the workers that follow it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -127,5 +133,162 @@ impl Metadata for LeaderWorkerSet {
 
     fn metadata_mut(&mut self) -> &mut ObjectMeta {
         &mut self.metadata
+    }
+}
+
+const DIGITS: usize = 16;
+
+/// A status that is that of an earlier template.
+///
+/// Only the newest API has `status.observedGeneration`. With an older one, the status that was there when the template
+/// changed is noted on the set, in the same write, and does not count until it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StatusBefore {
+    /// Generation of the set before the template changed.
+    generation: i64,
+    /// Digest of the status.
+    status: String,
+    /// Digest of the template that the status speaks of; empty if that is not known.
+    template: String,
+}
+
+impl StatusBefore {
+    fn read(set: &LeaderWorkerSet) -> Option<Self> {
+        let text = set.metadata.annotations.as_ref()?.get(annotations::STATUS_BEFORE)?;
+        let mut parts = text.split('/').map(str::to_owned);
+        let generation = parts.next()?.parse().ok()?;
+        Some(Self { generation, status: parts.next()?, template: parts.next()? })
+    }
+
+    /// Whether the set still has that status, and a later spec.
+    fn is_of(&self, set: &LeaderWorkerSet) -> bool {
+        set.metadata.generation.unwrap_or(0) > self.generation && digest(set.status.as_ref()) == self.status
+    }
+}
+
+impl fmt::Display for StatusBefore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.generation, self.status, self.template)
+    }
+}
+
+fn digest(status: Option<&LeaderWorkerSetStatus>) -> String {
+    let bytes = serde_json::to_vec(&status).unwrap_or_else(|_| format!("{status:?}").into_bytes());
+    names::sha256_hex(&bytes, DIGITS)
+}
+
+/// Whether the status speaks of the present spec. Of a set without groups, there is nothing to wait for.
+pub(super) fn is_observed(set: &LeaderWorkerSet) -> bool {
+    if let Some(observed) = set.observed_generation() {
+        return observed >= set.metadata.generation.unwrap_or(0);
+    }
+    let is_empty = set.desired_replicas() == 0 && set.status.as_ref().is_none_or(|status| status.replicas == 0);
+    is_empty || StatusBefore::read(set).is_none_or(|before| !before.is_of(set))
+}
+
+/// Notes on a rendered set which status speaks of an earlier template, where the API does not say it. `same_templates`
+/// is whether the live templates mean the same as the rendered ones. Returns whether the note is new: then it holds
+/// only for the live object as it is, down to its status.
+pub fn note_status_before(rendered: &mut LeaderWorkerSet, live: &LeaderWorkerSet, same_templates: bool) -> bool {
+    if live.observed_generation().is_some() || live.status.is_none() {
+        return false;
+    }
+    let template =
+        |set: &LeaderWorkerSet| TemplateDigest::carried_by(set).map(|digest| digest.to_string()).unwrap_or_default();
+    let known = StatusBefore::read(live);
+    let wanted = template(rendered);
+    let changed = wanted != template(live) && !same_templates;
+    let noted = if !changed {
+        known
+    } else {
+        // Of two changes, the controller of the set may have seen neither.
+        let spoken_of = known.filter(|known| known.is_of(live)).map_or_else(|| template(live), |known| known.template);
+        let generation = live.metadata.generation.unwrap_or(0);
+        let before = StatusBefore { generation, status: digest(live.status.as_ref()), template: spoken_of };
+        // A revert to the template that the status speaks of.
+        Some(before).filter(|before| before.template != wanted)
+    };
+    if let Some(noted) = noted {
+        let marks = rendered.metadata.annotations.get_or_insert_default();
+        marks.insert(annotations::STATUS_BEFORE.to_owned(), noted.to_string());
+    }
+    changed
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{NotReady, Readiness};
+
+    /// A set of two groups with this template, whose API has no observed generation.
+    fn set(template: &str, generation: i64, status: &Value) -> LeaderWorkerSet {
+        serde_json::from_value(json!({
+            "metadata": { "generation": generation, "annotations": { "operator.dynamo/template-digest": template } },
+            "spec": { "replicas": 2, "leaderWorkerTemplate": { "workerTemplate": {}, "size": 2 } },
+            "status": status,
+        }))
+        .unwrap()
+    }
+
+    fn status(updated: i32, since: &str) -> Value {
+        json!({ "replicas": 2, "readyReplicas": 2, "updatedReplicas": updated, "conditions": [{
+            "type": "Available", "status": "True", "reason": "AllGroupsReady", "message": "", "lastTransitionTime": since }] })
+    }
+
+    /// The set after a write of this template: the API server leaves the status, and counts the generation.
+    fn written(live: &LeaderWorkerSet, template: &str) -> LeaderWorkerSet {
+        let same = TemplateDigest::carried_by(live).unwrap().to_string() == template;
+        let mut set = set(template, 0, &Value::Null);
+        let _ = note_status_before(&mut set, live, same);
+        set.metadata.generation = live.metadata.generation.map(|generation| generation + i64::from(!same));
+        set.status.clone_from(&live.status);
+        set
+    }
+
+    /// Defect: ready at once after an edit, with the counts of before, and so restarted before the first pod ended.
+    #[test]
+    fn the_status_of_an_earlier_template_does_not_count() {
+        let first = set("a", 1, &status(2, "2026-01-01T00:00:00Z"));
+        assert_eq!(first.readiness(), Readiness::Ready);
+        let edited = written(&first, "b");
+        assert_eq!(edited.readiness(), Readiness::NotReady(NotReady::NotObserved));
+        assert_eq!(written(&edited, "b").readiness(), Readiness::NotReady(NotReady::NotObserved), "reconciled again");
+        let mut rolling = edited.clone();
+        rolling.status = serde_json::from_value(status(0, "2026-01-01T00:00:00Z")).unwrap();
+        assert_eq!(rolling.readiness(), Readiness::NotReady(NotReady::Updating { updated: 0, wanted: 2 }));
+        let mut done = written(&rolling, "b");
+        done.status = serde_json::from_value(status(2, "2026-01-01T00:05:00Z")).unwrap();
+        assert_eq!(done.readiness(), Readiness::Ready);
+    }
+
+    #[test]
+    fn a_second_edit_and_a_revert_before_the_first_was_seen() {
+        let first = set("a", 1, &status(2, "2026-01-01T00:00:00Z"));
+        let edited = written(&written(&first, "b"), "c");
+        assert_eq!(edited.readiness(), Readiness::NotReady(NotReady::NotObserved));
+        let reverted = written(&edited, "a");
+        assert_eq!(reverted.readiness(), Readiness::Ready, "the status is of this spec");
+        let mut seen = written(&first, "b");
+        seen.status = serde_json::from_value(status(1, "2026-01-01T00:00:00Z")).unwrap();
+        let reverted = written(&seen, "a");
+        assert_eq!(reverted.readiness(), Readiness::NotReady(NotReady::NotObserved), "groups of b may exist");
+    }
+
+    #[test]
+    fn a_write_that_changes_no_template_takes_no_status_away() {
+        let first = set("a", 1, &status(2, "2026-01-01T00:00:00Z"));
+        let mut other_notation = set("b", 0, &Value::Null);
+        assert!(!note_status_before(&mut other_notation, &first, true));
+        assert!(StatusBefore::read(&other_notation).is_none());
+        let mut newest = first.clone();
+        newest.status.as_mut().unwrap().observed_generation = Some(1);
+        let mut edited = set("b", 0, &Value::Null);
+        assert!(!note_status_before(&mut edited, &newest, false), "the API says it itself");
+        let mut empty = written(&first, "b");
+        empty.spec.replicas = Some(0);
+        empty.status.as_mut().unwrap().replicas = 0;
+        assert!(is_observed(&empty), "there is no group whose template could be old");
     }
 }

@@ -3,7 +3,7 @@
 use api_types::v1beta1::ComponentType;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe, VolumeMount};
 
-use super::{context::PodContext, defaults, env, merge};
+use super::{PodContext, defaults, env, merge};
 use crate::RenderInput;
 
 /// The user's sidecar over a frontend's defaults, with the main container's mounts that it has not itself.

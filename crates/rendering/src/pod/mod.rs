@@ -2,9 +2,9 @@
 //!
 //! | step | file |
 //! |---|---|
-//! | defaults of the component's type | `defaults`, `epp`, `probes` |
+//! | defaults of the component's type | `defaults`, `probes` |
 //! | the user's containers and pod over them | `merge` |
-//! | mounts and volumes: cache, shared memory, claims | `cache`, `volumes` |
+//! | mounts and volumes: cache, shared memory, claims | `volumes` |
 //! | operator's environment | `env` |
 //! | engine | [`crate::frameworks`] |
 //! | sidecar that answers HTTP | `frontend_sidecar` |
@@ -12,11 +12,8 @@
 //! | start from a checkpoint | [`crate::checkpoint`] |
 //! | image pull secrets | [`crate::pull_secrets`] |
 
-mod cache;
-mod context;
 mod defaults;
 pub(crate) mod env;
-mod epp;
 mod failover;
 mod frontend_sidecar;
 pub(crate) mod gpu_memory;
@@ -25,10 +22,9 @@ mod probes;
 pub(crate) mod volumes;
 
 use api_types::{
-    names,
-    v1beta1::{EngineMode, MAIN_CONTAINER},
+    annotations, names,
+    v1beta1::{ComponentType, EngineMode, EppConfig, MAIN_CONTAINER},
 };
-use context::PodContext;
 pub use gpu_memory::inter_pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, VolumeMount};
 
@@ -51,7 +47,7 @@ pub(crate) fn render(
     let launch = Launch::of(input, valid, multinode);
     let context = PodContext::of(input, valid);
     let mut main = merge::container(defaults::container(context.component_type, &context), valid.main);
-    cache::mount(&mut main, valid.cache);
+    volumes::mount(&mut main, valid.cache);
     env::add_operator_settings(&mut main, input.settings);
     let mounts_for_sidecar = main.volume_mounts.clone().unwrap_or_default();
     frameworks::adapt_main(&launch, &mut main);
@@ -62,7 +58,7 @@ pub(crate) fn render(
         ..PodSecurityContext::default()
     });
     pod.service_account_name.get_or_insert_with(|| service_account(input, &context));
-    cache::add_volume(&mut pod, valid.cache);
+    volumes::add_volume(&mut pod, valid.cache);
     volumes::mount_shared_memory(&mut pod, &mut main, valid.shared_memory.as_ref());
     frameworks::adapt_pod(&launch, &mut pod, &main);
     volumes::order_and_complete(&mut pod, &main);
@@ -104,4 +100,35 @@ fn containers(
         }
     });
     std::iter::once(main).chain(rendered).collect()
+}
+
+const CONTAINER_MODE: &str = "container";
+
+/// Values that the defaults of a pod depend on.
+struct PodContext<'a> {
+    component_type: Option<ComponentType>,
+    /// The graph, or the component itself if it is standalone.
+    graph: &'a str,
+    namespace: &'a str,
+    dynamo_namespace: String,
+    generation: Option<&'a str>,
+    discovery: DiscoveryBackend,
+    /// Each container registers for itself instead of the pod as a whole.
+    per_container: bool,
+    epp_config: Option<&'a EppConfig>,
+}
+
+impl<'a> PodContext<'a> {
+    fn of(input: &RenderInput<'_>, valid: &ValidatedComponent<'a>) -> Self {
+        Self {
+            component_type: valid.workload_type(input),
+            graph: valid.graph_for_pods(),
+            namespace: valid.namespace,
+            dynamo_namespace: valid.dynamo_namespace_for_pods(),
+            generation: valid.generation(),
+            discovery: valid.discovery_backend(input),
+            per_container: valid.annotation(annotations::DISCOVERY_MODE) == Some(CONTAINER_MODE),
+            epp_config: valid.spec().epp_config.as_ref(),
+        }
+    }
 }

@@ -1,9 +1,11 @@
-//! Volumes of the pod: the memory-backed `/dev/shm`, and those of mounts, complete and in order.
+//! Volumes of the pod: the memory-backed `/dev/shm`, those of mounts, complete and in order, and the compilation cache.
 
 use k8s_openapi::{
     api::core::v1::{Container, EmptyDirVolumeSource, PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount},
     apimachinery::pkg::api::resource::Quantity,
 };
+
+use crate::model::CacheMount;
 
 const SHARED_MEMORY: &str = "shared-memory";
 const SHARED_MEMORY_PATH: &str = "/dev/shm";
@@ -46,4 +48,38 @@ pub(crate) fn mount_shared_memory(pod: &mut PodSpec, main: &mut Container, size:
         mount_path: SHARED_MEMORY_PATH.to_owned(),
         ..VolumeMount::default()
     });
+}
+
+/// Mounts the cache, unless the user did.
+///
+/// A mount of its volume without a path, as old converters left it, gets the cache's; of two at that path, one stays.
+pub(super) fn mount(main: &mut Container, cache: Option<CacheMount<'_>>) {
+    let Some(cache) = cache else { return };
+    let mounts = main.volume_mounts.get_or_insert_default();
+    let mut mounted = false;
+    mounts.retain_mut(|mount| {
+        if mount.name == cache.claim && mount.mount_path.is_empty() {
+            cache.path.clone_into(&mut mount.mount_path);
+        }
+        let is_cache = mount.mount_path == cache.path;
+        let again = is_cache && mounted;
+        mounted |= is_cache;
+        !again
+    });
+    if !mounted {
+        mounts.push(VolumeMount {
+            name: cache.claim.to_owned(),
+            mount_path: cache.path.to_owned(),
+            ..VolumeMount::default()
+        });
+    }
+}
+
+/// Adds the cache's volume, unless the user did.
+pub(super) fn add_volume(pod: &mut PodSpec, cache: Option<CacheMount<'_>>) {
+    let Some(cache) = cache else { return };
+    let all = pod.volumes.get_or_insert_default();
+    if all.iter().all(|volume| volume.name != cache.claim) {
+        all.push(of_claim(cache.claim));
+    }
 }

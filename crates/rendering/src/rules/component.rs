@@ -115,7 +115,7 @@ pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, change: 
             violations::anew(change.owner),
         );
     }
-    if change.owner == super::context::GRAPH {
+    if change.owner == super::findings::GRAPH {
         power_limit::check_update(at, new, old, out);
     }
 }

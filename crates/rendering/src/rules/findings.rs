@@ -1,8 +1,12 @@
-//! Violations and warnings that rules find.
+//! Violations and warnings that rules find, and what they depend on: the cluster's features, and the paths of a graph's
+//! components.
 
 use std::fmt::Display;
 
-use api_types::violations::{Reason, Violation, immutable, supported};
+use api_types::{
+    v1beta1::ComponentSpec,
+    violations::{Reason, Violation, immutable, supported},
+};
 use serde_json::Value;
 
 /// The violations of an object and the warnings about it, in the order of its fields.
@@ -65,4 +69,76 @@ pub(super) fn not_supported(path: impl Into<String>, value: &str, values: &[&str
 /// The violation of a rule about a component, whose paths begin with `spec.`, at the component's place `at`.
 pub(crate) fn below(violation: Violation, at: &str) -> Violation {
     violation.at(|path| path.strip_prefix("spec.").map_or_else(|| path.clone(), |rest| format!("{at}.{rest}")))
+}
+
+/// Kind of graphs.
+pub(super) const GRAPH: &str = "DynamoGraphDeployment";
+
+/// What the rules about a graph depend on.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// What the cluster offers.
+    pub features: &'a Features,
+    /// Whether the graph is being created.
+    pub is_new: bool,
+    /// Finds a topology of the cluster; none: graphs are not compared with it.
+    pub topology: Option<&'a dyn Fn(&str) -> Topology>,
+}
+
+/// What the cluster has under the name of a topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// Its domains, from the widest to the narrowest.
+    Domains(Vec<String>),
+    /// There is none.
+    Missing,
+    /// It could not be read; the text states why.
+    Unreadable(String),
+}
+
+/// The path of a component, by its name if it has one.
+pub(super) fn component_path(index: usize, component: &ComponentSpec) -> String {
+    match component.name.as_str() {
+        "" => format!("spec.components[{index}]"),
+        name => format!("spec.components[{name}]"),
+    }
+}
+
+/// What the cluster offers, unless the configuration says otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent switches, each with its own name in the configuration")]
+pub struct Features {
+    /// Grove (`grove.io`).
+    pub grove: bool,
+    /// LeaderWorkerSet with Volcano.
+    pub lws: bool,
+    /// The KAI scheduler.
+    pub kai_scheduler: bool,
+    /// The Volcano scheduler.
+    pub volcano_scheduler: bool,
+    /// Dynamic resource allocation (`resource.k8s.io/v1`).
+    pub dra: bool,
+    /// Istio as service mesh.
+    pub istio: bool,
+    /// The Gateway API's InferencePool (`inference.networking.k8s.io`).
+    pub inference_pool: bool,
+    /// Checkpoints: switched on in the configuration, and the snapshot API is there.
+    pub checkpoint: bool,
+    /// GPUs of nodes may be looked up.
+    pub gpu_discovery: bool,
+}
+
+impl Features {
+    /// All of them.
+    pub const ALL: Self = Self {
+        grove: true,
+        lws: true,
+        kai_scheduler: true,
+        volcano_scheduler: true,
+        dra: true,
+        istio: true,
+        inference_pool: true,
+        checkpoint: true,
+        gpu_discovery: true,
+    };
 }

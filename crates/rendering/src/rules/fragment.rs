@@ -7,7 +7,7 @@ use api_types::{
 };
 use serde_json::Value;
 
-use super::{Findings, ProviderChoice, context::component_path};
+use super::{Findings, ProviderChoice, findings::component_path};
 use crate::{
     NodeRole, WorkloadProvider,
     grove::{ChildKind, child_of, shares_memory_between_pods},

@@ -14,15 +14,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::{
-    Context, Features, Findings, ProviderChoice, Version, annotation,
-    annotations::{
+    Context, Features, Findings, ProviderChoice, Version, annotation, component,
+    component::{Change, Owner},
+    findings::{GRAPH, component_path, not_supported},
+    fragment,
+    fragment::Place,
+    lacks_grove, power_limit,
+    provider::{
         DISCOVERY_CONTAINER, discovery_backend, discovery_mode, grove_update_strategy, vllm_executor, workload_provider,
     },
-    component::{self, Change, Owner},
-    context::{GRAPH, component_path},
-    findings::not_supported,
-    fragment::{self, Place},
-    lacks_grove, power_limit, provider_of_new, topology,
+    provider_of_new, topology,
 };
 use crate::{RolloutStrategy, WorkloadProvider, grove, lws};
 

@@ -7,23 +7,19 @@
 //! | file | rules about |
 //! |---|---|
 //! | `graph` | a graph as it is, and its changes |
-//! | `annotations` | values of annotations |
 //! | `component` | a component in a graph or on its own |
 //! | `fragment` | fragments of Grove's objects |
 //! | `power_limit` | power limits of GPUs |
 //! | `topology` | placement in the topology of the cluster |
 //! | `request` | DynamoGraphDeploymentRequests |
 //! | `checkpoint` | DynamoCheckpoints |
-//! | `context` | nothing: what rules depend on |
+//! | `findings` | nothing: what rules find and depend on |
 //! | `provider` | the choice of the workload provider |
 //! | `fitting` | values that do not fit into their types |
 //! | `version` | versions in texts |
 
-mod annotations;
 pub mod checkpoint;
 pub mod component;
-mod context;
-mod features;
 mod findings;
 mod fitting;
 pub mod fragment;
@@ -34,11 +30,10 @@ pub mod request;
 mod topology;
 mod version;
 
-pub use annotations::{discovery_backend, grove_update_strategy, vllm_executor};
-pub use context::{Context, Topology};
-pub use features::Features;
-pub use findings::{Findings, Warning};
+pub use findings::{Context, Features, Findings, Topology, Warning};
 pub use fitting::fit;
-pub use provider::{ProviderChoice, annotation, lacks_grove, provider_of_new};
+pub use provider::{
+    ProviderChoice, annotation, discovery_backend, grove_update_strategy, lacks_grove, provider_of_new, vllm_executor,
+};
 pub use topology::topologies;
 pub use version::Version;

@@ -2,7 +2,7 @@
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentSpec};
 
-use super::{Context, Findings, ProviderChoice, Topology, context::component_path, fragment};
+use super::{Context, Findings, ProviderChoice, Topology, findings::component_path, fragment};
 
 const BINDING: &str = "ClusterTopologyBinding";
 const WHOLE: &str = "spec.topologyConstraint";

@@ -12,7 +12,7 @@ use rendering::rules::{
     component::{self, Change, Context, Owner},
 };
 
-use super::{Facts, Request, field::Node, identity, kind::Kind};
+use super::{Facts, Request, field::Node, kind::Kind, request};
 
 const KIND: &str = Kind::Component.name();
 const AT: &str = "spec";
@@ -44,7 +44,7 @@ pub(super) fn check_update(
     out: &mut Findings,
 ) {
     // The operator follows the workers of a graph, whose command lines may start another engine.
-    if new.1 != old.1 && !identity::is_operator(request, facts) {
+    if new.1 != old.1 && !request::is_operator(request, facts) {
         let path = "spec.backendFramework";
         let text = violations::immutable(violations::anew(KIND));
         out.extend([violations::Violation::of_text(

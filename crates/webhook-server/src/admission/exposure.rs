@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::{
     Facts, Found, Lookup, Request,
     field::{FieldPath, Findings, Node},
-    identity,
     kind::Kind,
+    request,
 };
 
 /// The frontends of an object in v1beta1 that are exposed by their own `ingress`. They are read as the controllers read
@@ -31,7 +31,7 @@ pub(super) fn lookups(kind: Kind, hub: &Value, request: &Request, facts: &Facts)
     let Some(settings) = facts.exposure.as_ref().filter(|settings| !settings.only_configured) else {
         return Vec::new();
     };
-    if request.namespace.is_empty() || identity::is_operator(request, facts) {
+    if request.namespace.is_empty() || request::is_operator(request, facts) {
         return Vec::new();
     }
     let exposed = exposed(kind, hub);
@@ -51,7 +51,7 @@ pub(super) fn check(
     facts: &Facts,
 ) -> Vec<Violation<FieldPath>> {
     // The operator copies a graph's exposure to the component, and the component controller applies the configuration.
-    if kind == Kind::Component && identity::is_operator(request, facts) {
+    if kind == Kind::Component && request::is_operator(request, facts) {
         return Vec::new();
     }
     let before = old.map(|old| exposed(kind, old)).unwrap_or_default();

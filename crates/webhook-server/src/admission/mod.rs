@@ -4,7 +4,6 @@
 //! The server asks in two steps: [`lookups`] names the objects that the rules want to see, and [`review`] decides once
 //! they have been fetched.
 
-mod answer;
 mod authored;
 mod component_deployment;
 mod defaults;
@@ -13,7 +12,6 @@ mod exposure;
 mod facts;
 mod field;
 mod graph;
-mod identity;
 mod kind;
 mod path;
 mod ratchet;
@@ -23,10 +21,13 @@ mod size;
 mod subject;
 mod validate;
 
-pub use answer::Answer;
-use api_types::conversion::{ApiVersion, convert};
+use api_types::{
+    conversion::{ApiVersion, convert},
+    violations::Violation,
+};
 pub use facts::{CheckpointSettings, DiscoveryBackend, Facts, Features, Found, Lookup, Principals};
 use field::Node;
+use json_patch::PatchOperation;
 use kind::Kind;
 pub use path::Path;
 pub use request::{GroupVersionKind, GroupVersionResource, Operation, Request, User};
@@ -82,4 +83,41 @@ pub fn review_for_another_install(path: Path, request: &Request, facts: &Facts) 
 
 fn is_deleting(object: &Value) -> bool {
     Node::root(object).fields(&["metadata", "deletionTimestamp"]).is_set()
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    /// Admitted, after the patch has been applied to the object.
+    Allow {
+        /// What defaults change; empty on validating paths.
+        patch: Vec<PatchOperation>,
+        /// Shown to the user by clients such as kubectl.
+        warnings: Vec<String>,
+    },
+    /// Refused.
+    Deny {
+        /// All violations; never empty.
+        violations: Vec<Violation>,
+        /// Shown to the user beside the violations.
+        warnings: Vec<String>,
+    },
+}
+
+impl Answer {
+    /// Admitted as it is, without a word.
+    #[must_use]
+    pub fn admitted() -> Self {
+        Self::Allow { patch: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// Refused if there are violations, otherwise admitted as it is.
+    #[must_use]
+    pub fn of(violations: Vec<Violation>, warnings: Vec<String>) -> Self {
+        if violations.is_empty() {
+            Self::Allow { patch: Vec::new(), warnings }
+        } else {
+            Self::Deny { violations, warnings }
+        }
+    }
 }

@@ -24,7 +24,7 @@ use super::{
     issue::{IssueError, carry_out},
     plan::{Plan, Write},
 };
-use crate::{NAME, host::Host};
+use crate::{NAME, configurations::Host};
 
 /// Time limit of a request, equal to that of the API server.
 const STEP: Duration = Duration::from_secs(60);

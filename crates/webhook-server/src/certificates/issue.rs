@@ -13,7 +13,7 @@ use super::{
     material::Authority,
     plan::{Key, Serving, Signer, Write},
 };
-use crate::host::Host;
+use crate::configurations::Host;
 
 /// Names of the CA, as in the upstream operator.
 const CA_NAME: &str = "Dynamo-Webhook-CA";

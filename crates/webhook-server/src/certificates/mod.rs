@@ -18,8 +18,6 @@
 //! certificate is served until all targets have the new CA.
 
 mod apply;
-mod contents;
-mod definition;
 mod issue;
 mod material;
 mod observe;
@@ -29,7 +27,7 @@ mod targets;
 
 use std::time::Duration;
 
-pub use contents::Contents;
+pub use material::Contents;
 pub use run::Keeper;
 pub use targets::{PlaceKind, Target};
 

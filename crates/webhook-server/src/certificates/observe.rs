@@ -13,11 +13,10 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, Resource};
 
-use super::{Target, definition::Definition, plan::Policy};
+use super::{Target, plan::Policy, targets::Definition};
 use crate::{
     changes::{Changes, ticks},
-    configurations::CONVERTED,
-    host::Host,
+    configurations::{CONVERTED, Host},
 };
 
 /// Everything that certificates depend on, as of the last event of each watch.

@@ -7,11 +7,15 @@ use k8s_openapi::{
     api::admissionregistration::v1::{
         MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
     },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+        CustomResourceConversion, CustomResourceDefinition, WebhookClientConfig as ConversionClientConfig,
+    },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
+use kube::Resource;
+use serde::Deserialize;
 
-use super::definition::Definition;
-use crate::host::Host;
+use crate::configurations::Host;
 
 /// An object with CA bundles for the Service of this server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,4 +110,27 @@ fn bundle(bundle: Option<&ByteString>) -> Vec<u8> {
 /// Whether a webhook calls this server, by name and namespace of its Service.
 fn is_ours(service: Option<(&str, &str)>, host: &Host) -> bool {
     service == Some((&host.service, &host.namespace))
+}
+
+/// A CustomResourceDefinition without its schemas, which take a megabyte each.
+#[derive(Debug, Clone, Deserialize, Resource)]
+#[resource(inherit = CustomResourceDefinition)]
+pub struct Definition {
+    /// Its metadata.
+    pub metadata: ObjectMeta,
+    #[serde(default)]
+    spec: DefinitionSpec,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct DefinitionSpec {
+    conversion: Option<CustomResourceConversion>,
+}
+
+impl Definition {
+    /// The conversion webhook.
+    #[must_use]
+    pub fn client_config(&self) -> Option<&ConversionClientConfig> {
+        self.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()
+    }
 }

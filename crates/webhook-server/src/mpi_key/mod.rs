@@ -6,7 +6,6 @@
 //! stays as it is.
 
 mod apply;
-mod observe;
 mod run;
 
 use std::collections::BTreeMap;

@@ -12,7 +12,6 @@ mod listener;
 mod metrics;
 mod peers;
 mod reply;
-mod tls;
 mod weight;
 
 use std::{
@@ -27,11 +26,10 @@ use std::{
 
 pub use clients::{Clients, ClientsError};
 use hyper::{Method, Request, Response, StatusCode, body::Incoming};
-pub use listener::{Drain, serve};
+pub use listener::{Drain, Serving, serve};
 pub use metrics::RequestMetrics;
 use peers::{Connection, Limited, Limits, Peers};
 use reply::{Reply, ReplyBody};
-pub use tls::Serving;
 use tokio::time::timeout;
 use tracing::{error, info};
 use weight::Values;

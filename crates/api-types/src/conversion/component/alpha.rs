@@ -4,13 +4,12 @@ use serde_json::{Value, json};
 
 use super::{
     Alpha, Name, SAME, SIDECAR, alpha_saved,
-    features::{checkpoint_to_beta, feature_to_beta},
+    resources::{checkpoint_to_beta, feature_to_beta},
     to_template::template,
 };
 use crate::conversion::{
     lens::{Edit, Side},
-    quantity::nanos,
-    value::{Object, copy, copy_as, insert_filled, is_true, list, object, text},
+    value::{Object, copy, copy_as, insert_filled, is_true, list, nanos, object, text},
 };
 
 /// The types that v1beta1 knows. v1alpha1 takes any text; one that is not among them means no particular role.

@@ -8,10 +8,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::resources::{GPU, to_native};
-use crate::conversion::{
-    quantity::{is_quantity, nanos},
-    value::{Object, is_true, name_of, object, places, put, text},
-};
+use crate::conversion::value::{Object, is_quantity, is_true, name_of, nanos, object, places, put, text};
 
 /// How the items of a v1alpha1 component that was projected are put where the two saved lists have them.
 pub(super) type Place = fn(&mut Object, Option<&Value>, Option<&Value>);

@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Beta, Name, SAME, beta_saved, features::feature_to_alpha, from_template::take_apart};
+use super::{Beta, Name, SAME, beta_saved, main_container::take_apart, resources::feature_to_alpha};
 use crate::conversion::{
     lens::{Edit, Side},
-    quantity::nanos,
-    value::{Object, copy, copy_as, object, text},
+    value::{Object, copy, copy_as, nanos, object, text},
 };
 
 impl Side for Beta<'_> {

@@ -6,8 +6,6 @@ mod alpha_saved;
 mod beta;
 mod beta_mounts;
 mod beta_saved;
-mod features;
-mod from_template;
 mod main_container;
 mod resources;
 mod to_template;

@@ -1,11 +1,9 @@
-//! `resources`: fixed names of v1alpha1, any names in v1beta1.
+//! Fields of another form in each version: `resources`, with fixed names in v1alpha1 and any names in v1beta1, and
+//! features, which v1alpha1 switches on and v1beta1 has under `experimental` if they are on.
 
 use serde_json::{Value, json};
 
-use crate::conversion::{
-    quantity::is_quantity,
-    value::{Object, copy, insert_filled, object, text},
-};
+use crate::conversion::value::{Object, copy, insert_filled, is_quantity, is_true, object, text};
 
 /// What a GPU is called if v1alpha1 does not say.
 pub(super) const GPU: &str = "nvidia.com/gpu";
@@ -67,4 +65,36 @@ fn item_of(list: &Object) -> Object {
     }
     insert_filled(&mut item, "custom", custom);
     item
+}
+
+/// The modes of GPU memory service and failover, in v1alpha1 and v1beta1. Others are kept as they are.
+const MODES: [(&str, &str); 2] = [("intraPod", "IntraPod"), ("interPod", "InterPod")];
+
+/// GPU memory service or failover in v1beta1; none if it is off.
+pub(super) fn feature_to_beta(alpha: &Object) -> Option<Object> {
+    is_true(alpha, "enabled").then(|| {
+        let mut beta = alpha.clone();
+        beta.remove("enabled");
+        if let Some((_, mode)) = MODES.iter().find(|(mode, _)| text(alpha, "mode") == Some(mode)) {
+            beta.insert("mode".to_owned(), json!(mode));
+        }
+        beta
+    })
+}
+
+/// GPU memory service or failover in v1alpha1.
+pub(super) fn feature_to_alpha(beta: &Object) -> Object {
+    let mut alpha = beta.clone();
+    alpha.insert("enabled".to_owned(), json!(true));
+    if let Some((mode, _)) = MODES.iter().find(|(_, mode)| text(beta, "mode") == Some(mode)) {
+        alpha.insert("mode".to_owned(), json!(mode));
+    }
+    alpha
+}
+
+/// Checkpointing in v1beta1, where `enabled` has no default.
+pub(super) fn checkpoint_to_beta(alpha: &Object) -> Object {
+    let mut beta = alpha.clone();
+    beta.entry("enabled").or_insert_with(|| json!(false));
+    beta
 }

@@ -3,15 +3,15 @@
 mod config;
 mod saved;
 mod spec;
-mod status;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     ApiVersion, Extent, Source,
     lens::{self, Edit, Saved, Side},
     value::{Object, object},
 };
+use crate::conversion::value::{at, copy, is_true, put, text};
 
 /// One annotation per field, as the first conversion of the upstream operator had them.
 pub(super) const RETIRED: [&str; 9] = [
@@ -31,7 +31,7 @@ struct Beta(Extent);
 
 impl Side for Alpha {
     fn project(&self, body: &Object) -> Object {
-        each_part(body, self.0, spec::to_beta, status::to_beta)
+        each_part(body, self.0, spec::to_beta, to_beta)
     }
 
     fn save(&self, original: &Object, rebuilt: &Object) -> Object {
@@ -51,7 +51,7 @@ impl Side for Alpha {
 
 impl Side for Beta {
     fn project(&self, body: &Object) -> Object {
-        each_part(body, self.0, spec::to_alpha, status::to_alpha)
+        each_part(body, self.0, spec::to_alpha, to_alpha)
     }
 
     fn save(&self, original: &Object, rebuilt: &Object) -> Object {
@@ -94,4 +94,54 @@ pub(super) fn convert_request(source: Source<'_>) -> (Object, Option<Saved>) {
         ApiVersion::V1Beta1 => lens::convert_part(&source.body, source.saved.as_ref(), &alpha, &beta),
         ApiVersion::V1Alpha1 => lens::convert_part(&source.body, source.saved.as_ref(), &beta, &alpha),
     }
+}
+
+/// Fields that are the same in both versions.
+const SAME: [&str; 2] = ["observedGeneration", "conditions"];
+
+fn to_beta(alpha: &Object, extent: Extent) -> Object {
+    let mut beta = Object::new();
+    copy(alpha, &mut beta, &SAME);
+    let deployment = object(alpha, "deployment");
+    let deployed = deployment.is_some_and(|deployment| is_true(deployment, "created"));
+    let phase = match text(alpha, "state") {
+        Some("Profiling") => "Profiling",
+        Some("Ready") if deployed => "Deployed",
+        Some("Ready" | "DeploymentDeleted") => "Ready",
+        Some("Deploying") => "Deploying",
+        Some("Failed") => "Failed",
+        _ => "Pending",
+    };
+    if extent == Extent::Whole || alpha.contains_key("state") {
+        beta.insert("phase".to_owned(), json!(phase));
+    }
+    if let Some(generated) = object(alpha, "generatedDeployment") {
+        put(&mut beta, &["profilingResults", "selectedConfig"], Some(json!(generated)));
+    }
+    if let Some(name) = deployment.and_then(|deployment| text(deployment, "name")) {
+        beta.insert("dgdName".to_owned(), json!(name));
+    }
+    beta
+}
+
+fn to_alpha(beta: &Object, extent: Extent) -> Object {
+    let mut alpha = Object::new();
+    copy(beta, &mut alpha, &SAME);
+    let state = match text(beta, "phase") {
+        Some("Profiling") => "Profiling",
+        Some("Ready" | "Deployed") => "Ready",
+        Some("Deploying") => "Deploying",
+        Some("Failed") => "Failed",
+        _ => "Pending",
+    };
+    if extent == Extent::Whole || beta.contains_key("phase") {
+        alpha.insert("state".to_owned(), json!(state));
+    }
+    if let Some(generated) = at(beta, &["profilingResults", "selectedConfig"]).filter(|config| config.is_object()) {
+        alpha.insert("generatedDeployment".to_owned(), generated.clone());
+    }
+    if let Some(name) = text(beta, "dgdName") {
+        alpha.insert("deployment".to_owned(), json!({ "name": name, "created": false }));
+    }
+    alpha
 }

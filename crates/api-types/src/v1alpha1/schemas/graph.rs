@@ -1,4 +1,5 @@
-//! `DynamoGraphDeployment` in v1alpha1: its schema.
+//! `DynamoGraphDeployment` in v1alpha1: its schema, and those of what its components become:
+//! `DynamoComponentDeployment` and `DynamoGraphDeploymentScalingAdapter`.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,10 @@ use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::Service;
-use crate::v1beta1::{BackendFramework, GraphExperimental, ProviderOverride, Restart};
+use crate::v1beta1::{
+    BackendFramework, CheckpointStatus, ComponentKind, GraphExperimental, GraphState, PlacementStatus,
+    ProviderOverride, Restart, RestartStatus, RollingUpdatePhase,
+};
 
 /// Specification of an inference graph.
 #[derive(JsonSchema)]
@@ -73,4 +77,141 @@ pub struct GraphTopologyConstraint {
     /// Topology level within which services are packed, unless a service names its own.
     #[schemars(regex(pattern = crate::schema::patterns::DOMAIN))]
     pub pack_domain: Option<String>,
+}
+
+/// Observed state of a graph.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", extend("required" = ["state"]))]
+pub struct DynamoGraphDeploymentStatus {
+    /// Generation of the spec that this status describes.
+    pub observed_generation: Option<i64>,
+    /// State of the graph; the conditions have the details.
+    #[serde(default)]
+    pub state: GraphState,
+    /// Standard Kubernetes conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::condition_list")]
+    pub conditions: Option<Vec<Value>>,
+    /// Replica counts by name of the service.
+    pub services: Option<BTreeMap<String, ServiceReplicaStatus>>,
+    /// Progress of the last requested restart.
+    pub restart: Option<RestartStatus>,
+    /// Checkpoints by name of the service.
+    pub checkpoints: Option<BTreeMap<String, CheckpointStatus>>,
+    /// Progress of the last change of worker generation.
+    pub rolling_update: Option<RollingUpdateStatus>,
+    /// Quality of the placement, where a provider reports it.
+    pub placement: Option<PlacementStatus>,
+}
+
+/// Replica counts of one service.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub struct ServiceReplicaStatus {
+    /// Kind of the objects that run the service.
+    pub component_kind: ComponentKind,
+    /// Deprecated: the last of `componentNames`.
+    pub component_name: String,
+    /// Names of those objects; in a rolling update old and new ones.
+    pub component_names: Option<Vec<String>>,
+    /// Dynamo namespace under which the serving pods register.
+    pub runtime_namespace: Option<String>,
+    /// Pods that exist.
+    #[schemars(range(min = 0))]
+    pub replicas: i32,
+    /// Pods of the current revision.
+    #[schemars(range(min = 0))]
+    pub updated_replicas: i32,
+    /// Pods that are ready; absent where the kind does not report it.
+    #[schemars(range(min = 0))]
+    pub ready_replicas: Option<i32>,
+    /// Pods that are available; absent where the kind does not report it.
+    #[schemars(range(min = 0))]
+    pub available_replicas: Option<i32>,
+    /// Pods that are scheduled; absent where the kind does not report it.
+    #[schemars(range(min = 0))]
+    pub scheduled_replicas: Option<i32>,
+}
+
+/// Progress of a change of worker generation.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub struct RollingUpdateStatus {
+    /// How far it is.
+    pub phase: Option<RollingUpdatePhase>,
+    /// When the new generation was first seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::time")]
+    pub start_time: Option<String>,
+    /// When the last old worker was gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::time")]
+    pub end_time: Option<String>,
+    /// Services whose new generation serves alone.
+    pub updated_services: Option<Vec<String>>,
+}
+
+/// Specification of one component.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub struct DynamoComponentDeploymentSpec {
+    /// Engine family; found from the worker's command line if unset.
+    pub backend_framework: Option<BackendFramework>,
+    /// Legacy API: what the image is built from, as `name:version`. An image that is named wins.
+    pub dynamo_component: Option<String>,
+    /// The component.
+    #[schemars(flatten)]
+    pub service: Service,
+}
+
+/// What the operator has observed of a component.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase", extend("required" = ["conditions"]))]
+pub struct DynamoComponentDeploymentStatus {
+    /// Generation of the spec that this status describes.
+    pub observed_generation: Option<i64>,
+    /// `Available` and `DynamoComponentReady`, and kstatus' `Ready`, `Reconciling`, `Stalled`.
+    #[schemars(schema_with = "crate::schema::condition_list")]
+    pub conditions: Vec<Value>,
+    /// Never written.
+    pub pod_selector: Option<BTreeMap<String, String>>,
+    /// Replica counts of the workload.
+    pub service: Option<ServiceReplicaStatus>,
+}
+
+/// Specification of a scaling adapter.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub struct DynamoGraphDeploymentScalingAdapterSpec {
+    /// Wanted replicas of the service; autoscalers set it through the scale subresource.
+    #[schemars(range(min = 0, max = crate::limits::REPLICAS))]
+    pub replicas: i32,
+    /// The service.
+    pub dgd_ref: ScalingTarget,
+}
+
+/// A service of a graph.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub struct ScalingTarget {
+    /// Name of the graph.
+    #[schemars(length(min = 1))]
+    pub name: String,
+    /// Name of the service in the graph.
+    #[schemars(length(min = 1))]
+    pub service_name: String,
+}
+
+/// What the operator has observed of a scaling adapter's service.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+pub struct DynamoGraphDeploymentScalingAdapterStatus {
+    /// Replicas of the service.
+    pub replicas: Option<i32>,
+    /// Selects the pods of the service; autoscalers read their metrics.
+    pub selector: Option<String>,
+    /// When the adapter last changed the service's replicas.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::schema::time")]
+    pub last_scale_time: Option<String>,
 }

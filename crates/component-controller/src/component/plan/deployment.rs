@@ -4,7 +4,7 @@ use controller_kit::{apply::Desired, read::Interruption};
 use k8s_openapi::{api::apps::v1::Deployment, apimachinery::pkg::apis::meta::v1::LabelSelector};
 use rendering::{RenderInput, ValidatedComponent, keep_live_pull_secrets, render_deployment};
 
-use super::{account, desired::desired};
+use super::{desired::desired, model_service};
 
 /// Plans the Deployment of the component `uid`. `accounts` are labelled for its pods.
 pub(super) fn plan(
@@ -13,7 +13,7 @@ pub(super) fn plan(
     (uid, accounts): (&str, &[String]),
     live: Option<&Deployment>,
 ) -> Result<Desired, Interruption> {
-    let mut rendered = account::render(input, valid, accounts, live, render_deployment);
+    let mut rendered = model_service::render(input, valid, accounts, live, render_deployment);
     keep_live_pull_secrets(&mut rendered, valid, live);
     desired(&rendered, uid, live.is_none_or(|live| has_selector_of(live, &rendered)))
 }

@@ -11,7 +11,7 @@ use rendering::{
 };
 use serde_json::json;
 
-use super::{account, desired::desired};
+use super::{desired::desired, model_service};
 
 /// Plans the LeaderWorkerSet of the component `uid`. `accounts` are labelled for its pods.
 pub(super) fn plan(
@@ -20,7 +20,7 @@ pub(super) fn plan(
     (uid, accounts): (&str, &[String]),
     live: Option<&LeaderWorkerSet>,
 ) -> Result<Desired, Interruption> {
-    let mut rendered = account::render(input, valid, accounts, live, render_leader_worker_set);
+    let mut rendered = model_service::render(input, valid, accounts, live, render_leader_worker_set);
     keep_live_pull_secrets(&mut rendered, valid, live);
     let noted = match live {
         Some(live) => {

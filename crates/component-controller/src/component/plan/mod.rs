@@ -1,6 +1,5 @@
 //! Plans the children of a component. Pure: no I/O, no clock.
 
-mod account;
 pub mod autoscaler;
 mod deployment;
 mod desired;

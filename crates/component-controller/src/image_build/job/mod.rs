@@ -22,10 +22,7 @@ use k8s_openapi::{
     },
 };
 
-use super::{
-    defaults::Defaults,
-    settings::{BuildSettings, Engine, whole_seconds},
-};
+use super::settings::{BuildSettings, Defaults, Engine, whole_seconds};
 
 /// The container that builds.
 pub const BUILDER: &str = "builder";

@@ -34,12 +34,13 @@ use rendering::{Diagnosis, RegistryHost};
 use serde_json::{Value, json};
 
 use super::{
-    defaults::{CONFIG_MAP, Defaults},
     image::{image, is_known, source, was_built_by, was_found},
-    job::{self, docker_secret},
-    manifest::{self, ReadSlots},
+    job,
+    job::docker_secret,
+    manifest,
+    manifest::ReadSlots,
     model::{ManifestRead, Observed, Obstacle, has_failed, has_succeeded},
-    settings::BuildSettings,
+    settings::{BuildSettings, CONFIG_MAP, Defaults},
 };
 
 /// Limits of a request to an API store.

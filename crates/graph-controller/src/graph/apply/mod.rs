@@ -7,13 +7,11 @@
 //! shrinking of old workers the new ones.
 
 mod checkpoints;
-mod grove;
 mod objects;
 pub mod shared;
-pub mod tally;
 mod writer;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, future::Future};
 
 use api_types::{
     labels,
@@ -25,14 +23,11 @@ use controller_kit::{
     failure::Class,
     store::{Key, Packed, controller_owner},
 };
-use futures::join;
+use futures::{StreamExt, join, stream};
 use kube::{Resource, ResourceExt};
 use tracing::warn;
 
-use self::{
-    tally::bounded,
-    writer::{Writer, Written},
-};
+use self::writer::{Writer, Written};
 pub use crate::graph::model::Tally;
 use crate::graph::{
     model::{Applied, Observed, Plan},
@@ -77,7 +72,7 @@ pub async fn apply(
     let lacking: Vec<_> = plan.components.iter().filter(lacks).collect();
     let mut complete = lacking.is_empty();
     if let Some(plan) = &plan.grove {
-        let (set, tally) = grove::apply(writer, caches, observed, plan, accounts_exist).await;
+        let (set, tally) = objects::apply(writer, caches, observed, plan, accounts_exist).await;
         complete &= tally.failed.is_empty();
         applied.grove = set;
         applied.tally.add(tally);
@@ -177,6 +172,14 @@ pub fn graph_of<K: Resource>(object: &K) -> Option<Key> {
     Some(Key::new(namespace, &name))
 }
 
+/// How many requests of one step are under way at a time: how many objects there are is the user's choice.
+const AT_ONCE: usize = 8;
+
+/// Runs all of the steps, a few at a time. The results have the order of the steps.
+pub async fn bounded<T>(steps: Vec<impl Future<Output = T>>) -> Vec<T> {
+    stream::iter(steps).buffered(AT_ONCE).collect().await
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
@@ -192,5 +195,29 @@ mod tests {
                 "controller": true }] } }))
         .unwrap();
         assert_eq!(graph_of(&pod), Some(Key::new("team-a", "chat")));
+    }
+}
+
+#[cfg(test)]
+mod tally_tests {
+    use std::cell::Cell;
+
+    use super::{AT_ONCE, bounded};
+
+    /// Found defect: a request for each of thousands of claims was sent at once.
+    #[tokio::test]
+    async fn a_few_requests_are_under_way_at_a_time_and_answers_keep_their_order() {
+        let (running, most) = (Cell::new(0), Cell::new(0));
+        let step = async |index: usize| {
+            running.set(running.get() + 1);
+            most.set(running.get().max(most.get()));
+            for _ in 0..=(index % 3) {
+                tokio::task::yield_now().await;
+            }
+            running.set(running.get() - 1);
+            index
+        };
+        assert_eq!(bounded((0..100).map(step).collect()).await, (0..100).collect::<Vec<_>>());
+        assert_eq!(most.get(), AT_ONCE);
     }
 }

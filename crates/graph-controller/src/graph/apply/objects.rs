@@ -3,7 +3,8 @@
 //! What pods mount or run under comes before them, the rest beside them; rights are a chain of their own.
 
 use api_types::{
-    annotations, labels, v1alpha1::DynamoComponent, v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter,
+    annotations, grove::PodCliqueSet, labels, v1alpha1::DynamoComponent,
+    v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter,
 };
 use controller_kit::{
     apply::{Desired, Error, MetadataPatch, ObjectId},
@@ -18,12 +19,12 @@ use k8s_openapi::api::{
 use kube::{Resource, ResourceExt};
 
 use super::{
+    bounded,
     shared::{write_binding, write_shared},
-    tally::bounded,
     writer::{Writer, Written},
 };
 use crate::graph::{
-    model::{GraphVolume, MARKS, Objects, SharedAccount, Tally},
+    model::{Child, GraphVolume, GrovePlan, MARKS, Objects, Observed, Scale, SharedAccount, Tally},
     observe::Caches,
 };
 
@@ -204,4 +205,38 @@ async fn volume(writer: Writer<'_>, claim: &GraphVolume) -> Waits {
         (None, Some(wanted)) => writer.create(wanted).await?.reason(),
         (None, None) => Some(format!("{id}: it does not exist; create it, or set create for it in spec.pvcs")),
     })
+}
+
+/// Writes the PodCliqueSet, then asks Grove for other replicas. Returns the set as it is now. A set that is new is
+/// written only if `accounts_exist`.
+pub(super) async fn apply(
+    writer: Writer<'_>,
+    caches: &Caches,
+    observed: &Observed,
+    plan: &GrovePlan,
+    accounts_exist: bool,
+) -> (Option<PodCliqueSet>, Tally) {
+    let (mut tally, live) = (Tally::default(), observed.grove.set());
+    let writes = !plan.held_back && (accounts_exist || live.is_some());
+    let written = match writes {
+        true => tally.take(writer.write(&caches.grove.sets, &plan.set).await),
+        false => None,
+    };
+    let set = match written.map(Written::typed) {
+        Some(Written::As(set)) => Some(*set),
+        Some(Written::Waits(why)) => {
+            tally.waiting.push(why);
+            return (live.cloned(), tally);
+        }
+        Some(Written::Not) | None => live.cloned(),
+    };
+    // What Grove made of the set before is scaled even if the set cannot be changed.
+    for Scale { child, from, to } in &plan.scale {
+        let scaled = match child {
+            Child::PodClique(clique) => writer.applier.scale(clique.as_ref(), writer.uid(), *from, *to).await,
+            Child::PodCliqueScalingGroup(group) => writer.applier.scale(group.as_ref(), writer.uid(), *from, *to).await,
+        };
+        tally.take(scaled);
+    }
+    (set, tally)
 }

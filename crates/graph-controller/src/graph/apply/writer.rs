@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::tally::bounded;
+use super::bounded;
 use crate::graph::{
     model::{MARKS, Tally},
     observe::live_value,

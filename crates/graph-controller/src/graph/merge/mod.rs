@@ -2,7 +2,6 @@
 //! in. Pure.
 
 mod canonical;
-pub mod endpoint_picker;
 
 use std::collections::BTreeMap;
 
@@ -13,7 +12,7 @@ use api_types::{
     names::RevisionSuffix,
     v1beta1::{
         BackendFramework, ComponentExperimental, ComponentSpec, ComponentType, DynamoComponentDeployment,
-        DynamoComponentDeploymentSpec, DynamoGraphDeployment, KvTransferPolicy, MAIN_CONTAINER,
+        DynamoComponentDeploymentSpec, DynamoGraphDeployment, EndpointPickerConfig, KvTransferPolicy, MAIN_CONTAINER,
     },
 };
 use k8s_openapi::{
@@ -68,7 +67,7 @@ pub fn component_deployment(
         checkpoint.checkpoint_ref = Some(name.to_owned());
     }
     if let Some(config) = spec.epp_config.as_mut().and_then(|epp| epp.config.as_mut()) {
-        endpoint_picker::complete(config);
+        complete(config);
     }
     for key in [labels::WORKER_HASH, labels::COMPONENT_CLASS] {
         if let Some(value) = fixed_labels.get(key) {
@@ -236,4 +235,17 @@ pub fn checkpoint_engine(
     usage: CheckpointUse<'_>,
 ) -> Option<BackendFramework> {
     own.or(graph).or(usage.identity.map(|identity| identity.backend_framework))
+}
+
+const CONFIG_API_VERSION: &str = "inference.networking.x-k8s.io/v1alpha1";
+
+const CONFIG_KIND: &str = "EndpointPickerConfig";
+
+/// Sets the fields that the user may leave out.
+pub fn complete(config: &mut EndpointPickerConfig) {
+    config.api_version = Some(CONFIG_API_VERSION.to_owned());
+    config.kind = Some(CONFIG_KIND.to_owned());
+    for plugin in &mut config.plugins {
+        plugin.name.get_or_insert_default();
+    }
 }

@@ -9,11 +9,12 @@ mod plan;
 mod rollout;
 mod valid;
 
+pub use obstacle::{Blocked, Obstacle, Progress};
+
 pub use self::{
     applied::{Applied, Tally, Troubles},
     needs::{GroveNeeds, LegacyResources, Needs, Reads, Served, Target, TopologyNeed},
     observed::{Cached, LiveCheckpoints, LiveGrove, MARKS, Observed, RunningPods, is_current, is_stalled},
-    obstacle::{Blocked, Obstacle, Progress},
     plan::{
         Adapters, Capture, Child, ComponentCheckpoint, DesiredCheckpoint, GraphVolume, GrovePlan, Objects, Plan,
         Removal, Rollout, Scale, SharedAccount,

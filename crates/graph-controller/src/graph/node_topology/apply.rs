@@ -23,7 +23,7 @@ use super::{
     lookup::{Memory, PodTopology, TopologyLookup},
 };
 use crate::graph::{
-    apply::tally::bounded,
+    apply::bounded,
     observe::{grove::topology_bindings, read::get},
 };
 

@@ -2,7 +2,6 @@
 
 pub mod checkpoints;
 pub mod grove;
-pub mod pods;
 pub mod read;
 
 use std::{collections::BTreeMap, sync::Arc};

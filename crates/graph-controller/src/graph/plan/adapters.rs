@@ -1,20 +1,22 @@
-//! Scaling adapters: one for each component that asks for one.
-//!
-//! An adapter is the component's replica count as a scale subresource. The graph makes it, with the user's
-//! count, and from then on never writes that count again.
+//! Scaling adapters, one for each component that asks for one, and the HorizontalPodAutoscalers that scale them.
 
 use std::collections::BTreeMap;
 
 use api_types::{
+    conversion::preserved::autoscaling::PreservedAutoscaling,
     labels, names,
     v1beta1::{
         ComponentSpec, DynamoGraphDeploymentScalingAdapter as Adapter, DynamoGraphDeploymentScalingAdapterSpec,
         ScalingTarget,
     },
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::ResourceExt;
+use k8s_openapi::{
+    api::autoscaling::v2::{CrossVersionObjectReference, HorizontalPodAutoscaler},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
+use kube::{Resource, ResourceExt};
 
+use super::bookkeeping::add_graph_label;
 use crate::graph::model::{Adapters, Observed, ValidGraph};
 
 /// Decides on the adapters of a graph.
@@ -56,6 +58,35 @@ fn to_write(observed: &Observed, mut desired: Adapter) -> Option<Adapter> {
     }
     desired.spec.replicas = live.spec.replicas;
     Some(desired)
+}
+
+/// Plans the autoscalers of a graph. Each has the name of the adapter that it scales.
+pub(super) fn autoscalers(graph: &ValidGraph<'_>) -> Vec<HorizontalPodAutoscaler> {
+    let mut rules = PreservedAutoscaling::of_graph(graph.annotations);
+    let components = graph.spec.components.iter();
+    let enabled = components.filter_map(|component| Some((component, rules.remove(&component.name)?)));
+    let rendered = enabled.map(|(component, rules)| {
+        let name = names::scaling_adapter(&graph.name, &component.name);
+        let labels = BTreeMap::from([
+            (labels::GRAPH.to_owned(), graph.name.clone()),
+            (labels::COMPONENT.to_owned(), names::label_value(&component.name)),
+        ]);
+        let metadata = ObjectMeta {
+            name: Some(name.clone()),
+            namespace: Some(graph.namespace.clone()),
+            labels: Some(labels),
+            ..ObjectMeta::default()
+        };
+        let target = CrossVersionObjectReference {
+            api_version: Some(Adapter::api_version(&()).into_owned()),
+            kind: Adapter::kind(&()).into_owned(),
+            name,
+        };
+        let mut autoscaler = rendering::render_autoscaler(metadata, target, rules);
+        add_graph_label(&mut autoscaler, graph);
+        autoscaler
+    });
+    rendered.collect()
 }
 
 #[cfg(test)]
@@ -102,5 +133,39 @@ mod tests {
         let graph = graph_with(|_| {});
         let Adapters { write, desired } = adapters(&valid(&graph), &observed(&graph, vec![]));
         assert!(write.is_empty() && desired.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod autoscalers_tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::graph::fixtures::{graph_with, valid};
+
+    #[test]
+    fn an_autoscaler_scales_the_adapter_of_its_component() {
+        let metrics = json!([{ "type": "Resource",
+            "resource": { "name": "cpu", "target": { "type": "Utilization", "averageUtilization": 60 } } }]);
+        let services = json!({
+            "Decode": { "autoscaling": { "enabled": true, "minReplicas": 2, "maxReplicas": 4, "metrics": metrics } },
+            "Frontend": { "autoscaling": { "enabled": false, "maxReplicas": 4 } },
+            "Gone": { "autoscaling": { "enabled": true, "maxReplicas": 4 } },
+        });
+        let saved = json!({ "version": 1, "spec": { "services": services } }).to_string();
+        let graph = graph_with(|graph| graph["metadata"]["annotations"] = json!({ "nvidia.com/dgd-spec": saved }));
+        let planned = serde_json::to_value(autoscalers(&valid(&graph))).unwrap();
+        let labels = json!({ "nvidia.com/dynamo-graph-deployment-name": "chat", "nvidia.com/dynamo-component": "Decode",
+            "operator.dynamo/graph": "chat" });
+        let expected = json!([{
+            "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+            "metadata": { "name": "chat-decode", "namespace": "team-a", "labels": labels },
+            "spec": {
+                "scaleTargetRef": { "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentScalingAdapter",
+                    "name": "chat-decode" },
+                "minReplicas": 2, "maxReplicas": 4, "metrics": metrics,
+            },
+        }]);
+        assert_eq!(planned, expected);
     }
 }

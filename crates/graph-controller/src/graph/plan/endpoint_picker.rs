@@ -14,8 +14,8 @@ use controller_kit::settings::{Istio, TlsMode};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde_json::json;
 
-use super::graph_label::add_graph_label;
-use crate::graph::{merge::endpoint_picker::complete, model::ValidGraph};
+use super::bookkeeping::add_graph_label;
+use crate::graph::{merge::complete, model::ValidGraph};
 
 /// The ConfigMap with the configuration; none if the user keeps one.
 pub fn config_map(graph: &ValidGraph<'_>) -> Option<ConfigMap> {

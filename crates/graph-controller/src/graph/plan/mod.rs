@@ -2,20 +2,17 @@
 
 pub mod accounts;
 pub mod adapters;
-mod autoscalers;
 pub mod bookkeeping;
 pub mod checkpoints;
 mod control;
 pub mod discovery;
 pub mod endpoint_picker;
-mod graph_label;
 pub mod grove;
 pub mod objects;
 pub mod restart;
 pub mod revision;
 pub mod rollout;
 pub mod spread;
-pub mod volumes;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -9,7 +9,7 @@ use super::{
     checkpoints, control,
     control::{Course, Deadline, deadline, set_caps},
     removal, revision,
-    revision::live::{Revision, live_counts, revisions, sort_by_age},
+    revision::{Revision, live_counts, revisions, sort_by_age},
     rollout,
     rollout::Live,
     spread, with_replicas,

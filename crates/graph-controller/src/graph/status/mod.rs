@@ -1,7 +1,6 @@
 //! Computes a graph's status from what is live after the writes, never from the plan alone.
 
 pub mod grove;
-mod ignored_fields;
 pub mod rejection;
 mod rollout;
 
@@ -17,12 +16,10 @@ use api_types::{
 use controller_kit::conditions::{find, set_condition};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use kube::ResourceExt;
+use rejection::unserved_fields;
 use rendering::WorkloadProvider;
 
-use self::{
-    ignored_fields::unserved_fields,
-    rollout::{held, rolling_update, rollout_progressing},
-};
+use self::rollout::{held, rolling_update, rollout_progressing};
 use crate::graph::model::{Applied, Observed, Obstacle, Plan, Progress, Served, is_current, is_stalled};
 
 /// Status of a graph after the writes of its plan.

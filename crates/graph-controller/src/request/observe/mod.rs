@@ -1,10 +1,9 @@
 //! Reads the snapshot that everything about a request is planned on.
 
 pub mod gpus;
-mod pods;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
@@ -23,12 +22,15 @@ use controller_kit::{
 use k8s_openapi::{
     api::{
         batch::v1::Job,
-        core::v1::{ConfigMap, PersistentVolumeClaim, ServiceAccount},
+        core::v1::{ConfigMap, ContainerStatus, PersistentVolumeClaim, Pod, ServiceAccount},
         rbac::v1::RoleBinding,
     },
     jiff::Timestamp,
 };
-use kube::{Api, Client, ResourceExt};
+use kube::{
+    Client, ResourceExt,
+    api::{Api, ListParams},
+};
 use rendering::{Diagnosis, JobEnd};
 use serde_json::Value;
 
@@ -40,6 +42,7 @@ use super::{
     settings::Settings,
     validate,
 };
+use crate::request::{cost, cost::Trials};
 
 /// The caches of requests.
 #[derive(Clone)]
@@ -108,7 +111,7 @@ impl Observer {
         if phase_of(&observed.request) == Phase::Profiling {
             self.read_profiler(&mut observed).await?;
             self.read_output(&mut observed).await?;
-            pods::read_trials(&self.client, &self.caches.graphs, &mut observed).await?;
+            read_trials(&self.client, &self.caches.graphs, &mut observed).await?;
         }
         Ok(observed)
     }
@@ -118,7 +121,7 @@ impl Observer {
         let Some(job) = observed.job.as_ref().filter(|job| observed.is_ours(*job)) else { return Ok(()) };
         observed.waits = self.pods.waits_of_job(job, Timestamp::now()).await;
         if JobEnd::Failed.of(job).is_some() {
-            observed.pod_failures = pods::failures(&self.client, observed).await?;
+            observed.pod_failures = failures(&self.client, observed).await?;
         }
         Ok(())
     }
@@ -197,4 +200,57 @@ impl Observer {
         }
         Ok(())
     }
+}
+
+/// How the containers of a Job that failed ended.
+async fn failures(client: &Client, observed: &Observed) -> Result<Vec<String>, Error> {
+    let selector = format!("{}={}", labels::JOB_NAME, names::profiling_job(&observed.name));
+    let pods = list(client, observed, &selector).await?;
+    Ok(pods.iter().flat_map(|pod| statuses(pod)).filter_map(failure).collect())
+}
+
+/// Graphs that the profiler has started to measure them, which are the request's without being controlled by it, and
+/// their pods.
+async fn read_trials(
+    client: &Client,
+    graphs: &Store<Packed<DynamoGraphDeployment>>,
+    observed: &mut Observed,
+) -> Result<(), Error> {
+    let all = graphs.all();
+    let of_request = |graph: &Packed<DynamoGraphDeployment>| {
+        let owners = graph.owner_references().iter();
+        graph.namespace().as_deref() == Some(&observed.namespace) && owners.into_iter().any(|o| o.uid == observed.uid)
+    };
+    let running: BTreeSet<String> =
+        all.iter().filter(|graph| of_request(graph)).map(|graph| graph.name_any()).collect();
+    let remembered = observed.status().trial_graphs;
+    let names: BTreeSet<String> =
+        running.iter().chain(cost::known(remembered.as_ref())).map(|name| names::label_value(name)).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let selector = format!("{} in ({})", labels::GRAPH, names.into_iter().collect::<Vec<_>>().join(","));
+    let pods = list(client, observed, &selector).await?;
+    observed.trials = Some(Trials::of(running, remembered.as_ref(), &pods));
+    Ok(())
+}
+
+async fn list(client: &Client, observed: &Observed, selector: &str) -> Result<Vec<Pod>, Error> {
+    let api: Api<Packed<Pod>> = Api::namespaced(client.clone(), &observed.namespace);
+    let object = ObjectId::named::<Pod>(&observed.namespace, selector);
+    let pods = timed("list", &object, api.list(&ListParams::default().labels(selector))).await?;
+    Ok(Packed::readable(pods.items))
+}
+
+fn statuses(pod: &Pod) -> Vec<&ContainerStatus> {
+    let status = pod.status.as_ref();
+    let init = status.and_then(|status| status.init_container_statuses.as_ref()).into_iter().flatten();
+    init.chain(status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten()).collect()
+}
+
+fn failure(container: &ContainerStatus) -> Option<String> {
+    let ended = container.state.as_ref()?.terminated.as_ref().filter(|ended| ended.exit_code != 0)?;
+    let reason = ended.reason.as_deref().unwrap_or("Error");
+    let words = ended.message.as_deref().map(|words| format!(": {}", words.trim())).unwrap_or_default();
+    Some(format!("container {} ended with {} ({reason}){words}", container.name, ended.exit_code))
 }

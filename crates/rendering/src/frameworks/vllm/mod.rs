@@ -1,17 +1,13 @@
 //! vLLM.
 
 pub(super) mod executor;
-mod parallel;
 mod ray;
-mod wait;
 
 use api_types::{env as names, v1beta1::BackendFramework};
-use executor::Executor;
+use executor::{Executor, Parallel};
 use k8s_openapi::api::core::v1::{Container, PodSpec};
-use parallel::Parallel;
-pub(crate) use ray::{may_be_joined, starts_ray_head_without_command};
-pub(crate) use wait::NAME as WAITS_FOR_LEADER;
-pub use wait::WAIT_FOR_LEADER;
+pub use ray::WAIT_FOR_LEADER;
+pub(crate) use ray::{NAME as WAITS_FOR_LEADER, may_be_joined, starts_ray_head_without_command};
 
 use super::{Launch, Multinode, NodeRole, command};
 use crate::pod::env;
@@ -42,9 +38,9 @@ pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
 /// Adds what makes a worker wait for its leader, where the engine does not do so itself.
 pub(super) fn adapt_pod(launch: &Launch<'_>, pod: &mut PodSpec, main: &Container) {
     if let Some(Multinode { role: NodeRole::Worker, peers, .. }) = launch.multinode
-        && command::value(&command::words(main), &[parallel::EXECUTOR]) == Some(Executor::Mp.as_str())
+        && command::value(&command::words(main), &[executor::EXECUTOR]) == Some(Executor::Mp.as_str())
     {
-        wait::for_leader(launch, peers, pod, main);
+        ray::for_leader(launch, peers, pod, main);
     }
 }
 
@@ -62,14 +58,14 @@ fn join(launch: &Launch<'_>, multinode: Multinode<'_>, main: &mut Container) -> 
     let gpus = launch.gpus_of(main);
     let found = if gpus > 0 && parallel.world() > gpus {
         match executor {
-            Executor::Mp => parallel::span_with_processes(multinode, main),
+            Executor::Mp => executor::span_with_processes(multinode, main),
             Executor::Ray => ray::span(multinode, main),
         }
     } else if command::has_flag(&words, &[ray::ELASTIC]) {
         ray::elastic(multinode, main);
         true
     } else if gpus > 0 && parallel.world().saturating_mul(parallel.data.unwrap_or(1)) > gpus {
-        parallel::balance(parallel, multinode, gpus, main)
+        executor::balance(parallel, multinode, gpus, main)
     } else {
         true
     };

@@ -1,14 +1,18 @@
-//! vLLM over Ray: a head beside the leader's engine, agents on the other nodes.
+//! vLLM over Ray: a head beside the leader's engine, agents on the other nodes; and the init container in which a
+//! worker waits for its leader.
 
-use api_types::{env as names, ports, v1beta1::BackendFramework};
-use k8s_openapi::api::core::v1::Container;
+use api_types::{names, ports, v1beta1::BackendFramework};
+use k8s_openapi::api::core::v1::{ConfigMapVolumeSource, Container, PodSpec, Volume, VolumeMount};
 
 use super::{
     super::{Multinode, NodeRole, command, shell},
     Executor,
-    parallel::EXECUTOR,
+    executor::EXECUTOR,
 };
-use crate::pod::env;
+use crate::{
+    frameworks::{Launch, Peers, multinode},
+    pod::env,
+};
 
 /// Asks for expert parallelism that grows and shrinks.
 pub(super) const ELASTIC: &str = "--enable-elastic-ep";
@@ -60,12 +64,12 @@ pub(super) fn elastic(multinode: Multinode<'_>, main: &mut Container) {
 /// The same on a single node, which others may join later.
 pub(super) fn head_of_single_node(main: &mut Container) {
     let Some(engine) = engine(main).filter(|_| is_elastic_over_ray(main)) else { return };
-    let address = format!(" --node-ip-address=\"${}\"", names::POD_IP);
+    let address = format!(" --node-ip-address=\"${}\"", api_types::env::POD_IP);
     // The engine takes the place of the shell, so that it gets the signal when the pod ends.
     command::run_script(main, SHELL, with_head(&address, &format!("exec {engine}")));
     // The head registers under this address and the engine expects it there; both must mean the same interface.
-    env::replace(main, env::from_field(names::POD_IP, "status.podIP"));
-    env::replace(main, env::from_field(names::VLLM_DP_MASTER_IP, "status.podIP"));
+    env::replace(main, env::from_field(api_types::env::POD_IP, "status.podIP"));
+    env::replace(main, env::from_field(api_types::env::VLLM_DP_MASTER_IP, "status.podIP"));
 }
 
 /// Whether a container that runs alone starts a Ray head that others may join.
@@ -106,6 +110,48 @@ fn agent(multinode: Multinode<'_>) -> String {
     format!("ray start --address={}:{} --block", multinode.peers.leader(), ports::RAY)
 }
 
+/// The program that waits. It reads `LEADER_HOST` and `LEADER_PORT`; graphs carry it in a ConfigMap.
+pub const WAIT_FOR_LEADER: &str = include_str!("wait_for_leader.py");
+
+/// Name of the init container.
+pub(crate) const NAME: &str = "wait-for-leader-mp";
+const VOLUME: &str = "wait-leader-script";
+const FOLDER: &str = "/scripts";
+/// Holds the program where no graph has a ConfigMap for it.
+const PROGRAM: &str = "WAIT_FOR_LEADER";
+
+/// Adds it.
+pub(super) fn for_leader(launch: &Launch<'_>, peers: Peers<'_>, pod: &mut PodSpec, main: &Container) {
+    let host = multinode::in_shell(&peers.leader());
+    let mut container = Container { name: NAME.to_owned(), image: main.image.clone(), ..Container::default() };
+    let program = match launch.graph {
+        Some(graph) => {
+            container.volume_mounts = Some(vec![VolumeMount {
+                name: VOLUME.to_owned(),
+                mount_path: FOLDER.to_owned(),
+                read_only: Some(true),
+                ..VolumeMount::default()
+            }]);
+            pod.volumes.get_or_insert_default().push(volume(graph));
+            format!("{FOLDER}/{}", names::WAIT_LEADER_SCRIPT)
+        }
+        None => {
+            container.env = Some(vec![env::value(PROGRAM, WAIT_FOR_LEADER)]);
+            format!("-c \"${PROGRAM}\"")
+        }
+    };
+    let port = ports::VLLM_MASTER;
+    let script = format!("export LEADER_HOST=\"{host}\" LEADER_PORT=\"{port}\" && exec python3 {program}");
+    container.command = Some(vec!["sh".to_owned(), "-c".to_owned(), script]);
+    pod.init_containers.get_or_insert_default().push(container);
+}
+
+fn volume(graph: &str) -> Volume {
+    let source =
+        ConfigMapVolumeSource { name: names::wait_leader_config_map(graph), ..ConfigMapVolumeSource::default() };
+    Volume { name: VOLUME.to_owned(), config_map: Some(source), ..Volume::default() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{
@@ -143,7 +189,7 @@ mod tests {
         assert!(line.starts_with("ray start --head --port=6379 --node-ip-address=\"$POD_IP\" --block & i=0; until "));
         assert!(line.ends_with(" && exec python3 -m dynamo.vllm --enable-elastic-ep -dpb ray 'a b'"), "{line}");
         let env: Vec<_> = main.env.unwrap().into_iter().map(|variable| variable.name).collect();
-        assert_eq!(env, [names::POD_IP, names::VLLM_DP_MASTER_IP]);
+        assert_eq!(env, [api_types::env::POD_IP, api_types::env::VLLM_DP_MASTER_IP]);
     }
 
     #[test]
@@ -172,5 +218,41 @@ mod tests {
         let mut main = container(&["bash", "-c"], &["exec python3 -m dynamo.vllm"]);
         span(placed(NodeRole::Worker), &mut main);
         assert_eq!(words_of(&main)[2], "ray start --address=$(LWS_LEADER_ADDRESS):6379 --block");
+    }
+}
+
+#[cfg(test)]
+mod wait_tests {
+    use super::*;
+    use crate::frameworks::launch::tests::launch;
+
+    fn waiting(graph: Option<&str>) -> PodSpec {
+        let main = Container { image: Some("i".to_owned()), ..Container::default() };
+        let mut pod = PodSpec::default();
+        for_leader(&Launch { graph, ..launch(None) }, Peers::LeaderWorkerSet, &mut pod, &main);
+        pod
+    }
+
+    #[test]
+    fn in_a_graph_the_program_comes_from_its_config_map() {
+        let pod = waiting(Some("g"));
+        let container = &pod.init_containers.as_ref().unwrap()[0];
+        assert_eq!(
+            container.command.as_ref().unwrap()[2],
+            "export LEADER_HOST=\"${LWS_LEADER_ADDRESS}\" LEADER_PORT=\"29500\" && exec python3 /scripts/wait-for-leader.py"
+        );
+        assert_eq!(container.image.as_deref(), Some("i"));
+        assert_eq!(pod.volumes.unwrap()[0].config_map.as_ref().unwrap().name, "g-wait-leader-script");
+    }
+
+    /// It has no ConfigMap, and its pods would wait for ever.
+    #[test]
+    fn a_component_of_its_own_carries_the_program_itself() {
+        let pod = waiting(None);
+        assert_eq!(pod.volumes, None);
+        let container = &pod.init_containers.as_ref().unwrap()[0];
+        assert!(container.command.as_ref().unwrap()[2].ends_with("exec python3 -c \"$WAIT_FOR_LEADER\""));
+        let program = container.env.as_ref().unwrap()[0].value.as_deref().unwrap();
+        assert!(!program.contains("$("), "the kubelet would replace it");
     }
 }

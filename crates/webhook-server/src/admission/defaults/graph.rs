@@ -7,7 +7,7 @@ use rendering::{
 };
 use serde_json::{Value, json};
 
-use super::{object_at, replicas::replicas};
+use super::{object_at, replicas};
 use crate::admission::{
     Facts, Operation,
     field::{FieldPath, Node},

@@ -10,7 +10,7 @@ pub(super) use alpha::{component as alpha_component, graph as alpha_graph};
 use api_types::v1beta1::DynamoGraphDeployment;
 use rendering::rules::{self, Context, Findings, Topology, graph::Permissions};
 
-use super::{Facts, Found, Lookup, Operation, Request, field::Node, identity, request::is_dns_subdomain, subject};
+use super::{Facts, Found, Lookup, Operation, Request, field::Node, request, request::is_dns_subdomain, subject};
 
 /// The objects that the rules for a graph read. Topologies are checked when a graph is created.
 pub(super) fn lookups(object: &serde_json::Value, operation: Operation, facts: &Facts) -> Vec<Lookup> {
@@ -64,8 +64,8 @@ pub(super) fn check_update(
     out: &mut Findings,
 ) {
     let permissions = Permissions {
-        may_scale: identity::may_scale(request, facts),
-        may_choose_provider: identity::may_choose_provider(request, facts),
+        may_scale: request::may_scale(request, facts),
+        may_choose_provider: request::may_choose_provider(request, facts),
     };
     rules::graph::check_update(new, old, permissions, out);
 }

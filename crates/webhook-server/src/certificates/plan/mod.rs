@@ -14,7 +14,7 @@ use super::{
     Contents, Target,
     material::{Authority, Pair},
 };
-use crate::host::Host;
+use crate::configurations::Host;
 
 /// Maximum time between two plans. A corrected clock causes no event, and a certificate with wrong times must not stay
 /// long.

@@ -1,7 +1,6 @@
 //! The Grove provider: a graph as one PodCliqueSet. Grove makes the pods and replaces them; we say which, and how many.
 
 mod live;
-pub mod revision;
 
 use std::collections::BTreeSet;
 
@@ -13,6 +12,7 @@ use api_types::{
 };
 use k8s_openapi::api::{core::v1::Service, networking::v1::Ingress};
 use kube::ResourceExt;
+use live::GroveTarget;
 use rendering::{
     ValidatedComponent, WorkloadProvider,
     checkpoint::{CheckpointFacts, Restore, Start, start},
@@ -23,7 +23,6 @@ use rendering::{
     has_legacy_type, validate_on,
 };
 
-use self::revision::GroveTarget;
 use super::{checkpoints, restart, restart::RestartState, spread};
 use crate::graph::{
     grove_readiness::{child, is_observed, readiness},
@@ -36,16 +35,16 @@ use crate::graph::{
 pub(super) fn plan(graph: &ValidGraph<'_>, observed: &Observed, plan: &mut Plan) {
     let known = known_domains(graph, observed).unwrap_or_default();
     if known.is_empty() || known == graph.topology_domains {
-        return plan_target(graph, &revision::target(graph, observed), observed, plan);
+        return plan_target(graph, &live::target(graph, observed), observed, plan);
     }
     // A level that is added to the topology replaces no pod. Workers learn of it when they change for another
     // reason.
     let as_before = ValidGraph { topology_domains: &known, ..graph.clone() };
-    let target = revision::target(&as_before, observed);
+    let target = live::target(&as_before, observed);
     if target.unchanged {
         return plan_target(&as_before, &target, observed, plan);
     }
-    plan_target(graph, &revision::target(graph, observed), observed, plan);
+    plan_target(graph, &live::target(graph, observed), observed, plan);
 }
 
 /// The domains of the cluster topology that live workers know.
@@ -103,7 +102,7 @@ fn plan_target(graph: &ValidGraph<'_>, target: &GroveTarget, observed: &Observed
         plan.stale_checkpoints = stale.into_iter().cloned().collect();
     }
     // Who routes by the revision keeps to the one that serves.
-    let present = live.filter(|_| held_back).and_then(|set| revision::suffix_of(graph, set));
+    let present = live.filter(|_| held_back).and_then(|set| live::suffix_of(graph, set));
     plan.rollout.target = present.or_else(|| target.suffix.clone());
     plan.restart.clone_from(&restart.status);
     plan.grove = Some(GrovePlan { set, scale, held_back });
