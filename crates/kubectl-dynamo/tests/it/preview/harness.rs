@@ -134,8 +134,9 @@ impl Harness {
         graph
     }
 
-    /// Replaces the spec and the user's annotations of the graph, or creates it. Returns it as it is stored.
-    pub async fn write(&self, manifest: &Manifest) -> Value {
+    /// Replaces the spec and the user's annotations of the graph, or creates it. Returns it as it is stored, or why the
+    /// API server rejects it.
+    pub async fn write(&self, manifest: &Manifest) -> Result<Value, String> {
         let graphs = self.graphs();
         let stored = loop {
             let answer = match self.edited(manifest).await {
@@ -150,12 +151,13 @@ impl Harness {
             };
             match answer {
                 Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(kube::Error::Api(status)) if status.code == 422 => return Err(status.message.clone()),
                 answer => break answer.unwrap(),
             }
         };
         let mut stored = serde_json::to_value(stored).unwrap();
         stored["kind"] = "DynamoGraphDeployment".into();
-        stored
+        Ok(stored)
     }
 
     async fn edited(&self, manifest: &Manifest) -> Edit {
@@ -253,7 +255,8 @@ impl Harness {
         all
     }
 
-    /// Names of the pods that are not being deleted, by component. Of several pods of a group, the first.
+    /// Components of the pods that are not being deleted, by uid: pods of LeaderWorkerSets keep their names. Of several
+    /// pods of a group, the first.
     pub async fn pods(&self) -> BTreeMap<String, String> {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let all = pods.list(&ListParams::default()).await.unwrap();
@@ -261,6 +264,6 @@ impl Harness {
         let is_first = |pod: &Pod| others.iter().all(|key| pod.labels().get(*key).is_none_or(|index| index == "0"));
         let present = all.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none() && is_first(pod));
         let component = |pod: &Pod| pod.labels().get("nvidia.com/dynamo-component").cloned().unwrap_or_default();
-        present.map(|pod| (pod.name_any(), component(&pod))).collect()
+        present.map(|pod| (pod.uid().unwrap(), component(&pod))).collect()
     }
 }

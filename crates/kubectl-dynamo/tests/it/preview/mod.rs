@@ -32,11 +32,18 @@ fn number(name: &str, default: u64) -> u64 {
     env::var(name).ok().map_or(default, |text| text.parse().unwrap())
 }
 
-/// Predicts an edit, makes it, and waits until what was predicted is there.
-async fn check(harness: &Harness, manifest: &Manifest, what: &str) {
+/// Predicts an edit, makes it, and waits until what was predicted is there. Returns whether the edit was accepted.
+async fn check(harness: &Harness, manifest: &Manifest, what: &str) -> bool {
     let prediction = Box::pin(harness.predict(manifest)).await;
     let (mut before, pods_before) = (harness.objects().await, harness.pods().await);
-    let stored = harness.write(manifest).await;
+    let stored = match harness.write(manifest).await {
+        Ok(stored) => stored,
+        Err(why) => {
+            assert_eq!(prediction.refused, Some(why), "{what}");
+            assert_eq!(prediction.changes, [], "{what}");
+            return false;
+        }
+    };
     before.insert(("DynamoGraphDeployment".to_owned(), GRAPH.to_owned()), stored);
     let settled = async || match harness.state().await {
         (State::Moving, status) => Err(status),
@@ -57,6 +64,7 @@ async fn check(harness: &Harness, manifest: &Manifest, what: &str) {
     let again = Box::pin(harness.predict(manifest)).await;
     assert!(!again.changes_something(), "{what}: {:?} {:?}", again.edit, again.changes);
     assert_eq!((again.pods.len(), again.steps.len()), (0, 1), "{what}: {:?}", again.pods);
+    true
 }
 
 /// Edits of one graph in a row.
@@ -67,9 +75,12 @@ async fn play(access: &Access, provider: Provider, seed: u64, count: u64) {
     for number in 1..=count {
         let begin = Instant::now();
         let (next, what) = edit(&mut random, provider, &manifest, &history);
-        Box::pin(check(&harness, &next, &format!("{provider:?}, seed {seed}, edit {number}: {what}"))).await;
-        println!("{provider:?}, seed {seed}, edit {number}, {:.1?}: {what}", begin.elapsed());
-        history.push(std::mem::replace(&mut manifest, next));
+        let what = format!("{provider:?}, seed {seed}, edit {number}: {what}");
+        let accepted = Box::pin(check(&harness, &next, &what)).await;
+        println!("{what} ({}, {:.1?})", if accepted { "accepted" } else { "refused" }, begin.elapsed());
+        if accepted {
+            history.push(std::mem::replace(&mut manifest, next));
+        }
     }
 }
 
@@ -116,7 +127,7 @@ async fn a_rollout_has_its_capacity_and_its_revisions() {
     spec["components"][1]["replicas"] = json!(2);
     let main = "/components/1/podTemplate/spec/containers/0";
     spec.pointer_mut(main).unwrap()["resources"] = json!({ "limits": { "nvidia.com/gpu": 2 } });
-    harness.write(&only(&spec)).await;
+    harness.write(&only(&spec)).await.unwrap();
     harness.ready().await;
     let mut next = spec.clone();
     next.pointer_mut(main).unwrap()["image"] = json!("registry.example.com/engine:2");
@@ -132,7 +143,7 @@ async fn a_rollout_has_its_capacity_and_its_revisions() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_mistake_is_refused() {
     let harness = Harness::new("preview").await;
-    harness.write(&only(&first_spec())).await;
+    harness.write(&only(&first_spec())).await.unwrap();
     harness.ready().await;
     let mut wrong = first_spec();
     wrong["components"][1]["podTemplate"]["metadata"]["annotations"] =
@@ -148,7 +159,7 @@ async fn a_mistake_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_with_few_rights_sees_what_those_show() {
     let harness = Harness::new("preview").await;
-    harness.write(&only(&first_spec())).await;
+    harness.write(&only(&first_spec())).await.unwrap();
     harness.ready().await;
     let client = harness
         .reader(&json!([
@@ -173,7 +184,7 @@ async fn a_user_with_few_rights_sees_what_those_show() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upgrade_that_changes_nothing_replaces_no_pod() {
     let harness = Harness::new("preview").await;
-    harness.write(&only(&first_spec())).await;
+    harness.write(&only(&first_spec())).await.unwrap();
     harness.ready().await;
     let access = shared(&own()).await.unwrap();
     let file = std::env::temp_dir().join(format!("{}.yaml", harness.namespace));

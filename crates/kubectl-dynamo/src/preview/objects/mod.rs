@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-use super::field_sets;
+use crate::preview::field_sets;
 
 /// Which object: its kind by group and plural, its namespace (empty for those of the cluster) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -284,6 +284,25 @@ impl Objects {
         let children: Vec<ObjectKey> =
             self.objects.iter().filter(|(_, object)| owned(object)).map(|(key, _)| key.clone()).collect();
         children.iter().for_each(|child| self.remove(child));
+        self.orphan(uid);
+    }
+
+    /// Takes an owner that is gone out of the objects that have others, as the garbage collector does.
+    fn orphan(&mut self, owner: &Value) {
+        let names_it = |object: &Value| {
+            let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+            owners.is_some_and(|owners| owners.iter().any(|one| one["uid"] == *owner))
+        };
+        let shared: Vec<ObjectKey> =
+            self.objects.iter().filter(|(_, object)| names_it(object)).map(|(key, _)| key.clone()).collect();
+        for key in shared {
+            let version = self.next_version();
+            let Some(metadata) = self.objects.get_mut(&key).map(|object| &mut object["metadata"]) else { continue };
+            if let Some(owners) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
+                owners.retain(|one| one["uid"] != *owner);
+            }
+            metadata["resourceVersion"] = json!(version);
+        }
     }
 
     /// Versions are newer than all that were read.
@@ -334,65 +353,4 @@ pub fn not_found(key: &ObjectKey) -> Refusal {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn key(name: &str) -> ObjectKey {
-        let (group, plural) = (String::new(), "things".to_owned());
-        ObjectKey { group, plural, namespace: "n".to_owned(), name: name.to_owned() }
-    }
-
-    fn objects() -> Objects {
-        let mut objects = Objects::new(Timestamp::UNIX_EPOCH);
-        let metadata = json!({ "name": "a", "uid": "u", "resourceVersion": "7", "generation": 1 });
-        objects.read(key("a"), json!({ "metadata": metadata, "spec": { "x": 1 } }));
-        objects
-    }
-
-    #[test]
-    fn a_new_spec_is_a_new_generation_and_an_equal_one_is_no_write() {
-        let mut objects = objects();
-        let same = objects.apply(&key("a"), &json!({ "metadata": { "uid": "u" }, "spec": { "x": 1 } }), "us").unwrap();
-        assert_eq!((&same["metadata"]["generation"], objects.writes().len()), (&json!(1), 0));
-        let other = objects.apply(&key("a"), &json!({ "metadata": { "uid": "u" }, "spec": { "x": 2 } }), "us").unwrap();
-        assert_eq!((&other["metadata"]["generation"], objects.writes().len()), (&json!(2), 1));
-        objects.set_status(&key("a"), json!({ "ready": 1 }));
-        assert_eq!(
-            (&objects.get(&key("a")).unwrap()["metadata"]["generation"], objects.writes().len()),
-            (&json!(2), 1)
-        );
-    }
-
-    #[test]
-    fn preconditions_hold_or_nothing_is_written() {
-        let mut objects = objects();
-        let body = |uid: &str| json!({ "metadata": { "uid": uid }, "spec": {} });
-        assert_eq!(objects.apply(&key("a"), &body("other"), "us").unwrap_err().code, 409);
-        assert_eq!(objects.apply(&key("b"), &body("u"), "us").unwrap_err().code, 409);
-        let no_object = json!({ "metadata": { "resourceVersion": "1" } });
-        assert_eq!(objects.apply(&key("a"), &no_object, "us").unwrap_err().code, 409);
-        assert_eq!(objects.apply(&key("b"), &no_object, "us").unwrap()["metadata"]["resourceVersion"], "8");
-        assert_eq!(objects.delete(&key("c"), Preconditions::default()).unwrap_err().code, 404);
-    }
-
-    #[test]
-    fn what_an_object_owns_goes_with_it_and_finalizers_hold_it() {
-        let mut objects = objects();
-        let owned = |finalizers: Value| {
-            let metadata = json!({ "ownerReferences": [{ "uid": "u" }], "finalizers": finalizers });
-            json!({ "metadata": metadata, "spec": {} })
-        };
-        objects.read(key("child"), owned(json!([])));
-        objects.delete(&key("a"), Preconditions { uid: Some("u"), ..Preconditions::default() }).unwrap();
-        assert!(objects.get(&key("a")).is_none() && objects.get(&key("child")).is_none());
-        objects.read(key("held"), owned(json!(["f"])));
-        objects.delete(&key("held"), Preconditions::default()).unwrap();
-        assert!(objects.get(&key("held")).is_some());
-        let release = |object: &mut Value| {
-            object["metadata"]["finalizers"] = json!([]);
-            Ok(())
-        };
-        objects.patch(&key("held"), Preconditions::default(), release).unwrap();
-        assert!(objects.get(&key("held")).is_none());
-    }
-}
+mod tests;
