@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use controller_kit::{
     context::{Context, GRACE, Readiness, Shutdown},
-    leader::{lead, terms::Ended},
+    leader::{Ended, lead},
     metrics::Metrics,
     scope::Fence,
     settings,

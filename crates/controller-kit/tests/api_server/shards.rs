@@ -4,7 +4,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use controller_kit::{
     context::{Context, Readiness, Shutdown},
-    leader::terms::Ended,
+    leader::Ended,
     metrics::Metrics,
     scope::Fence,
     settings,
