@@ -2,7 +2,7 @@
 
 /// The value of a quantity in billionths, rounded away from zero; `None` if `text` is no quantity, or one beyond 10^29.
 pub fn nanos(text: &str) -> Option<i128> {
-    let (digits, power) = Parts::read(text)?.scaled()?;
+    let (digits, power) = QuantityParts::read(text)?.scaled()?;
     let ten = 10_i128.checked_pow(power.unsigned_abs())?;
     if power >= 0 { digits.checked_mul(ten) } else { Some(digits / ten + (digits % ten).signum()) }
 }
@@ -10,7 +10,7 @@ pub fn nanos(text: &str) -> Option<i128> {
 /// The value of a quantity in billionths; `None` if `text` is no quantity, or one whose value is no whole number of
 /// them.
 pub fn exact_nanos(text: &str) -> Option<i128> {
-    let (digits, power) = Parts::read(text)?.scaled()?;
+    let (digits, power) = QuantityParts::read(text)?.scaled()?;
     let ten = 10_i128.checked_pow(power.unsigned_abs());
     match ten {
         _ if digits == 0 => Some(0),
@@ -22,7 +22,7 @@ pub fn exact_nanos(text: &str) -> Option<i128> {
 
 /// Whether a text has the form of a quantity.
 pub fn is_quantity(text: &str) -> bool {
-    Parts::read(text).is_some()
+    QuantityParts::read(text).is_some()
 }
 
 /// The form in which Kubernetes writes a quantity: the largest suffix of the user's kind without a fraction.
@@ -64,7 +64,7 @@ pub fn canonical(text: &str) -> Option<String> {
 }
 
 /// Sign, decimal number and suffix of a quantity.
-struct Parts<'a> {
+struct QuantityParts<'a> {
     negative: bool,
     whole: &'a str,
     fraction: &'a str,
@@ -76,7 +76,7 @@ enum Suffix {
     PowerOfTwo(u32),
 }
 
-impl<'a> Parts<'a> {
+impl<'a> QuantityParts<'a> {
     fn read(text: &'a str) -> Option<Self> {
         let (negative, unsigned) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),

@@ -151,11 +151,11 @@ struct Sender {
     reporter: Reporter,
     /// The events that are counted on, by the uid of the object and everything that they say: another message is
     /// another event.
-    series: HashMap<(String, Event), Series>,
+    series: HashMap<(String, Event), EventSeries>,
 }
 
 /// An event that was sent, and how often it was repeated.
-struct Series {
+struct EventSeries {
     event: String,
     count: i32,
     last: Instant,
@@ -199,7 +199,7 @@ impl Sender {
         }
         let name = event_name(&regarding, &event, Timestamp::now());
         self.create(&events, name.clone(), &regarding, &event).await?;
-        self.series.insert(key, Series { event: name, count: 1, last: Instant::now() });
+        self.series.insert(key, EventSeries { event: name, count: 1, last: Instant::now() });
         Ok(())
     }
 

@@ -64,7 +64,7 @@ struct WarningEvent {
     message: String,
     event_time: Option<MicroTime>,
     last_timestamp: Option<Time>,
-    series: Option<Series>,
+    series: Option<WarningSeries>,
 }
 
 #[derive(Default, Deserialize)]
@@ -75,7 +75,7 @@ struct Involved {
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Series {
+struct WarningSeries {
     last_observed_time: Option<MicroTime>,
 }
 

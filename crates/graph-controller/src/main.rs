@@ -33,13 +33,13 @@ enum Command {
     Access {
         /// Prints the role that the controller binds to the account of pods instead
         #[arg(long, value_enum)]
-        of: Option<Pods>,
+        of: Option<AccountPods>,
     },
 }
 
 /// Pods with an account of their own.
 #[derive(Clone, Copy, ValueEnum)]
-enum Pods {
+enum AccountPods {
     /// Pods of a graph that discover each other through the Kubernetes API
     Discovery,
     /// Planners
@@ -68,15 +68,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn print_access(of: Option<Pods>, namespace: Option<&str>) -> ExitCode {
+fn print_access(of: Option<AccountPods>, namespace: Option<&str>) -> ExitCode {
     match of {
         None => {
             let binds = if namespace.is_none() { access::BINDS } else { access::BINDS_IN_NAMESPACE };
             print_role_with(graph_controller::NAME, namespace, &access::rights(), binds)
         }
-        Some(Pods::Discovery) => print_pod_role(DISCOVERY_ROLE, namespace, access::DISCOVERY),
-        Some(Pods::Planner) => print_pod_role(PLANNER_ROLE, namespace, access::PLANNER),
-        Some(Pods::Epp) => print_pod_role(PICKER_ROLE, namespace, access::PICKER),
-        Some(Pods::Profiling) => print_pod_role(PROFILING_ROLE, namespace, access::PROFILER),
+        Some(AccountPods::Discovery) => print_pod_role(DISCOVERY_ROLE, namespace, access::DISCOVERY),
+        Some(AccountPods::Planner) => print_pod_role(PLANNER_ROLE, namespace, access::PLANNER),
+        Some(AccountPods::Epp) => print_pod_role(PICKER_ROLE, namespace, access::PICKER),
+        Some(AccountPods::Profiling) => print_pod_role(PROFILING_ROLE, namespace, access::PROFILER),
     }
 }

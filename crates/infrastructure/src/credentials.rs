@@ -85,13 +85,13 @@ fn nats_login(data: &BTreeMap<String, Vec<u8>>) -> Result<NatsLogin, Credentials
 }
 
 /// Two values that belong together, or none of them.
-type Pair<T> = Option<(T, T)>;
+type CredentialPair<T> = Option<(T, T)>;
 
 fn pair<'a>(
     data: &'a BTreeMap<String, Vec<u8>>,
     first: &'static str,
     second: &'static str,
-) -> Result<Pair<&'a [u8]>, CredentialsError> {
+) -> Result<CredentialPair<&'a [u8]>, CredentialsError> {
     match (data.get(first), data.get(second)) {
         (Some(one), Some(other)) => Ok(Some((one, other))),
         (None, None) => Ok(None),
@@ -104,7 +104,7 @@ fn texts(
     data: &BTreeMap<String, Vec<u8>>,
     first: &'static str,
     second: &'static str,
-) -> Result<Pair<String>, CredentialsError> {
+) -> Result<CredentialPair<String>, CredentialsError> {
     pair(data, first, second)?;
     Ok(text(data, first)?.zip(text(data, second)?))
 }

@@ -52,7 +52,7 @@ pub struct Install {
 }
 
 /// One thing to be asked about.
-struct Entry {
+struct WebhookEntry {
     /// Names of entries are known to those who look for them, so they are the Go operator's.
     name: &'static str,
     path: Path,
@@ -70,11 +70,11 @@ const NOT_DELETING: &str = "!has(object.metadata.deletionTimestamp)";
 
 const WRITES: &[&str] = &["CREATE", "UPDATE"];
 
-const fn entry(name: &'static str, path: Path, version: &'static str, resource: &'static str) -> Entry {
-    Entry { name, path, group: GROUP, version, resource, operations: WRITES, exact: false }
+const fn entry(name: &'static str, path: Path, version: &'static str, resource: &'static str) -> WebhookEntry {
+    WebhookEntry { name, path, group: GROUP, version, resource, operations: WRITES, exact: false }
 }
 
-const VALIDATING: [Entry; 5] = [
+const VALIDATING: [WebhookEntry; 5] = [
     entry("vdynamocomponentdeployment.kb.io", Path::ValidateComponent, "v1beta1", "dynamocomponentdeployments"),
     entry("vdynamographdeployment.kb.io", Path::ValidateGraph, "v1beta1", "dynamographdeployments"),
     entry("vdynamocheckpoint.kb.io", Path::ValidateCheckpoint, "v1alpha1", "dynamocheckpoints"),
@@ -82,9 +82,9 @@ const VALIDATING: [Entry; 5] = [
     entry("vdynamographdeploymentrequest.kb.io", Path::ValidateRequest, "v1beta1", "dynamographdeploymentrequests"),
 ];
 
-const MUTATING: [Entry; 4] = [
+const MUTATING: [WebhookEntry; 4] = [
     entry("mdynamographdeployment.kb.io", Path::DefaultGraph, "v1beta1", "dynamographdeployments"),
-    Entry {
+    WebhookEntry {
         exact: true,
         ..entry(
             "mdynamocomponentdeploymentv1beta1.kb.io",
@@ -99,7 +99,7 @@ const MUTATING: [Entry; 4] = [
         "v1beta1",
         "dynamographdeploymentrequests",
     ),
-    Entry {
+    WebhookEntry {
         group: "",
         operations: &["CREATE"],
         ..entry("mpodcheckpointrestore.kb.io", Path::RestorePod, "v1", "pods")
@@ -115,7 +115,7 @@ pub fn configurations(install: &Install) -> [Value; 2] {
     ]
 }
 
-fn configuration(kind: &str, suffix: &str, entries: &[Entry], install: &Install) -> Value {
+fn configuration(kind: &str, suffix: &str, entries: &[WebhookEntry], install: &Install) -> Value {
     let own = &install.host.namespace;
     // Configurations belong to the cluster; installs for one namespace each have their own.
     let of_install = install.namespace.as_ref().map(|_| format!("-{own}")).unwrap_or_default();
@@ -130,7 +130,7 @@ fn configuration(kind: &str, suffix: &str, entries: &[Entry], install: &Install)
     })
 }
 
-fn webhook(entry: &Entry, install: &Install) -> Value {
+fn webhook(entry: &WebhookEntry, install: &Install) -> Value {
     let pods = entry.path == Path::RestorePod;
     let failure_policy = if pods { install.pod_failure_policy } else { install.failure_policy };
     let Host { service, namespace, .. } = &install.host;

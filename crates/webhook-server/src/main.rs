@@ -31,7 +31,7 @@ enum Command {
     Access {
         /// Prints a role that it needs beside that instead
         #[arg(long, value_enum)]
-        of: Option<Place>,
+        of: Option<RightsPlace>,
     },
     /// Prints the webhook configurations; with --namespace for that namespace only
     Configurations(ConfigurationArgs),
@@ -39,7 +39,7 @@ enum Command {
 
 /// Where further rights are needed.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Place {
+enum RightsPlace {
     /// In the operator's own namespace
     Own,
 }
@@ -65,7 +65,7 @@ struct ConfigurationArgs {
 
 /// Why the server ended.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum ServerFailure {
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
             let (common, server) = (args.common.clone(), args.server.clone());
             async move {
                 let install = process::install_client(NAME, &common).await?;
-                Ok::<(), Failure>(webhook_server::run(context, server, install).await?)
+                Ok::<(), ServerFailure>(webhook_server::run(context, server, install).await?)
             }
         }),
         Some(Command::Access { of }) => print(role(&args, *of)),
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn role(args: &Args, of: Option<Place>) -> Result<String, Box<dyn std::error::Error>> {
+fn role(args: &Args, of: Option<RightsPlace>) -> Result<String, Box<dyn std::error::Error>> {
     let served = args.common.namespace.as_deref();
     let role = match (of, served) {
         (None, None) => {
@@ -99,7 +99,7 @@ fn role(args: &Args, of: Option<Place>) -> Result<String, Box<dyn std::error::Er
             let role = role_with(NAME, RoleScope::Namespace(namespace), access::SERVED, access::SERVED_NAMED);
             serde_saphyr::to_string(&role)
         }
-        (Some(Place::Own), _) => {
+        (Some(RightsPlace::Own), _) => {
             let own = args.server.operator_namespace.as_deref().ok_or("set --operator-namespace")?;
             let of_definitions = if served.is_none() { access::OWN_CONVERTING } else { &[] };
             let named = [access::OWN_NAMED, of_definitions].concat();

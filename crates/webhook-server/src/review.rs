@@ -34,7 +34,7 @@ pub enum DecodeError {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Review {
+struct AdmissionReview {
     #[serde(default)]
     api_version: String,
     #[serde(default)]
@@ -47,7 +47,7 @@ struct Review {
 /// # Errors
 /// If it is none, or holds no request.
 pub fn decode(body: &[u8]) -> Result<Request, DecodeError> {
-    let review: Review = serde_json::from_slice(body)?;
+    let review: AdmissionReview = serde_json::from_slice(body)?;
     if review.api_version != API_VERSION || review.kind != KIND {
         return Err(DecodeError::Type { found: format!("{} {}", review.api_version, review.kind) });
     }

@@ -62,7 +62,7 @@ impl Context {
 /// Named gates; the process is ready when there is at least one and all are open. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
-    gates: Arc<Mutex<Vec<State>>>,
+    gates: Arc<Mutex<Vec<GateState>>>,
     changes: Arc<watch::Sender<u64>>,
 }
 
@@ -74,7 +74,7 @@ pub struct Gate {
 }
 
 #[derive(Debug)]
-struct State {
+struct GateState {
     name: String,
     open: bool,
 }
@@ -85,7 +85,7 @@ impl Readiness {
     #[must_use]
     pub fn gate(&self, name: &str) -> Gate {
         let mut gates = self.gates();
-        gates.push(State { name: name.to_owned(), open: false });
+        gates.push(GateState { name: name.to_owned(), open: false });
         Gate { readiness: self.clone(), index: gates.len() - 1 }
     }
 
@@ -104,7 +104,7 @@ impl Readiness {
         let _ = self.changes.subscribe().wait_for(|_| self.missing().is_none()).await;
     }
 
-    fn gates(&self) -> MutexGuard<'_, Vec<State>> {
+    fn gates(&self) -> MutexGuard<'_, Vec<GateState>> {
         self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

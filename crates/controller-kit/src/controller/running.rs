@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// How one reconcile ended.
-struct Ended<E> {
+struct EndedReconcile<E> {
     result: Result<Action, E>,
     took: Duration,
 }
@@ -38,7 +38,7 @@ pub(super) struct Running<K, E> {
     metrics: Metrics,
     queue: Queue,
     backoff: Backoff<Key>,
-    tasks: JoinSet<Ended<E>>,
+    tasks: JoinSet<EndedReconcile<E>>,
     keys: HashMap<Id, Key>,
     fence: Fence,
 }
@@ -140,19 +140,19 @@ where
                 let start = Instant::now();
                 let result = work.await;
                 drop(permit);
-                Ended { result, took: start.elapsed() }
+                EndedReconcile { result, took: start.elapsed() }
             };
             let task = self.tasks.spawn(timed.instrument(span));
             self.keys.insert(task.id(), key);
         }
     }
 
-    fn end(&mut self, ended: Result<(Id, Ended<E>), JoinError>) {
+    fn end(&mut self, ended: Result<(Id, EndedReconcile<E>), JoinError>) {
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(key) = self.keys.remove(&id) else { return };
         let after = match ended {
-            Ok((_, Ended { result: Ok(action), took })) => self.succeeded(&key, action, took),
-            Ok((_, Ended { result: Err(error), took })) => self.failed(&key, &error, took),
+            Ok((_, EndedReconcile { result: Ok(action), took })) => self.succeeded(&key, action, took),
+            Ok((_, EndedReconcile { result: Err(error), took })) => self.failed(&key, &error, took),
             Err(panic) => {
                 error!(kind = self.store.kind(), %key, %panic, "a reconcile panicked; this is a defect, please report it");
                 self.metrics.failed(self.store.kind(), &key.namespace, ErrorType::Internal, Duration::ZERO);

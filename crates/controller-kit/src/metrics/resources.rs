@@ -20,15 +20,15 @@ use crate::{
 };
 
 /// Counts of one kind: namespace and state, and how many.
-type Counts = BTreeMap<(String, &'static str), i64>;
-type Count = Box<dyn Fn() -> Counts + Send + Sync>;
+type KindCounts = BTreeMap<(String, &'static str), i64>;
+type KindCount = Box<dyn Fn() -> KindCounts + Send + Sync>;
 
 /// The states of objects. An entry holds no object in memory.
 type States<K> = HashMap<Key, (Weak<Packed<K>>, &'static str)>;
 
 /// What is counted, by kind. Cheap to clone.
 #[derive(Clone, Default)]
-pub(super) struct Resources(Arc<Mutex<BTreeMap<String, Count>>>);
+pub(super) struct Resources(Arc<Mutex<BTreeMap<String, KindCount>>>);
 
 #[derive(Debug, EncodeLabelSet)]
 struct Labels {
@@ -51,7 +51,7 @@ impl Resources {
         let (kind, store, fence) = (store.kind().to_owned(), store.clone(), fence.clone());
         let states = Mutex::new(States::<K>::new());
         let count = move || {
-            let mut counts = Counts::new();
+            let mut counts = KindCounts::new();
             let mut known = states.lock().unwrap_or_else(PoisonError::into_inner);
             let mut current = States::new();
             for object in store.all() {

@@ -48,7 +48,7 @@ pub struct Shipment {
 /// Deliveries by the uid of their object: one for each object.
 #[derive(Debug)]
 pub struct Deliveries {
-    entries: HashMap<String, Entry>,
+    entries: HashMap<String, DeliveryEntry>,
     queue: FairQueue<String>,
     backoff: Backoff<String>,
     window: Option<Instant>,
@@ -56,14 +56,14 @@ pub struct Deliveries {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct DeliveryEntry {
     shipment: Shipment,
-    phase: Phase,
+    phase: DeliveryPhase,
     asked: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum DeliveryPhase {
     Waiting,
     Sending,
     Failed { again: Instant },
@@ -90,13 +90,13 @@ impl Deliveries {
             entry.asked = now;
             let same = entry.shipment.event.id == event.id;
             let rest = match entry.phase {
-                Phase::Done { .. } if same => return Delivery::Done,
-                Phase::Waiting if same => Some(POLL),
-                Phase::Sending => Some(POLL),
-                Phase::Failed { again } if same => again.checked_duration_since(now),
-                Phase::Done { at } => (at + GAP).checked_duration_since(now),
+                DeliveryPhase::Done { .. } if same => return Delivery::Done,
+                DeliveryPhase::Waiting if same => Some(POLL),
+                DeliveryPhase::Sending => Some(POLL),
+                DeliveryPhase::Failed { again } if same => again.checked_duration_since(now),
+                DeliveryPhase::Done { at } => (at + GAP).checked_duration_since(now),
                 // What was not delivered yet is out of date.
-                Phase::Waiting | Phase::Failed { .. } => None,
+                DeliveryPhase::Waiting | DeliveryPhase::Failed { .. } => None,
             };
             if let Some(rest) = rest.filter(|rest| !rest.is_zero()) {
                 return Delivery::Pending(rest);
@@ -109,9 +109,9 @@ impl Deliveries {
         if let Some(rest) = self.exhausted(&uid, &namespace, now) {
             return Delivery::Pending(rest);
         }
-        let waits = self.entries.get(&uid).is_some_and(|entry| entry.phase == Phase::Waiting);
+        let waits = self.entries.get(&uid).is_some_and(|entry| entry.phase == DeliveryPhase::Waiting);
         let shipment = Shipment { object: object.clone(), event: event.clone(), accepted };
-        self.entries.insert(uid.clone(), Entry { shipment, phase: Phase::Waiting, asked: now });
+        self.entries.insert(uid.clone(), DeliveryEntry { shipment, phase: DeliveryPhase::Waiting, asked: now });
         if !waits {
             *self.started.entry(namespace.clone()).or_default() += 1;
             self.queue.push(&namespace, uid);
@@ -126,7 +126,8 @@ impl Deliveries {
         if rest.is_zero() {
             self.window = Some(now);
             self.started.clear();
-            let forgotten = |entry: &Entry| entry.asked + FORGOTTEN_AFTER < now && entry.phase != Phase::Sending;
+            let forgotten =
+                |entry: &DeliveryEntry| entry.asked + FORGOTTEN_AFTER < now && entry.phase != DeliveryPhase::Sending;
             for (uid, _) in self.entries.extract_if(|_, entry| forgotten(entry)) {
                 self.backoff.clear(&uid);
             }
@@ -143,7 +144,7 @@ impl Deliveries {
             let uid = self.queue.pop()?;
             // It may have been forgotten meanwhile.
             let Some(entry) = self.entries.get_mut(&uid) else { continue };
-            entry.phase = Phase::Sending;
+            entry.phase = DeliveryPhase::Sending;
             self.queue.take(entry.shipment.object.namespace.as_deref().unwrap_or_default(), 1);
             return Some(entry.shipment.clone());
         }
@@ -156,9 +157,9 @@ impl Deliveries {
         let phase = match all {
             true => {
                 self.backoff.clear(&uid);
-                Phase::Done { at: now }
+                DeliveryPhase::Done { at: now }
             }
-            false => Phase::Failed { again: now + self.backoff.next(&uid) },
+            false => DeliveryPhase::Failed { again: now + self.backoff.next(&uid) },
         };
         if let Some(entry) = self.entries.get_mut(&uid) {
             (entry.phase, entry.shipment) = (phase, shipment);

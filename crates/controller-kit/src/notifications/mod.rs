@@ -32,17 +32,17 @@ use crate::{metrics::Metrics, settings::Notifications};
 
 /// Notifies the receivers of the configuration. Cheap to clone.
 #[derive(Clone)]
-pub struct Notifier(Arc<Inner>);
+pub struct Notifier(Arc<NotifierInner>);
 
-struct Inner {
+struct NotifierInner {
     program: &'static str,
     senders: Vec<Sender>,
     deliveries: Mutex<Deliveries>,
-    sent: Family<Labels, Counter>,
+    sent: Family<DeliveryLabels, Counter>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Labels {
+struct DeliveryLabels {
     receiver: String,
     accepted: bool,
 }
@@ -67,7 +67,7 @@ impl Notifier {
             registry.register("notifications", "Attempts to deliver a notification, by receiver", Family::clone(&sent));
         });
         let deliveries = Mutex::new(Deliveries::new());
-        Ok(Some(Self(Arc::new(Inner { program, senders, deliveries, sent }))))
+        Ok(Some(Self(Arc::new(NotifierInner { program, senders, deliveries, sent }))))
     }
 
     /// Adds to a computed status what receivers know, and delivers the event that is due. While an event is pending,
@@ -105,7 +105,7 @@ impl Notifier {
                 continue;
             }
             let outcome = sender.send(&shipment, self.0.program).await;
-            let labels = Labels { receiver: sender.name().to_owned(), accepted: outcome.is_ok() };
+            let labels = DeliveryLabels { receiver: sender.name().to_owned(), accepted: outcome.is_ok() };
             self.0.sent.get_or_create(&labels).inc();
             let event = &shipment.event;
             match outcome {

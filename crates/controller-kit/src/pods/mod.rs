@@ -43,11 +43,11 @@ pub struct PodsOf<'a> {
 /// What the last look has shown of each object: a `T`, or nothing worth telling.
 pub struct PodDiagnostics<T> {
     client: Client,
-    seen: Mutex<HashMap<String, Seen<T>>>,
+    seen: Mutex<HashMap<String, SeenPods<T>>>,
 }
 
 #[derive(Clone, Debug)]
-struct Seen<T> {
+struct SeenPods<T> {
     at: Instant,
     shown: Option<T>,
 }
@@ -72,7 +72,7 @@ impl<T: Clone> PodDiagnostics<T> {
                     Some(pods) => diagnose(pods).await,
                     None => last.and_then(|last| last.shown),
                 };
-                let seen = Seen { at: Instant::now(), shown: shown.clone() };
+                let seen = SeenPods { at: Instant::now(), shown: shown.clone() };
                 let mut all = self.seen();
                 // Objects that were deleted without a reconcile.
                 all.retain(|_, seen| seen.at.elapsed() < 2 * LONGEST);
@@ -109,7 +109,7 @@ impl<T: Clone> PodDiagnostics<T> {
         self.seen().remove(uid);
     }
 
-    fn seen(&self) -> MutexGuard<'_, HashMap<String, Seen<T>>> {
+    fn seen(&self) -> MutexGuard<'_, HashMap<String, SeenPods<T>>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

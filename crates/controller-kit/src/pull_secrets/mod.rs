@@ -60,13 +60,13 @@ type Secrets = BTreeMap<String, RegistryHosts>;
 
 #[derive(Debug, Default)]
 struct Registry {
-    namespaces: HashMap<String, Namespace>,
+    namespaces: HashMap<String, NamespaceSecrets>,
     /// Secrets of a list that is not complete yet.
     incoming: HashMap<String, Secrets>,
 }
 
 #[derive(Debug, Default)]
-struct Namespace {
+struct NamespaceSecrets {
     secrets: Secrets,
     index: Arc<PullSecretIndex>,
 }
@@ -120,7 +120,7 @@ impl Registry {
             self.namespaces.remove(namespace);
         } else {
             let index = Arc::new(PullSecretIndex::new(secrets.clone()));
-            self.namespaces.insert(namespace.to_owned(), Namespace { secrets, index });
+            self.namespaces.insert(namespace.to_owned(), NamespaceSecrets { secrets, index });
         }
         true
     }

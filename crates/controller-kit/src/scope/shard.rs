@@ -15,13 +15,13 @@ use crate::{
 /// The shard of a process. Cheap to clone; clones share it. A new one has no place.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Shard {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ShardState>>,
     cached: Share,
     ended: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ShardState {
     /// Where work starts.
     active: Places,
     /// Where work that runs may still write.
@@ -103,12 +103,12 @@ impl Shard {
         Some(Permit { shard: self.clone(), work, place })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ShardState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ShardState {
     fn count(&mut self, work: Work) -> &mut HashMap<u64, usize> {
         match work {
             Work::Reconcile => &mut self.reconciles,

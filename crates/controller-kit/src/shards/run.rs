@@ -56,7 +56,7 @@ where
     Fut: Future<Output = Result<(), E>>,
     E: fmt::Display,
 {
-    let mut process = Process::new(&context);
+    let mut process = ShardProcess::new(&context);
     let outcome = tokio::select! {
         outcome = work(context.clone()) => outcome.map_err(Ended::Work),
         () = process.run(&context) => Ok(()),
@@ -73,7 +73,7 @@ where
 
 type Changes = BoxStream<'static, (Target, Option<Lease>)>;
 
-struct Process {
+struct ShardProcess {
     leases: Leases,
     replica: Replica,
     /// The Leases as they were seen last.
@@ -87,7 +87,7 @@ struct Process {
     gate: Gate,
 }
 
-impl Process {
+impl ShardProcess {
     fn new(context: &Context) -> Self {
         let settings = &context.settings.leader_election;
         let namespace = lease_namespace(settings, context);

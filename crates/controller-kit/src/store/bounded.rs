@@ -22,13 +22,13 @@ pub(super) struct Bounded {
 
 impl<'de> serde::Deserialize<'de> for Bounded {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Fields)
+        deserializer.deserialize_map(BoundedFields)
     }
 }
 
-struct Fields;
+struct BoundedFields;
 
-impl<'de> Visitor<'de> for Fields {
+impl<'de> Visitor<'de> for BoundedFields {
     type Value = Bounded;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,7 +42,7 @@ impl<'de> Visitor<'de> for Fields {
                 // The managed fields of a deep object are as deep, and are not needed.
                 Some(map.next_value::<Bounded>()?.fields.into())
             } else {
-                map.next_value_seed(Level(MAX_DEPTH - 1))?
+                map.next_value_seed(BoundedLevel(MAX_DEPTH - 1))?
             };
             match value {
                 Some(value) => drop(bounded.fields.insert(key, value)),
@@ -55,9 +55,9 @@ impl<'de> Visitor<'de> for Fields {
 
 /// Reads a value that may have this many levels; `None` if it has more. It is read to its end either way.
 #[derive(Clone, Copy)]
-struct Level(usize);
+struct BoundedLevel(usize);
 
-impl<'de> DeserializeSeed<'de> for Level {
+impl<'de> DeserializeSeed<'de> for BoundedLevel {
     type Value = Option<Value>;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Option<Value>, D::Error> {
@@ -65,7 +65,7 @@ impl<'de> DeserializeSeed<'de> for Level {
     }
 }
 
-impl<'de> Visitor<'de> for Level {
+impl<'de> Visitor<'de> for BoundedLevel {
     type Value = Option<Value>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,7 +101,7 @@ impl<'de> Visitor<'de> for Level {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Option<Value>, A::Error> {
-        let mut items = self.0.checked_sub(1).map(|below| (Level(below), Vec::new()));
+        let mut items = self.0.checked_sub(1).map(|below| (BoundedLevel(below), Vec::new()));
         while let Some((level, known)) = &mut items {
             match seq.next_element_seed(*level)? {
                 Some(Some(item)) => known.push(item),
@@ -115,7 +115,7 @@ impl<'de> Visitor<'de> for Level {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Value>, A::Error> {
-        let mut fields = self.0.checked_sub(1).map(|below| (Level(below), Map::new()));
+        let mut fields = self.0.checked_sub(1).map(|below| (BoundedLevel(below), Map::new()));
         while let Some((level, known)) = &mut fields {
             let Some(key) = map.next_key::<String>()? else { break };
             match map.next_value_seed(*level)? {

@@ -13,11 +13,11 @@ use super::{Change, Key, Watch};
 /// The keys of the objects that name an `N`. Cheap to clone; clones share the content.
 #[derive(Debug)]
 pub struct Index<N> {
-    shared: Arc<Mutex<Content<N>>>,
+    shared: Arc<Mutex<IndexContent<N>>>,
 }
 
 #[derive(Debug)]
-struct Content<N> {
+struct IndexContent<N> {
     by_name: HashMap<N, BTreeSet<Key>>,
     by_object: HashMap<Key, Vec<N>>,
 }
@@ -30,7 +30,7 @@ impl<N> Clone for Index<N> {
 
 impl<N> Default for Index<N> {
     fn default() -> Self {
-        let content = Content { by_name: HashMap::new(), by_object: HashMap::new() };
+        let content = IndexContent { by_name: HashMap::new(), by_object: HashMap::new() };
         Self { shared: Arc::new(Mutex::new(content)) }
     }
 }
@@ -62,7 +62,7 @@ impl<N: Eq + Hash + Clone> Index<N> {
         content.by_object.insert(object.clone(), names);
     }
 
-    fn content(&self) -> MutexGuard<'_, Content<N>> {
+    fn content(&self) -> MutexGuard<'_, IndexContent<N>> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -151,19 +151,19 @@ fn named(kind: &str, name: &str) -> ObjectId {
 
 /// A question to the API server that one asks for all who wait for the answer.
 struct Question<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<ServedState<T>>,
 }
 
 type Answer<T> = Result<T, Arc<Error>>;
 
-struct State<T> {
+struct ServedState<T> {
     known: Option<(Instant, T)>,
     asked: Option<(Instant, Shared<BoxFuture<'static, Answer<T>>>)>,
 }
 
 impl<T> Default for Question<T> {
     fn default() -> Self {
-        Self { state: Mutex::new(State { known: None, asked: None }) }
+        Self { state: Mutex::new(ServedState { known: None, asked: None }) }
     }
 }
 

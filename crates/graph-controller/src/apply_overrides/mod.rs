@@ -30,7 +30,7 @@ const PROTOCOL: &str = "1";
 /// What the program reads.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Question {
+struct OverridesInput {
     blueprint: Value,
     #[serde(rename = "override")]
     part: Value,
@@ -139,7 +139,7 @@ fn run(
         [] => {
             let mut text = String::new();
             input.read_to_string(&mut text)?;
-            let question: Question =
+            let question: OverridesInput =
                 serde_json::from_str(&text).map_err(|error| OverrideError::Input(error.to_string()))?;
             let merged = apply(question.blueprint, &question.part)?;
             writeln!(output, "{}", merged.graph)?;

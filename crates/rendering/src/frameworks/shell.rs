@@ -50,7 +50,7 @@ fn reference(text: &str) -> Option<(&str, &str)> {
 
 /// State of the scanner in a script.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum ScanState {
     Code,
     Single,
     Double,
@@ -59,41 +59,41 @@ enum State {
 
 /// One byte of a script, as far as the shell's grammar matters here.
 #[derive(Clone, Copy)]
-struct Place {
-    state: State,
+struct BytePlace {
+    state: ScanState,
     /// Ends a simple command, here or in a script within quotes.
     ends_command: bool,
 }
 
 /// The state at each byte of a script.
-fn places(script: &str) -> Vec<Place> {
-    let mut state = State::Code;
+fn places(script: &str) -> Vec<BytePlace> {
+    let mut state = ScanState::Code;
     let (mut escaped, mut at_word_start) = (false, true);
     let mut places = Vec::with_capacity(script.len());
     for byte in script.bytes() {
-        if state == State::Code && byte == b'#' && at_word_start && !escaped {
-            state = State::Comment;
+        if state == ScanState::Code && byte == b'#' && at_word_start && !escaped {
+            state = ScanState::Comment;
         }
         let ends_command = match byte {
-            b'|' | b'&' | b';' => state != State::Comment && !escaped,
-            b'\n' => state == State::Comment || state == State::Code && !escaped,
+            b'|' | b'&' | b';' => state != ScanState::Comment && !escaped,
+            b'\n' => state == ScanState::Comment || state == ScanState::Code && !escaped,
             _ => false,
         };
-        places.push(Place { state, ends_command });
+        places.push(BytePlace { state, ends_command });
         let was_escaped = std::mem::take(&mut escaped);
         state = match (state, byte) {
-            (State::Comment, b'\n') => State::Code,
-            (State::Code | State::Double, b'\\') if !was_escaped => {
+            (ScanState::Comment, b'\n') => ScanState::Code,
+            (ScanState::Code | ScanState::Double, b'\\') if !was_escaped => {
                 escaped = true;
                 state
             }
-            (State::Code, b'\'') if !was_escaped => State::Single,
-            (State::Single, b'\'') => State::Code,
-            (State::Code, b'"') if !was_escaped => State::Double,
-            (State::Double, b'"') if !was_escaped => State::Code,
+            (ScanState::Code, b'\'') if !was_escaped => ScanState::Single,
+            (ScanState::Single, b'\'') => ScanState::Code,
+            (ScanState::Code, b'"') if !was_escaped => ScanState::Double,
+            (ScanState::Double, b'"') if !was_escaped => ScanState::Code,
             _ => state,
         };
-        at_word_start = state == State::Code && (byte.is_ascii_whitespace() || ends_command);
+        at_word_start = state == ScanState::Code && (byte.is_ascii_whitespace() || ends_command);
     }
     places
 }
@@ -126,25 +126,25 @@ pub(super) fn with_flags(script: &str, flags: &str, engine: &str) -> Option<Stri
 }
 
 /// The end of the last word that names the engine, behind a word that names Python, in one simple command.
-fn insertion(command: &str, engine: &str, places: &[Place]) -> Option<usize> {
-    let state = |at: usize| places.get(at).map_or(State::Code, |place| place.state);
+fn insertion(command: &str, engine: &str, places: &[BytePlace]) -> Option<usize> {
+    let state = |at: usize| places.get(at).map_or(ScanState::Code, |place| place.state);
     let (python, within) = command.match_indices("python").find_map(|(at, name)| {
         let end = at + name.len();
         let rest = command[end..].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
         let is_word = rest.starts_with(|c: char| c.is_ascii_whitespace());
-        (is_word && state(at) != State::Comment).then_some((end, state(at)))
+        (is_word && state(at) != ScanState::Comment).then_some((end, state(at)))
     })?;
     let quote = match within {
-        State::Single => Some('\''),
-        State::Double => Some('"'),
-        State::Code | State::Comment => None,
+        ScanState::Single => Some('\''),
+        ScanState::Double => Some('"'),
+        ScanState::Code | ScanState::Comment => None,
     };
     let mut ends = command[python..].rmatch_indices(engine).filter_map(|(at, name)| {
         let behind = python + at + name.len();
         let ends_word = |c: char| c.is_ascii_whitespace() || Some(c) == quote;
         let end = command[behind..].find(ends_word).map_or(command.len(), |more| behind + more);
         // What begins in quotes, or in a comment, is no word of this command.
-        (state(behind - 1) != State::Comment && state(end) == within).then_some(end)
+        (state(behind - 1) != ScanState::Comment && state(end) == within).then_some(end)
     });
     ends.next()
 }

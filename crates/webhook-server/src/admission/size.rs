@@ -22,14 +22,14 @@ pub(super) fn check(new: &Value, old: Option<&Value>) -> Option<Violation<FieldP
 
 /// Bytes of a value as JSON.
 fn bytes_of(value: &Value) -> usize {
-    let mut count = Count(0);
+    let mut count = ByteCount(0);
     // Counting never fails, and JSON values can always be written.
     serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
 }
 
-struct Count(usize);
+struct ByteCount(usize);
 
-impl io::Write for Count {
+impl io::Write for ByteCount {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len());
         Ok(bytes.len())

@@ -79,16 +79,16 @@ impl Limits {
 /// All connections. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub(super) struct Peers {
-    inner: Arc<Inner>,
+    inner: Arc<PeersInner>,
 }
 
-struct Inner {
+struct PeersInner {
     limits: Arc<Limits>,
-    state: Mutex<State>,
+    state: Mutex<PeersState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PeersState {
     next: u64,
     open: BTreeMap<u64, Open>,
     /// Those with a connection.
@@ -113,10 +113,10 @@ pub(super) struct Connection {
 
 impl Peers {
     pub(super) fn new(limits: Arc<Limits>) -> Self {
-        Self { inner: Arc::new(Inner { limits, state: Mutex::default() }) }
+        Self { inner: Arc::new(PeersInner { limits, state: Mutex::default() }) }
     }
 
-    fn with<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, change: impl FnOnce(&mut PeersState) -> T) -> T {
         change(&mut self.inner.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

@@ -40,25 +40,25 @@ const KEYS: [Keys; 8] = [
 
 /// A step on the way to a field.
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum FieldStep<'a> {
     Field(&'a str),
     Entry(&'a str),
 }
 
 /// Where a field is.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct FieldPlace<'a> {
     version: ApiVersion,
     /// The step from the object or list that holds it, which is at the place before; none if this is the whole object.
-    last: Option<(&'a Place<'a>, Step<'a>)>,
+    last: Option<(&'a FieldPlace<'a>, FieldStep<'a>)>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> FieldPlace<'a> {
     fn root(version: ApiVersion) -> Self {
         Self { version, last: None }
     }
 
-    fn step(&'a self, step: Step<'a>) -> Self {
+    fn step(&'a self, step: FieldStep<'a>) -> Self {
         Self { version: self.version, last: Some((self, step)) }
     }
 
@@ -74,8 +74,8 @@ impl<'a> Place<'a> {
         let Some((before, step)) = self.last else { return };
         before.write(digest);
         let (kind, text) = match step {
-            Step::Field(name) => ("f", name),
-            Step::Entry(identity) => ("k", identity),
+            FieldStep::Field(name) => ("f", name),
+            FieldStep::Entry(identity) => ("k", identity),
         };
         digest.update(kind);
         digest.update(text.len().to_be_bytes());
@@ -89,8 +89,8 @@ impl<'a> Place<'a> {
             let (before, step) = at?;
             at = before.last;
             match step {
-                Step::Field(name) => Some(name),
-                Step::Entry(_) => None,
+                FieldStep::Field(name) => Some(name),
+                FieldStep::Entry(_) => None,
             }
         })
     }
@@ -145,13 +145,13 @@ impl<'a> Place<'a> {
 /// All fields of an object: those of objects and the entries of lists, at every depth.
 pub(super) fn fields(version: ApiVersion, object: &Value) -> HashSet<String> {
     let mut found = HashSet::new();
-    visit(object, &Place::root(version), &mut |place| {
+    visit(object, &FieldPlace::root(version), &mut |place| {
         found.insert(place.name());
     });
     found
 }
 
-fn visit(value: &Value, at: &Place<'_>, found: &mut dyn FnMut(&Place<'_>)) {
+fn visit(value: &Value, at: &FieldPlace<'_>, found: &mut dyn FnMut(&FieldPlace<'_>)) {
     each(value, at, &mut |place, child| {
         found(place);
         visit(child, place, found);
@@ -159,14 +159,17 @@ fn visit(value: &Value, at: &Place<'_>, found: &mut dyn FnMut(&Place<'_>)) {
 }
 
 /// The fields right below a value.
-fn each(value: &Value, at: &Place<'_>, found: &mut dyn FnMut(&Place<'_>, &Value)) {
+fn each(value: &Value, at: &FieldPlace<'_>, found: &mut dyn FnMut(&FieldPlace<'_>, &Value)) {
     match value {
         Value::Object(fields) if !at.is_one_field() => {
-            fields.iter().for_each(|(key, child)| found(&at.step(Step::Field(key)), child))
+            fields.iter().for_each(|(key, child)| found(&at.step(FieldStep::Field(key)), child))
         }
         Value::Array(entries) => {
             let identities = at.identities(entries).unwrap_or_default();
-            identities.iter().zip(entries).for_each(|(identity, entry)| found(&at.step(Step::Entry(identity)), entry));
+            identities
+                .iter()
+                .zip(entries)
+                .for_each(|(identity, entry)| found(&at.step(FieldStep::Entry(identity)), entry));
         }
         _ => {}
     }
@@ -175,12 +178,12 @@ fn each(value: &Value, at: &Place<'_>, found: &mut dyn FnMut(&Place<'_>, &Value)
 /// Removes the fields that are not to be kept. What holds a field that is kept is kept; what is kept and loses all that
 /// it holds becomes null, as in a merge.
 pub(super) fn retain(version: ApiVersion, object: &mut Value, keep: &dyn Fn(&str) -> bool) {
-    retain_at(object, &Place::root(version), keep);
+    retain_at(object, &FieldPlace::root(version), keep);
 }
 
 /// Whether something below the value is kept.
-fn retain_at(value: &mut Value, at: &Place<'_>, keep: &dyn Fn(&str) -> bool) -> bool {
-    let kept = |place: &Place<'_>, child: &mut Value| {
+fn retain_at(value: &mut Value, at: &FieldPlace<'_>, keep: &dyn Fn(&str) -> bool) -> bool {
+    let kept = |place: &FieldPlace<'_>, child: &mut Value| {
         let held = has_entries(child);
         let below = retain_at(child, place, keep);
         if held && !has_entries(child) {
@@ -190,12 +193,12 @@ fn retain_at(value: &mut Value, at: &Place<'_>, keep: &dyn Fn(&str) -> bool) -> 
     };
     match value {
         Value::Object(_) if at.is_one_field() => return false,
-        Value::Object(fields) => fields.retain(|key, child| kept(&at.step(Step::Field(key)), child)),
+        Value::Object(fields) => fields.retain(|key, child| kept(&at.step(FieldStep::Field(key)), child)),
         Value::Array(entries) => {
             let Some(identities) = at.identities(entries) else { return false };
             let mut identities = identities.iter();
             entries.retain_mut(|entry| {
-                identities.next().is_some_and(|identity| kept(&at.step(Step::Entry(identity)), entry))
+                identities.next().is_some_and(|identity| kept(&at.step(FieldStep::Entry(identity)), entry))
             });
         }
         _ => {}
@@ -210,10 +213,10 @@ fn has_entries(value: &Value) -> bool {
 
 /// Whether all of `part` is in `whole`. Where a merge has taken all fields from an object, the object is null.
 pub(super) fn contains(version: ApiVersion, whole: &Value, part: &Value) -> bool {
-    contains_at(whole, part, &Place::root(version))
+    contains_at(whole, part, &FieldPlace::root(version))
 }
 
-fn contains_at(whole: &Value, part: &Value, at: &Place<'_>) -> bool {
+fn contains_at(whole: &Value, part: &Value, at: &FieldPlace<'_>) -> bool {
     match (whole, part) {
         (Value::Object(_) | Value::Array(_), Value::Null) => true,
         (Value::Object(whole), Value::Object(part)) if !at.is_one_field() => has_fields(whole, part, at),
@@ -222,7 +225,7 @@ fn contains_at(whole: &Value, part: &Value, at: &Place<'_>) -> bool {
                 let known: HashMap<String, &Value> = names.into_iter().zip(all).collect();
                 let mut entries = part_names.iter().zip(some);
                 entries.all(|(name, entry)| {
-                    let place = at.step(Step::Entry(name));
+                    let place = at.step(FieldStep::Entry(name));
                     known.get(name).is_some_and(|whole| contains_at(whole, entry, &place))
                 })
             }
@@ -232,9 +235,9 @@ fn contains_at(whole: &Value, part: &Value, at: &Place<'_>) -> bool {
     }
 }
 
-fn has_fields(whole: &Object, part: &Object, at: &Place<'_>) -> bool {
+fn has_fields(whole: &Object, part: &Object, at: &FieldPlace<'_>) -> bool {
     let has = |key: &String, part: &Value| {
-        whole.get(key).is_some_and(|whole| contains_at(whole, part, &at.step(Step::Field(key))))
+        whole.get(key).is_some_and(|whole| contains_at(whole, part, &at.step(FieldStep::Field(key))))
     };
     part.iter().all(|(key, part)| has(key, part))
 }
@@ -249,10 +252,10 @@ pub(super) struct Group {
 
 /// The fields of `of`, by the topmost of them.
 pub(super) fn groups(version: ApiVersion, object: &Value, of: &HashSet<String>) -> Vec<Group> {
-    groups_at(object, &Place::root(version), of)
+    groups_at(object, &FieldPlace::root(version), of)
 }
 
-fn groups_at(value: &Value, at: &Place<'_>, of: &HashSet<String>) -> Vec<Group> {
+fn groups_at(value: &Value, at: &FieldPlace<'_>, of: &HashSet<String>) -> Vec<Group> {
     let mut groups = Vec::new();
     each(value, at, &mut |place, child| {
         let parts = groups_at(child, place, of);
@@ -275,17 +278,17 @@ mod tests {
     use super::*;
 
     /// The identities that the schema gives the entries of a list, by their keys and defaults.
-    fn check(schema: &Value, at: &Place<'_>, way: &str, wrong: &mut Vec<String>) {
+    fn check(schema: &Value, at: &FieldPlace<'_>, way: &str, wrong: &mut Vec<String>) {
         for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
-            check(schema, &at.step(Step::Field(name)), &format!("{way}.{name}"), wrong);
+            check(schema, &at.step(FieldStep::Field(name)), &format!("{way}.{name}"), wrong);
         }
         if schema["additionalProperties"].is_object() {
-            check(&schema["additionalProperties"], &at.step(Step::Field("any")), &format!("{way}.any"), wrong);
+            check(&schema["additionalProperties"], &at.step(FieldStep::Field("any")), &format!("{way}.any"), wrong);
         }
         if schema["type"] != "array" {
             return;
         }
-        check(&schema["items"], &at.step(Step::Entry("any")), &format!("{way}[]"), wrong);
+        check(&schema["items"], &at.step(FieldStep::Entry("any")), &format!("{way}[]"), wrong);
         let keys: Vec<&str> =
             schema["x-kubernetes-list-map-keys"].as_array().into_iter().flatten().flat_map(Value::as_str).collect();
         let entry: Object = keys.iter().map(|key| ((*key).to_owned(), json!("x"))).collect();
@@ -320,7 +323,7 @@ mod tests {
         for crd in crate::crds::all().unwrap() {
             let kind = &crd.spec.names.kind;
             for version in crd.spec.versions.iter().filter(|_| crate::conversion::kind(kind).is_some()) {
-                let at = Place::root(format!("nvidia.com/{}", version.name).parse().unwrap());
+                let at = FieldPlace::root(format!("nvidia.com/{}", version.name).parse().unwrap());
                 let schema = &json!(version.schema)["openAPIV3Schema"];
                 check(schema, &at, &format!("{kind} {}", version.name), &mut wrong);
             }

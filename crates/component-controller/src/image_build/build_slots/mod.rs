@@ -27,7 +27,7 @@ pub struct BuildSlots {
     jobs: Store<Packed<Job>>,
     components: Store<Packed<DynamoComponent>>,
     server: Box<dyn Fn(&str) -> Server + Send + Sync>,
-    state: Mutex<State>,
+    state: Mutex<SlotsState>,
 }
 
 /// What serves a namespace.
@@ -42,15 +42,15 @@ pub enum Server {
 }
 
 #[derive(Default)]
-struct State {
+struct SlotsState {
     /// Jobs that are being created, and that the cache has not shown. It may show an ended one of the same name.
-    permits: HashMap<Key, Permit>,
+    permits: HashMap<Key, BuildPermit>,
     /// Waiting components in order. They keep their places until they ask again: the queue may be long, and registries
     /// slow.
     waiting: Vec<Key>,
 }
 
-struct Permit {
+struct BuildPermit {
     since: Instant,
     /// resourceVersion of the Job, once it is known.
     version: Option<u64>,
@@ -80,7 +80,7 @@ impl BuildSlots {
         let may = counts || self.turns(&state, Some(component)).contains(component);
         if may {
             state.waiting.retain(|waiting| waiting != component);
-            state.permits.insert(job.clone(), Permit { since: now, version: None });
+            state.permits.insert(job.clone(), BuildPermit { since: now, version: None });
         } else if !state.waiting.contains(component) {
             state.waiting.push(component.clone());
         }
@@ -90,7 +90,7 @@ impl BuildSlots {
     /// Records that the Job was created, in this version: it counts by itself once the cache shows it.
     pub fn confirm(&self, job: &Key, version: Option<u64>, now: Instant) {
         if let Some(permit) = self.state(now).permits.get_mut(job) {
-            *permit = Permit { since: now, version };
+            *permit = BuildPermit { since: now, version };
         }
     }
 
@@ -114,7 +114,7 @@ impl BuildSlots {
     }
 
     /// The components that may build now, of the queue and the one that asks.
-    fn turns(&self, state: &State, asks: Option<&Key>) -> Vec<Key> {
+    fn turns(&self, state: &SlotsState, asks: Option<&Key>) -> Vec<Key> {
         let mut in_use = self.in_use(state);
         let mut total: usize = in_use.values().sum();
         let asks = asks.filter(|asks| !state.waiting.contains(asks));
@@ -136,7 +136,7 @@ impl BuildSlots {
 
     /// Builds by namespace: running ones, and those that are being created. A label does not make a Job a build, nor
     /// does the name of an owner: the Job must be owned by an existing component.
-    fn in_use(&self, state: &State) -> HashMap<String, usize> {
+    fn in_use(&self, state: &SlotsState) -> HashMap<String, usize> {
         let mut in_use: HashMap<String, usize> = HashMap::new();
         for job in self.jobs.all().iter().filter(|job| self.is_build(job)) {
             if job.unpack().is_ok_and(|job| runs(&job)) {
@@ -164,7 +164,7 @@ impl BuildSlots {
     }
 
     /// The state without outdated permits and components.
-    fn state(&self, now: Instant) -> MutexGuard<'_, State> {
+    fn state(&self, now: Instant) -> MutexGuard<'_, SlotsState> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.permits.retain(|job, permit| {
             let passed = permit.version.is_some_and(|version| self.jobs.latest() >= version);

@@ -15,10 +15,10 @@ const NEXT_TURN: Duration = Duration::from_secs(2);
 
 /// Reads in progress, and pauses after failures.
 #[derive(Debug, Default)]
-pub struct ReadSlots(Mutex<State>);
+pub struct ReadSlots(Mutex<ReadState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ReadState {
     /// Namespaces with a read in progress.
     reading: BTreeSet<String>,
     backoff: Backoff<Key>,
@@ -70,7 +70,7 @@ impl ReadSlots {
         state.pauses.remove(key);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReadState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

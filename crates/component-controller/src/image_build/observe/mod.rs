@@ -148,7 +148,7 @@ impl Observer {
         if is_forced(component) {
             return Ok(if built || (known && was_built_by(&live, job)) { None } else { Some(Ok(false)) });
         }
-        let before = Known {
+        let before = KnownSource {
             known,
             found: was_found(&live, &named.image),
             nodes_log_in: job::nodes_log_in(component, &named.image, &self.settings),
@@ -332,7 +332,7 @@ impl From<RegistryError> for Obstacle {
 
 /// What is known before a registry answers.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownSource {
     /// Whether the status records that the image exists.
     known: bool,
     /// Whether the registry reported it.
@@ -343,7 +343,7 @@ struct Known {
 
 /// The meaning of an answer. Where only nodes may log in, the image is built: an existing one is replaced by an equal
 /// one.
-fn evaluate(answer: Result<bool, Obstacle>, before: Known) -> Option<Result<bool, Obstacle>> {
+fn evaluate(answer: Result<bool, Obstacle>, before: KnownSource) -> Option<Result<bool, Obstacle>> {
     if before.nodes_log_in && matches!(answer, Err(Obstacle::Blocked(_))) {
         return (!before.known).then_some(Ok(false));
     }

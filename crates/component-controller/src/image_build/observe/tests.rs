@@ -175,7 +175,7 @@ fn where_nodes_log_in_by_themselves_a_refusal_is_no_hindrance() {
         (Ok(false), true, true, false, Some(Ok(false))),
     ];
     for (answer, known, found, nodes_log_in, expected) in table {
-        let before = Known { known, found, nodes_log_in };
+        let before = KnownSource { known, found, nodes_log_in };
         assert_eq!(evaluate(answer.clone(), before), expected, "{answer:?} {before:?}");
     }
 }

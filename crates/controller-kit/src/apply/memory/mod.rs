@@ -23,8 +23,8 @@ pub(super) struct Memory {
 
 #[derive(Debug, Default)]
 struct Parent {
-    writes: HashMap<GroupKind, Written>,
-    removals: HashMap<String, Removal>,
+    writes: HashMap<GroupKind, RememberedWrite>,
+    removals: HashMap<String, RememberedRemoval>,
     residuals: HashMap<ObjectId, Residual>,
     corrections: HashMap<ObjectId, Corrections>,
     /// Since when its first status has been delayed.
@@ -37,13 +37,13 @@ struct Parent {
 type GroupKind = (String, String);
 
 #[derive(Debug)]
-struct Written {
+struct RememberedWrite {
     version: u64,
     at: Instant,
 }
 
 #[derive(Debug)]
-struct Removal {
+struct RememberedRemoval {
     kind: GroupKind,
     key: Key,
     /// As soon as the cache shows this, it has seen the removal.
@@ -69,9 +69,9 @@ impl Memory {
     /// A write of an object of this kind came back with this resourceVersion.
     pub(super) fn wrote(&mut self, parent: &str, id: &ObjectId, version: u64, at: Instant) {
         let writes = &mut self.parents.entry(parent.to_owned()).or_default().writes;
-        let entry = writes.entry((id.group.clone(), id.kind.clone())).or_insert(Written { version, at });
+        let entry = writes.entry((id.group.clone(), id.kind.clone())).or_insert(RememberedWrite { version, at });
         if version >= entry.version {
-            *entry = Written { version, at };
+            *entry = RememberedWrite { version, at };
         }
     }
 
@@ -87,7 +87,7 @@ impl Memory {
 
     fn wait_until(&mut self, until: Shown, parent: &str, id: &ObjectId, uid: &str, at: Instant) {
         let (kind, key) = ((id.group.clone(), id.kind.clone()), Key::new(&id.namespace, &id.name));
-        let removal = Removal { kind, key, until, at };
+        let removal = RememberedRemoval { kind, key, until, at };
         self.parents.entry(parent.to_owned()).or_default().removals.insert(uid.to_owned(), removal);
     }
 

@@ -48,11 +48,11 @@ pub enum Write {
 pub fn plan_write(desired: &Value, live: Option<&Value>, parent_uid: &str, adoptable: bool) -> Write {
     let Some(live) = live else { return Write::Create };
     match ownership(desired, live, parent_uid, adoptable) {
-        Ownership::Ours => {}
-        Ownership::Leftover(owner) => {
+        FieldOwnership::Ours => {}
+        FieldOwnership::Leftover(owner) => {
             return Write::Wait { reason: format!("it belongs to a deleted {owner} and is being collected") };
         }
-        Ownership::Foreign(reason) => return Write::Conflict { reason },
+        FieldOwnership::Foreign(reason) => return Write::Conflict { reason },
     }
     if live.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
         return Write::Wait { reason: "it is being deleted".to_owned() };
@@ -68,22 +68,22 @@ pub fn plan_write(desired: &Value, live: Option<&Value>, parent_uid: &str, adopt
     }
 }
 
-enum Ownership {
+enum FieldOwnership {
     Ours,
     Leftover(String),
     Foreign(String),
 }
 
-fn ownership(desired: &Value, live: &Value, parent_uid: &str, adoptable: bool) -> Ownership {
+fn ownership(desired: &Value, live: &Value, parent_uid: &str, adoptable: bool) -> FieldOwnership {
     match controller_of(live) {
-        Some(owner) if text(owner, "/uid") == parent_uid => Ownership::Ours,
+        Some(owner) if text(owner, "/uid") == parent_uid => FieldOwnership::Ours,
         Some(owner) => match controller_of(desired) {
             // Same parent by name, other uid: the parent was deleted and made again before its children were collected.
-            Some(parent) if same_name(owner, parent) => Ownership::Leftover(describe(owner)),
-            _ => Ownership::Foreign(format!("its controller is {}", describe(owner))),
+            Some(parent) if same_name(owner, parent) => FieldOwnership::Leftover(describe(owner)),
+            _ => FieldOwnership::Foreign(format!("its controller is {}", describe(owner))),
         },
-        None if adoptable => Ownership::Ours,
-        None => Ownership::Foreign("it has no controller".to_owned()),
+        None if adoptable => FieldOwnership::Ours,
+        None => FieldOwnership::Foreign("it has no controller".to_owned()),
     }
 }
 

@@ -48,7 +48,7 @@ impl Undeclared {
 
     /// Whether this field of the status, with all that is below it, is known to be refused.
     pub(super) fn lacks(&self, id: &ObjectId, field: &str) -> bool {
-        let path = FieldPath(vec![Step::Field(field.to_owned())]);
+        let path = FieldPath(vec![PathStep::Field(field.to_owned())]);
         self.of(id).is_some_and(|lacking| lacking.fields.contains(&path))
     }
 
@@ -103,10 +103,10 @@ fn kind_of(id: &ObjectId) -> (String, String) {
 
 /// Path of a field below the status.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct FieldPath(Vec<Step>);
+struct FieldPath(Vec<PathStep>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Step {
+enum PathStep {
     /// A field of an object, or a key of a map.
     Field(String),
     /// The items of a list, whichever was named: they have one schema.
@@ -121,14 +121,14 @@ impl FieldPath {
         while !rest.is_empty() {
             if let Some(name) = rest.strip_prefix('.') {
                 let (name, after) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
-                steps.push(Step::Field(name.to_owned()));
+                steps.push(PathStep::Field(name.to_owned()));
                 rest = after;
             } else {
                 rest = after_item(rest.strip_prefix('[')?)?;
-                steps.push(Step::Items);
+                steps.push(PathStep::Items);
             }
         }
-        matches!(steps.last(), Some(Step::Field(_))).then_some(Self(steps))
+        matches!(steps.last(), Some(PathStep::Field(_))).then_some(Self(steps))
     }
 
     /// Whether there was something to remove.
@@ -145,8 +145,8 @@ impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("status")?;
         self.0.iter().try_for_each(|step| match step {
-            Step::Field(name) => write!(f, ".{name}"),
-            Step::Items => f.write_str("[]"),
+            PathStep::Field(name) => write!(f, ".{name}"),
+            PathStep::Items => f.write_str("[]"),
         })
     }
 }
@@ -163,26 +163,26 @@ fn after_item(text: &str) -> Option<&str> {
     text.get(end + 1..)
 }
 
-fn remove(steps: &[Step], value: &mut Value) -> bool {
+fn remove(steps: &[PathStep], value: &mut Value) -> bool {
     match (steps, value) {
-        ([Step::Field(name)], Value::Object(fields)) => fields.remove(name).is_some(),
-        ([Step::Field(name), rest @ ..], Value::Object(fields)) => {
+        ([PathStep::Field(name)], Value::Object(fields)) => fields.remove(name).is_some(),
+        ([PathStep::Field(name), rest @ ..], Value::Object(fields)) => {
             fields.get_mut(name).is_some_and(|value| remove(rest, value))
         }
-        ([Step::Items, rest @ ..], Value::Array(items)) => {
+        ([PathStep::Items, rest @ ..], Value::Array(items)) => {
             items.iter_mut().fold(false, |any, item| remove(rest, item) | any)
         }
         _ => false,
     }
 }
 
-fn contains(steps: &[Step], value: &Value) -> bool {
+fn contains(steps: &[PathStep], value: &Value) -> bool {
     match (steps, value) {
         ([], _) => true,
-        ([Step::Field(name), rest @ ..], Value::Object(fields)) => {
+        ([PathStep::Field(name), rest @ ..], Value::Object(fields)) => {
             fields.get(name).is_some_and(|value| contains(rest, value))
         }
-        ([Step::Items, rest @ ..], Value::Array(items)) => items.iter().any(|item| contains(rest, item)),
+        ([PathStep::Items, rest @ ..], Value::Array(items)) => items.iter().any(|item| contains(rest, item)),
         _ => false,
     }
 }

@@ -35,9 +35,9 @@ const CONCURRENT: usize = 4;
 
 /// Asks the API server about clients. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub(super) struct Authorizer(Arc<Inner>);
+pub(super) struct Authorizer(Arc<AuthorizerInner>);
 
-struct Inner {
+struct AuthorizerInner {
     client: Client,
     answers: Mutex<Answers>,
     returning: Semaphore,
@@ -63,7 +63,13 @@ impl Authorizer {
     /// `client` has the rights [`crate::access::METRICS`].
     pub(super) fn new(client: Client) -> Self {
         let (returning, new) = (Semaphore::new(CONCURRENT), Semaphore::new(CONCURRENT));
-        Self(Arc::new(Inner { client, answers: Mutex::default(), returning, new, failing: AtomicBool::new(false) }))
+        Self(Arc::new(AuthorizerInner {
+            client,
+            answers: Mutex::default(),
+            returning,
+            new,
+            failing: AtomicBool::new(false),
+        }))
     }
 
     /// Whether the client that sent these headers may read metrics.

@@ -34,11 +34,11 @@ const TICK: Duration = Duration::from_secs(1);
 /// What one process knows about where it may act. Cheap to clone; clones share it.
 #[derive(Debug, Clone)]
 pub struct Fence {
-    shared: Arc<Shared>,
+    shared: Arc<SharedFence>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SharedFence {
     role: Role,
     observed: Mutex<Observed>,
     /// Until when the process leads; none without leader election.
@@ -121,7 +121,7 @@ impl Fence {
         let known = watch::Sender::new(role == Role::Unfenced);
         let (observed, released) = (Mutex::default(), broadcast::Sender::new(RELEASES));
         let (leads_until, elected_until) = (Mutex::default(), Mutex::default());
-        Self { shared: Arc::new(Shared { role, observed, leads_until, elected_until, shard, known, released }) }
+        Self { shared: Arc::new(SharedFence { role, observed, leads_until, elected_until, shard, known, released }) }
     }
 
     /// The shard of the process, if other replicas act as well.

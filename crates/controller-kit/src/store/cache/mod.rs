@@ -33,14 +33,14 @@ pub(super) enum Kept<O> {
 /// All objects of one kind that a watch selects, as of its last event. Cheap to clone; clones share the content.
 #[derive(Debug)]
 pub struct Store<O> {
-    shared: Arc<Shared<O>>,
+    shared: Arc<SharedCache<O>>,
 }
 
 #[derive(Debug)]
-struct Shared<O> {
+struct SharedCache<O> {
     group: String,
     kind: String,
-    content: RwLock<Content<O>>,
+    content: RwLock<CacheContent<O>>,
     ready: watch::Sender<bool>,
     served: AtomicBool,
     needed: Notify,
@@ -84,10 +84,10 @@ impl<O: Resource> Store<O> {
         O::DynamicType: Default,
     {
         let dynamic = O::DynamicType::default();
-        let shared = Shared {
+        let shared = SharedCache {
             group: O::group(&dynamic).into_owned(),
             kind: O::kind(&dynamic).into_owned(),
-            content: RwLock::new(Content::default()),
+            content: RwLock::new(CacheContent::default()),
             ready: watch::Sender::new(false),
             served: AtomicBool::new(true),
             needed: Notify::new(),
@@ -212,7 +212,7 @@ impl<O: Resource> Store<O> {
         self.shared.content.write().unwrap_or_else(PoisonError::into_inner).confine(kept)
     }
 
-    fn read<T>(&self, look: impl FnOnce(&Content<O>) -> T) -> T {
+    fn read<T>(&self, look: impl FnOnce(&CacheContent<O>) -> T) -> T {
         look(&self.shared.content.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -251,7 +251,7 @@ impl<O: Resource + Send + Sync> CacheView for Store<O> {
 }
 
 #[derive(Debug)]
-struct Content<O> {
+struct CacheContent<O> {
     objects: HashMap<Key, Arc<O>>,
     by_owner: HashMap<String, BTreeSet<Key>>,
     /// Objects of a list that is not complete yet.
@@ -259,13 +259,13 @@ struct Content<O> {
     latest: u64,
 }
 
-impl<O> Default for Content<O> {
+impl<O> Default for CacheContent<O> {
     fn default() -> Self {
         Self { objects: HashMap::new(), by_owner: HashMap::new(), incoming: HashMap::new(), latest: 0 }
     }
 }
 
-impl<O: Resource> Content<O> {
+impl<O: Resource> CacheContent<O> {
     fn handle(&mut self, event: Event<O>) -> Vec<Change<O>> {
         match event {
             Event::Init => {

@@ -68,7 +68,7 @@ impl Revision {
 }
 
 /// Counts of either kind.
-struct Counts<'a> {
+struct ReplicaCounts<'a> {
     desired: i32,
     generation: Option<i64>,
     observed: Option<i64>,
@@ -89,7 +89,7 @@ struct Counts<'a> {
 pub fn clique_readiness(name: &str, live: Option<&PodClique>) -> GroveReadiness {
     let Some(live) = live else { return missing(ComponentKind::PodClique, name) };
     let status = live.status.clone().unwrap_or_default();
-    let counts = Counts {
+    let counts = ReplicaCounts {
         desired: live.spec.replicas,
         generation: live.metadata.generation,
         observed: status.observed_generation,
@@ -126,7 +126,7 @@ pub fn clique_readiness(name: &str, live: Option<&PodClique>) -> GroveReadiness 
 pub fn group_readiness(name: &str, live: Option<&PodCliqueScalingGroup>) -> GroveReadiness {
     let Some(live) = live else { return missing(ComponentKind::PodCliqueScalingGroup, name) };
     let status = live.status.clone().unwrap_or_default();
-    let counts = Counts {
+    let counts = ReplicaCounts {
         desired: live.spec.replicas,
         generation: live.metadata.generation,
         observed: status.observed_generation,
@@ -179,7 +179,7 @@ fn empty(kind: ComponentKind, name: &str) -> ComponentReplicaStatus {
     }
 }
 
-impl Counts<'_> {
+impl ReplicaCounts<'_> {
     fn status(&self, kind: ComponentKind, name: &str) -> ComponentReplicaStatus {
         ComponentReplicaStatus {
             replicas: self.replicas,
