@@ -202,7 +202,7 @@ pub struct LastError {
     status = "PodCliqueStatus"
 )]
 pub struct PodCliqueSpec {
-    /// Wanted pods.
+    /// Desired pods.
     pub replicas: i32,
 }
 
@@ -268,7 +268,7 @@ impl UpdateProgress {
     status = "PodCliqueScalingGroupStatus"
 )]
 pub struct PodCliqueScalingGroupSpec {
-    /// Wanted replicas.
+    /// Desired replicas.
     pub replicas: i32,
 }
 

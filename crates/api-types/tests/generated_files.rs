@@ -11,7 +11,7 @@ use api_types::crds;
 #[test]
 fn deploy_crds_is_what_the_types_say() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    let wanted: BTreeMap<_, _> =
+    let expected: BTreeMap<_, _> =
         crds::all().unwrap().iter().map(|crd| (crds::file_name(crd), crds::to_yaml(crd).unwrap())).collect();
     let found: BTreeSet<_> = std::fs::read_dir(&folder)
         .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
@@ -19,11 +19,11 @@ fn deploy_crds_is_what_the_types_say() {
         .collect();
     assert_eq!(
         found,
-        wanted.keys().cloned().collect(),
+        expected.keys().cloned().collect(),
         "files of {}; run `cargo xtask crds generate`",
         folder.display()
     );
-    for (name, text) in wanted {
+    for (name, text) in expected {
         let committed = std::fs::read_to_string(folder.join(&name)).unwrap();
         assert!(committed == text, "deploy/crds/{name} is out of date; run `cargo xtask crds generate`");
     }

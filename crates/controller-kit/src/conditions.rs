@@ -62,7 +62,7 @@ pub fn set_condition(
     observed_generation: Option<i64>,
     now: Timestamp,
 ) -> bool {
-    let mut wanted = Condition {
+    let mut desired = Condition {
         type_: type_.to_owned(),
         status: status.as_str().to_owned(),
         reason: reason.to_owned(),
@@ -71,14 +71,14 @@ pub fn set_condition(
         last_transition_time: Time(whole_seconds(now)),
     };
     let Some(known) = conditions.iter_mut().find(|condition| condition.type_ == type_) else {
-        conditions.push(wanted);
+        conditions.push(desired);
         return true;
     };
-    if known.status == wanted.status {
-        wanted.last_transition_time = known.last_transition_time.clone();
+    if known.status == desired.status {
+        desired.last_transition_time = known.last_transition_time.clone();
     }
-    let changed = *known != wanted;
-    *known = wanted;
+    let changed = *known != desired;
+    *known = desired;
     changed
 }
 

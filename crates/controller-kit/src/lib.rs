@@ -4,7 +4,7 @@
 //! - [`settings`]: the `OperatorConfiguration` file.
 //! - [`store`]: pruned caches fed by watches, with an index by owner.
 //! - [`controller`]: the keyed work queue that calls a reconcile function.
-//! - [`apply`]: compares what is wanted with what is live, and writes only the difference.
+//! - [`apply`]: compares what is desired with what is live, and writes only the difference.
 //! - [`claims`]: the GPUs that an engine has through claims.
 //! - [`conditions`], [`events`], [`metrics`], [`backoff`]: the small parts of every reconcile.
 //! - [`notifications`]: notifies the receivers of the configuration of failing objects.

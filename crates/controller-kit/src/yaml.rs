@@ -9,7 +9,7 @@ pub struct NoYaml(serde_saphyr::Error);
 
 /// Reads one document. Only `true` and `false` are no text: a namespace may be called `n` or `on`.
 ///
-/// As a value and not as the type that is wanted: a parser of YAML for each type is a twentieth of a program.
+/// As a value and not as the type that is needed: a parser of YAML for each type is a twentieth of a program.
 ///
 /// # Errors
 /// If it is no YAML, or more than one document.

@@ -90,7 +90,7 @@ impl ExposureSettings {
     /// use the object.
     #[must_use]
     pub fn departures(&self, asked: &PreservedIngress, object: ExposureObject) -> Vec<Departure> {
-        let exposure = wanted(asked, self);
+        let exposure = desired(asked, self);
         let mut departures = Vec::new();
         match object {
             ExposureObject::Ingress => {
@@ -217,7 +217,7 @@ fn exposure(settings: &ExposureSettings, valid: &ValidatedComponent<'_>) -> Opti
 
 /// The component's exposure, without what the settings exclude.
 fn asked_for(asked: &PreservedIngress, settings: &ExposureSettings) -> Exposure {
-    let exposure = wanted(asked, settings);
+    let exposure = desired(asked, settings);
     Exposure {
         ingress: exposure.ingress.filter(|_| settings.permits(asked, ExposureObject::Ingress)),
         gateway: exposure.gateway.filter(|_| settings.permits(asked, ExposureObject::VirtualService)),
@@ -226,7 +226,7 @@ fn asked_for(asked: &PreservedIngress, settings: &ExposureSettings) -> Exposure 
 }
 
 /// The component's exposure as its `ingress` describes it.
-fn wanted(asked: &PreservedIngress, settings: &ExposureSettings) -> Exposure {
+fn desired(asked: &PreservedIngress, settings: &ExposureSettings) -> Exposure {
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
     let prefix = asked.host_prefix.as_deref().unwrap_or_default();
     let suffix = asked.host_suffix.as_deref().unwrap_or(DEFAULT_SUFFIX);

@@ -71,7 +71,7 @@ impl ValidatedComponent<'_> {
 
     /// Replicas to run now: none before the checkpoint is there that they wait for.
     pub(crate) fn replicas(&self, input: &RenderInput<'_>) -> i32 {
-        if matches!(input.restore, Restore::Awaited) { 0 } else { self.spec().wanted_replicas() }
+        if matches!(input.restore, Restore::Awaited) { 0 } else { self.spec().desired_replicas() }
     }
 
     /// Annotations of the pods.

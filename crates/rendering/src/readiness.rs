@@ -37,25 +37,25 @@ pub enum NotReady {
     #[error("its controller has not yet seen the latest spec")]
     NotObserved,
     /// Replicas of the current template are missing.
-    #[error("{updated} of {wanted} have the latest template")]
+    #[error("{updated} of {desired} have the latest template")]
     Updating {
         /// Replicas of the current template.
         updated: i32,
-        /// Wanted replicas.
-        wanted: i32,
+        /// Desired replicas.
+        desired: i32,
     },
     /// Replicas are not available.
-    #[error("{available} of {wanted} are available")]
+    #[error("{available} of {desired} are available")]
     Unavailable {
         /// Available replicas.
         available: i32,
-        /// Wanted replicas.
-        wanted: i32,
+        /// Desired replicas.
+        desired: i32,
     },
-    /// Replicas are there that are not wanted any more.
-    #[error("{extra} that are no longer wanted are still there")]
+    /// Replicas are there that are not desired any more.
+    #[error("{extra} that are no longer desired are still there")]
     Surplus {
-        /// Replicas above the wanted count.
+        /// Replicas above the desired count.
         extra: i32,
     },
     /// The counts are right, but Kubernetes does not call the workload available.
@@ -146,7 +146,7 @@ fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
     if spec.and_then(|spec| spec.paused) == Some(true) {
         return Some(NotReady::Paused);
     }
-    let wanted = deployment.desired_replicas();
+    let desired = deployment.desired_replicas();
     let none = DeploymentStatus::default();
     let status = deployment.status.as_ref().unwrap_or(&none);
     let [updated, available, existing] =
@@ -154,13 +154,13 @@ fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
     let is_available = |condition: &DeploymentCondition| condition.type_ == "Available" && condition.status == "True";
     if status.observed_generation.unwrap_or(0) < deployment.metadata.generation.unwrap_or(0) {
         Some(NotReady::NotObserved)
-    } else if updated < wanted {
-        Some(NotReady::Updating { updated, wanted })
-    } else if available < wanted {
-        Some(NotReady::Unavailable { available, wanted })
-    } else if existing != wanted {
-        Some(NotReady::Surplus { extra: existing - wanted })
-    } else if wanted > 0 && !status.conditions.iter().flatten().any(is_available) {
+    } else if updated < desired {
+        Some(NotReady::Updating { updated, desired })
+    } else if available < desired {
+        Some(NotReady::Unavailable { available, desired })
+    } else if existing != desired {
+        Some(NotReady::Surplus { extra: existing - desired })
+    } else if desired > 0 && !status.conditions.iter().flatten().any(is_available) {
         Some(NotReady::NoAvailableCondition)
     } else {
         None
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Wanted 2 at generation 3, and everything in order.
+    /// Expected 2 at generation 3, and everything in order.
     fn ready() -> Deployment {
         let mut deployment = Deployment::default();
         deployment.metadata.generation = Some(3);
@@ -230,15 +230,15 @@ mod tests {
         assert_eq!(with(|_, status| status.observed_generation = Some(2)), not_ready(NotReady::NotObserved));
         assert_eq!(
             with(|_, status| status.updated_replicas = None),
-            not_ready(NotReady::Updating { updated: 0, wanted: 2 })
+            not_ready(NotReady::Updating { updated: 0, desired: 2 })
         );
         assert_eq!(
             with(|_, status| status.available_replicas = Some(1)),
-            not_ready(NotReady::Unavailable { available: 1, wanted: 2 })
+            not_ready(NotReady::Unavailable { available: 1, desired: 2 })
         );
         assert_eq!(with(|_, status| status.replicas = Some(3)), not_ready(NotReady::Surplus { extra: 1 }));
         assert_eq!(with(|_, status| status.conditions = None), not_ready(NotReady::NoAvailableCondition));
-        assert_eq!(Deployment::default().readiness(), not_ready(NotReady::Updating { updated: 0, wanted: 1 }));
+        assert_eq!(Deployment::default().readiness(), not_ready(NotReady::Updating { updated: 0, desired: 1 }));
     }
 
     #[test]

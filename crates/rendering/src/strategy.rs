@@ -20,11 +20,11 @@ const FIELD: &str = "spec.podTemplate.metadata.annotations";
 pub enum RolloutStrategy {
     /// All old pods go before the first new one comes.
     Recreate,
-    /// Step by step; both steps are a count, or a percentage of the wanted replicas.
+    /// Step by step; both steps are a count, or a percentage of the desired replicas.
     RollingUpdate {
-        /// Pods above the wanted count.
+        /// Pods above the desired count.
         max_surge: IntOrString,
-        /// Pods below the wanted count.
+        /// Pods below the desired count.
         max_unavailable: IntOrString,
     },
 }

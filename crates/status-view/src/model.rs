@@ -100,7 +100,7 @@ impl State {
             Parts {
                 spec,
                 counts: status.components.get(&spec.name),
-                desired: adapter.map_or(spec.wanted_replicas(), |adapter| adapter.replicas),
+                desired: adapter.map_or(spec.desired_replicas(), |adapter| adapter.replicas),
                 objects,
                 pods: pods.iter().filter(is_own).collect(),
             }
@@ -121,7 +121,7 @@ impl State {
         let parts = Parts {
             spec,
             counts: status.component.as_ref(),
-            desired: spec.wanted_replicas(),
+            desired: spec.desired_replicas(),
             objects: vec![component],
             pods: pods.iter().collect(),
         };

@@ -231,11 +231,11 @@ mod tests {
             .flat_map(webhooks)
             .map(|webhook| webhook["clientConfig"]["service"]["path"].as_str().unwrap())
             .collect();
-        let wanted = Path::ALL.into_iter().filter(|path| *path != Path::ValidateComponentAlpha).map(Path::as_str);
-        let mut wanted: Vec<_> = wanted.collect();
+        let expected = Path::ALL.into_iter().filter(|path| *path != Path::ValidateComponentAlpha).map(Path::as_str);
+        let mut expected: Vec<_> = expected.collect();
         asked.sort_unstable();
-        wanted.sort_unstable();
-        assert_eq!(asked, wanted);
+        expected.sort_unstable();
+        assert_eq!(asked, expected);
         for (configuration, task) in all.iter().zip(["/validate", "/mutate"]) {
             for webhook in webhooks(configuration) {
                 let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();

@@ -23,6 +23,9 @@ use super::{
 /// The controller whose memory and CPU time are shown.
 const CONTROLLER: &str = "graph-controller";
 
+/// Pods for which a node has room, with some to spare.
+const PODS_OF_NODE: usize = 100;
+
 /// Arguments of `cargo xtask bench shards`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -80,7 +83,8 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
 }
 
 async fn measure(args: &Args, binaries: &Binaries, count: usize) -> Result<Figures> {
-    let cluster = Cluster::start(Options { crds: binaries.crds()?, ..Options::with_nodes(NODES) }).await?;
+    let nodes = u16::try_from((args.graphs * usize::from(args.components)).div_ceil(PODS_OF_NODE))?.max(NODES);
+    let cluster = Cluster::start(Options { crds: binaries.crds()?, ..Options::with_nodes(nodes) }).await?;
     let server = cluster.server();
     let server = server.trim_start_matches("https://").trim_end_matches('/').to_owned();
     let proxy = Delay::start(server, Duration::from_millis(args.delay)).await?;

@@ -138,9 +138,9 @@ impl Batch<'_> {
 
     /// What each namespace holds now.
     async fn snapshots(&self, namespaces: &HashSet<String>) -> Result<HashMap<String, Snapshot>> {
-        let wanted = self.server.resources().iter().filter(|resource| is_recorded(resource) || is_custom(resource));
+        let expected = self.server.resources().iter().filter(|resource| is_recorded(resource) || is_custom(resource));
         let lists =
-            stream::iter(wanted).map(async |resource| anyhow::Ok((resource, self.server.list(resource).await?)));
+            stream::iter(expected).map(async |resource| anyhow::Ok((resource, self.server.list(resource).await?)));
         let lists: Vec<(&Resource, Vec<Value>)> = lists.buffered(PARALLEL).try_collect().await?;
         let mut found: HashMap<String, Snapshot> = HashMap::new();
         for (resource, objects) in lists {

@@ -37,7 +37,7 @@ impl Case {
     }
 }
 
-/// Which cases are wanted.
+/// Which cases are expected.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     /// A file with one name on each line.

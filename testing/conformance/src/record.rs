@@ -258,7 +258,7 @@ mod tests {
             "spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "ports": [{"port": 80, "nodePort": 30000}]},
             "status": {"conditions": [{"type": "Ready", "lastTransitionTime": "2026-01-02T03:04:05.123Z"}]},
         });
-        let wanted = json!({
+        let expected = json!({
             "kind": "Service",
             "metadata": {"name": "web", "ownerReferences": [{"name": "g"}]},
             "spec": {
@@ -268,7 +268,7 @@ mod tests {
             },
             "status": {"conditions": [{"type": "Ready"}]},
         });
-        assert_eq!(normal(&service), wanted);
+        assert_eq!(normal(&service), expected);
     }
 
     #[test]

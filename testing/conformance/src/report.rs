@@ -43,7 +43,7 @@ impl Report {
         self.cases.iter().filter(|(_, differences)| differences.is_empty()).count()
     }
 
-    /// The report: the differences of each case, or only some of them unless `all`; then, if wanted, how often each
+    /// The report: the differences of each case, or only some of them unless `all`; then, if expected, how often each
     /// field differs; then one line with the result.
     pub(super) fn text(&self, all: bool, by_field: bool) -> String {
         let mut text = String::new();
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn names_and_values_are_left_out_of_fields() {
-        for (line, wanted) in [
+        for (line, expected) in [
             ("v1/Service/web: not generated", "v1/Service/*: not"),
             (
                 "apps/Deployment/a.b.spec.c[main].env: order/names expected [1]",
@@ -140,7 +140,7 @@ mod tests {
             ("status Graph/g.state: expected 1, got 2", "status Graph/*.state: expected"),
             ("applied Graph/g: expected accepted, got rejected: spec.a: no", "applied Graph/*: expected"),
         ] {
-            assert_eq!(field(line), wanted);
+            assert_eq!(field(line), expected);
         }
     }
 }

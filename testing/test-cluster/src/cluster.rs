@@ -62,8 +62,8 @@ impl Cluster {
     /// A program cannot be built or ends early, or the control plane is not ready in time. Nothing is left behind.
     pub async fn start(options: Options) -> Result<Self, Error> {
         let options = Options { audit: options.audit || home::audit_dir().is_some(), ..options };
-        let wanted = options.clone();
-        let programs = spawn_blocking(move || Programs::find(&wanted)).await??;
+        let desired = options.clone();
+        let programs = spawn_blocking(move || Programs::find(&desired)).await??;
         let mut tries = 1;
         loop {
             match Self::start_once(&options, &programs).await {
@@ -284,13 +284,13 @@ struct Programs {
 impl Programs {
     fn find(options: &Options) -> Result<Self, AssetsError> {
         let assets = Assets::from_env()?;
-        let if_wanted = |wanted: bool, tool| wanted.then(|| assets.find(tool)).transpose();
+        let if_desired = |desired: bool, tool| desired.then(|| assets.find(tool)).transpose();
         Ok(Self {
             etcd: assets.find(Tool::Etcd)?,
             apiserver: assets.find(Tool::ApiServer)?,
-            controller_manager: if_wanted(!options.controllers.names().is_empty(), Tool::ControllerManager)?,
-            scheduler: if_wanted(options.scheduler, Tool::Scheduler)?,
-            kwok: if_wanted(options.kwok_nodes > 0, Tool::Kwok)?,
+            controller_manager: if_desired(!options.controllers.names().is_empty(), Tool::ControllerManager)?,
+            scheduler: if_desired(options.scheduler, Tool::Scheduler)?,
+            kwok: if_desired(options.kwok_nodes > 0, Tool::Kwok)?,
         })
     }
 }
@@ -313,8 +313,8 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let taken = format!("--secure-port={}", listener.local_addr().unwrap().port());
         let options = Options { controllers: Controllers::Off, apiserver_args: vec![taken], ..Options::default() };
-        let wanted = options.clone();
-        let programs = spawn_blocking(move || Programs::find(&wanted)).await.unwrap().unwrap();
+        let expected = options.clone();
+        let programs = spawn_blocking(move || Programs::find(&expected)).await.unwrap().unwrap();
         let error = Cluster::start_once(&options, &programs).await.unwrap_err();
         assert!(error.is_lost_port(), "{error}");
     }

@@ -1,5 +1,5 @@
 //! Starts a real Kubernetes control plane on this machine: etcd, kube-apiserver, kube-controller-manager and, when
-//! wanted, kube-scheduler and kwok with fake GPU nodes. Nothing is mocked; the programs are built once from pinned Go
+//! desired, kube-scheduler and kwok with fake GPU nodes. Nothing is mocked; the programs are built once from pinned Go
 //! modules.
 //!
 //! * [`shared`] is for tests: one control plane per test run, a [`TestNamespace`] for each test.

@@ -58,15 +58,15 @@ const FILES: [Generated; 8] = [
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut wanted = values::files(&platform())?;
+    let mut desired = values::files(&platform())?;
     if !args.values {
         build()?;
-        wanted.extend(of_programs()?);
+        desired.extend(of_programs()?);
     }
     match args.command {
-        Task::Check if args.values => compare(wanted),
+        Task::Check if args.values => compare(desired),
         Task::Check => check(),
-        Task::Generate => generate(wanted),
+        Task::Generate => generate(desired),
     }
 }
 
@@ -82,20 +82,20 @@ fn build() -> Result<()> {
 
 /// Files that are made from programs, with what should be in them.
 fn of_programs() -> Result<Vec<(PathBuf, String)>> {
-    let mut wanted = FILES.iter().map(|file| Ok((file.path(), file.print()?))).collect::<Result<Vec<_>>>()?;
-    wanted.push((programs().join("crds/files/role.yaml"), crds_role::role(&root().join("deploy/crds"))?));
+    let mut desired = FILES.iter().map(|file| Ok((file.path(), file.print()?))).collect::<Result<Vec<_>>>()?;
+    desired.push((programs().join("crds/files/role.yaml"), crds_role::role(&root().join("deploy/crds"))?));
     let installer = installer_role::role()?;
-    wanted.push((programs().join("crds/files/namespace-installer.yaml"), installer.clone()));
-    wanted.push((definitions().join("templates/namespace-installer.yaml"), installer));
-    Ok(wanted)
+    desired.push((programs().join("crds/files/namespace-installer.yaml"), installer.clone()));
+    desired.push((definitions().join("templates/namespace-installer.yaml"), installer));
+    Ok(desired)
 }
 
-fn generate(wanted: Vec<(PathBuf, String)>) -> Result<()> {
-    for (path, wanted) in wanted {
-        if fs::read_to_string(&path).is_ok_and(|found| found == wanted) {
+fn generate(desired: Vec<(PathBuf, String)>) -> Result<()> {
+    for (path, desired) in desired {
+        if fs::read_to_string(&path).is_ok_and(|found| found == desired) {
             continue;
         }
-        fs::write(&path, wanted).with_context(|| format!("cannot write {}", path.display()))?;
+        fs::write(&path, desired).with_context(|| format!("cannot write {}", path.display()))?;
         println!("wrote {}", path.strip_prefix(root()).unwrap_or(&path).display());
     }
     Ok(())
@@ -103,14 +103,14 @@ fn generate(wanted: Vec<(PathBuf, String)>) -> Result<()> {
 
 /// Fails if a file is not what it is made from; the programs are built already.
 pub(crate) fn check() -> Result<()> {
-    let mut wanted = values::files(&platform())?;
-    wanted.extend(of_programs()?);
-    compare(wanted).and_then(|()| pod_roles::check())
+    let mut desired = values::files(&platform())?;
+    desired.extend(of_programs()?);
+    compare(desired).and_then(|()| pod_roles::check())
 }
 
-fn compare(wanted: Vec<(PathBuf, String)>) -> Result<()> {
-    let is_stale = |(path, wanted): &(PathBuf, String)| fs::read_to_string(path).unwrap_or_default() != *wanted;
-    let stale = wanted.into_iter().filter(is_stale).map(|(path, _)| path.display().to_string()).collect::<Vec<_>>();
+fn compare(desired: Vec<(PathBuf, String)>) -> Result<()> {
+    let is_stale = |(path, desired): &(PathBuf, String)| fs::read_to_string(path).unwrap_or_default() != *desired;
+    let stale = desired.into_iter().filter(is_stale).map(|(path, _)| path.display().to_string()).collect::<Vec<_>>();
     ensure!(stale.is_empty(), "not what they are made from; run `cargo xtask charts generate`:\n{}", stale.join("\n"));
     Ok(())
 }

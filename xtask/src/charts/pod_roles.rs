@@ -22,8 +22,8 @@ pub(super) fn check() -> Result<()> {
     for (pods, name) in PODS {
         let printed = super::role("graph-controller", &["access", "--of", pods])?;
         let role = objects.iter().find(|object| object["kind"] == "ClusterRole" && object["metadata"]["name"] == name);
-        let (granted, wanted) = (rights(role.with_context(|| format!("the chart has no {name}"))?), rights(&printed));
-        let different: Vec<&String> = granted.symmetric_difference(&wanted).collect();
+        let (granted, desired) = (rights(role.with_context(|| format!("the chart has no {name}"))?), rights(&printed));
+        let different: Vec<&String> = granted.symmetric_difference(&desired).collect();
         ensure!(
             different.is_empty(),
             "ClusterRole {name} and `graph-controller access --of {pods}` differ in {different:?}; correct _component-accounts.tpl"

@@ -92,8 +92,8 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let wanted = |program: &Program| args.programs.is_empty() || args.programs.iter().any(|name| name == program.name);
-    let programs: Vec<Program> = released().filter(wanted).collect();
+    let desired = |program: &Program| args.programs.is_empty() || args.programs.iter().any(|name| name == program.name);
+    let programs: Vec<Program> = released().filter(desired).collect();
     let out = root().join(&args.out);
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
     if args.for_node {

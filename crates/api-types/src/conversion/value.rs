@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn values() {
-        for (given, nanos_wanted) in [
+        for (given, nanos_expected) in [
             (json!("1"), Some(1_000_000_000)),
             (json!(1), Some(1_000_000_000)),
             (json!("1000m"), Some(1_000_000_000)),
@@ -161,7 +161,7 @@ mod tests {
             (json!(null), None),
             (json!("１"), None),
         ] {
-            assert_eq!(nanos(&given), nanos_wanted, "{given}");
+            assert_eq!(nanos(&given), nanos_expected, "{given}");
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct ComponentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::pod_template"))]
     pub pod_template: Option<PodTemplateSpec>,
-    /// Wanted replicas, 1 if unset; owned by the scaling adapter where there is one.
+    /// Desired replicas, 1 if unset; owned by the scaling adapter where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = limits::REPLICAS)))]
     pub replicas: Option<i32>,
@@ -102,8 +102,8 @@ impl ComponentSpec {
         self.type_.is_some_and(ComponentType::is_worker)
     }
 
-    /// Wanted replicas with the default applied.
-    pub fn wanted_replicas(&self) -> i32 {
+    /// Desired replicas with the default applied.
+    pub fn desired_replicas(&self) -> i32 {
         self.replicas.unwrap_or(1)
     }
 

@@ -197,7 +197,7 @@ pub struct ParetoConfig {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentInfo {
-    /// Wanted replicas.
+    /// Desired replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// Replicas that serve.

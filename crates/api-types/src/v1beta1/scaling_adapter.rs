@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
     )
 )]
 pub struct DynamoGraphDeploymentScalingAdapterSpec {
-    /// Wanted replicas of the component; autoscalers set it through the scale subresource.
+    /// Desired replicas of the component; autoscalers set it through the scale subresource.
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = crate::limits::REPLICAS)))]
     pub replicas: i32,
     /// The component.

@@ -28,21 +28,21 @@ pub fn there(object: &Value) -> Value {
 
 /// There and back is the same, and the second time is byte for byte as the first.
 pub fn law(object: &Value) -> Result<(), String> {
-    let mut wanted = object.clone();
-    if wanted["metadata"].is_null() {
-        wanted["metadata"] = json!({});
+    let mut expected = object.clone();
+    if expected["metadata"].is_null() {
+        expected["metadata"] = json!({});
     }
     let seen = there(object);
     let back = there(&seen);
-    if back != wanted {
-        let places = support::differences(&wanted, &back).into_iter();
+    if back != expected {
+        let places = support::differences(&expected, &back).into_iter();
         let places = places.map(|at| format!("{}: {:?} came back as {:?}", at.path, at.given, at.kept));
         let places: Vec<String> = places.collect();
-        return Err(format!("{}\ngiven {wanted:#}\nseen as {seen:#}", places.join("\n")));
+        return Err(format!("{}\ngiven {expected:#}\nseen as {seen:#}", places.join("\n")));
     }
     let bytes = |value: &Value| serde_json::to_vec(value).unwrap();
     if bytes(&there(&back)) != bytes(&seen) {
-        return Err(format!("given {wanted:#}\nseen as {seen:#}\nthen as {:#}", there(&back)));
+        return Err(format!("given {expected:#}\nseen as {seen:#}\nthen as {:#}", there(&back)));
     }
     Ok(())
 }

@@ -233,9 +233,9 @@ fn merge(object: &Value, chance: &mut XorShift, schemas: &Schemas) -> Result<(),
         paths.retain(|path| path[0] != ".metadata");
         paths
     };
-    let (is, wanted) = (of_body(&back), of_body(&pruned));
-    let lost: Paths = wanted.difference(&is).cloned().collect();
-    let undead: Paths = is.difference(&wanted).cloned().collect();
+    let (is, expected) = (of_body(&back), of_body(&pruned));
+    let lost: Paths = expected.difference(&is).cloned().collect();
+    let undead: Paths = is.difference(&expected).cloned().collect();
     if !lost.is_empty() || (managed.is_empty() && !undead.is_empty()) {
         return Err(format!(
             "given {merged:#}\nremoved:\n{}\nmanaged:\n{}\nlost:\n{}\nnot removed:\n{}",

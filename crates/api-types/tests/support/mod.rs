@@ -19,9 +19,9 @@ pub fn inputs(version: &str, kind: &str) -> Vec<Input> {
     walk(&root.join("input"), &mut files);
     files.sort();
     let documents = files.iter().flat_map(|file| documents(file));
-    let wanted = format!("nvidia.com/{version}");
+    let expected = format!("nvidia.com/{version}");
     let inputs: Vec<_> =
-        documents.filter(|d| d.object["apiVersion"] == wanted.as_str() && d.object["kind"] == kind).collect();
+        documents.filter(|d| d.object["apiVersion"] == expected.as_str() && d.object["kind"] == kind).collect();
     assert!(!inputs.is_empty(), "{} holds no {kind} in {version}", root.display());
     inputs
 }
@@ -39,7 +39,7 @@ fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
 
 fn documents(file: &Path) -> Vec<Input> {
     let text = std::fs::read_to_string(file).unwrap();
-    // A limit on comments before one node is too low for real files; they are not wanted anyway.
+    // A limit on comments before one node is too low for real files; they are not needed anyway.
     let options = serde_saphyr::options! { emit_comments: false };
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(&text, options)
         .unwrap_or_else(|error| panic!("{}: {error}", file.display()));

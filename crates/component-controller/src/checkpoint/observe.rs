@@ -60,11 +60,11 @@ impl Observer {
         let Key { namespace, name } = Key::of(&checkpoint);
         let uid = checkpoint.metadata.uid.clone().unwrap_or_default();
         let id = checkpoint_id(&checkpoint);
-        let wanted = names::checkpoint_job(&id, artifact_version(&checkpoint));
+        let desired = names::checkpoint_job(&id, artifact_version(&checkpoint));
         let (mut job, mut other_jobs) = (None, Vec::new());
         for packed in self.caches.jobs.children_of(&uid) {
             let found = packed.unpack()?;
-            match found.metadata.name.as_ref() == Some(&wanted) {
+            match found.metadata.name.as_ref() == Some(&desired) {
                 true => job = Some(found),
                 false => other_jobs.push(found),
             }

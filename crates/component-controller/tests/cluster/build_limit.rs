@@ -1,4 +1,4 @@
-//! However many images are wanted at once, no more builds run at a time than may.
+//! However many images are needed at once, no more builds run at a time than may.
 
 use std::{
     collections::BTreeSet,
@@ -24,7 +24,7 @@ use tokio::{net::TcpListener, sync::watch};
 
 use crate::harness::{Harness, LIMIT};
 
-const WANTED: usize = 8;
+const EXPECTED: usize = 8;
 /// Value of `DYNAMO_IMAGE_BUILD_CONCURRENCY` where it is not set.
 const MOST: usize = 4;
 
@@ -39,7 +39,7 @@ async fn slow_registry() -> String {
                 return (StatusCode::OK, "{}");
             }
             asked.send_modify(|paths| _ = paths.insert(path));
-            asked.subscribe().wait_for(|paths| paths.len() == WANTED).await.unwrap();
+            asked.subscribe().wait_for(|paths| paths.len() == EXPECTED).await.unwrap();
             (StatusCode::NOT_FOUND, r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":""}]}"#)
         }
     });
@@ -70,14 +70,14 @@ async fn count(jobs: Api<Job>, most: Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn builds_that_are_wanted_at_once_do_not_exceed_what_may_run() {
+async fn builds_that_are_expected_at_once_do_not_exceed_what_may_run() {
     let host = slow_registry().await;
     let mut bed = Harness::without_controller("images-many").await;
     // One namespace gets three quarters of the workers.
-    bed.concurrency(2 * WANTED);
+    bed.concurrency(2 * EXPECTED);
     let most = Arc::new(AtomicUsize::new(0));
     let counting = tokio::spawn(count(bed.api(), Arc::clone(&most)));
-    for number in 0..WANTED {
+    for number in 0..EXPECTED {
         let component = json!({
             "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponent",
             "metadata": { "name": format!("c{number}"), "annotations": { "nvidia.com/docker-registry-insecure": "true" } },

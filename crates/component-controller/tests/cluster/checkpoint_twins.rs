@@ -10,9 +10,10 @@ use crate::{
 };
 
 fn named(name: &str) -> Value {
-    let mut wanted = checkpoint();
-    wanted["metadata"] = json!({ "name": name, "labels": { "nvidia.com/snapshot-checkpoint-id": "0123456789abcdef" } });
-    wanted
+    let mut expected = checkpoint();
+    expected["metadata"] =
+        json!({ "name": name, "labels": { "nvidia.com/snapshot-checkpoint-id": "0123456789abcdef" } });
+    expected
 }
 
 #[tokio::test]
@@ -24,7 +25,8 @@ async fn the_younger_of_two_begins_when_the_elder_is_gone() {
         bed.apply::<DynamoCheckpoint>(&named(name)).await;
     }
     bed.start();
-    let is = |wanted: CheckpointPhase| move |found: Option<&DynamoCheckpoint>| phase(found.unwrap()) == Some(wanted);
+    let is =
+        |expected: CheckpointPhase| move |found: Option<&DynamoCheckpoint>| phase(found.unwrap()) == Some(expected);
     until::<DynamoCheckpoint>(&bed, "a-first", "begun", is(CheckpointPhase::Creating)).await;
     let given_up = until::<DynamoCheckpoint>(&bed, "b-second", "given up", is(CheckpointPhase::Failed)).await.unwrap();
     let message = given_up.status.unwrap().message.unwrap();

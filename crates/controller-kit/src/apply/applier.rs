@@ -342,9 +342,9 @@ impl Applier {
 /// then may what a predecessor set be removed. The first contact with its object says nothing about removed fields, and
 /// an object that is as it should be keeps every field that it has, so that a takeover never rolls a pod.
 fn is_change_of_content(live: &Value, same_wish: bool, differences: &[super::Difference]) -> bool {
-    let mut wanted = differences.iter().filter(|d| !d.path.ends_with(APPLIED_ANNOTATION)).peekable();
-    let only_removed = wanted.peek().is_none() && !same_wish && fingerprint_of(live).is_some();
-    only_removed || wanted.any(|d| !d.path.starts_with("metadata."))
+    let mut desired = differences.iter().filter(|d| !d.path.ends_with(APPLIED_ANNOTATION)).peekable();
+    let only_removed = desired.peek().is_none() && !same_wish && fingerprint_of(live).is_some();
+    only_removed || desired.any(|d| !d.path.starts_with("metadata."))
 }
 
 /// The API server's answer to a failed `test` of a JSON patch: refused, with no field named.

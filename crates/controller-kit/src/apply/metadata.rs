@@ -61,8 +61,8 @@ impl MetadataPatch {
     /// True if an object with this metadata has all of it.
     #[must_use]
     pub fn holds_in(&self, metadata: &ObjectMeta) -> bool {
-        let holds = |wanted: &BTreeMap<String, Option<String>>, live: &Option<BTreeMap<String, String>>| {
-            wanted.iter().all(|(key, value)| live.as_ref().and_then(|live| live.get(key)) == value.as_ref())
+        let holds = |desired: &BTreeMap<String, Option<String>>, live: &Option<BTreeMap<String, String>>| {
+            desired.iter().all(|(key, value)| live.as_ref().and_then(|live| live.get(key)) == value.as_ref())
         };
         holds(&self.annotations, &metadata.annotations) && holds(&self.labels, &metadata.labels)
     }

@@ -24,9 +24,9 @@ pub fn same_status(live: &Value, desired: &Value) -> bool {
 
 /// Gives every condition of `desired` whose `status` is the live one's the live `lastTransitionTime`.
 pub fn carry_transition_times(desired: &mut Value, live: &Value) {
-    let Some(wanted) = desired.get_mut("conditions").and_then(Value::as_array_mut) else { return };
+    let Some(conditions) = desired.get_mut("conditions").and_then(Value::as_array_mut) else { return };
     let Some(found) = live.get("conditions").and_then(Value::as_array) else { return };
-    for condition in wanted {
+    for condition in conditions {
         let same = |field: &str, other: &Value| condition.get(field) == other.get(field);
         let known = found.iter().find(|other| same("type", other) && same("status", other));
         let time = known.and_then(|known| known.get("lastTransitionTime")).cloned();

@@ -51,15 +51,15 @@ impl Applier {
     {
         let id = ObjectId::of(object);
         let uid = uid_of(&id, &object.metadata)?;
-        let (live, wanted) = (object.status(), self.storable(&id, status)?);
-        if only_begins(&live, &wanted)
+        let (live, desired) = (object.status(), self.storable(&id, status)?);
+        if only_begins(&live, &desired)
             && let held = self.memory().held_back(uid, Instant::now())
             && let Some(rest) = self.initial_status_delay.checked_sub(held).filter(|rest| !rest.is_zero())
         {
             return Ok(StatusWrite::Delayed(rest));
         }
         let early = self.memory().since_report(uid, Instant::now()).and_then(|since| self.pace.checked_sub(since));
-        if let Some(rest) = early.filter(|_| !same_status(&live, &wanted) && !is_urgent(&live, &wanted)) {
+        if let Some(rest) = early.filter(|_| !same_status(&live, &desired) && !is_urgent(&live, &desired)) {
             return Ok(StatusWrite::Delayed(rest));
         }
         Ok(if self.patch_status(object, status).await? { StatusWrite::Written } else { StatusWrite::Unchanged })
@@ -84,23 +84,23 @@ impl Applier {
         let id = ObjectId::of(object);
         let uid = uid_of(&id, &object.metadata)?;
         let live = object.status();
-        let mut wanted = self.storable(&id, status)?;
-        carry_transition_times(&mut wanted, &live);
-        let left = status_difference(&live, &wanted);
-        if left.is_empty() || self.memory().is_residual(uid, &id, &fingerprint(&wanted), &left) {
+        let mut desired = self.storable(&id, status)?;
+        carry_transition_times(&mut desired, &live);
+        let left = status_difference(&live, &desired);
+        if left.is_empty() || self.memory().is_residual(uid, &id, &fingerprint(&desired), &left) {
             self.metrics.write_skipped(&id.kind);
             return Ok(false);
         }
         // A write is due anyway: the moment to see whether what is missing has come.
         if self.undeclared().try_again(&id, Instant::now()) {
-            wanted = to_value(&id, status)?;
-            carry_transition_times(&mut wanted, &live);
+            desired = to_value(&id, status)?;
+            carry_transition_times(&mut desired, &live);
         }
         // Each turn takes at least one field away.
         let answer = loop {
-            match self.send_status(&resource, &id, uid, &wanted).await {
-                Err(error) if self.goes_without(&id, &error, &mut wanted) => {
-                    if same_status(&live, &wanted) {
+            match self.send_status(&resource, &id, uid, &desired).await {
+                Err(error) if self.goes_without(&id, &error, &mut desired) => {
+                    if same_status(&live, &desired) {
                         return Ok(false);
                     }
                 }
@@ -112,7 +112,7 @@ impl Applier {
             Err(error) if error.is_not_found() || matches!(error, Error::Changed { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
-        let declared = self.undeclared().accepted(&id, &wanted);
+        let declared = self.undeclared().accepted(&id, &desired);
         if !declared.is_empty() {
             info!(
                 kind = id.kind,
@@ -121,13 +121,18 @@ impl Applier {
             );
         }
         self.wrote_status(uid, &id, &answer);
-        let answer = match self.remove_old_status(&resource, &id, uid, &wanted, answer).await {
+        let answer = match self.remove_old_status(&resource, &id, uid, &desired, answer).await {
             // What changed the object makes the cache show it, and the next reconcile tries again.
             Err(Error::Changed { .. }) => return Ok(true),
             answer => answer?,
         };
         self.wrote_status(uid, &id, &answer);
-        self.memory().record_residual(uid, &id, &fingerprint(&wanted), &status_difference(&answer["status"], &wanted));
+        self.memory().record_residual(
+            uid,
+            &id,
+            &fingerprint(&desired),
+            &status_difference(&answer["status"], &desired),
+        );
         Ok(true)
     }
 
@@ -153,9 +158,9 @@ impl Applier {
 
     /// The status without the fields that are known to be refused.
     fn storable<S: Serialize>(&self, id: &ObjectId, status: &S) -> Result<Value, Error> {
-        let mut wanted = to_value(id, status)?;
-        self.undeclared().strip(id, &mut wanted);
-        Ok(wanted)
+        let mut desired = to_value(id, status)?;
+        self.undeclared().strip(id, &mut desired);
+        Ok(desired)
     }
 
     async fn send_status(
@@ -163,12 +168,12 @@ impl Applier {
         resource: &ApiResource,
         id: &ObjectId,
         uid: &str,
-        wanted: &Value,
+        desired: &Value,
     ) -> Result<Value, Error> {
         let body = json!({
             "apiVersion": resource.api_version, "kind": resource.kind,
             "metadata": { "name": id.name, "namespace": id.namespace, "uid": uid },
-            "status": wanted,
+            "status": desired,
         });
         let params = PatchParams::apply(&self.status_manager()).force();
         let api = self.api(resource, id);
@@ -179,8 +184,8 @@ impl Applier {
 
     /// Takes the fields off a status that the API server has just refused as not declared. False if it refused it for
     /// anything else.
-    fn goes_without(&self, id: &ObjectId, error: &Error, wanted: &mut Value) -> bool {
-        let refused = self.undeclared().refused(id, error.answer(), wanted, Instant::now());
+    fn goes_without(&self, id: &ObjectId, error: &Error, desired: &mut Value) -> bool {
+        let refused = self.undeclared().refused(id, error.answer(), desired, Instant::now());
         if !refused.news.is_empty() {
             let fields = refused.news.join(" ");
             warn!(
@@ -193,8 +198,8 @@ impl Applier {
 }
 
 /// A status is compared as a whole: one difference or none.
-fn status_difference(live: &Value, wanted: &Value) -> Vec<Difference> {
-    if same_status(live, wanted) {
+fn status_difference(live: &Value, desired: &Value) -> Vec<Difference> {
+    if same_status(live, desired) {
         return Vec::new();
     }
     vec![Difference { path: "status".to_owned(), live: Some(live.clone()) }]

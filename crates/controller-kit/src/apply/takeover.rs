@@ -104,12 +104,12 @@ fn is(entry: &Value, operation: &str) -> bool {
 /// A predecessor's field set without what it needs if it ever comes back, and what only a deliberate write may remove:
 /// annotations, owner references and finalizers of the object itself that we do not apply.
 fn handed_over(fields: &Value, desired: &Value) -> Value {
-    let wanted = &desired["metadata"];
-    let all = |list: &str| wanted[list].as_array().into_iter().flatten();
+    let metadata = &desired["metadata"];
+    let all = |list: &str| metadata[list].as_array().into_iter().flatten();
     let element = |key: &str, prefix: &str| key.strip_prefix(prefix).and_then(|key| serde_json::from_str(key).ok());
     let mut fields = fields.clone();
     keep(&mut fields, "f:annotations", |key| {
-        key.strip_prefix("f:").is_some_and(|key| wanted["annotations"].get(key).is_some())
+        key.strip_prefix("f:").is_some_and(|key| metadata["annotations"].get(key).is_some())
     });
     keep(&mut fields, "f:ownerReferences", |key| {
         element(key, "k:").is_some_and(|key: Value| all("ownerReferences").any(|owner| owner["uid"] == key["uid"]))
@@ -120,11 +120,11 @@ fn handed_over(fields: &Value, desired: &Value) -> Value {
     fields
 }
 
-/// Keeps those members of a set in the metadata for which `wanted` is true, and the set if there are any.
-fn keep(fields: &mut Value, set: &str, wanted: impl Fn(&str) -> bool) {
+/// Keeps those members of a set in the metadata for which `is_kept` is true, and the set if there are any.
+fn keep(fields: &mut Value, set: &str, is_kept: impl Fn(&str) -> bool) {
     let Some(metadata) = fields.get_mut("f:metadata").and_then(Value::as_object_mut) else { return };
     let Some(members) = metadata.get_mut(set).and_then(Value::as_object_mut) else { return };
-    members.retain(|key, _| wanted(key));
+    members.retain(|key, _| is_kept(key));
     if members.is_empty() {
         metadata.remove(set);
     }
@@ -207,7 +207,7 @@ mod tests {
             "Update",
             json!({
                 "f:metadata": {
-                    "f:annotations": { ".": {}, "f:mark": {}, "f:wanted": {} },
+                    "f:annotations": { ".": {}, "f:mark": {}, "f:expected": {} },
                     "f:finalizers": { ".": {}, "v:\"theirs\"": {} },
                     "f:labels": { "f:a": {} },
                     "f:ownerReferences": { ".": {}, "k:{\"uid\":\"1\"}": {}, "k:{\"uid\":\"2\"}": {} },
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn heir(entries: &[Value]) -> Option<Vec<Value>> {
-        let metadata = json!({ "annotations": { "wanted": "x" }, "ownerReferences": [{ "uid": "2" }] });
+        let metadata = json!({ "annotations": { "expected": "x" }, "ownerReferences": [{ "uid": "2" }] });
         inherit(entries, &["mark".to_owned()], "us", &json!({ "metadata": metadata }))
     }
 
@@ -229,7 +229,7 @@ mod tests {
         let other = entry("another-manager", "Update", json!({ "f:spec": { "f:paused": {} } }));
         let expected = json!({
             "f:metadata": {
-                "f:annotations": { "f:wanted": {} },
+                "f:annotations": { "f:expected": {} },
                 "f:labels": { "f:a": {} },
                 "f:ownerReferences": { "k:{\"uid\":\"2\"}": {} },
             },

@@ -264,14 +264,14 @@ pub enum Error {
     #[error("configuration is not valid: {0}")]
     Parse(String),
     /// It is the file of something else.
-    #[error("configuration has {field} {found:?}, but needs {wanted:?}")]
+    #[error("configuration has {field} {found:?}, but needs {desired:?}")]
     WrongType {
         /// `apiVersion` or `kind`.
         field: &'static str,
         /// As in the file; empty if it is missing.
         found: String,
         /// What it has to be.
-        wanted: &'static str,
+        desired: &'static str,
     },
 }
 
@@ -290,10 +290,10 @@ pub fn load(path: &Path) -> Result<(OperatorConfiguration, Vec<Warning>), Error>
 /// If it is not an `OperatorConfiguration`.
 pub fn parse(text: &str) -> Result<(OperatorConfiguration, Vec<Warning>), Error> {
     let value = yaml::read(text).map_err(|error| Error::Parse(error.to_string()))?;
-    for (field, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+    for (field, desired) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         let found = value.get(field).and_then(Value::as_str).unwrap_or_default();
-        if found != wanted {
-            return Err(Error::WrongType { field, found: found.to_owned(), wanted });
+        if found != desired {
+            return Err(Error::WrongType { field, found: found.to_owned(), desired });
         }
     }
     let warnings = keys::unknown(&value).into_iter().map(Warning::UnknownKey).collect();

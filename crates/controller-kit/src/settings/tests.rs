@@ -121,8 +121,8 @@ checkpoint: {storage: {s3: {uri: x, credentialsSecretRef: y}}}
 #[test]
 fn a_file_of_another_kind_is_refused_with_both_names() {
     let other = parse("apiVersion: v1\nkind: OperatorConfiguration\n").unwrap_err();
-    let wanted = "configuration has apiVersion \"v1\", but needs \"operator.config.dynamo.nvidia.com/v1alpha1\"";
-    assert_eq!(other.to_string(), wanted);
+    let expected = "configuration has apiVersion \"v1\", but needs \"operator.config.dynamo.nvidia.com/v1alpha1\"";
+    assert_eq!(other.to_string(), expected);
     let none = parse("apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\n").unwrap_err();
     assert_eq!(none.to_string(), "configuration has kind \"\", but needs \"OperatorConfiguration\"");
 }

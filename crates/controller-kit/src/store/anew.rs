@@ -13,7 +13,7 @@ use kube::runtime::utils::Backoff;
 use tokio::sync::watch;
 
 /// Number of the newest reading. There is one set of caches in a process.
-static WANTED: LazyLock<watch::Sender<u64>> = LazyLock::new(|| watch::Sender::new(0));
+static DESIRED: LazyLock<watch::Sender<u64>> = LazyLock::new(|| watch::Sender::new(0));
 /// Changes when a cache has completed a reading.
 static COMPLETED: LazyLock<watch::Sender<u64>> = LazyLock::new(|| watch::Sender::new(0));
 /// The newest reading that each cache has completed.
@@ -23,9 +23,9 @@ static CACHES: Mutex<Vec<Weak<AtomicU64>>> = Mutex::new(Vec::new());
 pub(crate) async fn read_anew() {
     let mut completed = COMPLETED.subscribe();
     let mut number = 0;
-    WANTED.send_modify(|wanted| {
-        *wanted += 1;
-        number = *wanted;
+    DESIRED.send_modify(|desired| {
+        *desired += 1;
+        number = *desired;
     });
     // Fails only when the sender is gone, and it is static.
     let _ = completed.wait_for(|_| all_have_read(number)).await;
@@ -40,7 +40,7 @@ fn all_have_read(number: u64) -> bool {
 /// The part of one cache.
 #[derive(Debug)]
 pub(super) struct Reader {
-    wanted: watch::Receiver<u64>,
+    desired: watch::Receiver<u64>,
     /// The reading that the present initial state belongs to.
     reading: u64,
     /// The initial state is complete, and its last event may not have been taken in.
@@ -52,12 +52,12 @@ impl Reader {
     pub(super) fn new() -> Self {
         let completed = Arc::<AtomicU64>::default();
         CACHES.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&completed));
-        Self { wanted: WANTED.subscribe(), reading: 0, is_delivered: false, completed }
+        Self { desired: DESIRED.subscribe(), reading: 0, is_delivered: false, completed }
     }
 
     /// An initial state is about to be requested.
     pub(super) fn begin(&mut self) {
-        self.reading = *self.wanted.borrow_and_update();
+        self.reading = *self.desired.borrow_and_update();
     }
 
     /// The last event of the initial state is about to be delivered.
@@ -73,12 +73,12 @@ impl Reader {
         }
     }
 
-    /// Returns when a newer reading is wanted than the present one.
-    pub(super) fn is_wanted(&self) -> impl Future<Output = ()> + Send + use<> {
-        let (mut wanted, reading) = (self.wanted.clone(), self.reading);
+    /// Returns when a newer reading is requested than the present one.
+    pub(super) fn is_desired(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (mut desired, reading) = (self.desired.clone(), self.reading);
         async move {
             // Fails only when the sender is gone, and it is static.
-            let _ = wanted.wait_for(|wanted| *wanted > reading).await;
+            let _ = desired.wait_for(|desired| *desired > reading).await;
         }
     }
 }

@@ -107,7 +107,7 @@ pub fn owner() -> OwnerReference {
 
 /// Writes the status that the component controller would write for `available` workers.
 pub fn report(live: &mut DynamoComponentDeployment, available: i32) {
-    let replicas = live.spec.component.wanted_replicas();
+    let replicas = live.spec.component.desired_replicas();
     let ready = available >= replicas;
     live.status = Some(DynamoComponentDeploymentStatus {
         observed_generation: live.metadata.generation,

@@ -23,9 +23,9 @@ pub fn readiness(observed: &Observed, set: &str, component: &ComponentSpec) -> G
     let updating = |message| Some(NotReadyYet { classification: Classification::Updating, message });
     match &mut readiness.not_ready {
         None => {
-            let left = observed.grove.running_pods.get(&component.name).filter(|_| component.wanted_replicas() == 0);
+            let left = observed.grove.running_pods.get(&component.name).filter(|_| component.desired_replicas() == 0);
             if let Some(left) = left {
-                readiness.not_ready = updating(format!("{left} pods that are no longer wanted are still there"));
+                readiness.not_ready = updating(format!("{left} pods that are no longer desired are still there"));
             } else if accepted.is_some_and(|accepted| readiness.revision.is_behind(accepted)) {
                 let message = "Grove has not confirmed yet that its pods have the current template";
                 readiness.not_ready = updating(message.to_owned());

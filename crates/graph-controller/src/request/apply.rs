@@ -48,7 +48,7 @@ pub async fn apply(applier: &Applier, caches: &Caches, observed: &Observed, plan
         applier.delete(output, &observed.uid).await?;
     }
     let blocked = match &plan.account {
-        Some(wanted) => account(applier, caches, observed, wanted).await?,
+        Some(desired) => account(applier, caches, observed, desired).await?,
         None => None,
     };
     // The next reconcile retries.
@@ -87,9 +87,9 @@ async fn account(
     applier: &Applier,
     caches: &Caches,
     observed: &Observed,
-    wanted: &SharedAccount,
+    desired: &SharedAccount,
 ) -> Result<Option<Stage>, Error> {
-    let SharedAccount { account, binding } = wanted;
+    let SharedAccount { account, binding } = desired;
     if let Err(error) = write_shared(applier, &observed.uid, &caches.accounts, account).await {
         return refused(error).map(Some);
     }

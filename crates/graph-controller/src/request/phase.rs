@@ -49,11 +49,11 @@ pub fn graph_was_there(request: &DynamoGraphDeploymentRequest) -> bool {
 /// Name of the request's graph: as it was decided before, else as the user says, else made from the request's.
 pub fn graph_name(request: &DynamoGraphDeploymentRequest) -> String {
     let decided = request.status.as_ref().and_then(|status| status.dgd_name.clone()).filter(|name| !name.is_empty());
-    decided.unwrap_or_else(|| wanted_graph_name(request))
+    decided.unwrap_or_else(|| desired_graph_name(request))
 }
 
 /// The same without what was decided before.
-pub fn wanted_graph_name(request: &DynamoGraphDeploymentRequest) -> String {
+pub fn desired_graph_name(request: &DynamoGraphDeploymentRequest) -> String {
     let given = request.spec.overrides.as_ref().and_then(|overrides| overrides.dgd.as_ref());
     let given = given.and_then(|graph| graph.pointer("/metadata/name")).and_then(Value::as_str);
     let given = given.filter(|name| !name.is_empty()).map(str::to_owned);

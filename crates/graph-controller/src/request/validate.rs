@@ -169,7 +169,7 @@ pub fn needs_search(hardware: Option<&Hardware>) -> bool {
 }
 
 /// The kind of GPU that the user wants.
-pub fn wanted_gpu(hardware: Option<&Hardware>) -> Option<GpuSku> {
+pub fn desired_gpu(hardware: Option<&Hardware>) -> Option<GpuSku> {
     hardware.and_then(|hardware| hardware.gpu_sku)
 }
 

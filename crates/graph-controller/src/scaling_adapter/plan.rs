@@ -13,7 +13,7 @@ pub fn plan(observed: &Observed) -> Plan {
         Err(no_effect) => return Plan::Idle(no_effect),
     };
     let replicas = observed.adapter.spec.replicas;
-    let scale = (target.component.wanted_replicas() != replicas).then(|| Scale {
+    let scale = (target.component.desired_replicas() != replicas).then(|| Scale {
         index: target.index,
         component: target.component.name.clone(),
         from: target.component.replicas,

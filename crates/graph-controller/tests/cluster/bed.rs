@@ -315,7 +315,7 @@ impl Bed {
 
     /// Says of one object what the component controller says once all its pods serve.
     pub async fn serve(&self, d: &DynamoComponentDeployment) {
-        let replicas = d.spec.component.wanted_replicas();
+        let replicas = d.spec.component.desired_replicas();
         let condition = Condition {
             type_: "Available".into(),
             status: "True".into(),

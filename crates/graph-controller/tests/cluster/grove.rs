@@ -268,14 +268,14 @@ async fn replicas_go_through_scale_and_never_through_the_template() {
     let Some(bed) = Bed::on_grove("grove-scale").await else { return };
     bed.start();
     let set = served(&bed).await;
-    for wanted in [3, 0, 2] {
+    for expected in [3, 0, 2] {
         let mut scaled = spanning();
-        scaled["spec"]["components"][1]["replicas"] = json!(wanted);
+        scaled["spec"]["components"][1]["replicas"] = json!(expected);
         bed.apply(&scaled).await;
-        let is_scaled = |group: &PodCliqueScalingGroup| group.spec.replicas == wanted;
+        let is_scaled = |group: &PodCliqueScalingGroup| group.spec.replicas == expected;
         bed.until(DECODE, "scaled", is_scaled).await;
         let ready = until_ready(&bed).await;
-        assert_eq!(ready.status.unwrap().components["Decode"].replicas, wanted);
+        assert_eq!(ready.status.unwrap().components["Decode"].replicas, expected);
     }
     // A foreign edit is reverted to the spec of the graph.
     let other = Patch::Merge(json!({ "spec": { "replicas": 7 } }));

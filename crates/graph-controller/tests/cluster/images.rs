@@ -147,7 +147,7 @@ async fn the_graphs_of_the_legacy_document_run_by_the_manifest_of_their_archive(
         let mut names: Vec<_> = components.iter().map(|d| d.spec.component.name.as_str()).collect();
         names.sort_unstable();
         assert_eq!(names, services);
-        let replicas: i32 = components.iter().map(|d| d.spec.component.wanted_replicas()).sum();
+        let replicas: i32 = components.iter().map(|d| d.spec.component.desired_replicas()).sum();
         assert_eq!(replicas, running);
         for component in &components {
             let main = component.spec.component.main_container().unwrap();

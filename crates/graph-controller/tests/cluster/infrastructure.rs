@@ -100,8 +100,8 @@ async fn what_a_deleted_graph_has_left_is_cleared() {
     let stream = format!("namespace_{workers}_component_decode_kv_events");
     let foreign = format!("namespace_{alone}_component_backend_kv_events");
     for (name, subject) in [(stream.as_str(), "a.>"), ("orders", "b.>"), (foreign.as_str(), "c.>")] {
-        let wanted = json!({ "name": name, "subjects": [subject] });
-        let made = ask_nats(&nats, &format!("STREAM.CREATE.{name}"), &wanted).await;
+        let expected = json!({ "name": name, "subjects": [subject] });
+        let made = ask_nats(&nats, &format!("STREAM.CREATE.{name}"), &expected).await;
         assert_eq!(made["error"], Value::Null);
     }
 

@@ -125,7 +125,7 @@ async fn workers(bed: &Bed) -> Vec<Component> {
 fn serving(d: &Component) -> i32 {
     let status = d.status.as_ref().and_then(|status| status.component.as_ref());
     let available = status.and_then(|status| status.available_replicas).unwrap_or(0);
-    available.min(d.spec.component.wanted_replicas())
+    available.min(d.spec.component.desired_replicas())
 }
 
 /// Workers of the least served component that serve.
@@ -140,7 +140,7 @@ async fn least(bed: &Bed) -> i32 {
 /// What the component controller says when so many workers serve.
 async fn tell(bed: &Bed, d: &Component, serving: i32) {
     bed.serve(d).await;
-    let replicas = d.spec.component.wanted_replicas();
+    let replicas = d.spec.component.desired_replicas();
     let counts = json!({ "replicas": replicas, "availableReplicas": serving, "readyReplicas": serving });
     let patch = Patch::Merge(json!({ "status": { "component": counts } }));
     bed.api::<Component>().patch_status(&d.name_any(), &PatchParams::default(), &patch).await.unwrap();
@@ -220,9 +220,9 @@ async fn no_picture_of_a_rollout_takes_away_workers_that_serve() {
             pictures.push(picture);
             for d in workers(&bed).await {
                 dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let (before, wanted) = (serving(&d), d.spec.component.wanted_replicas());
+                let (before, expected) = (serving(&d), d.spec.component.desired_replicas());
                 let all = step + 3 > STEPS;
-                tell(&bed, &d, if all || dice >> 63 == 1 { wanted } else { before }).await;
+                tell(&bed, &d, if all || dice >> 63 == 1 { expected } else { before }).await;
             }
             for old in &pictures {
                 let target = |all: &[Component]| -> BTreeMap<String, i32> {

@@ -83,9 +83,9 @@ impl Bed {
         self.until(name, reason, reported).await
     }
 
-    async fn scale_decode(&self, wanted: i32) {
+    async fn scale_decode(&self, expected: i32) {
         let mut scaled = spanning();
-        scaled["spec"]["components"][1]["replicas"] = json!(wanted);
+        scaled["spec"]["components"][1]["replicas"] = json!(expected);
         self.apply(&scaled).await;
     }
 }
@@ -190,7 +190,7 @@ async fn refused_rights_hold_up_no_rollout_and_no_removal() {
 #[tokio::test]
 async fn without_its_account_no_new_component_is_made_and_live_ones_are_scaled() {
     let bed = Bed::new("refused-account").await;
-    let wanted = |replicas: i32, more: bool| {
+    let expected = |replicas: i32, more: bool| {
         graph("chat", |g| {
             let mut other = g["spec"]["components"][0].clone();
             other["name"] = json!("More");
@@ -202,7 +202,7 @@ async fn without_its_account_no_new_component_is_made_and_live_ones_are_scaled()
             }
         })
     };
-    bed.apply(&wanted(1, false)).await;
+    bed.apply(&expected(1, false)).await;
     bed.ready("chat").await;
     bed.allow_no("serviceaccounts").await;
     for account in bed.api::<ServiceAccount>().list(&Default::default()).await.unwrap() {
@@ -212,7 +212,7 @@ async fn without_its_account_no_new_component_is_made_and_live_ones_are_scaled()
         }
     }
     bed.until_reported("chat", "Forbidden", "exceeded quota: none").await;
-    bed.apply(&wanted(3, true)).await;
+    bed.apply(&expected(3, true)).await;
     let scaled = |d: &DynamoComponentDeployment| d.spec.component.replicas == Some(3);
     bed.until("chat-frontend", "scaled", scaled).await;
     bed.until_reported("chat", "Forbidden", "exceeded quota: none").await;

@@ -30,14 +30,14 @@ fn image_of(d: &DynamoComponentDeployment) -> &str {
 async fn replicas(bed: &Bed) -> Vec<(String, i32)> {
     let workers = bed.components("chat").await.into_iter().filter(|d| d.spec.component.name == "Decode");
     let tag = |d: &DynamoComponentDeployment| image_of(d).rsplit(':').next().unwrap().to_owned();
-    let mut all: Vec<_> = workers.map(|d| (tag(&d), d.spec.component.wanted_replicas())).collect();
+    let mut all: Vec<_> = workers.map(|d| (tag(&d), d.spec.component.desired_replicas())).collect();
     all.sort();
     all
 }
 
 /// Reports of one object what the component controller does while none of its pods serves.
 async fn fail(bed: &Bed, d: &DynamoComponentDeployment) {
-    let (name, replicas) = (d.name_any(), d.spec.component.wanted_replicas());
+    let (name, replicas) = (d.name_any(), d.spec.component.desired_replicas());
     let component = json!({ "componentKind": "Deployment", "componentNames": [name], "replicas": replicas,
         "updatedReplicas": replicas, "readyReplicas": 0, "availableReplicas": 0 });
     let status = json!({ "observedGeneration": d.metadata.generation, "conditions": [], "component": component });

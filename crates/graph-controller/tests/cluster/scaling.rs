@@ -79,15 +79,15 @@ async fn what_is_asked_of_the_adapter_reaches_the_workers_and_the_status() {
     let adapter = bed.until("chat-decode", "there", |a: &Adapter| a.status.is_some()).await;
     assert_eq!(adapter.spec.replicas, 1);
 
-    for wanted in [3, 0, 2] {
-        scale(&bed, "chat-decode", wanted).await;
-        bed.until("chat", "scaled", |g: &DynamoGraphDeployment| replicas(g) == Some(wanted)).await;
+    for expected in [3, 0, 2] {
+        scale(&bed, "chat-decode", expected).await;
+        bed.until("chat", "scaled", |g: &DynamoGraphDeployment| replicas(g) == Some(expected)).await;
         let worker = bed.component("chat", "Decode").await;
-        let is_scaled = |d: &DynamoComponentDeployment| d.spec.component.replicas == Some(wanted);
+        let is_scaled = |d: &DynamoComponentDeployment| d.spec.component.replicas == Some(expected);
         bed.until(worker.metadata.name.as_deref().unwrap(), "scaled", is_scaled).await;
         bed.ready("chat").await;
         let counted =
-            |a: &Adapter| a.status.as_ref().is_some_and(|s| s.replicas == wanted && s.last_scale_time.is_some());
+            |a: &Adapter| a.status.as_ref().is_some_and(|s| s.replicas == expected && s.last_scale_time.is_some());
         bed.until("chat-decode", "counted", counted).await;
     }
     assert_eq!(bed.components("chat").await.len(), 2, "scaling makes no new generation");

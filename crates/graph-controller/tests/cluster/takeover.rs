@@ -99,10 +99,10 @@ async fn take_over(prefix: &str, name: &str) {
 
     let worker = graph.spec.components.iter().position(|component| component.is_worker()).unwrap();
     let child = names::grove_child(&set, &graph.spec.components[worker].name);
-    let wanted = replicas(&bed, &child).await + 1;
-    edit(&bed, &name, |graph| graph.spec.components[worker].replicas = Some(wanted)).await;
+    let expected = replicas(&bed, &child).await + 1;
+    edit(&bed, &name, |graph| graph.spec.components[worker].replicas = Some(expected)).await;
     let look = async || match replicas(&bed, &child).await {
-        now if now == wanted => Ok(()),
+        now if now == expected => Ok(()),
         now => Err(now),
     };
     wait::until("the worker to be scaled", LIMIT, look).await.unwrap();
@@ -126,7 +126,7 @@ async fn take_over(prefix: &str, name: &str) {
     assert_eq!(numbers(&edited), numbers(&before), "replicas are Grove's");
     serve(&bed).await;
     bed.until(&name, "ready", is_ready).await;
-    assert_eq!(replicas(&bed, &child).await, wanted);
+    assert_eq!(replicas(&bed, &child).await, expected);
 
     bed.api::<DynamoGraphDeployment>().delete(&name, &DeleteParams::foreground()).await.unwrap();
     bed.gone::<DynamoGraphDeployment>(&name).await;

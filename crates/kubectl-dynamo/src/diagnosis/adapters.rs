@@ -54,7 +54,7 @@ fn of_adapter(observed: &Observed, graph: &DynamoGraphDeployment, adapter: &Adap
             return Some(cause("AdapterWithoutComponent", no_effect.message, Vec::new(), remedy));
         }
     };
-    let (has, wants) = (target.component.wanted_replicas(), adapter.spec.replicas);
+    let (has, wants) = (target.component.desired_replicas(), adapter.spec.replicas);
     let is_about = |name: &str, reason: &str| name == adapter.name_any() && reason == REJECTED;
     let mut warnings = observed.warnings.iter().filter(|one| one.kind == kind);
     let warning = warnings.find(|one| is_about(&one.name, &one.reason)).filter(|_| has != wants)?;

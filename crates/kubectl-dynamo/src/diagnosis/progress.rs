@@ -79,7 +79,7 @@ pub fn causes(observed: &Observed) -> Vec<Cause> {
         }
     }
     let components = graph.spec.components.iter();
-    let idle: Vec<_> = components.filter(|one| one.wanted_replicas() == 0).map(|one| one.name.as_str()).collect();
+    let idle: Vec<_> = components.filter(|one| one.desired_replicas() == 0).map(|one| one.name.as_str()).collect();
     if !idle.is_empty() {
         let text = format!("components without replicas: {}", idle.join(", "));
         causes.push(cause("ScaledToZero", Weight::Notice, text, Vec::new(), "kubectl dynamo scale GRAPH COMPONENT=1"));

@@ -7,24 +7,24 @@ use serde_json::{Map, Value, json};
 /// Annotation in which `kubectl apply` keeps what it applied last.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The merge patch that `kubectl apply` would send: it sets what `wanted` has, and removes what it had when it was
+/// The merge patch that `kubectl apply` would send: it sets what `desired` has, and removes what it had when it was
 /// applied before.
-pub fn client_side_patch(live: &Value, wanted: &Value) -> anyhow::Result<Value> {
+pub fn client_side_patch(live: &Value, desired: &Value) -> anyhow::Result<Value> {
     let annotation =
         live.pointer("/metadata/annotations").and_then(|all| all.get(LAST_APPLIED)).and_then(Value::as_str);
     let last: Value =
         annotation.map_or(Ok(Value::Null), serde_json::from_str).context("the annotation last-applied")?;
-    let mut patch = changes(live, wanted);
-    add_removals(&mut patch, &last, wanted);
-    patch["metadata"]["annotations"][LAST_APPLIED] = json!(wanted.to_string());
+    let mut patch = changes(live, desired);
+    add_removals(&mut patch, &last, desired);
+    patch["metadata"]["annotations"][LAST_APPLIED] = json!(desired.to_string());
     Ok(patch)
 }
 
-/// What has to be merged into `live` so that it has all that `wanted` has.
-fn changes(live: &Value, wanted: &Value) -> Value {
-    let (Some(live), Some(wanted)) = (live.as_object(), wanted.as_object()) else { return wanted.clone() };
+/// What has to be merged into `live` so that it has all that `desired` has.
+fn changes(live: &Value, desired: &Value) -> Value {
+    let (Some(live), Some(desired)) = (live.as_object(), desired.as_object()) else { return desired.clone() };
     let mut patch = Map::new();
-    for (name, value) in wanted {
+    for (name, value) in desired {
         match live.get(name) {
             Some(known) if known == value => {}
             Some(known) if known.is_object() && value.is_object() => {
@@ -39,11 +39,11 @@ fn changes(live: &Value, wanted: &Value) -> Value {
     Value::Object(patch)
 }
 
-/// Adds a null for each field that was applied and is no longer wanted.
-fn add_removals(patch: &mut Value, last: &Value, wanted: &Value) {
-    let (Some(last), Some(wanted)) = (last.as_object(), wanted.as_object()) else { return };
+/// Adds a null for each field that was applied and is no longer desired.
+fn add_removals(patch: &mut Value, last: &Value, desired: &Value) {
+    let (Some(last), Some(desired)) = (last.as_object(), desired.as_object()) else { return };
     for (name, value) in last {
-        match wanted.get(name) {
+        match desired.get(name) {
             None => patch[name] = Value::Null,
             Some(below) if value.is_object() && below.is_object() => {
                 let mut part = patch.get(name).cloned().unwrap_or_else(|| json!({}));
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn what_was_applied_before_and_is_gone_is_removed() {
-        let applied = |wanted: &Value, live: &mut Value| {
-            let patch = client_side_patch(live, wanted).unwrap();
+        let applied = |expected: &Value, live: &mut Value| {
+            let patch = client_side_patch(live, expected).unwrap();
             json_patch::merge(live, &patch);
         };
         let mut live = json!({ "metadata": {}, "spec": { "defaulted": 1 } });

@@ -48,8 +48,8 @@ pub fn history(family: &Family) -> Vec<Revision> {
         });
         entry.since = entry.since.min(created);
         entry.created = entry.since.map(|time| time.to_string());
-        entry.components.push(format!("{}={}", spec.name, spec.wanted_replicas()));
-        entry.desired += spec.wanted_replicas();
+        entry.components.push(format!("{}={}", spec.name, spec.desired_replicas()));
+        entry.desired += spec.desired_replicas();
         entry.ready +=
             counts.and_then(|counts| counts.ready_replicas.or(counts.available_replicas)).unwrap_or_default();
         let image = spec.main_container().and_then(|container| container.image.clone()).unwrap_or_default();

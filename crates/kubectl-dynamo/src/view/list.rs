@@ -41,10 +41,10 @@ pub fn summary(graph: &DynamoGraphDeployment) -> Summary {
     let is_ready = |spec: &&ComponentSpec| {
         let counts = status.components.get(&spec.name);
         let ready = counts.and_then(|counts| counts.ready_replicas.or(counts.available_replicas)).unwrap_or_default();
-        ready >= spec.wanted_replicas()
+        ready >= spec.desired_replicas()
     };
     let of_component = |spec: &ComponentSpec| {
-        let pods = i64::from(spec.wanted_replicas()) * i64::from(spec.node_count());
+        let pods = i64::from(spec.desired_replicas()) * i64::from(spec.node_count());
         let each = spec.pod_template.as_ref().and_then(|template| template.spec.as_ref()).map_or(0, gpus::of_spec);
         u64::try_from(pods).unwrap_or(0) * each
     };

@@ -83,7 +83,7 @@ fn another_source_is_loaded_after_the_old_one_is_gone() {
 }
 
 #[test]
-fn names_that_are_no_longer_wanted_go_and_those_of_others_stay() {
+fn names_that_are_no_longer_expected_go_and_those_of_others_stay() {
     let mut simulation = Simulation::new(1);
     simulation.engines[0].holds.insert("by-hand".into(), "x".into());
     simulation.set_desired(&["a=1"]);

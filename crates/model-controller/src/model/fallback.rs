@@ -44,9 +44,9 @@ pub fn covered(
     adapter_states: &HashMap<Arc<str>, AdapterState>,
     groups: &HashMap<Arc<str>, Group>,
 ) -> HashSet<Arc<str>> {
-    let standing = |wanted: AdapterState| {
+    let standing = |desired: AdapterState| {
         let ready = endpoints.iter().filter(|endpoint| endpoint.ready);
-        ready.filter(move |endpoint| adapter_states.get(&endpoint.pod) == Some(&wanted))
+        ready.filter(move |endpoint| adapter_states.get(&endpoint.pod) == Some(&desired))
     };
     let capable: HashSet<&Group> =
         standing(AdapterState::Loaded).filter_map(|endpoint| groups.get(&endpoint.pod)).collect();

@@ -153,8 +153,8 @@ impl Observer {
 
     fn adapter_states(&self, claim: &Claim) -> HashMap<Arc<str>, AdapterState> {
         let Requested::Adapter { name, source } = &claim.requested else { return HashMap::new() };
-        let wanted = DesiredAdapter { source: source.clone(), models: BTreeSet::new(), trust: claim.trust.clone() };
-        self.fleet.lock().adapter_states(&claim.pool, name, &wanted)
+        let desired = DesiredAdapter { source: source.clone(), models: BTreeSet::new(), trust: claim.trust.clone() };
+        self.fleet.lock().adapter_states(&claim.pool, name, &desired)
     }
 
     /// Adapters that no model requests and some engine may still hold, with the pods.

@@ -31,15 +31,15 @@ fn size() -> Size {
 }
 
 /// Waits until so many models are ready.
-async fn until_ready(bed: &Bed, wanted: usize) {
+async fn until_ready(bed: &Bed, expected: usize) {
     let api = bed.api::<DynamoModel>();
     let look = async || {
         let models = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
         let ready = models.iter().filter(|model| condition(model, "Ready").is_some_and(|found| found.0 == "True"));
         let ready = ready.count();
-        if ready == wanted { Ok(()) } else { Err(format!("{ready} are")) }
+        if ready == expected { Ok(()) } else { Err(format!("{ready} are")) }
     };
-    wait::until(format!("{wanted} models to be ready"), LIMIT, look).await.unwrap();
+    wait::until(format!("{expected} models to be ready"), LIMIT, look).await.unwrap();
 }
 
 fn total(engines: &[Engine], beginning: &str) -> usize {

@@ -82,7 +82,7 @@ pub(super) fn cliques(component: &ComponentSpec) -> Vec<Clique> {
                 ChildKind::PodCliqueScalingGroup => (1, 1),
                 ChildKind::PodClique => {
                     let least = component.min_available.unwrap_or(1).max(1);
-                    (component.wanted_replicas().max(least), least)
+                    (component.desired_replicas().max(least), least)
                 }
             };
             vec![Clique { name, role: CliqueRole::Alone, replicas, min_available }]

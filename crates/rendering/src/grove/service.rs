@@ -63,7 +63,7 @@ pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) ->
 /// every other component. Those who join must find the head before it is ready.
 pub fn render_ray_head_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Service> {
     let (declared, valid) = (component.declared, &component.valid);
-    let alone = !declared.is_multinode() && declared.wanted_replicas() == 1;
+    let alone = !declared.is_multinode() && declared.desired_replicas() == 1;
     if !alone || !frameworks::may_be_joined(valid.framework(), valid.main) {
         return None;
     }
@@ -214,7 +214,7 @@ fn add(template: &mut PodCliqueSetTemplate, graph: &GroveGraph<'_>, component: &
             name: declared.name.to_lowercase(),
             clique_names: plans.into_iter().map(|plan| plan.name).collect(),
             // Grove takes none with fewer; a component with fewer desired ones is scaled down once it exists.
-            replicas: Some(declared.wanted_replicas().max(min_available)),
+            replicas: Some(declared.desired_replicas().max(min_available)),
             min_available: Some(min_available),
             resource_sharing,
             topology_constraint: topology::of_component(graph.spec, declared),

@@ -68,8 +68,8 @@ fn privileges_are_given_unless_the_author_says_otherwise() {
     let mut plain = component(json!({ "name": "A" }));
     use_image(&mut plain, &all, "r/i:1", &[]);
     let pod = serde_json::to_value(plain.pod_template.unwrap().spec.unwrap()).unwrap();
-    let wanted = json!({ "privileged": true, "runAsUser": 0, "capabilities": { "add": ["SYS_PTRACE"] } });
-    assert_eq!(pod["containers"][0]["securityContext"], wanted);
+    let expected = json!({ "privileged": true, "runAsUser": 0, "capabilities": { "add": ["SYS_PTRACE"] } });
+    assert_eq!(pod["containers"][0]["securityContext"], expected);
     assert_eq!([&pod["hostIPC"], &pod["hostNetwork"], &pod["hostPID"]], [true, true, true]);
 
     let own =

@@ -62,18 +62,18 @@ impl LeaderWorkerSetStatus {
 
 /// Groups of an older template do not count, and a status that speaks of an older spec does not either.
 fn why_not_ready(set: &LeaderWorkerSet) -> Option<NotReady> {
-    let wanted = set.desired_replicas();
+    let desired = set.desired_replicas();
     let none = LeaderWorkerSetStatus::default();
     let status = set.status.as_ref().unwrap_or(&none);
     if !is_observed(set) {
         Some(NotReady::NotObserved)
-    } else if status.updated_replicas < wanted {
-        Some(NotReady::Updating { updated: status.updated_replicas, wanted })
-    } else if status.ready_replicas < wanted {
-        Some(NotReady::Unavailable { available: status.ready_replicas, wanted })
-    } else if status.replicas != wanted {
-        Some(NotReady::Surplus { extra: status.replicas - wanted })
-    } else if wanted > 0 && !status.is_available() {
+    } else if status.updated_replicas < desired {
+        Some(NotReady::Updating { updated: status.updated_replicas, desired })
+    } else if status.ready_replicas < desired {
+        Some(NotReady::Unavailable { available: status.ready_replicas, desired })
+    } else if status.replicas != desired {
+        Some(NotReady::Surplus { extra: status.replicas - desired })
+    } else if desired > 0 && !status.is_available() {
         Some(NotReady::NoAvailableCondition)
     } else {
         None
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Wanted 2 at generation 3, and everything in order but for `status`.
+    /// Expected 2 at generation 3, and everything in order but for `status`.
     fn with(replicas: i32, status: serde_json::Value) -> Option<NotReady> {
         let mut all = json!({
             "replicas": replicas, "readyReplicas": replicas, "updatedReplicas": replicas, "observedGeneration": 3,
@@ -108,8 +108,8 @@ mod tests {
     fn every_way_of_not_being_ready_has_its_reason() {
         assert_eq!(with(2, json!({})), None);
         assert_eq!(with(2, json!({"observedGeneration": 2})), Some(NotReady::NotObserved));
-        assert_eq!(with(2, json!({"updatedReplicas": 1})), Some(NotReady::Updating { updated: 1, wanted: 2 }));
-        assert_eq!(with(2, json!({"readyReplicas": 1})), Some(NotReady::Unavailable { available: 1, wanted: 2 }));
+        assert_eq!(with(2, json!({"updatedReplicas": 1})), Some(NotReady::Updating { updated: 1, desired: 2 }));
+        assert_eq!(with(2, json!({"readyReplicas": 1})), Some(NotReady::Unavailable { available: 1, desired: 2 }));
         assert_eq!(with(2, json!({"replicas": 3})), Some(NotReady::Surplus { extra: 1 }));
         assert_eq!(with(2, json!({"conditions": []})), Some(NotReady::NoAvailableCondition));
     }

@@ -113,7 +113,7 @@ pub fn excess_of_names(component_deployment: &str, replicas: i64) -> Option<(Str
 /// The workers of a group are a StatefulSet that is called after the set and the group. One with a longer name is made,
 /// but each of its pods is refused.
 fn name_too_long(valid: &ValidatedComponent<'_>) -> Option<Violation> {
-    let (longest, excess) = excess_of_names(valid.name, valid.spec().wanted_replicas().into())?;
+    let (longest, excess) = excess_of_names(valid.name, valid.spec().desired_replicas().into())?;
     Some(Violation::invalid(
         "metadata.name",
         valid.name,

@@ -21,14 +21,14 @@ use crate::{TemplateDigest, Workload};
 pub struct LeaderWorkerSet {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// What is desired.
     pub spec: LeaderWorkerSetSpec,
     /// What is there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<LeaderWorkerSetStatus>,
 }
 
-/// What is wanted.
+/// What is desired.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaderWorkerSetSpec {
@@ -72,7 +72,7 @@ pub struct GroupRollout {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupRollingUpdate {
-    /// Groups beyond the wanted ones.
+    /// Groups beyond the desired ones.
     pub max_surge: IntOrString,
     /// Groups that may lack.
     pub max_unavailable: IntOrString,
@@ -196,8 +196,8 @@ pub fn note_status_before(rendered: &mut LeaderWorkerSet, live: &LeaderWorkerSet
     let template =
         |set: &LeaderWorkerSet| TemplateDigest::carried_by(set).map(|digest| digest.to_string()).unwrap_or_default();
     let known = StatusBefore::read(live);
-    let wanted = template(rendered);
-    let changed = wanted != template(live) && !same_templates;
+    let desired = template(rendered);
+    let changed = desired != template(live) && !same_templates;
     let noted = if !changed {
         known
     } else {
@@ -206,7 +206,7 @@ pub fn note_status_before(rendered: &mut LeaderWorkerSet, live: &LeaderWorkerSet
         let generation = live.metadata.generation.unwrap_or(0);
         let before = StatusBefore { generation, status: digest(live.status.as_ref()), template: spoken_of };
         // A revert to the template that the status speaks of.
-        Some(before).filter(|before| before.template != wanted)
+        Some(before).filter(|before| before.template != desired)
     };
     if let Some(noted) = noted {
         let marks = rendered.metadata.annotations.get_or_insert_default();
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(written(&edited, "b").readiness(), Readiness::NotReady(NotReady::NotObserved), "reconciled again");
         let mut rolling = edited.clone();
         rolling.status = serde_json::from_value(status(0, "2026-01-01T00:00:00Z")).unwrap();
-        assert_eq!(rolling.readiness(), Readiness::NotReady(NotReady::Updating { updated: 0, wanted: 2 }));
+        assert_eq!(rolling.readiness(), Readiness::NotReady(NotReady::Updating { updated: 0, desired: 2 }));
         let mut done = written(&rolling, "b");
         done.status = serde_json::from_value(status(2, "2026-01-01T00:05:00Z")).unwrap();
         assert_eq!(done.readiness(), Readiness::Ready);

@@ -98,11 +98,11 @@ pub struct Change {
 /// Checks the change of a component.
 pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, change: Change, out: &mut Findings) {
     let adapter = new.scaling_adapter.is_some() || old.scaling_adapter.is_some();
-    if adapter && !change.may_scale && new.wanted_replicas() != old.wanted_replicas() {
+    if adapter && !change.may_scale && new.desired_replicas() != old.desired_replicas() {
         let text = format!(
             "belongs to the component's scaling adapter, which has set {}; scale the DynamoGraphDeploymentScalingAdapter, and \
              leave replicas out of the manifest",
-            old.wanted_replicas()
+            old.desired_replicas()
         );
         out.forbidden(format!("{at}.replicas"), text);
     }

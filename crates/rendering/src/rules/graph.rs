@@ -198,7 +198,7 @@ fn long_names(graph: &DynamoGraphDeployment, at: &str, component: &ComponentSpec
     let revision = component.is_worker().then(|| RevisionSuffix::of("", 0));
     let graph = graph.metadata.name.as_deref().unwrap_or_default();
     let name = component_deployment(graph, &component.name, revision.as_ref());
-    let Some((longest, excess)) = lws::excess_of_names(&name, component.wanted_replicas().into()) else { return };
+    let Some((longest, excess)) = lws::excess_of_names(&name, component.desired_replicas().into()) else { return };
     let text = format!(
         "with LeaderWorkerSet the component needs StatefulSets such as {longest}, whose names are too long for their pods to \
          be created; shorten the name of the component or of the graph by {excess} at least: the component does not start before"

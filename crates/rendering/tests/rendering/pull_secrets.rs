@@ -87,9 +87,9 @@ fn live_secrets_stay_as_long_as_the_template_does() {
         if !has_digest {
             live.metadata.annotations = None;
         }
-        let wanted = worker(json!({}), json!({}));
-        let mut rendered = now.deployment(&wanted);
-        keep_live_pull_secrets(&mut rendered, &validate(&wanted).unwrap(), Some(&live));
+        let desired = worker(json!({}), json!({}));
+        let mut rendered = now.deployment(&desired);
+        keep_live_pull_secrets(&mut rendered, &validate(&desired).unwrap(), Some(&live));
         assert_eq!(secrets_of(&rendered), [expected], "{case}");
     }
 }
@@ -97,7 +97,7 @@ fn live_secrets_stay_as_long_as_the_template_does() {
 /// Each row: the live status, and whether a Secret that appears reaches the pods.
 #[test]
 fn a_secret_that_appears_reaches_pods_that_never_came_up() {
-    let wanted = worker(json!({}), json!({}));
+    let desired = worker(json!({}), json!({}));
     let table = [
         ("not seen by the Deployment controller", None, true),
         ("no pod came up", Some(with_condition("Available", "False", "MinimumReplicasUnavailable")), true),
@@ -108,10 +108,10 @@ fn a_secret_that_appears_reaches_pods_that_never_came_up() {
         ("served before its pods failed", Some(with_condition("Progressing", "True", "NewReplicaSetAvailable")), false),
     ];
     for (case, status, reaches) in table {
-        let mut live = namespace_with(&[("old", "nvcr.io")]).deployment(&wanted);
+        let mut live = namespace_with(&[("old", "nvcr.io")]).deployment(&desired);
         live.status = status;
-        let mut rendered = namespace_with(&[("new", "nvcr.io"), ("old", "nvcr.io")]).deployment(&wanted);
-        keep_live_pull_secrets(&mut rendered, &validate(&wanted).unwrap(), Some(&live));
+        let mut rendered = namespace_with(&[("new", "nvcr.io"), ("old", "nvcr.io")]).deployment(&desired);
+        keep_live_pull_secrets(&mut rendered, &validate(&desired).unwrap(), Some(&live));
         let expected: &[&str] = if reaches { &["new", "old"] } else { &["old"] };
         assert_eq!(secrets_of(&rendered), expected, "{case}");
     }
@@ -119,10 +119,10 @@ fn a_secret_that_appears_reaches_pods_that_never_came_up() {
 
 #[test]
 fn a_vanished_secret_stays_and_a_missing_one_of_the_authors_comes_back() {
-    let wanted = worker(json!({}), json!({}));
-    let live = namespace_with(&[("old", "nvcr.io")]).deployment(&wanted);
-    let mut rendered = namespace_with(&[]).deployment(&wanted);
-    keep_live_pull_secrets(&mut rendered, &validate(&wanted).unwrap(), Some(&live));
+    let desired = worker(json!({}), json!({}));
+    let live = namespace_with(&[("old", "nvcr.io")]).deployment(&desired);
+    let mut rendered = namespace_with(&[]).deployment(&desired);
+    keep_live_pull_secrets(&mut rendered, &validate(&desired).unwrap(), Some(&live));
     assert_eq!(secrets_of(&rendered), ["old"]);
 
     let declared = worker(json!({"imagePullSecrets": [{"name": "own"}]}), json!({}));
@@ -135,8 +135,8 @@ fn a_vanished_secret_stays_and_a_missing_one_of_the_authors_comes_back() {
 
 #[test]
 fn without_a_live_deployment_the_found_secrets_are_used() {
-    let wanted = worker(json!({}), json!({}));
-    let mut rendered = namespace_with(&[("a", "nvcr.io")]).deployment(&wanted);
-    keep_live_pull_secrets(&mut rendered, &validate(&wanted).unwrap(), None);
+    let desired = worker(json!({}), json!({}));
+    let mut rendered = namespace_with(&[("a", "nvcr.io")]).deployment(&desired);
+    keep_live_pull_secrets(&mut rendered, &validate(&desired).unwrap(), None);
     assert_eq!(secrets_of(&rendered), ["a"]);
 }

@@ -59,7 +59,7 @@ pub fn features(offer: &Offer, settings: &OperatorConfiguration) -> Features {
 pub fn missing(offer: &Offer, settings: &OperatorConfiguration) -> Vec<&'static str> {
     let found = features(offer, settings);
     let orchestrators = &settings.orchestrators;
-    let wanted = [
+    let desired = [
         ("orchestrators.grove.enabled", orchestrators.grove.enabled == Some(true), found.grove),
         ("orchestrators.lws.enabled", orchestrators.lws.enabled == Some(true), found.lws),
         ("orchestrators.kaiScheduler.enabled", orchestrators.kai_scheduler.enabled == Some(true), found.kai_scheduler),
@@ -72,7 +72,7 @@ pub fn missing(offer: &Offer, settings: &OperatorConfiguration) -> Vec<&'static 
         ("serviceMesh.enabled", settings.service_mesh.enabled == Some(true), found.istio),
         ("checkpoint.enabled", settings.checkpoint.enabled, found.checkpoint),
     ];
-    wanted.into_iter().filter(|(_, wanted, found)| *wanted && !found).map(|(key, ..)| key).collect()
+    desired.into_iter().filter(|(_, desired, found)| *desired && !found).map(|(key, ..)| key).collect()
 }
 
 #[cfg(test)]

@@ -66,9 +66,9 @@ impl KeyMaker {
 
     /// Makes the keys that are needed. Returns the time of the next pass.
     async fn make_all(&mut self) -> Option<Instant> {
-        let wanted = namespaces_in_need(&self.graphs);
-        self.later.retain(|namespace, _| wanted.contains(namespace));
-        for namespace in wanted {
+        let desired = namespaces_in_need(&self.graphs);
+        self.later.retain(|namespace, _| desired.contains(namespace));
+        for namespace in desired {
             if self.later.get(&namespace).is_none_or(|later| *later <= Instant::now()) {
                 let pause = self.make_in(&namespace).await;
                 self.later.insert(namespace, Instant::now() + pause);

@@ -47,17 +47,17 @@ async fn client_side(api: &Api<DynamicObject>, manifest: &Value, dry_run: bool) 
 }
 
 /// The merge patch that kubectl sends for custom resources: what the last manifest had and this one has not goes.
-pub fn three_way(last: Option<&Value>, wanted: &Value, live: &Value) -> Option<Value> {
-    let (Value::Object(wanted), Value::Object(live)) = (wanted, live) else {
-        return (wanted != live).then(|| wanted.clone());
+pub fn three_way(last: Option<&Value>, expected: &Value, live: &Value) -> Option<Value> {
+    let (Value::Object(expected), Value::Object(live)) = (expected, live) else {
+        return (expected != live).then(|| expected.clone());
     };
     let mut patch = Map::new();
-    for (key, value) in wanted {
+    for (key, value) in expected {
         let last = last.and_then(|last| last.get(key));
         let change = live.get(key).map_or(Some(value.clone()), |live| three_way(last, value, live));
         patch.extend(change.map(|change| (key.clone(), change)));
     }
-    let gone = last.and_then(Value::as_object).into_iter().flatten().filter(|(key, _)| !wanted.contains_key(*key));
+    let gone = last.and_then(Value::as_object).into_iter().flatten().filter(|(key, _)| !expected.contains_key(*key));
     patch.extend(gone.filter(|(key, _)| live.contains_key(*key)).map(|(key, _)| (key.clone(), Value::Null)));
     (!patch.is_empty()).then_some(Value::Object(patch))
 }

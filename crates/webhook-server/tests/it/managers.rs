@@ -256,8 +256,8 @@ async fn follows_the_manifest(version: &str, controllers: &str) {
         }
         applied += 1;
         reconcile(&namespace, controllers, &mixed).await;
-        let (is, wanted) = (specs(&namespace, &mixed).await, specs(&namespace, &alone).await);
-        assert_eq!(is, wanted, "manifest {case} of DYNAMO_MERGE_SEED={seed} in {version}: {steps:#?}");
+        let (is, expected) = (specs(&namespace, &mixed).await, specs(&namespace, &alone).await);
+        assert_eq!(is, expected, "manifest {case} of DYNAMO_MERGE_SEED={seed} in {version}: {steps:#?}");
     }
     assert!(applied * 2 >= cases, "{applied} of {cases} manifests were admitted");
 }

@@ -62,14 +62,14 @@ async fn a_watch_in_one_version_sees_what_is_written_in_the_other() {
 }
 
 /// Whether everything that the first holds is in the second. Lists are compared item by item.
-pub fn subset(wanted: &Value, live: &Value) -> bool {
-    match (wanted, live) {
-        (Value::Object(wanted), Value::Object(live)) => {
-            wanted.iter().all(|(key, value)| live.get(key).is_some_and(|live| subset(value, live)))
+pub fn subset(expected: &Value, live: &Value) -> bool {
+    match (expected, live) {
+        (Value::Object(expected), Value::Object(live)) => {
+            expected.iter().all(|(key, value)| live.get(key).is_some_and(|live| subset(value, live)))
         }
-        (Value::Array(wanted), Value::Array(live)) => {
-            wanted.len() == live.len() && wanted.iter().zip(live).all(|(wanted, live)| subset(wanted, live))
+        (Value::Array(expected), Value::Array(live)) => {
+            expected.len() == live.len() && expected.iter().zip(live).all(|(expected, live)| subset(expected, live))
         }
-        _ => wanted == live,
+        _ => expected == live,
     }
 }

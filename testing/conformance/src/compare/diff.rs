@@ -7,10 +7,10 @@ use serde_json::{Serializer, Value, ser::Formatter};
 /// Longer values are cut.
 const LONGEST: usize = 160;
 
-/// Adds the differences between `wanted` and `got`; `path` is where they are. Lists of named things are compared by
+/// Adds the differences between `expected` and `got`; `path` is where they are. Lists of named things are compared by
 /// name once they have the same names in the same order.
-pub(super) fn diff(wanted: &Value, got: &Value, path: &str, out: &mut Vec<String>) {
-    match (wanted, got) {
+pub(super) fn diff(expected: &Value, got: &Value, path: &str, out: &mut Vec<String>) {
+    match (expected, got) {
         (Value::Object(a), Value::Object(b)) => {
             for key in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
                 match (a.get(key), b.get(key)) {
@@ -21,27 +21,27 @@ pub(super) fn diff(wanted: &Value, got: &Value, path: &str, out: &mut Vec<String
             }
         }
         (Value::Array(a), Value::Array(b)) => lists(a, b, path, out),
-        _ if !same(wanted, got) => out.push(format!("{path}: expected {}, got {}", short(wanted), short(got))),
+        _ if !same(expected, got) => out.push(format!("{path}: expected {}, got {}", short(expected), short(got))),
         _ => {}
     }
 }
 
-fn lists(wanted: &[Value], got: &[Value], path: &str, out: &mut Vec<String>) {
+fn lists(expected: &[Value], got: &[Value], path: &str, out: &mut Vec<String>) {
     let names = |items: &[Value]| items.iter().map(|item| item.get("name").cloned()).collect::<Option<Vec<_>>>();
-    let named = names(wanted).zip(names(got)).filter(|(a, b)| !(a.is_empty() && b.is_empty()));
-    if let Some((wanted, got)) = &named
-        && wanted != got
+    let named = names(expected).zip(names(got)).filter(|(a, b)| !(a.is_empty() && b.is_empty()));
+    if let Some((expected, got)) = &named
+        && expected != got
     {
-        let (wanted, got) = (json(&Value::from(wanted.clone())), json(&Value::from(got.clone())));
-        out.push(format!("{path}: order/names expected {wanted}, got {got}"));
+        let (expected, got) = (json(&Value::from(expected.clone())), json(&Value::from(got.clone())));
+        out.push(format!("{path}: order/names expected {expected}, got {got}"));
         return;
     }
-    if wanted.len() != got.len() {
+    if expected.len() != got.len() {
         let whole = |items: &[Value]| short(&Value::from(items.to_vec()));
-        out.push(format!("{path}: expected {}, got {}", whole(wanted), whole(got)));
+        out.push(format!("{path}: expected {}, got {}", whole(expected), whole(got)));
         return;
     }
-    for (index, (a, b)) in wanted.iter().zip(got).enumerate() {
+    for (index, (a, b)) in expected.iter().zip(got).enumerate() {
         let name = named.as_ref().and_then(|_| a.get("name")?.as_str());
         let place = name.map_or_else(|| format!("{path}[{index}]"), |name| format!("{path}[{name}]"));
         diff(a, b, &place, out);

@@ -51,26 +51,26 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 fn verdicts(expected: &Value, actual: &Value, out: &mut Vec<String>) {
     let name = |verdict: &Value| format!("{}/{}", text(verdict, "kind"), text(verdict, "name"));
     let accepted = |verdict: &Value| verdict.get("ok").and_then(Value::as_bool).unwrap_or_default();
-    for wanted in list(expected, "applied") {
-        let key = name(wanted);
+    for expected in list(expected, "applied") {
+        let key = name(expected);
         let Some(got) = list(actual, "applied").iter().rfind(|got| name(got) == key) else {
             out.push(format!("applied {key}: missing"));
             continue;
         };
         let message = text(got, "message");
         let named = |field: &str| message.contains(field) || strings(got, "fields").any(|named| named.contains(field));
-        match (accepted(wanted), accepted(got)) {
+        match (accepted(expected), accepted(got)) {
             (true, false) => {
                 let start: String = message.chars().take(200).collect();
                 out.push(format!("applied {key}: expected accepted, got rejected: {start}"));
             }
             (false, true) => {
-                let fields = wanted.get("fields").unwrap_or(&Value::Null);
+                let fields = expected.get("fields").unwrap_or(&Value::Null);
                 out.push(format!("applied {key}: expected rejected at {fields}, got accepted"));
             }
             (false, false) => {
                 let missing: Vec<_> =
-                    strings(wanted, "fields").filter(|field| !named(reported(wanted, field))).collect();
+                    strings(expected, "fields").filter(|field| !named(reported(expected, field))).collect();
                 if !missing.is_empty() {
                     out.push(format!("applied {key}: rejection does not name {missing:?}"));
                 }
@@ -120,7 +120,7 @@ fn objects(expected: &Value, actual: &Value, out: &mut Vec<String>) {
                     out.push(format!("{key}: unexpected object"));
                 }
             }
-            (Some(wanted), Some(got)) => diff(wanted, got, key, out),
+            (Some(expected), Some(got)) => diff(expected, got, key, out),
         }
     }
 }
@@ -158,27 +158,27 @@ fn final_statuses(case: &Value) -> BTreeMap<String, Value> {
 
 fn statuses(expected: &Value, actual: &Value, out: &mut Vec<String>) {
     let actual = final_statuses(actual);
-    for (key, wanted) in final_statuses(expected) {
+    for (key, expected) in final_statuses(expected) {
         let Some(got) = actual.get(&key) else {
             out.push(format!("status {key}: missing"));
             continue;
         };
         for field in ["state", "components", "phase"] {
-            if let Some(value) = wanted.get(field) {
+            if let Some(value) = expected.get(field) {
                 diff(value, got.get(field).unwrap_or(&Value::Null), &format!("status {key}.{field}"), out);
             }
         }
-        conditions(&key, &wanted, got, out);
+        conditions(&key, &expected, got, out);
     }
 }
 
 /// Types, statuses and reasons count; messages, times and further types do not.
-fn conditions(key: &str, wanted: &Value, got: &Value, out: &mut Vec<String>) {
+fn conditions(key: &str, expected: &Value, got: &Value, out: &mut Vec<String>) {
     let reason = |condition: &Value| condition.get("reason").and_then(Value::as_str).map(str::to_owned);
     let verdict = |condition: &Value| (text(condition, "status").to_owned(), reason(condition));
     let shown =
         |(status, reason): (String, Option<String>)| format!("{status}/{}", reason.as_deref().unwrap_or("None"));
-    for condition in list(wanted, "conditions") {
+    for condition in list(expected, "conditions") {
         let kind = text(condition, "type");
         let found = list(got, "conditions").iter().rfind(|other| text(other, "type") == kind);
         if found.map(verdict) != Some(verdict(condition)) {

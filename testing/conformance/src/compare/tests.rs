@@ -73,7 +73,7 @@ fn what_an_implementation_is_free_in_does_not_count() {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "planner-serviceaccount"}});
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}});
     let web = deployment("web", json!({}));
-    for (wanted, got) in [
+    for (expected, got) in [
         (generation("0a1b2c3d"), generation("ffffffff")),
         (noted(json!({"nvidia.com/last-applied-hash": "1"})), noted(json!({"operator.dynamo/x": "y"}))),
         (owner("nvidia.com/v1beta1", "1"), owner("nvidia.com/v1alpha1", "2")),
@@ -95,7 +95,7 @@ fn what_an_implementation_is_free_in_does_not_count() {
             ]})),
         ),
     ] {
-        assert_eq!(compare(&wanted, &got), Vec::<String>::new(), "{wanted} and {got}");
+        assert_eq!(compare(&expected, &got), Vec::<String>::new(), "{expected} and {got}");
     }
 }
 
@@ -115,7 +115,7 @@ fn differences_are_told_with_their_place() {
     };
     let planner = deployment("p", json!({"spec": {"serviceAccountName": "planner-serviceaccount"}}));
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "planner-serviceaccount"}});
-    for (wanted, got, line) in [
+    for (expected, got, line) in [
         (with_spec(json!({"a": 1})), with_spec(json!({})), "apps/Deployment/web.spec.a: missing (expected 1)"),
         (
             with_spec(json!({})),
@@ -155,7 +155,7 @@ fn differences_are_told_with_their_place() {
         ),
         (with_status(json!({})), objects(&[]), "status Graph/g: missing"),
     ] {
-        assert_eq!(compare(&wanted, &got), [line]);
+        assert_eq!(compare(&expected, &got), [line]);
     }
 }
 
@@ -169,7 +169,7 @@ fn verdicts_of_admission_count_and_so_do_the_fields_a_rejection_names() {
     let rejected = verdict(false, json!(["spec.a"]), "");
     let mut broken = verdict(false, json!(["spec.x.Decoder.a"]), "");
     broken["applied"][0]["code"] = json!(500);
-    for (wanted, got, lines) in [
+    for (expected, got, lines) in [
         (&broken, &verdict(false, json!([]), "spec.x.a: wrong type"), vec![]),
         (
             &broken,
@@ -183,7 +183,7 @@ fn verdicts_of_admission_count_and_so_do_the_fields_a_rejection_names() {
         (&accepted, &verdict(false, json!([]), "no"), vec!["applied Graph/g: expected accepted, got rejected: no"]),
         (&accepted, &objects(&[]), vec!["applied Graph/g: missing"]),
     ] {
-        assert_eq!(compare(wanted, got), lines);
+        assert_eq!(compare(expected, got), lines);
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) async fn run(world: &World, only: &[String]) -> Result<()> {
         ($($module:ident::$check:ident),* $(,)?) => {
             $(
                 let name = stringify!($check);
-                if only.is_empty() || only.iter().any(|wanted| name.starts_with(wanted.as_str())) {
+                if only.is_empty() || only.iter().any(|expected| name.starts_with(expected.as_str())) {
                     let begin = Instant::now();
                     $module::$check(world).await.with_context(|| format!("check {name}"))?;
                     println!("ok {name} ({:.0} s)", begin.elapsed().as_secs_f64());

@@ -79,16 +79,16 @@ async fn play(sets: &Api<LeaderWorkerSet>, counts: &Counts) {
     let Ok(all) = sets.list(&ListParams::default()).await else { return };
     let (mut serving, mut existing) = (0, 0);
     for set in &all {
-        let wanted = set.spec.replicas.unwrap_or(1);
+        let expected = set.spec.replicas.unwrap_or(1);
         let before = set.status.clone().unwrap_or_default();
-        let ready = wanted.min(before.ready_replicas + 1);
+        let ready = expected.min(before.ready_replicas + 1);
         serving += ready.min(before.ready_replicas);
-        existing += wanted;
+        existing += expected;
         let status = json!({
             "observedGeneration": set.metadata.generation,
-            "replicas": wanted, "readyReplicas": ready, "updatedReplicas": wanted,
+            "replicas": expected, "readyReplicas": ready, "updatedReplicas": expected,
             "conditions": [{
-                "type": "Available", "status": if ready == wanted { "True" } else { "False" }, "reason": "Played",
+                "type": "Available", "status": if ready == expected { "True" } else { "False" }, "reason": "Played",
                 "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
             }],
         });
@@ -149,7 +149,10 @@ async fn an_edit_in_the_middle_of_an_edit_leaves_one_set_and_no_gap() -> Result<
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(left[0].1, "registry.example/decode:3.0.0");
     let (lowest, highest) = player.bounds();
-    assert!(lowest >= 3 && highest <= 5, "of four wanted groups {lowest} to {highest}: one may lack, one may be extra");
+    assert!(
+        lowest >= 3 && highest <= 5,
+        "of four expected groups {lowest} to {highest}: one may lack, one may be extra"
+    );
     Ok(())
 }
 

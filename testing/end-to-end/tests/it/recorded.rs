@@ -114,8 +114,8 @@ impl Case {
     /// Makes the objects of the case, owners first, each under the uid that its owner has here.
     pub async fn load(&self, client: &Client) -> Result<(), BoxError> {
         let mut uids = BTreeMap::new();
-        let wanted = self.objects().filter(|o| LEFT_OUT.iter().all(|kind| o["kind"] != *kind));
-        let mut left: Vec<Value> = self.graphs.iter().chain(wanted).cloned().collect();
+        let expected = self.objects().filter(|o| LEFT_OUT.iter().all(|kind| o["kind"] != *kind));
+        let mut left: Vec<Value> = self.graphs.iter().chain(expected).cloned().collect();
         while !left.is_empty() {
             let before = left.len();
             let mut later = Vec::new();

@@ -48,7 +48,7 @@ async fn a_revert_in_the_middle_keeps_the_generation_that_serves() -> Result<(),
     Ok(())
 }
 
-/// Component, whether its generation is the first, wanted and ready replicas.
+/// Component, whether its generation is the first, expected and ready replicas.
 type Count = (String, bool, Option<i32>, i32);
 
 /// New decode workers come up, new prefill workers do not: old and new ones do not talk to each other, so the old ones
@@ -84,7 +84,7 @@ async fn one_component_that_does_not_start_keeps_the_old_generation_whole() -> R
     let all = counts().await?;
     for name in ["Prefill", "Decode"] {
         let old = all.iter().find(|(component, is_old, ..)| component == name && *is_old);
-        assert!(old.is_some_and(|(_, _, wanted, ready)| *wanted == Some(3) && *ready == 3), "{all:?}");
+        assert!(old.is_some_and(|(_, _, expected, ready)| *expected == Some(3) && *ready == 3), "{all:?}");
     }
 
     world.apply(&disaggregated("chat", "2.0.0", 4, 4)).await?;

@@ -169,13 +169,13 @@ impl Guard {
     pub fn start(world: &Arc<World>, kind: Kind) -> Self {
         let floor = Arc::new(AtomicI32::new(0));
         let whole = Arc::new(Mutex::new(None));
-        let (world, wanted, as_whole) = (Arc::clone(world), Arc::clone(&floor), Arc::clone(&whole));
+        let (world, expected, as_whole) = (Arc::clone(world), Arc::clone(&floor), Arc::clone(&whole));
         let task = tokio::spawn(async move {
             loop {
                 // What was allowed before and after the read: the user may have changed it meanwhile.
-                let before = wanted.load(Ordering::SeqCst);
+                let before = expected.load(Ordering::SeqCst);
                 let found = serving(&world, kind).await?;
-                let allowed = before.min(wanted.load(Ordering::SeqCst));
+                let allowed = before.min(expected.load(Ordering::SeqCst));
                 if found < allowed {
                     return Err(format!("{found} workers serve, and {allowed} must").into());
                 }
@@ -224,9 +224,9 @@ async fn replace(world: &World, wish: Wish) -> Result<(), BoxError> {
     let api = world.api::<DynamoGraphDeployment>();
     loop {
         let live = api.get(NAMES[0]).await?;
-        let mut wanted: DynamoGraphDeployment = serde_json::from_value(wish.graph(NAMES[0]))?;
-        wanted.metadata.resource_version = live.metadata.resource_version;
-        match api.replace(NAMES[0], &PostParams::default(), &wanted).await {
+        let mut expected: DynamoGraphDeployment = serde_json::from_value(wish.graph(NAMES[0]))?;
+        expected.metadata.resource_version = live.metadata.resource_version;
+        match api.replace(NAMES[0], &PostParams::default(), &expected).await {
             Err(kube::Error::Api(status)) if status.is_conflict() => {}
             answer => return Ok(answer.map(drop)?),
         }
@@ -410,7 +410,7 @@ async fn going_back_in_the_middle_takes_no_capacity_away() -> Result<(), BoxErro
         let all = decode().await.map_err(|e| e.to_string())?;
         let (olds, news): (Vec<_>, Vec<_>) = all.iter().partition(|(name, ..)| *name == old);
         let is_there =
-            olds.iter().any(|(_, wanted, _)| *wanted == Some(1)) && news.iter().any(|(.., ready)| *ready == 2);
+            olds.iter().any(|(_, expected, _)| *expected == Some(1)) && news.iter().any(|(.., ready)| *ready == 2);
         if is_there { Ok(()) } else { Err(format!("{all:?}")) }
     };
     test_cluster::wait::until("two new workers and one old", PATIENCE, in_the_middle).await?;

@@ -62,14 +62,14 @@ impl GraphLog {
             let conditions = graph["status"]["conditions"].as_array();
             let is_ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
             assert!(conditions.is_some_and(|all| all.iter().any(is_ready)), "{verdict}: {graph}");
-            let wanted = graph["spec"]["components"]
+            let expected = graph["spec"]["components"]
                 .as_array()
                 .and_then(|all| all.iter().find(|one| one["name"] == WORKERS).map(|one| one["replicas"].clone()));
             let counts = &graph["status"]["components"][WORKERS];
             // Groups of several nodes on Grove have no number of ready ones.
             let serving = if counts["readyReplicas"].is_null() { "availableReplicas" } else { "readyReplicas" };
             for count in ["replicas", "updatedReplicas", serving] {
-                assert_eq!(wanted.as_ref(), Some(&counts[count]), "{count}, {verdict}: {graph}");
+                assert_eq!(expected.as_ref(), Some(&counts[count]), "{count}, {verdict}: {graph}");
             }
         }
         Ok(())

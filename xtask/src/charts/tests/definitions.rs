@@ -11,8 +11,8 @@ fn container(objects: &[Value], name: &str) -> Value {
     find(objects, "Deployment", name)["spec"]["template"]["spec"]["containers"][0].clone()
 }
 
-fn has_arg(container: &Value, wanted: &str) -> bool {
-    container["args"].as_array().unwrap().iter().any(|arg| arg == wanted)
+fn has_arg(container: &Value, expected: &str) -> bool {
+    container["args"].as_array().unwrap().iter().any(|arg| arg == expected)
 }
 
 #[test]

@@ -55,6 +55,6 @@ fn everybody_knows_the_service_of_the_webhook_server_by_the_name_that_it_has() {
         assert!(args.as_array().unwrap().contains(&json!(format!("--webhook-service=dyn/{service}"))), "{args}");
     }
     let hosts: Vec<&Value> = of_kind("Certificate").filter_map(|object| object["spec"].get("dnsNames")).collect();
-    let wanted = [service.to_owned(), format!("{service}.dyn.svc"), format!("{service}.dyn.svc.cluster.local")];
-    assert_eq!(hosts, [&json!(wanted)]);
+    let expected = [service.to_owned(), format!("{service}.dyn.svc"), format!("{service}.dyn.svc.cluster.local")];
+    assert_eq!(hosts, [&json!(expected)]);
 }

@@ -222,7 +222,7 @@ fn what_one_program_is_told_reaches_it_and_no_other() {
         found.collect::<Vec<_>>().join("\n").replace('"', "")
     };
     let objects = render(&values).unwrap();
-    let wanted = [
+    let expected = [
         "DOCKER_REGISTRY_INSECURE_HOSTS=b.io:5000",
         "DOCKER_REGISTRY_SECURE=false",
         "DYNAMO_IMAGE_BUILD_CONCURRENCY=2",
@@ -230,7 +230,7 @@ fn what_one_program_is_told_reaches_it_and_no_other() {
         "DYNAMO_IMAGE_BUILD_MAX_TIMEOUT=12h",
         "DYNAMO_IMAGE_BUILD_TIMEOUT=90m",
     ];
-    assert_eq!(given(&objects), wanted.map(|one| format!("component-controller {one}")).join("\n"));
+    assert_eq!(given(&objects), expected.map(|one| format!("component-controller {one}")).join("\n"));
     let config = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].as_str().unwrap();
     assert!(config.contains("secretName: \"servers\"\n  secretNamespace: \"team\"\n"), "{config}");
     let role = find(&objects, "Role", "rel-dynamo-operator-graph-controller-infrastructure");
@@ -328,9 +328,9 @@ fn what_cannot_work_is_refused_with_the_remedy() {
 fn schemas_and_readme_are_those_of_the_values() {
     let files = super::values::files(&platform()).unwrap();
     assert!(files.iter().any(|(path, _)| path.ends_with("charts/crds/README.md")), "the chart of each program has one");
-    for (path, wanted) in files {
+    for (path, expected) in files {
         let found = std::fs::read_to_string(&path).unwrap_or_default();
-        assert!(found == wanted, "{}: run `cargo xtask charts generate`", path.display());
+        assert!(found == expected, "{}: run `cargo xtask charts generate`", path.display());
     }
 }
 
@@ -367,7 +367,7 @@ fn an_image_may_be_named_by_its_digest() {
 fn a_tag_may_look_like_a_number() {
     let helm = Assets::from_env().unwrap().find(Tool::Helm).unwrap();
     let tag = "dynamo-operator.controllerManager.manager.image.tag";
-    for (how, given, wanted) in [
+    for (how, given, expected) in [
         ("--set", "9", "9"),
         ("--set", "20260822", "20260822"),
         ("--set-json", "20260822", "20260822"),
@@ -378,6 +378,6 @@ fn a_tag_may_look_like_a_number() {
         let text = String::from_utf8(command.output().unwrap().stdout).unwrap();
         let images: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix("image: ")).collect();
         assert_eq!(images.len(), 5, "{how} {given}: {images:?}");
-        assert!(images.iter().all(|image| image.ends_with(&format!(":{wanted}"))), "{how} {given}: {images:?}");
+        assert!(images.iter().all(|image| image.ends_with(&format!(":{expected}"))), "{how} {given}: {images:?}");
     }
 }

@@ -29,9 +29,9 @@ fn replicas_are_on_several_nodes_where_there_are_several() {
 fn replicas_of_a_controller_are_its_own_or_those_of_all() {
     let values = ["dynamo-operator.controllerManager.replicas=2", "dynamo-operator.graph-controller.replicas=0"];
     let objects = render(&values).unwrap();
-    for (program, wanted) in [("graph-controller", 0), ("component-controller", 2)] {
+    for (program, expected) in [("graph-controller", 0), ("component-controller", 2)] {
         let deployment = find(&objects, "Deployment", &format!("rel-dynamo-operator-{program}"));
-        assert_eq!(deployment["spec"]["replicas"], wanted, "{program}");
+        assert_eq!(deployment["spec"]["replicas"], expected, "{program}");
     }
 }
 

@@ -61,8 +61,8 @@ fn resources_and_ports_of_the_manager_are_those_of_its_programs() {
     ];
     let objects = render(&values).unwrap();
     for (_, container) in containers(&objects) {
-        let wanted = if container["name"] == "model-controller" { "1Gi" } else { "2Gi" };
-        assert_eq!(container["resources"]["limits"]["memory"], wanted, "{}", container["name"]);
+        let expected = if container["name"] == "model-controller" { "1Gi" } else { "2Gi" };
+        assert_eq!(container["resources"]["limits"]["memory"], expected, "{}", container["name"]);
     }
     let ports = &find(&objects, "Service", "rel-dynamo-operator-model-controller-metrics")["spec"]["ports"];
     assert_eq!(ports, &json!([{ "name": "http-metrics", "port": 9090, "targetPort": "metrics" }]));
@@ -112,13 +112,13 @@ fn values_that_nobody_knows_are_refused() {
 /// Unset, a provider switches the mesh on.
 #[test]
 fn the_service_mesh_is_off_where_it_is_said_to_be() {
-    for (value, wanted) in [
+    for (value, expected) in [
         ("false", "serviceMesh:\n  enabled: false\nrbac"),
         ("null", "serviceMesh:\n  provider: \"istio\"\n  istio:\n    tlsMode: SIMPLE\n"),
         ("true", "serviceMesh:\n  enabled: true\n  provider: \"istio\"\n"),
     ] {
         let objects = render(&[&format!("dynamo-operator.dynamo.serviceMesh.enabled={value}")]).unwrap();
         let config = find(&objects, "ConfigMap", "rel-dynamo-operator-config")["data"]["config.yaml"].as_str().unwrap();
-        assert!(config.contains(wanted), "{value}: {config}");
+        assert!(config.contains(expected), "{value}: {config}");
     }
 }

@@ -196,14 +196,14 @@ async fn write(
         }
         stored::refuse_downgrade(live, crd)?;
     }
-    let mut wanted = live.map_or_else(|| crd.clone(), |live| stored::with_versions_of(crd, live));
+    let mut desired = live.map_or_else(|| crd.clone(), |live| stored::with_versions_of(crd, live));
     if let (Converter::OfLive, Some(live)) = (converter, live) {
-        stored::keep_converter(&mut wanted, live);
+        stored::keep_converter(&mut desired, live);
     }
     let version = live.map_or_else(|| Some(OF_NO_OBJECT.to_owned()), ResourceExt::resource_version);
-    wanted.metadata.resource_version.clone_from(&version);
+    desired.metadata.resource_version.clone_from(&version);
     let params = PatchParams::apply(FIELD_MANAGER).force();
-    let after = match api.patch(&crd.name_any(), &params, &Patch::Apply(&wanted)).await {
+    let after = match api.patch(&crd.name_any(), &params, &Patch::Apply(&desired)).await {
         Err(kube::Error::Api(status)) if status.code == 409 => return Ok(None),
         after => after?,
     };

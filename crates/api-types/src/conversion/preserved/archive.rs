@@ -238,9 +238,9 @@ mod tests {
         let asked = json!({ "nvidia.com/enable-container-ptrace": "true", "nvidia.com/enable-host-ipc": "true",
             "nvidia.com/enable-host-pid": "false", "other": "true" });
         let services = json!({ "Worker": { "annotations": asked } });
-        let wanted = BTreeSet::from([Privilege::Ptrace, Privilege::HostIpc]);
+        let expected = BTreeSet::from([Privilege::Ptrace, Privilege::HostIpc]);
         let built = kept_of(GRAPH, &json!({ "dynamoGraph": "chat:v1", "services": services }));
-        assert_eq!(PreservedGraph::of(&built).unwrap().services["Worker"].privileges, wanted);
+        assert_eq!(PreservedGraph::of(&built).unwrap().services["Worker"].privileges, expected);
         assert_eq!(PreservedGraph::of(&kept_of(GRAPH, &json!({ "services": services }))), None);
         let of = |spec: &Value| {
             PreservedService::of_component_deployment(&kept_of(COMPONENT_DEPLOYMENT, spec)).unwrap().privileges
@@ -248,7 +248,7 @@ mod tests {
         let mut alone = json!({ "dynamoTag": "m:S", "annotations": asked });
         assert_eq!(of(&alone), BTreeSet::new());
         alone["dynamoComponent"] = json!("chat:v1");
-        assert_eq!(of(&alone), wanted);
+        assert_eq!(of(&alone), expected);
     }
 
     #[test]

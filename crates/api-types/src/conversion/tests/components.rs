@@ -180,8 +180,8 @@ fn pods() -> Vec<Row> {
 
 #[test]
 fn alpha_to_beta() {
-    for (what, service, wanted) in rows() {
-        assert_eq!(component(&up(&alpha(&service))), wanted, "{what}");
+    for (what, service, expected) in rows() {
+        assert_eq!(component(&up(&alpha(&service))), expected, "{what}");
     }
 }
 

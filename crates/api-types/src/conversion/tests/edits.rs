@@ -233,7 +233,7 @@ fn what_is_saved_says_where_an_item_goes() {
     main["volumeMounts"].as_array_mut().unwrap().insert(1, json!({ "name": "w", "mountPath": "/new" }));
     main["livenessProbe"] =
         json!({ "httpGet": { "port": 2 }, "timeoutSeconds": 7, "failureThreshold": 9, "successThreshold": 1 });
-    let wanted = json!({
+    let expected = json!({
         "livenessProbe": { "httpGet": { "port": 2 }, "timeoutSeconds": 6, "successThreshold": 1 },
         "envs": [{ "name": "E", "value": "1" }, { "name": "H", "value": "hidden" }, { "name": "N", "value": "new" }],
         "resources": { "limits": { "cpu": "1", "gpu": "2", "custom": { "y/new": "1" } } },
@@ -249,7 +249,7 @@ fn what_is_saved_says_where_an_item_goes() {
         } },
     });
     let seen = down(&stored);
-    assert_eq!(seen["spec"]["services"]["a"], wanted);
+    assert_eq!(seen["spec"]["services"]["a"], expected);
     assert_eq!(up(&seen)["spec"], stored["spec"]);
     assert_comes_back(&stored_alone(&seen));
 }
@@ -263,8 +263,8 @@ fn a_place_has_one_mount() {
         "extraPodSpec": { "mainContainer": { "volumeMounts": [{ "name": "w", "mountPath": "/a", "readOnly": true }] } },
     });
     let mounts = &up(&alpha(&service))["spec"]["components"][0]["podTemplate"]["spec"]["containers"][0]["volumeMounts"];
-    let wanted = json!([{ "name": "w", "mountPath": "/a", "readOnly": true }, { "name": "v", "mountPath": "/b" }]);
-    assert_eq!(*mounts, wanted);
+    let expected = json!([{ "name": "w", "mountPath": "/a", "readOnly": true }, { "name": "v", "mountPath": "/b" }]);
+    assert_eq!(*mounts, expected);
     assert_comes_back(&alpha(&service));
 }
 

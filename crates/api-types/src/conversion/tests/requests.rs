@@ -83,12 +83,12 @@ fn a_workload_without_its_lengths_is_stored_with_the_defaults() {
             let mut edited = down(&stored);
             let sla = edited["spec"]["profilingConfig"]["config"]["sla"].as_object_mut().unwrap();
             gone.iter().for_each(|length| drop(sla.remove(*length).unwrap()));
-            let mut wanted = stored["spec"].clone();
+            let mut expected = stored["spec"].clone();
             for (length, default) in [("isl", 4000), ("osl", 1000)].into_iter().filter(|(it, _)| gone.contains(it)) {
-                wanted["workload"][length] = json!(default);
+                expected["workload"][length] = json!(default);
             }
             let written = up(&edited);
-            assert_eq!(written["spec"], wanted, "without {gone:?}");
+            assert_eq!(written["spec"], expected, "without {gone:?}");
             assert_eq!(down(&written)["spec"], edited["spec"], "v1alpha1 is read as it was written");
             assert_eq!(up(&down(&written)), written, "writing what was read changes nothing");
         }

@@ -183,7 +183,7 @@ pub struct DynamoComponentDeploymentStatus {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct DynamoGraphDeploymentScalingAdapterSpec {
-    /// Wanted replicas of the service; autoscalers set it through the scale subresource.
+    /// Desired replicas of the service; autoscalers set it through the scale subresource.
     #[schemars(range(min = 0, max = crate::limits::REPLICAS))]
     pub replicas: i32,
     /// The service.

@@ -69,7 +69,7 @@ pub struct Service {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::probe")]
     pub readiness_probe: Option<Value>,
-    /// Wanted replicas, 1 if unset; owned by the scaling adapter where there is one.
+    /// Desired replicas, 1 if unset; owned by the scaling adapter where there is one.
     #[schemars(range(min = 0, max = crate::limits::REPLICAS))]
     pub replicas: Option<i32>,
     /// Least replicas that a Grove gang starts with; immutable.

@@ -48,7 +48,7 @@ pub fn keep_replicas(observed: &mut Observed) {
     };
     let replicas = live.unwrap_or_default();
     let spec = &observed.component.spec.component;
-    if replicas > 0 && spec.wanted_replicas() > 0 && rules(&observed.component).is_some() {
+    if replicas > 0 && spec.desired_replicas() > 0 && rules(&observed.component).is_some() {
         observed.component.spec.component.replicas = Some(replicas);
     }
 }

@@ -46,7 +46,7 @@ pub fn plan(
         restore: start.as_restore(),
         claimed_gpus: claimed_gpus.unwrap_or_default(),
     };
-    let desired = observed.component.spec.component.wanted_replicas();
+    let desired = observed.component.spec.component.desired_replicas();
     let serves = desired > 0 && live_workload.is_some_and(|live| live.desired_replicas() > 0);
     let known = (observed.uid.as_str(), observed.accounts.as_slice());
     let workload = || match kind {

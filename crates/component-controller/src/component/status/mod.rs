@@ -220,7 +220,7 @@ fn limit_unobserved(
 
 fn set_readiness(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Timestamp) {
     let (ready, message) = match &inputs.phase {
-        ComponentPhase::Ready => (true, "all wanted pods are available"),
+        ComponentPhase::Ready => (true, "all desired pods are available"),
         ComponentPhase::Progressing(message)
         | ComponentPhase::Failing { message, .. }
         | ComponentPhase::Stalled { message, .. } => (false, message.as_str()),

@@ -95,15 +95,15 @@ impl Walk {
     }
 
     fn object(&mut self, live: &Map<String, Value>, desired: &Map<String, Value>, quantity: bool) {
-        for (field, wanted) in desired {
+        for (field, element) in desired {
             let below = quantity || QUANTITY_FIELDS.contains(&field.as_str());
             let below = below || QUANTITY_MAPS.contains(&field.as_str());
             self.path.push(if self.path.is_empty() { field.clone() } else { format!(".{field}") });
             let found = live.get(field).filter(|found| !found.is_null());
-            if found.is_none() && *wanted == Value::Bool(false) && TRUE_IF_ABSENT.contains(&field.as_str()) {
+            if found.is_none() && *element == Value::Bool(false) && TRUE_IF_ABSENT.contains(&field.as_str()) {
                 self.report(None);
             } else {
-                self.value(live.get(field), wanted, below);
+                self.value(live.get(field), element, below);
             }
             self.path.pop();
         }
@@ -111,11 +111,11 @@ impl Walk {
 
     fn array(&mut self, live: &[Value], desired: &[Value]) {
         let by_position = live.len() == desired.len() && !self.in_set();
-        for (index, wanted) in desired.iter().enumerate() {
-            let found = if by_position { live.get(index) } else { self.counterpart(live, wanted) };
+        for (index, element) in desired.iter().enumerate() {
+            let found = if by_position { live.get(index) } else { self.counterpart(live, element) };
             self.path.push(format!("[{index}]"));
             match found {
-                Some(found) => self.value(Some(found), wanted, false),
+                Some(found) => self.value(Some(found), element, false),
                 None => self.report(None),
             }
             self.path.pop();
@@ -126,14 +126,14 @@ impl Walk {
         }
     }
 
-    /// The live element that stands for `wanted` in a list of another length.
-    fn counterpart<'a>(&self, live: &'a [Value], wanted: &Value) -> Option<&'a Value> {
-        match wanted {
+    /// The live counterpart of `element` in a list of another length.
+    fn counterpart<'a>(&self, live: &'a [Value], element: &Value) -> Option<&'a Value> {
+        match element {
             Value::Object(fields) => {
                 let key = ELEMENT_KEYS.iter().find(|key| fields.contains_key(**key))?;
                 live.iter().find(|item| {
                     item.get(*key).is_some_and(|id| same_leaf(id, &fields[*key], false))
-                        && protocol(item) == protocol(wanted)
+                        && protocol(item) == protocol(element)
                 })
             }
             // Lists of plain values belong to one owner as a whole: another length is another list.

@@ -62,15 +62,15 @@ fn drift_is_repaired_with_the_uid_that_was_seen() {
 
 #[test]
 fn a_label_of_ours_that_was_removed_is_drift_and_a_foreign_one_is_not() {
-    let wanted = stamp(
+    let expected = stamp(
         json!({ "metadata": { "name": "d", "labels": { "ours": "x" }, "ownerReferences": [owner("C", "c", PARENT)] } }),
     );
-    let mut labelled = wanted.clone();
+    let mut labelled = expected.clone();
     labelled["metadata"]["labels"]["theirs"] = json!("y");
-    assert_eq!(plan_write(&wanted, Some(&labelled), PARENT, false), Write::Skip);
+    assert_eq!(plan_write(&expected, Some(&labelled), PARENT, false), Write::Skip);
     labelled["metadata"]["labels"] = json!({ "theirs": "y" });
     assert_eq!(
-        paths(&plan_write(&wanted, Some(&labelled), PARENT, false)),
+        paths(&plan_write(&expected, Some(&labelled), PARENT, false)),
         ["metadata.labels"].map(|p| format!("{p}.ours"))
     );
 }

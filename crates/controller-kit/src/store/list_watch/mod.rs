@@ -162,11 +162,11 @@ where
                 return Ok(event);
             }
             let is_start = matches!(self.state, State::Start);
-            let wanted = self.reader.is_wanted();
+            let desired = self.reader.is_desired();
             let step = tokio::select! {
                 step = self.step() => step,
                 // What was received of the step is received again.
-                () = wanted, if !is_start => {
+                () = desired, if !is_start => {
                     self.state = State::Start;
                     continue;
                 }

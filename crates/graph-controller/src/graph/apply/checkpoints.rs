@@ -15,23 +15,27 @@ use crate::graph::{
 /// Writes the checkpoints.
 pub(super) async fn write(writer: Writer<'_>, caches: &Caches, checkpoints: &[ComponentCheckpoint]) -> Tally {
     let mut tally = Tally::default();
-    for wanted in checkpoints.iter().filter_map(|checkpoint| checkpoint.desired.as_ref()) {
-        tally.take_waiting(write_one(writer, caches, wanted).await);
+    for checkpoint in checkpoints.iter().filter_map(|checkpoint| checkpoint.desired.as_ref()) {
+        tally.take_waiting(write_one(writer, caches, checkpoint).await);
     }
     tally
 }
 
 /// Writes a checkpoint, and then the claim that belongs to it.
-async fn write_one(writer: Writer<'_>, caches: &Caches, wanted: &DesiredCheckpoint) -> Result<Option<String>, Error> {
-    let (namespace, name) = (wanted.object.namespace().unwrap_or_default(), wanted.object.name_any());
+async fn write_one(
+    writer: Writer<'_>,
+    caches: &Caches,
+    checkpoint: &DesiredCheckpoint,
+) -> Result<Option<String>, Error> {
+    let (namespace, name) = (checkpoint.object.namespace().unwrap_or_default(), checkpoint.object.name_any());
     let live = live_value(&caches.checkpoints, &namespace, &name);
-    let now = match writer.write_checkpoint(wanted, live.as_ref()).await? {
+    let now = match writer.write_checkpoint(checkpoint, live.as_ref()).await? {
         Written::As(object) => Some(*object),
         Written::Not => live,
         Written::Waits(why) => return Ok(Some(why)),
     };
     let uid = now.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str());
-    match (&wanted.claim, uid) {
+    match (&checkpoint.claim, uid) {
         (Some(claim), Some(uid)) => write_claim(writer, caches, claim, &name, uid).await,
         _ => Ok(None),
     }
@@ -70,15 +74,16 @@ pub(super) async fn prune(writer: Writer<'_>, stale: &[DynamoCheckpoint]) -> Tal
 impl Writer<'_> {
     /// One that is kept when the graph goes has no owner; its labels say whose it is. It loses the owner before
     /// anything else is said of it: whatever happens in between, it is there still.
-    async fn write_checkpoint(&self, wanted: &DesiredCheckpoint, live: Option<&Value>) -> Result<Written, Error> {
-        let object = if wanted.goes_with_graph { self.owned(&wanted.object) } else { wanted.object.clone() };
+    async fn write_checkpoint(&self, checkpoint: &DesiredCheckpoint, live: Option<&Value>) -> Result<Written, Error> {
+        let object =
+            if checkpoint.goes_with_graph { self.owned(&checkpoint.object) } else { checkpoint.object.clone() };
         let mut desired = Desired::of(&object, self.uid())?;
         for key in [labels::CHECKPOINT_ID, labels::GRAPH] {
             if let Some(value) = object.labels().get(key) {
                 desired = desired.adopt_if_labelled(key, value);
             }
         }
-        if let Some(live) = live.filter(|_| !wanted.goes_with_graph) {
+        if let Some(live) = live.filter(|_| !checkpoint.goes_with_graph) {
             self.applier.release(&desired, live).await?;
         }
         self.send(&desired, live).await

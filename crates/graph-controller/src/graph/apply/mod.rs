@@ -1,7 +1,7 @@
 //! Carries a plan out.
 //!
 //! Order: first what pods need to start, such as their account, because a pod whose account is missing is refused;
-//! then, all at once, what else the graph needs and the wanted components. The account's rights are written from the
+//! then, all at once, what else the graph needs and the desired components. The account's rights are written from the
 //! beginning on: nothing here waits for them. Old workers shrink after new ones were asked for; deletions last. A step
 //! that fails holds up only what needs its object: new components need their accounts, a binding its role, the
 //! shrinking of old workers the new ones.
@@ -132,11 +132,11 @@ async fn write_component(
     writer: Writer<'_>,
     caches: &Caches,
     observed: &Observed,
-    wanted: &DynamoComponentDeployment,
+    object: &DynamoComponentDeployment,
 ) -> Result<Written, Error> {
-    let seen = observed.components.iter().find(|d| d.metadata.name == wanted.metadata.name);
+    let seen = observed.components.iter().find(|d| d.metadata.name == object.metadata.name);
     let version = seen.and_then(ResourceExt::resource_version).unwrap_or_default();
-    writer.write_as(&caches.components, wanted, |desired| desired.decided_on(&version, "/spec/replicas")).await
+    writer.write_as(&caches.components, object, |desired| desired.decided_on(&version, "/spec/replicas")).await
 }
 
 impl Applied {

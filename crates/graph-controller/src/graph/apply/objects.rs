@@ -101,8 +101,8 @@ pub(super) async fn rights(writer: Writer<'_>, caches: &Caches, objects: &Object
 
 /// Writes the binding of the graph's account. The role of a binding cannot be changed: one that names another, which is
 /// gone or of another install, is made anew, and deleted only if the API server lets us create the new one.
-async fn own_binding(writer: Writer<'_>, caches: &Caches, wanted: &RoleBinding) -> Waits {
-    let live = caches.bindings.get(&Key::of(wanted));
+async fn own_binding(writer: Writer<'_>, caches: &Caches, object: &RoleBinding) -> Waits {
+    let live = caches.bindings.get(&Key::of(object));
     let is_ours = |live: &Packed<RoleBinding>| match controller_owner(live) {
         Some(owner) => owner.uid == writer.uid(),
         // An earlier graph of this name has left it.
@@ -110,23 +110,23 @@ async fn own_binding(writer: Writer<'_>, caches: &Caches, wanted: &RoleBinding) 
     };
     let own = live.filter(|live| is_ours(live.as_ref()));
     if let Some(live) = own
-        && live.unpack().is_ok_and(|binding| binding.role_ref != wanted.role_ref)
+        && live.unpack().is_ok_and(|binding| binding.role_ref != object.role_ref)
     {
-        let desired = Desired::of(&writer.owned(wanted), writer.uid())?;
+        let desired = Desired::of(&writer.owned(object), writer.uid())?;
         writer.applier.check_creation(&desired).await?;
         writer.applier.delete(live.as_ref(), writer.uid()).await?;
         return Ok(writer.send(&desired, None).await?.reason());
     }
-    Ok(writer.write(&caches.bindings, wanted).await?.reason())
+    Ok(writer.write(&caches.bindings, object).await?.reason())
 }
 
 /// Others scale by it meanwhile: what was decided on an older count must not be written.
-async fn write_adapter(writer: Writer<'_>, caches: &Caches, wanted: &Adapter) -> Waits {
-    let is_there = caches.adapters.get(&Key::of(wanted)).is_some();
-    let written = writer.write_as(&caches.adapters, wanted, Desired::only_if_unchanged).await?;
+async fn write_adapter(writer: Writer<'_>, caches: &Caches, object: &Adapter) -> Waits {
+    let is_there = caches.adapters.get(&Key::of(object)).is_some();
+    let written = writer.write_as(&caches.adapters, object, Desired::only_if_unchanged).await?;
     if matches!(written, Written::As(_)) {
         let reason = if is_there { "AdapterUpdated" } else { "AdapterCreated" };
-        let (name, component) = (wanted.name_any(), &wanted.spec.dgd_ref.component_name);
+        let (name, component) = (object.name_any(), &object.spec.dgd_ref.component_name);
         writer
             .publish(reason, &format!("component {component} is scaled by DynamoGraphDeploymentScalingAdapter {name}"));
     }
@@ -145,7 +145,7 @@ pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &Caches, objects:
     tally
 }
 
-/// Deletes what is no longer wanted and nothing runs on.
+/// Deletes what is no longer desired and nothing runs on.
 pub(super) async fn prune(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Tally {
     let mut tally = writer.prune(&caches.builds, named_in(objects.build.as_slice())).await;
     tally.add(writer.prune(&caches.config_maps, named_in(&objects.config_maps)).await);
@@ -167,20 +167,20 @@ async fn shared_account(writer: Writer<'_>, caches: &Caches, shared: &SharedAcco
     write_shared(writer.applier, writer.uid(), &caches.accounts, &shared.account).await
 }
 
-async fn shared_binding(writer: Writer<'_>, caches: &Caches, wanted: &RoleBinding) -> Waits {
-    match write_binding(writer.applier, writer.uid(), &caches.bindings, wanted).await {
+async fn shared_binding(writer: Writer<'_>, caches: &Caches, object: &RoleBinding) -> Waits {
+    match write_binding(writer.applier, writer.uid(), &caches.bindings, object).await {
         Err(error) if error.is_not_found() => Ok(Some(format!(
             "RoleBinding {}: there is no ClusterRole {}, which the operator's chart brings",
-            wanted.name_any(),
-            wanted.role_ref.name
+            object.name_any(),
+            object.role_ref.name
         ))),
         answer => answer,
     }
 }
 
 /// The Service of a base model. Another graph with this model may have made it; when it goes, this graph makes it anew.
-async fn model_service(writer: Writer<'_>, caches: &Caches, wanted: &Service) -> Waits {
-    match writer.write(&caches.model_services, wanted).await {
+async fn model_service(writer: Writer<'_>, caches: &Caches, object: &Service) -> Waits {
+    match writer.write(&caches.model_services, object).await {
         Ok(written) => Ok(written.reason()),
         Err(error) if error.class() == Class::Foreign => Ok(None),
         Err(error) => Err(error),
@@ -193,7 +193,7 @@ async fn manifest(writer: Writer<'_>, build: &DynamoComponent) -> Waits {
     writer.applier.patch_metadata(build, writer.uid(), &patch).await.map(|_| None)
 }
 
-/// Makes a claim that is missing, if that is wanted. What is there stays as it is: it holds data.
+/// Makes a claim that is missing, if that is desired. What is there stays as it is: it holds data.
 async fn volume(writer: Writer<'_>, claim: &GraphVolume) -> Waits {
     let id = ObjectId::named::<PersistentVolumeClaim>(&writer.graph.namespace().unwrap_or_default(), &claim.name);
     let live = writer.applier.find::<PersistentVolumeClaim>(&id.namespace, &id.name).await?;
@@ -202,7 +202,7 @@ async fn volume(writer: Writer<'_>, claim: &GraphVolume) -> Waits {
             Some(format!("{id}: it is being deleted, and no new pod can mount it"))
         }
         (Some(_), _) => None,
-        (None, Some(wanted)) => writer.create(wanted).await?.reason(),
+        (None, Some(object)) => writer.create(object).await?.reason(),
         (None, None) => Some(format!("{id}: it does not exist; create it, or set create for it in spec.pvcs")),
     })
 }

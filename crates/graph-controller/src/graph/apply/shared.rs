@@ -23,13 +23,13 @@ pub async fn write_shared<K>(
     applier: &Applier,
     parent_uid: &str,
     store: &Store<Packed<K>>,
-    wanted: &K,
+    object: &K,
 ) -> Result<Option<String>, Error>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {
-    let live = live_value(store, &wanted.namespace().unwrap_or_default(), &wanted.name_any());
-    write_beside(applier, parent_uid, wanted, live.as_ref()).await
+    let live = live_value(store, &object.namespace().unwrap_or_default(), &object.name_any());
+    write_beside(applier, parent_uid, object, live.as_ref()).await
 }
 
 /// As [`write_shared`]. The role of a binding cannot be changed: one of ours that names another role is made anew, and
@@ -41,31 +41,31 @@ pub async fn write_binding(
     applier: &Applier,
     parent_uid: &str,
     store: &Store<Packed<RoleBinding>>,
-    wanted: &RoleBinding,
+    object: &RoleBinding,
 ) -> Result<Option<String>, Error> {
-    let live = store.get(&Key::of(wanted)).filter(|live| controller_owner(live.as_ref()).is_none());
+    let live = store.get(&Key::of(object)).filter(|live| controller_owner(live.as_ref()).is_none());
     if let Some(live) = live
-        && live.unpack().is_ok_and(|binding| binding.role_ref != wanted.role_ref)
+        && live.unpack().is_ok_and(|binding| binding.role_ref != object.role_ref)
     {
-        applier.check_creation(&Desired::of(wanted, parent_uid)?).await?;
+        applier.check_creation(&Desired::of(object, parent_uid)?).await?;
         applier.delete(live.as_ref(), parent_uid).await?;
-        return write_beside(applier, parent_uid, wanted, None).await;
+        return write_beside(applier, parent_uid, object, None).await;
     }
-    write_shared(applier, parent_uid, store, wanted).await
+    write_shared(applier, parent_uid, store, object).await
 }
 
 async fn write_beside<K>(
     applier: &Applier,
     parent_uid: &str,
-    wanted: &K,
+    object: &K,
     live: Option<&Value>,
 ) -> Result<Option<String>, Error>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {
-    let mut desired = Desired::of(wanted, parent_uid)?;
+    let mut desired = Desired::of(object, parent_uid)?;
     for key in [labels::MANAGED_BY, labels::APP_NAME] {
-        if let Some(value) = wanted.labels().get(key) {
+        if let Some(value) = object.labels().get(key) {
             desired = desired.adopt_if_labelled(key, value);
         }
     }

@@ -67,41 +67,41 @@ impl Writer<'_> {
     }
 
     /// Applies one child.
-    pub(super) async fn write<K>(&self, store: &Store<Packed<K>>, wanted: &K) -> Result<Written, Error>
+    pub(super) async fn write<K>(&self, store: &Store<Packed<K>>, object: &K) -> Result<Written, Error>
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
-        self.write_as(store, wanted, |desired| desired).await
+        self.write_as(store, object, |desired| desired).await
     }
 
     /// Applies one child under further conditions.
     pub(super) async fn write_as<K>(
         &self,
         store: &Store<Packed<K>>,
-        wanted: &K,
+        object: &K,
         conditions: impl FnOnce(Desired) -> Desired,
     ) -> Result<Written, Error>
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
-        let wanted = self.owned(wanted);
-        let live = live_value(store, &wanted.namespace().unwrap_or_default(), &wanted.name_any());
-        let desired = conditions(Desired::of(&wanted, self.uid())?);
-        self.send_or_adopt(desired, wanted.meta(), live.as_ref()).await
+        let object = self.owned(object);
+        let live = live_value(store, &object.namespace().unwrap_or_default(), &object.name_any());
+        let desired = conditions(Desired::of(&object, self.uid())?);
+        self.send_or_adopt(desired, object.meta(), live.as_ref()).await
     }
 
     async fn send_or_adopt(
         &self,
         mut desired: Desired,
-        wanted: &ObjectMeta,
+        object: &ObjectMeta,
         live: Option<&Value>,
     ) -> Result<Written, Error> {
         if live.is_none_or(was_made_by_an_operator) {
-            let (key, value) = mark_of_ours(wanted);
+            let (key, value) = mark_of_ours(object);
             desired = desired.adopt_if_labelled(key, &value);
         }
         // What no cache holds may have been made by hand under our name.
-        let manager = wanted.labels.as_ref().and_then(|labels| labels.get(labels::MANAGED_BY));
+        let manager = object.labels.as_ref().and_then(|labels| labels.get(labels::MANAGED_BY));
         if let Some(manager) = manager.filter(|_| live.is_none()) {
             desired = desired.adopt_if_labelled(labels::MANAGED_BY, manager);
         }
@@ -109,33 +109,33 @@ impl Writer<'_> {
     }
 
     /// Creates one child of a kind that no cache holds.
-    pub(super) async fn create<K>(&self, wanted: &K) -> Result<Written, Error>
+    pub(super) async fn create<K>(&self, object: &K) -> Result<Written, Error>
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
-        self.send(&Desired::of(&self.owned(wanted), self.uid())?, None).await
+        self.send(&Desired::of(&self.owned(object), self.uid())?, None).await
     }
 
-    pub(super) fn owned<K: Resource<DynamicType = ()> + Clone>(&self, wanted: &K) -> K {
-        let mut wanted = wanted.clone();
+    pub(super) fn owned<K: Resource<DynamicType = ()> + Clone>(&self, object: &K) -> K {
+        let mut object = object.clone();
         let owner = owner::controller::<DynamoGraphDeployment>(&self.graph.name_any(), self.uid());
-        wanted.meta_mut().owner_references = Some(vec![owner]);
-        wanted
+        object.meta_mut().owner_references = Some(vec![owner]);
+        object
     }
 
     /// Applies all children of one kind that shall be there.
-    pub(super) async fn write_all<K>(&self, store: &Store<Packed<K>>, wanted: &[K]) -> Tally
+    pub(super) async fn write_all<K>(&self, store: &Store<Packed<K>>, object: &[K]) -> Tally
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
         if !store.is_served() {
-            if !wanted.is_empty() {
+            if !object.is_empty() {
                 store.need();
             }
-            return Tally { waiting: wanted.iter().map(unserved).collect(), ..Tally::default() };
+            return Tally { waiting: object.iter().map(unserved).collect(), ..Tally::default() };
         }
         let mut tally = Tally::default();
-        for written in bounded(wanted.iter().map(|object| self.write(store, object)).collect()).await {
+        for written in bounded(object.iter().map(|object| self.write(store, object)).collect()).await {
             let waits = tally.take(written).and_then(Written::reason);
             tally.waiting.extend(waits);
         }
@@ -151,18 +151,18 @@ impl Writer<'_> {
     }
 
     /// Deletes what the graph owns of a kind and no longer wants. Nothing else of those names is touched.
-    pub(super) async fn prune<K>(&self, store: &Store<Packed<K>>, is_wanted: impl Fn(&str) -> bool) -> Tally
+    pub(super) async fn prune<K>(&self, store: &Store<Packed<K>>, is_object: impl Fn(&str) -> bool) -> Tally
     where
         K: Resource<DynamicType = ()> + Send + Sync,
     {
-        self.prune_with(store, is_wanted, |_| {}).await
+        self.prune_with(store, is_object, |_| {}).await
     }
 
     /// The same, and calls `deleted` with each name.
     pub(super) async fn prune_with<K>(
         &self,
         store: &Store<Packed<K>>,
-        is_wanted: impl Fn(&str) -> bool,
+        is_object: impl Fn(&str) -> bool,
         deleted: impl Fn(&str),
     ) -> Tally
     where
@@ -171,7 +171,7 @@ impl Writer<'_> {
         let mut tally = Tally::default();
         for child in store.children_of(self.uid()) {
             let name = child.name_any();
-            if child.metadata.deletion_timestamp.is_none() && !is_wanted(&name) {
+            if child.metadata.deletion_timestamp.is_none() && !is_object(&name) {
                 let removed = tally.take(self.applier.delete(child.as_ref(), self.uid()).await);
                 if removed == Some(Removed::Accepted) {
                     deleted(&name);
@@ -200,8 +200,8 @@ fn was_made_by_an_operator(live: &Value) -> bool {
 }
 
 /// The label by which an object that lost its owner is recognised as this graph's.
-fn mark_of_ours(wanted: &ObjectMeta) -> (&'static str, String) {
-    let own = wanted.labels.as_ref();
+fn mark_of_ours(object: &ObjectMeta) -> (&'static str, String) {
+    let own = object.labels.as_ref();
     let known = [labels::GRAPH, labels::OWN_GRAPH, labels::APP_NAME].into_iter();
     let found = known.filter_map(|key| Some((key, own?.get(key)?.clone())));
     found.take(1).next().unwrap_or((labels::GRAPH, String::new()))

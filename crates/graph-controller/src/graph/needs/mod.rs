@@ -72,7 +72,7 @@ fn scaled(cached: &Cached, components: &[ComponentSpec]) -> Option<Vec<Component
         let decides = component.scaling_adapter.is_some()
             && cached.is_owner(live)
             && live.metadata.deletion_timestamp.is_none()
-            && live.spec.replicas != component.wanted_replicas();
+            && live.spec.replicas != component.desired_replicas();
         decides.then_some(live.spec.replicas)
     };
     let scale = |component: &ComponentSpec| match count_of(component) {

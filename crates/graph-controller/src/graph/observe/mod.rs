@@ -104,7 +104,7 @@ pub fn cached(
     {
         caches.grove.need();
     }
-    if has_set && graph.spec.components.iter().any(|component| component.wanted_replicas() == 0) {
+    if has_set && graph.spec.components.iter().any(|component| component.desired_replicas() == 0) {
         grove.running_pods = count_pods(caches, &graph, component_name);
     }
     let served =
@@ -184,12 +184,12 @@ fn adapters(caches: &Caches, graph: &DynamoGraphDeployment) -> Result<Vec<Adapte
 /// Whether a component has several objects, none, or one with no replicas or others than the graph's. Only then can
 /// pods of workers that are gone, or go, matter. An object may be deleted before its pods.
 fn is_changing(graph: &DynamoGraphDeployment, components: &[DynamoComponentDeployment]) -> bool {
-    let is_settled = |wanted: &ComponentSpec| {
-        let mut live = components.iter().filter(|d| d.spec.component.name == wanted.name);
+    let is_settled = |desired: &ComponentSpec| {
+        let mut live = components.iter().filter(|d| d.spec.component.name == desired.name);
         let only = live.next().filter(|_| live.next().is_none());
-        only.is_some_and(|d| match d.spec.component.wanted_replicas() {
+        only.is_some_and(|d| match d.spec.component.desired_replicas() {
             0 => false,
-            replicas => replicas == wanted.wanted_replicas(),
+            replicas => replicas == desired.desired_replicas(),
         })
     };
     components.len() > graph.spec.components.len() || !graph.spec.components.iter().all(is_settled)
@@ -242,7 +242,7 @@ pub(crate) fn component_of(pod: &BTreeMap<String, String>) -> Option<&str> {
     pod.get(labels::SELECTOR).map(String::as_str).or_else(set)
 }
 
-/// The live object of a wanted one, as the apply engine compares it.
+/// The live object of a desired one, as the apply engine compares it.
 pub fn live_value<K>(store: &Store<Packed<K>>, namespace: &str, name: &str) -> Option<serde_json::Value>
 where
     K: kube::Resource,

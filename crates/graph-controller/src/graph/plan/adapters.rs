@@ -40,7 +40,7 @@ fn adapter(graph: &ValidGraph<'_>, component: &ComponentSpec) -> Adapter {
             ..ObjectMeta::default()
         },
         spec: DynamoGraphDeploymentScalingAdapterSpec {
-            replicas: component.wanted_replicas(),
+            replicas: component.desired_replicas(),
             dgd_ref: ScalingTarget { name: graph.name.clone(), component_name: component.name.clone() },
         },
         status: None,

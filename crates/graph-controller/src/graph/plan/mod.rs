@@ -47,8 +47,8 @@ fn scaled(graph: &ValidGraph<'_>, observed: &Observed) -> Vec<DynamoComponentDep
     let scale = |component: &ComponentSpec| {
         let mut live = observed.present().filter(|d| d.spec.component.name == component.name);
         let (Some(only), None) = (live.next(), live.next()) else { return None };
-        let desired = component.wanted_replicas();
-        let differs = observed.owns(only) && only.spec.component.wanted_replicas() != desired;
+        let desired = component.desired_replicas();
+        let differs = observed.owns(only) && only.spec.component.desired_replicas() != desired;
         differs.then(|| with_replicas(only, desired))
     };
     let waits = observed.legacy.awaited.is_some();
@@ -76,8 +76,8 @@ fn plan_components(graph: &ValidGraph<'_>, observed: &Observed, now: Timestamp, 
         };
         let mut desired = component_deployment(graph, component, placement);
         let live =
-            others.iter().find(|d| d.name_any() == desired.name_any()).map(|d| d.spec.component.wanted_replicas());
-        let replicas = component.wanted_replicas();
+            others.iter().find(|d| d.name_any() == desired.name_any()).map(|d| d.spec.component.desired_replicas());
+        let replicas = component.desired_replicas();
         let waits = checkpoint.is_some_and(|checkpoint| checkpoint.awaited.is_some());
         desired.spec.component.replicas = Some(if waits { checkpoints::held(live, replicas) } else { replicas });
         plan.components.push(desired);
@@ -94,7 +94,7 @@ fn plan_components(graph: &ValidGraph<'_>, observed: &Observed, now: Timestamp, 
     plan.delete.extend(others.iter().filter_map(|d| removal(observed, d)));
     keep_engines(observed, plan);
     restart::plan_restart(observed, plan);
-    keep_what_is_wanted_and_adopt_the_rest(observed, plan);
+    keep_desired_and_adopt_the_rest(observed, plan);
 }
 
 /// The engine that a component was stored with stays for its life, as admission has it. Older versions of the Go
@@ -109,7 +109,7 @@ fn keep_engines(observed: &Observed, plan: &mut Plan) {
 
 /// An object that is desired under its name is never deleted, whatever else it was before; one without an owner that
 /// is not desired is adopted, so that it can be deleted in the next pass.
-fn keep_what_is_wanted_and_adopt_the_rest(observed: &Observed, plan: &mut Plan) {
+fn keep_desired_and_adopt_the_rest(observed: &Observed, plan: &mut Plan) {
     let desired: BTreeSet<String> = plan.components.iter().map(ResourceExt::name_any).collect();
     plan.delete.retain(|removal| !desired.contains(&removal.name));
     plan.old.retain(|d| !desired.contains(&d.name_any()));
@@ -118,7 +118,7 @@ fn keep_what_is_wanted_and_adopt_the_rest(observed: &Observed, plan: &mut Plan) 
         let name = d.name_any();
         !observed.owns(d) && !desired.contains(&name) && !known.contains(&name)
     });
-    let strays: Vec<_> = strays.map(|d| with_replicas(d, d.spec.component.wanted_replicas())).collect();
+    let strays: Vec<_> = strays.map(|d| with_replicas(d, d.spec.component.desired_replicas())).collect();
     plan.old.extend(strays);
 }
 

@@ -38,7 +38,7 @@ pub(super) fn plan_workers(
     let live = live_workers(graph, &new, &revisions, (course, origin_version), &plan.checkpoints);
     // Components that the spec does not have any more.
     let beyond = new.iter().filter(|d| !graph.has_worker(&d.spec.component.name));
-    plan.components.extend(beyond.map(|d| with_replicas(d, d.spec.component.wanted_replicas())));
+    plan.components.extend(beyond.map(|d| with_replicas(d, d.spec.component.desired_replicas())));
 
     let planned = planned(course, observed, &live, &plan.checkpoints);
     let named = live.iter().map(|live| live.component.name.as_str());
@@ -59,7 +59,7 @@ pub(super) fn plan_workers(
         let recreate = component.strategy == RolloutStrategy::Recreate;
         if recreate && !course.is_frozen {
             // One that its controller cannot act on would never drain.
-            let stuck = olds().filter(|(d, to)| *to == 0 && d.spec.component.wanted_replicas() == 0 && is_stalled(d));
+            let stuck = olds().filter(|(d, to)| *to == 0 && d.spec.component.desired_replicas() == 0 && is_stalled(d));
             plan.delete.extend(stuck.filter_map(|(d, _)| removal(observed, d)));
         }
         plan.old.extend(olds().map(|(d, replicas)| with_replicas(d, replicas)));
@@ -118,14 +118,14 @@ fn live_workers<'a>(
         let placement = Placement {
             revision: course.target.suffix.as_ref(),
             fingerprint: Some(&course.target.fingerprint),
-            replicas: component.wanted_replicas(),
+            replicas: component.desired_replicas(),
             origin_version,
             checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
         };
         let of_spec = component_deployment(graph, component, placement);
         let strategy = strategy_of(&of_spec);
         let desired = match new.filter(|_| !course.is_of_spec) {
-            Some(kept) => with_replicas(kept, kept.spec.component.wanted_replicas()),
+            Some(kept) => with_replicas(kept, kept.spec.component.desired_replicas()),
             None => {
                 let mut desired = of_spec;
                 spread::scope(&mut desired, new);
@@ -156,7 +156,7 @@ fn planned(
         });
         rollout::Component {
             strategy: live.strategy.clone(),
-            desired: component.wanted_replicas(),
+            desired: component.desired_replicas(),
             new: live.new.map(new_counts).unwrap_or_default(),
             old: live.olds.iter().map(|old| old.map(live_counts)).collect(),
             drained: others_ended && live.olds.iter().flatten().all(|d| is_drained(observed, d)),
@@ -224,7 +224,7 @@ fn ready_replicas(d: &DynamoComponentDeployment) -> i32 {
 /// Whether no pod of an old worker is left, not even a terminating one.
 fn is_drained(observed: &Observed, d: &DynamoComponentDeployment) -> bool {
     let pods_reported = d.status.as_ref().and_then(|s| s.component.as_ref()).map_or(0, |c| c.replicas);
-    d.spec.component.wanted_replicas() == 0
+    d.spec.component.desired_replicas() == 0
         && is_current(d)
         && pods_reported == 0
         && !observed.running_pods.contains_key(&d.name_any())
@@ -237,11 +237,11 @@ fn serves_alone<'a>(
     mut old: impl Iterator<Item = &'a DynamoComponentDeployment>,
 ) -> bool {
     let new_serves = new.is_some_and(|d| {
-        is_current(d) && d.spec.component.wanted_replicas() == desired && ready_replicas(d) >= desired
+        is_current(d) && d.spec.component.desired_replicas() == desired && ready_replicas(d) >= desired
     });
     // An old worker that its controller cannot act on keeps its pods until it is deleted.
     let is_done = |d: &DynamoComponentDeployment| {
-        d.spec.component.wanted_replicas() == 0 && is_current(d) && (ready_replicas(d) == 0 || is_stalled(d))
+        d.spec.component.desired_replicas() == 0 && is_current(d) && (ready_replicas(d) == 0 || is_stalled(d))
     };
     new_serves && old.all(is_done)
 }

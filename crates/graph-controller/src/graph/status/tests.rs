@@ -22,7 +22,7 @@ fn status_of(graph: &DynamoGraphDeployment, live: Vec<DynamoComponentDeployment>
 fn fresh(graph: &DynamoGraphDeployment, available: impl Fn(i32) -> i32) -> Vec<DynamoComponentDeployment> {
     let valid = valid(graph);
     let plan = plan(&valid, &observed(graph, vec![]), NOW);
-    plan.components.iter().map(|d| live(d, available(d.spec.component.wanted_replicas()))).collect()
+    plan.components.iter().map(|d| live(d, available(d.spec.component.desired_replicas()))).collect()
 }
 
 fn is(status: &DynamoGraphDeploymentStatus, type_: &str) -> (String, String, String) {
@@ -176,7 +176,7 @@ fn a_graph_whose_workers_wait_for_their_checkpoint_says_so() {
     };
     let valid = crate::graph::fixtures::valid_with(&graph, &settings);
     let plan = plan(&valid, &observed(&graph, vec![]), NOW);
-    let live: Vec<_> = plan.components.iter().map(|d| live(d, d.spec.component.wanted_replicas())).collect();
+    let live: Vec<_> = plan.components.iter().map(|d| live(d, d.spec.component.desired_replicas())).collect();
     let status = of_plan(&observed(&graph, vec![]), &plan, &Applied { live, ..Applied::default() }, NOW);
     assert_eq!(status.state, GraphState::Pending);
     let (_, reason, message) = is(&status, "Ready");

@@ -47,8 +47,8 @@ pub fn fill(given: Hardware, known: &Hardware) -> Hardware {
 ///
 /// # Errors
 /// Why there is nothing to choose.
-pub fn choose(nodes: &[NodeGpus], wanted: Option<GpuSku>, has_rdma: impl Fn(&str) -> bool) -> Result<Found, String> {
-    let fits = |node: &&NodeGpus| wanted.is_none_or(|wanted| infer(&node.model) == Some(wanted));
+pub fn choose(nodes: &[NodeGpus], desired: Option<GpuSku>, has_rdma: impl Fn(&str) -> bool) -> Result<Found, String> {
+    let fits = |node: &&NodeGpus| desired.is_none_or(|desired| infer(&node.model) == Some(desired));
     let candidates = nodes.iter().filter(|node| node.count > 0).filter(fits);
     // Of equal ones the first by name, so that the answer does not depend on who answered first.
     let best = candidates.min_by(|a, b| {
@@ -56,8 +56,8 @@ pub fn choose(nodes: &[NodeGpus], wanted: Option<GpuSku>, has_rdma: impl Fn(&str
         b.count.cmp(&a.count).then_with(by_memory).then_with(|| a.node.cmp(&b.node))
     });
     let Some(best) = best else {
-        return Err(match wanted {
-            Some(wanted) => format!("no node has GPUs of kind {}", wanted.as_str()),
+        return Err(match desired {
+            Some(desired) => format!("no node has GPUs of kind {}", desired.as_str()),
             None => "no node has GPUs".to_owned(),
         });
     };
@@ -162,8 +162,8 @@ mod tests {
         assert_eq!(hardware.gpu_sku, Some(GpuSku::H100Sxm));
         assert_eq!((hardware.num_gpus_per_node, hardware.total_gpus), (Some(8), Some(16)));
         assert_eq!((hardware.vram_mb, hardware.rdma), (Some(81_559.0), Some(true)));
-        let wanted = choose(&nodes, Some(GpuSku::L4), |_| false).unwrap().hardware;
-        assert_eq!((wanted.gpu_sku, wanted.total_gpus, wanted.rdma), (Some(GpuSku::L4), Some(4), Some(false)));
+        let expected = choose(&nodes, Some(GpuSku::L4), |_| false).unwrap().hardware;
+        assert_eq!((expected.gpu_sku, expected.total_gpus, expected.rdma), (Some(GpuSku::L4), Some(4), Some(false)));
         assert!(choose(&nodes, Some(GpuSku::T4), |_| false).unwrap_err().contains("t4"));
         assert!(choose(&[], None, |_| false).is_err());
     }
@@ -185,7 +185,7 @@ mod tests {
         let labelled = || [node("a", "NVIDIA-H100-80GB-HBM3", 8, 1.0), node("b", "NVIDIA-L4", 4, 24_000.0)].into_iter();
         let mut nodes = exported();
         add_labelled(&mut nodes, labelled());
-        let found = |wanted| choose(&nodes, wanted, |_| false).map(|found| found.hardware);
+        let found = |expected| choose(&nodes, expected, |_| false).map(|found| found.hardware);
         let l4 = found(Some(GpuSku::L4)).unwrap();
         assert_eq!((l4.gpu_sku, l4.num_gpus_per_node, l4.total_gpus), (Some(GpuSku::L4), Some(4), Some(4)));
         let h100 = found(Some(GpuSku::H100Sxm)).unwrap();

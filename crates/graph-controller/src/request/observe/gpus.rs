@@ -80,10 +80,10 @@ impl Gpus {
     ///
     /// # Errors
     /// An API server that does not answer.
-    pub async fn search(&self, wanted: Option<GpuSku>) -> Result<Search, ReadError> {
+    pub async fn search(&self, desired: Option<GpuSku>) -> Result<Search, ReadError> {
         let survey = self.survey().await?;
         let rdma = |node: &str| survey.rdma_everywhere || survey.rdma.iter().any(|name| name == node);
-        match choose(&survey.nodes, wanted, rdma) {
+        match choose(&survey.nodes, desired, rdma) {
             Ok(found) => Ok(Search::Found(Box::new(found))),
             Err(why) => {
                 let notes = survey.notes.iter().map(|note| format!("; {note}"));

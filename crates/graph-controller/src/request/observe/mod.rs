@@ -191,8 +191,8 @@ impl Observer {
         }
         let hardware = observed.request.spec.hardware.as_ref();
         if self.settings.gpu_discovery && validate::wants_search(hardware) {
-            let wanted = validate::wanted_gpu(hardware);
-            observed.hardware = match self.gpus.search(wanted).await {
+            let desired = validate::desired_gpu(hardware);
+            observed.hardware = match self.gpus.search(desired).await {
                 // Optional: the error is ignored.
                 Err(_) if !validate::needs_search(hardware) => Search::NotAsked,
                 other => other?,

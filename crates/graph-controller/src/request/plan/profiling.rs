@@ -17,7 +17,7 @@ use crate::{
     graph::plan::accounts::shared_account,
     request::{
         model::{Observed, Plan, Profiling, Stage},
-        phase::wanted_graph_name,
+        phase::desired_graph_name,
         validate::validate,
     },
 };
@@ -184,7 +184,7 @@ fn wait_for_output(observed: &Observed, now: Timestamp) -> Plan {
 
 /// The profiler has ended well.
 pub(super) fn generate(observed: &Observed, config: Option<&str>) -> Plan {
-    let name = wanted_graph_name(&observed.request);
+    let name = desired_graph_name(&observed.request);
     let generated = match generated::read(config.unwrap_or_default(), &name) {
         Ok(generated) => generated,
         Err(error) => return at(Stage::GenerationFailed(error)),

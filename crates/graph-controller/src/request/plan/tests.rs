@@ -366,7 +366,7 @@ fn a_job_of_an_earlier_spec_goes_before_another_is_made() {
     assert!(plan.delete_output.is_some() && plan.job.is_none(), "nor is its output taken for that of another");
 }
 
-/// In the upstream operator, any graph of the wanted name is taken for the request's.
+/// In the upstream operator, any graph of the expected name is taken for the request's.
 #[test]
 fn a_graph_of_somebody_else_is_not_adopted() {
     let mut observed = known("Deploying", true, |_| ());

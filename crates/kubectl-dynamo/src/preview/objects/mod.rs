@@ -337,7 +337,8 @@ fn has_finalizers(object: &Value) -> bool {
 }
 
 fn check(key: &ObjectKey, live: &Value, preconditions: Preconditions<'_>) -> Result<(), Refusal> {
-    let differs = |wanted: Option<&str>, field: &str| wanted.is_some_and(|wanted| live["metadata"][field] != wanted);
+    let differs =
+        |desired: Option<&str>, field: &str| desired.is_some_and(|desired| live["metadata"][field] != desired);
     let fails = differs(preconditions.uid, "uid") || differs(preconditions.resource_version, "resourceVersion");
     if fails { Err(conflict(key)) } else { Ok(()) }
 }

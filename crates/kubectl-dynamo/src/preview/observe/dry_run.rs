@@ -127,18 +127,19 @@ fn question(edit: &Edit, live: Option<&Value>, all: &str, path: &str) -> anyhow:
 
 /// The graph as it would be without admission.
 fn merged(live: Option<Value>, graph: &Value, replaces: bool, namespace: &str) -> anyhow::Result<Value> {
-    let wanted = convert(graph.clone(), ApiVersion::V1Beta1)?;
+    let desired = convert(graph.clone(), ApiVersion::V1Beta1)?;
     let Some(live) = live else {
-        let mut new = wanted;
+        let mut new = desired;
         new["metadata"]["namespace"] = json!(namespace);
         return Ok(new);
     };
     if replaces {
-        return Ok(wanted);
+        return Ok(desired);
     }
     let mut merged = convert(live, ApiVersion::V1Beta1)?;
-    merged["spec"] = wanted["spec"].clone();
-    let metadata = json!({ "labels": wanted["metadata"]["labels"], "annotations": wanted["metadata"]["annotations"] });
+    merged["spec"] = desired["spec"].clone();
+    let metadata =
+        json!({ "labels": desired["metadata"]["labels"], "annotations": desired["metadata"]["annotations"] });
     let given: serde_json::Map<_, _> = metadata
         .as_object()
         .into_iter()
@@ -197,10 +198,10 @@ mod tests {
                 "metadata": { "name": "g", "annotations": annotations }, "spec": spec })
         };
         let live = graph(json!({ "components": [{ "name": "A" }] }), json!({ "theirs": "1" }));
-        let wanted = graph(json!({ "components": [{ "name": "B" }] }), json!({ "mine": "2" }));
-        let after = merged(Some(live), &wanted, false, "n").unwrap();
-        assert_eq!(after["spec"], wanted["spec"]);
+        let expected = graph(json!({ "components": [{ "name": "B" }] }), json!({ "mine": "2" }));
+        let after = merged(Some(live), &expected, false, "n").unwrap();
+        assert_eq!(after["spec"], expected["spec"]);
         assert_eq!(after["metadata"]["annotations"], json!({ "theirs": "1", "mine": "2" }));
-        assert_eq!(merged(None, &wanted, false, "n").unwrap()["metadata"]["namespace"], "n");
+        assert_eq!(merged(None, &expected, false, "n").unwrap()["metadata"]["namespace"], "n");
     }
 }

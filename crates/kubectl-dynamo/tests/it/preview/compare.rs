@@ -56,7 +56,7 @@ fn is_of_set(object: &Value) -> bool {
 fn scale_mismatch(predicted: Option<&ObjectChange>, before: Option<&Value>, after: Option<&Value>) -> Option<String> {
     let replicas = |object: &Value| object["spec"]["replicas"].clone();
     let expected = match predicted.map(|change| change.after.as_ref()) {
-        Some(wanted) => wanted.map(replicas),
+        Some(expected) => expected.map(replicas),
         // Grove's own are no part of a prediction before they are scaled.
         None if before.is_none() => return None,
         None => before.map(replicas),
@@ -94,8 +94,8 @@ fn mismatch(predicted: Option<&ObjectChange>, before: Option<&Value>, after: Opt
             return Some(format!("predicted fields {expected:?}, and they are {actual:?}"));
         }
     }
-    let wanted = without_uids(predicted.after.clone()?);
-    let different = semantic_diff(&without_uids(after.clone()), &wanted);
+    let expected = without_uids(predicted.after.clone()?);
+    let different = semantic_diff(&without_uids(after.clone()), &expected);
     (!different.is_empty()).then(|| format!("other values: {different:?}"))
 }
 

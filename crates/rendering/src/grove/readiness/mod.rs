@@ -224,7 +224,7 @@ impl ReplicaCounts<'_> {
         if desired == 0 {
             // Pods on their way out are no replicas any more; the other counts have them.
             let left = replicas.max(updated).max(serving);
-            let text = format!("{left} {unit} that are no longer wanted are still there");
+            let text = format!("{left} {unit} that are no longer desired are still there");
             return Some((Classification::Updating, text));
         }
         let progress = || {

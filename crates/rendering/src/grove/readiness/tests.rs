@@ -59,7 +59,7 @@ fn the_first_obstacle_names_the_state() {
 }
 
 #[test]
-fn nothing_wanted_is_ready_and_nothing_made_is_not() {
+fn nothing_expected_is_ready_and_nothing_made_is_not() {
     let live =
         json!({ "metadata": { "generation": 1 }, "spec": { "replicas": 0 }, "status": { "observedGeneration": 1 } });
     assert_eq!(clique_readiness("c", Some(&serde_json::from_value(live).unwrap())).not_ready, None);
@@ -103,7 +103,7 @@ fn zero_replicas_are_ready_when_no_pod_is_left() {
     assert_eq!(at_zero(json!({ "observedGeneration": 1 })), None);
     for count in ["replicas", "readyReplicas", "updatedReplicas"] {
         let why = at_zero(json!({ "observedGeneration": 1, count: 2 })).unwrap();
-        let expected = (Classification::Updating, "2 pods that are no longer wanted are still there");
+        let expected = (Classification::Updating, "2 pods that are no longer expected are still there");
         assert_eq!((why.classification, why.message.as_str()), expected, "{count}");
     }
 }

@@ -92,7 +92,7 @@ fn replicas(
         // Replicas that a scaling adapter has set are not undone by leaving them out.
         let scaled = before.filter(|(_, before)| is_scaled(before) && is_scaled(component));
         let unless = || configured(graph, component).unwrap_or(1);
-        return Some(scaled.map_or_else(unless, |(_, before)| before.wanted_replicas()));
+        return Some(scaled.map_or_else(unless, |(_, before)| before.desired_replicas()));
     };
     let (old, before) = before.filter(|(_, before)| !is_scaled(before) && !is_scaled(component))?;
     let filled_in = before.replicas == Some(given) && configured(old, before) == Some(given);

@@ -203,8 +203,8 @@ async fn two_authors(namespace: &TestNamespace, number: u64, seed: u64) {
         if chance.below(3) == 0 {
             reconcile(namespace, "v1beta1", &name).await;
         }
-        let [found, wanted] = [live.spec().await, alone.spec().await];
-        assert_eq!(unordered(&found), unordered(&wanted), "{history}");
+        let [found, expected] = [live.spec().await, alone.spec().await];
+        assert_eq!(unordered(&found), unordered(&expected), "{history}");
         assert_eq!(only_alpha(&in_alpha.spec().await), said, "{history}");
     }
 }

@@ -290,7 +290,7 @@ fn a_way_in_whose_api_is_missing_is_waited_for() {
 }
 
 #[test]
-fn a_service_goes_only_if_it_is_ours_and_not_wanted() {
+fn a_service_goes_only_if_it_is_ours_and_not_desired() {
     let mut going = owned_by(UID);
     going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let unowned = json!({ "metadata": { "name": "chat-worker", "namespace": "team", "uid": "s" } });

@@ -32,8 +32,8 @@ fn the_manifest_says_what_services_run_that_do_not() {
         let (plan, _) = planned(&graph(spec), Some(with_manifest(ready("v1"), READ)), vec![]);
         assert_eq!(plan.obstacle, None);
         let of = |name: &str| &plan.components.iter().find(|d| d.spec.component.name == name).unwrap().spec.component;
-        assert_eq!(of("Frontend").wanted_replicas(), frontends, "the graph wins over the manifest");
-        assert_eq!(of("Worker").wanted_replicas(), 2);
+        assert_eq!(of("Frontend").desired_replicas(), frontends, "the graph wins over the manifest");
+        assert_eq!(of("Worker").desired_replicas(), 2);
         assert_eq!(of("Frontend").type_.unwrap().as_str(), "frontend");
         let worker = main_of(&plan.components, "Worker");
         let start = &worker.args.as_ref().unwrap()[0];

@@ -122,7 +122,7 @@ fn with_the_image_it_is_an_ordinary_graph() {
     let env: Vec<_> = main.env.iter().flatten().map(|v| (v.name.as_str(), v.value.as_deref().unwrap())).collect();
     assert_eq!(env, [("A", "graph"), ("B", "own"), ("DYNAMO_PORT", "8000")], "the component wins");
     let frontend = &plan.components[0].spec.component;
-    assert_eq!((frontend.wanted_replicas(), frontend.type_.unwrap().as_str()), (2, "frontend"));
+    assert_eq!((frontend.desired_replicas(), frontend.type_.unwrap().as_str()), (2, "frontend"));
     let mounts = main_of(&plan.components, "Worker").volume_mounts.as_ref().unwrap();
     assert_eq!((mounts[0].name.as_str(), mounts[0].mount_path.as_str()), ("chat-worker", "/data"));
     let claims = plan.objects.volumes;
@@ -133,7 +133,7 @@ fn with_the_image_it_is_an_ordinary_graph() {
 /// As they come back from the API server.
 fn serving(version: &str) -> Vec<DynamoComponentDeployment> {
     let (plan, _) = planned(&graph(spec(version)), Some(ready(version)), vec![]);
-    plan.components.iter().map(|wanted| live(wanted, wanted.spec.component.wanted_replicas())).collect()
+    plan.components.iter().map(|expected| live(expected, expected.spec.component.desired_replicas())).collect()
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn who_serves_goes_on_while_the_checkpoint_of_the_next_generation_is_made() {
 fn a_checkpoint_goes_with_the_last_of_its_generation_unless_somebody_starts_from_it() {
     let graph = graph(json!({}));
     let first = planned(&graph, vec![]);
-    let components: Vec<_> = first.components.iter().map(|d| live(d, d.spec.component.wanted_replicas())).collect();
+    let components: Vec<_> = first.components.iter().map(|d| live(d, d.spec.component.desired_replicas())).collect();
     let present = as_live(&first, CheckpointPhase::Ready);
     let mut of_before = present.clone();
     of_before.metadata.name = Some("checkpoint-before".to_owned());
@@ -347,7 +347,7 @@ fn step(before: [i32; 2], reported: &[Value]) -> [i32; 2] {
     assert!(plan.delete.is_empty());
     let replicas = |name: &str| {
         let old = plan.old.iter().find(|d| d.spec.component.name == name).unwrap();
-        old.spec.component.wanted_replicas()
+        old.spec.component.desired_replicas()
     };
     [replicas("Decode"), replicas("Prefill")]
 }

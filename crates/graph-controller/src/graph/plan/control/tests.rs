@@ -71,7 +71,7 @@ impl World {
         for desired in plan.components.iter().chain(&plan.old) {
             let known = self.components.iter().position(|d| d.name_any() == desired.name_any());
             let before = known.map(|index| self.components.remove(index));
-            let replicas = desired.spec.component.wanted_replicas();
+            let replicas = desired.spec.component.desired_replicas();
             let mut after = live(desired, if serves(desired) { replicas } else { 0 });
             let made = before.and_then(|d| d.metadata.creation_timestamp);
             after.metadata.creation_timestamp = made.or(Some(Time(Timestamp::from_second(age).unwrap())));
@@ -94,7 +94,7 @@ impl World {
     /// Objects of workers with their replicas.
     fn workers(&self) -> Vec<(String, i32)> {
         let workers = self.components.iter().filter(|d| d.spec.component.is_worker());
-        let mut all: Vec<_> = workers.map(|d| (d.name_any(), d.spec.component.wanted_replicas())).collect();
+        let mut all: Vec<_> = workers.map(|d| (d.name_any(), d.spec.component.desired_replicas())).collect();
         all.sort();
         all
     }

@@ -90,11 +90,11 @@ fn plan_target(graph: &ValidGraph<'_>, target: &GroveTarget, observed: &Observed
         // Pods of the live set that serve are of before: they need not wait.
         let holds = waits(component) && !(held_back && serves(observed, component));
         if !holds {
-            return component.wanted_replicas();
+            return component.desired_replicas();
         }
         // Those that serve go on.
         let serving = child(observed, &name, component).filter(|child| child.serves());
-        checkpoints::held(serving.map(|child| child.replicas()), component.wanted_replicas())
+        checkpoints::held(serving.map(|child| child.replicas()), component.desired_replicas())
     };
     let scale = desired.filter_map(|component| scale(observed, &name, component, replicas(component))).collect();
     if !changes && awaited.is_empty() && all_serve(observed, &set) {
@@ -136,7 +136,7 @@ fn render(
         .components
         .iter()
         .map(|component| {
-            let replicas = component.wanted_replicas();
+            let replicas = component.desired_replicas();
             let checkpoint = checkpoints::of(&checkpoints, &component.name).map(|checkpoint| checkpoint.name.as_str());
             let origin_version = &origin_version;
             let placement = Placement { revision, replicas, origin_version, checkpoint, fingerprint: None };

@@ -42,7 +42,7 @@ impl System {
                     d.spec = desired.spec.clone();
                     d.metadata.generation = d.metadata.generation.map(|revision| revision + 1);
                 }
-                None => self.components.push(live(desired, desired.spec.component.wanted_replicas())),
+                None => self.components.push(live(desired, desired.spec.component.desired_replicas())),
             }
         }
         self.graph.status.get_or_insert_default().restart = plan.restart.clone();
@@ -51,7 +51,7 @@ impl System {
 
     fn serve(&mut self, component: &str) {
         for d in self.components.iter_mut().filter(|d| d.spec.component.name == component) {
-            report(d, d.spec.component.wanted_replicas());
+            report(d, d.spec.component.desired_replicas());
         }
     }
 

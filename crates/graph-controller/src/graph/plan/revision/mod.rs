@@ -77,11 +77,11 @@ pub fn is_current_recipe(fingerprint: &str) -> bool {
 pub fn fingerprint(graph: &ValidGraph<'_>) -> String {
     let placeholder = RevisionSuffix::from_label(PLACEHOLDER);
     let content: BTreeMap<&str, Value> =
-        graph.workers().map(|c| (c.name.as_str(), identity(&wanted(graph, c, Some(&placeholder))))).collect();
+        graph.workers().map(|c| (c.name.as_str(), identity(&desired(graph, c, Some(&placeholder))))).collect();
     format!("{RECIPE}:{}", controller_kit::apply::fingerprint(&json!(content)))
 }
 
-fn wanted(
+fn desired(
     graph: &ValidGraph<'_>,
     component: &ComponentSpec,
     revision: Option<&RevisionSuffix>,
@@ -91,7 +91,7 @@ fn wanted(
 
 /// What the spec asks for, with what follows from a live member: the checkpoint that it starts from, whose name follows
 /// from the revision, and the engine that it was stored with.
-fn wanted_like(
+fn desired_like(
     graph: &ValidGraph<'_>,
     component: &ComponentSpec,
     revision: Option<&RevisionSuffix>,
@@ -140,7 +140,7 @@ fn holds(graph: &ValidGraph<'_>, suffix: Option<&RevisionSuffix>, members: &[&Dy
     }
     members.iter().all(|member| {
         let Some(component) = graph.workers().find(|c| c.name == member.spec.component.name) else { return false };
-        let asked = wanted_like(graph, component, suffix, member);
+        let asked = desired_like(graph, component, suffix, member);
         let (want, live) = (identity(&asked), identity(member));
         // Others may have put labels on the object; what makes pods what they are stands in the spec.
         let same_spec = includes(&want["spec"], &live["spec"]) && includes(&live["spec"], &want["spec"]);
@@ -169,7 +169,7 @@ impl<'a> Revision<'a> {
 
     /// Whether each of its components of which the spec desires workers has one that can serve.
     pub fn serves(&self, graph: &ValidGraph<'_>) -> bool {
-        let is_desired = |name: &str| graph.workers().any(|c| c.name == name && c.wanted_replicas() > 0);
+        let is_desired = |name: &str| graph.workers().any(|c| c.name == name && c.desired_replicas() > 0);
         let mut desired = self.members.iter().filter(|d| is_desired(&d.spec.component.name)).peekable();
         desired.peek().is_some() && desired.all(|d| live_counts(d).serving() > 0)
     }
@@ -197,7 +197,7 @@ pub fn sort_by_age(workers: &mut [&DynamoComponentDeployment]) {
 pub fn live_counts(d: &DynamoComponentDeployment) -> Live {
     let status = d.status.as_ref().and_then(|s| s.component.as_ref());
     Live {
-        spec: d.spec.component.wanted_replicas(),
+        spec: d.spec.component.desired_replicas(),
         available: status.and_then(|c| c.available_replicas.or(c.ready_replicas)).unwrap_or(0),
     }
 }

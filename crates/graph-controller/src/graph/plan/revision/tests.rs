@@ -118,7 +118,7 @@ fn a_known_fingerprint_keeps_its_suffix_even_if_contents_drifted() {
 }
 
 #[test]
-fn a_generation_of_another_operator_is_adopted_if_it_holds_what_is_wanted() {
+fn a_generation_of_another_operator_is_adopted_if_it_holds_what_is_expected() {
     let foreign = foreign_worker(&graph(), "a7137ff9");
     assert_eq!(target_of(&graph(), &[&foreign]).suffix, Some(RevisionSuffix::from_label("a7137ff9")));
     let edited = graph_with(|g| set_image(g, "1.6.0"));

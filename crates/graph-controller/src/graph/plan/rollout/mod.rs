@@ -43,7 +43,7 @@ fn workers(amount: &IntOrString, desired: i32, carry: i64) -> i32 {
 /// What is live of one revision of one component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Live {
-    /// Wanted replicas of the revision as they stand in its spec.
+    /// Desired replicas of the revision as they stand in its spec.
     pub spec: i32,
     /// Workers of it that can serve.
     pub available: i32,

@@ -102,7 +102,7 @@ impl ControlGuard {
                     let floor = desired.replicas - desired.steps.bounds(desired.replicas).1;
                     system.asked_for(desired.name) < floor
                 });
-                (d.name_any(), (d.spec.component.wanted_replicas(), lacks))
+                (d.name_any(), (d.spec.component.desired_replicas(), lacks))
             });
             return Self { frozen: frozen.collect(), ..none };
         }
@@ -115,7 +115,7 @@ impl ControlGuard {
         let capped = plan.components.iter().filter(|d| d.spec.component.is_worker()).map(|d| {
             let (name, desired) = (d.name_any(), system.component(&d.spec.component.name).unwrap());
             let live = workers.iter().find(|live| live.name_any() == name);
-            let before = live.map_or(0, |live| live.spec.component.wanted_replicas());
+            let before = live.map_or(0, |live| live.spec.component.desired_replicas());
             (name, step.workers(desired.replicas).max(before))
         });
         Self { caps: capped.collect(), ..none }
@@ -123,7 +123,7 @@ impl ControlGuard {
 
     pub(super) fn check(&self, system: &System) {
         let replicas: BTreeMap<_, _> =
-            system.components.iter().map(|d| (d.name_any(), d.spec.component.wanted_replicas())).collect();
+            system.components.iter().map(|d| (d.name_any(), d.spec.component.desired_replicas())).collect();
         for (name, (before, may_grow)) in &self.frozen {
             let now = replicas.get(name).unwrap_or_else(|| panic!("{name} is deleted in a paused rollout"));
             assert!(now == before || (now > before && *may_grow), "{name}: {before} -> {now} in a paused rollout");
@@ -167,7 +167,7 @@ fn pass(system: &mut System, broken: Option<&RevisionSuffix>, dice: &mut Dice) {
     for which in 0..system.components.len() {
         let d = &system.components[which];
         let is_broken = revision::suffix_of(d).as_ref() == broken && broken.is_some();
-        let replicas = d.spec.component.wanted_replicas();
+        let replicas = d.spec.component.desired_replicas();
         system.tell(which, if is_broken { 0 } else { replicas }, true);
     }
     let names: BTreeSet<_> = system.components.iter().map(ResourceExt::name_any).collect();

@@ -10,7 +10,7 @@ const WHOLE: i32 = 840;
 /// What may not be lost in one pass.
 pub(super) struct Guard {
     /// The components that count: of a target that is not that of the spec, those that it has.
-    counted: Vec<Wanted>,
+    counted: Vec<Desired>,
     capacity: i32,
     each: Vec<i32>,
     pub(super) ceilings: Vec<i32>,
@@ -18,7 +18,7 @@ pub(super) struct Guard {
 
 impl Guard {
     pub(super) fn of(system: &System, target: Option<&RevisionSuffix>, is_behind: bool) -> Self {
-        let has_it = |desired: &&Wanted| system.serving(desired.name).contains_key(&target.cloned());
+        let has_it = |desired: &&Desired| system.serving(desired.name).contains_key(&target.cloned());
         let counted: Vec<_> = system.desired.iter().filter(|desired| !is_behind || has_it(desired)).cloned().collect();
         let (graph, each) = floors(&counted);
         let (capacity, waste) = system.capacity(&counted, target);
@@ -55,7 +55,7 @@ impl System {
 
     /// What all revisions can serve together, and how much of it may be lost to fragments: each old revision but one
     /// may waste less than one worker of a component.
-    fn capacity(&self, counted: &[Wanted], target: Option<&RevisionSuffix>) -> (i32, i32) {
+    fn capacity(&self, counted: &[Desired], target: Option<&RevisionSuffix>) -> (i32, i32) {
         let counted: Vec<_> = counted.iter().filter(|desired| desired.replicas > 0).collect();
         let by_component: Vec<_> = counted.iter().map(|desired| (desired, self.serving(desired.name))).collect();
         let revisions: BTreeSet<_> = by_component.iter().flat_map(|(_, serving)| serving.keys().cloned()).collect();
@@ -81,12 +81,12 @@ impl System {
     /// Workers of a component that are asked for, of all revisions.
     pub(super) fn asked_for(&self, name: &str) -> i32 {
         let of_component = self.components.iter().filter(|d| d.spec.component.name == name);
-        of_component.map(|d| d.spec.component.wanted_replicas()).sum()
+        of_component.map(|d| d.spec.component.desired_replicas()).sum()
     }
 }
 
 /// What the graph must serve at least, and the serving workers that each component must have.
-fn floors(all: &[Wanted]) -> (i32, Vec<i32>) {
+fn floors(all: &[Desired]) -> (i32, Vec<i32>) {
     let counted = all.iter().filter(|desired| desired.replicas > 0);
     let lost = counted.map(|desired| desired.steps.bounds(desired.replicas).1 * WHOLE / desired.replicas);
     let each = all.iter().map(|desired| desired.replicas - desired.steps.bounds(desired.replicas).1);

@@ -95,7 +95,7 @@ impl Steps {
 
 /// A worker component in the spec.
 #[derive(Clone, Debug)]
-struct Wanted {
+struct Desired {
     name: &'static str,
     replicas: i32,
     steps: Steps,
@@ -108,7 +108,7 @@ struct System {
     provider: Provider,
     image: usize,
     annotated: bool,
-    desired: Vec<Wanted>,
+    desired: Vec<Desired>,
     components: Vec<DynamoComponentDeployment>,
     /// Pods of each object, terminating ones included, with their component.
     pods: BTreeMap<String, RunningPods>,
@@ -120,7 +120,7 @@ struct System {
 }
 
 impl System {
-    fn new(provider: Provider, desired: Vec<Wanted>) -> Self {
+    fn new(provider: Provider, desired: Vec<Desired>) -> Self {
         let (components, pods, past) = (vec![], BTreeMap::new(), vec![]);
         Self { provider, image: 0, annotated: true, desired, components, pods, past, clock: 1, controls: None }
     }
@@ -151,7 +151,7 @@ impl System {
         })
     }
 
-    fn component(&self, name: &str) -> Option<&Wanted> {
+    fn component(&self, name: &str) -> Option<&Desired> {
         self.desired.iter().find(|desired| desired.name == name)
     }
 
@@ -172,7 +172,7 @@ impl System {
             // A new object can be one too many for a moment. Only what serves is safe from an old picture.
             guard.ceilings.clear();
         }
-        // Wanted components are written at once, so any of them may be the first.
+        // Desired components are written at once, so any of them may be the first.
         let first = dice.below(plan.components.len() as u64);
         plan.components.rotate_left(first);
         let mut left = writes;
@@ -221,8 +221,9 @@ impl System {
         picture: Option<&DynamoComponentDeployment>,
     ) -> Result<bool, Changed> {
         let name = desired.name_any();
-        let is_wanted = |d: &DynamoComponentDeployment| d.spec == desired.spec && d.metadata.owner_references.is_some();
-        if picture.is_some_and(is_wanted) {
+        let is_desired =
+            |d: &DynamoComponentDeployment| d.spec == desired.spec && d.metadata.owner_references.is_some();
+        if picture.is_some_and(is_desired) {
             return Ok(false);
         }
         let version = self.tick();
@@ -244,7 +245,7 @@ impl System {
         }
         known.metadata.owner_references = Some(vec![owner()]);
         known.metadata.resource_version = Some(version);
-        let is_more = desired.spec.component.wanted_replicas() > known.spec.component.wanted_replicas();
+        let is_more = desired.spec.component.desired_replicas() > known.spec.component.desired_replicas();
         if known.spec != desired.spec {
             known.spec = desired.spec.clone();
             known.metadata.generation = known.metadata.generation.map(|g| g + 1);
@@ -259,7 +260,7 @@ impl System {
     fn start(&self, d: &DynamoComponentDeployment) {
         let (name, component) = (d.name_any(), &d.spec.component.name);
         let recreate = self.component(component).is_some_and(|desired| matches!(desired.steps, Steps::Recreate));
-        if recreate && d.spec.component.wanted_replicas() > 0 {
+        if recreate && d.spec.component.desired_replicas() > 0 {
             let others = self.pods.iter().filter(|(other, pods)| **other != name && pods.component == *component);
             let left: Vec<_> = others.filter(|(_, pods)| pods.count > 0).collect();
             assert!(left.is_empty(), "{name} starts beside {left:?}");
@@ -270,7 +271,7 @@ impl System {
     fn tell(&mut self, which: usize, ready: i32, ended: bool) {
         let version = self.tick();
         let Some(d) = self.components.get_mut(which) else { return };
-        let (name, replicas) = (d.name_any(), d.spec.component.wanted_replicas());
+        let (name, replicas) = (d.name_any(), d.spec.component.desired_replicas());
         if ready.min(replicas) < serving(d) {
             self.past.clear();
         }
@@ -329,7 +330,7 @@ impl System {
             _ if !self.components.is_empty() => {
                 let which = dice.below(self.components.len() as u64);
                 let d = &self.components[which];
-                let (replicas, before) = (d.spec.component.wanted_replicas(), serving(d));
+                let (replicas, before) = (d.spec.component.desired_replicas(), serving(d));
                 // Of every third image, one component never comes up.
                 let hopeless = self.image == 2 && d.spec.component.name == NAMES[dice.below(2)];
                 let ready = match dice.below(4) {
@@ -354,7 +355,7 @@ impl System {
         let name = free[dice.below(free.len() as u64)];
         match instead {
             Some(index) => self.desired[index].name = name,
-            None => self.desired.push(Wanted { name, replicas: dice.replicas(8), steps: any_steps(dice) }),
+            None => self.desired.push(Desired { name, replicas: dice.replicas(8), steps: any_steps(dice) }),
         }
     }
 
@@ -367,7 +368,7 @@ impl System {
             let names: BTreeSet<_> = self.components.iter().map(ResourceExt::name_any).collect();
             self.pods.retain(|name, _| names.contains(name));
             for which in 0..self.components.len() {
-                let replicas = self.components[which].spec.component.wanted_replicas();
+                let replicas = self.components[which].spec.component.desired_replicas();
                 self.tell(which, replicas, true);
             }
             if settled {
@@ -386,7 +387,7 @@ impl System {
 fn serving(d: &DynamoComponentDeployment) -> i32 {
     let status = d.status.as_ref().and_then(|s| s.component.as_ref());
     let available = status.and_then(|c| c.available_replicas).unwrap_or(0);
-    available.min(d.spec.component.wanted_replicas())
+    available.min(d.spec.component.desired_replicas())
 }
 
 fn any_steps(dice: &mut Dice) -> Steps {
@@ -443,7 +444,7 @@ fn no_script_takes_away_what_leader_worker_sets_serve() {
 }
 
 fn two_workers(steps: Steps) -> System {
-    let desired = |name| Wanted { name, replicas: 4, steps };
+    let desired = |name| Desired { name, replicas: 4, steps };
     System::new(Provider::Deployment, vec![desired("Decode"), desired("Prefill")])
 }
 

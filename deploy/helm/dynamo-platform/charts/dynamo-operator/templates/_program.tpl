@@ -287,13 +287,13 @@ subjects:
   - {kind: ServiceAccount, name: {{ $name }}, namespace: {{ .root.Release.Namespace }}}
 {{- end -}}
 
-{{/* Service and ServiceMonitor for metrics, PodDisruptionBudget, NetworkPolicy: each where it is wanted. */}}
+{{/* Service and ServiceMonitor for metrics, PodDisruptionBudget, NetworkPolicy: each where it is enabled. */}}
 {{- define "dynamo-operator.surroundings" -}}
 {{- $fullname := include "dynamo-operator.program" . -}}
 {{- $metrics := .root.Values.metricsService -}}
-{{- $wanted := $metrics.enabled -}}
+{{- $enabled := $metrics.enabled -}}
 {{- $served := .root.Capabilities.APIVersions.Has "monitoring.coreos.com/v1" -}}
-{{- if and $metrics.ports (ne (toString $wanted) "false") }}
+{{- if and $metrics.ports (ne (toString $enabled) "false") }}
 ---
 apiVersion: v1
 kind: Service
@@ -308,7 +308,7 @@ spec:
     {{- include "dynamo-operator.selector" . | nindent 4 }}
   ports:
     {{- toYaml $metrics.ports | nindent 4 }}
-{{- if or $wanted (and (kindIs "invalid" $wanted) $served) }}
+{{- if or $enabled (and (kindIs "invalid" $enabled) $served) }}
 ---
 apiVersion: monitoring.coreos.com/v1
 kind: ServiceMonitor
