@@ -64,7 +64,7 @@ impl fmt::Display for PodPhase {
     }
 }
 
-/// Why a pod does not run: the reason of the scheduler, or that of a container which waits.
+/// Why a pod does not run, in a sentence: the reason of the scheduler, or that of a container which waits.
 pub(crate) fn shortfall(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let scheduled = status.conditions.iter().flatten().find(|one| one.type_ == "PodScheduled" && one.status == "False");
@@ -76,6 +76,8 @@ pub(crate) fn shortfall(pod: &Pod) -> Option<String> {
             (waiting.reason, waiting.message)
         }
     };
-    let message = message.map(|message| format!(": {message}")).unwrap_or_default();
+    // The sentences after the first one are about preemption and earlier attempts.
+    let message = message.as_deref().and_then(|message| message.split(". ").next());
+    let message = message.map(|message| format!(": {}", message.trim_end_matches('.'))).unwrap_or_default();
     Some(format!("pod {}: {}{message}", pod.name_any(), reason.unwrap_or_default()))
 }

@@ -37,7 +37,7 @@ impl<W: Write> Terminal<W> {
             write!(self.out, "\x1b[?7h")?;
         } else {
             let time = self.start.elapsed().as_secs_f64();
-            let new = lines.iter().filter(|line| !self.shown.contains(line));
+            let new = lines.iter().filter(|line| !line.is_empty() && !self.shown.contains(line));
             new.into_iter().try_for_each(|line| writeln!(self.out, "[{time:6.1}s] {line}"))?;
         }
         self.shown = lines;
@@ -81,7 +81,7 @@ mod tests {
         let mut terminal = Terminal::new(&mut out, false);
         terminal.show(lines(&["a 0/1", "b 0/1"])).unwrap();
         terminal.show(lines(&["a 0/1", "b 0/1"])).unwrap();
-        terminal.show(lines(&["a 0/1", "b 1/1"])).unwrap();
+        terminal.show(lines(&["a 0/1", "", "b 1/1"])).unwrap();
         terminal.say("done").unwrap();
         let text = String::from_utf8(out).unwrap();
         let reported: Vec<_> = text.lines().map(|line| line.rsplit("] ").next().unwrap()).collect();

@@ -27,8 +27,7 @@ fn ready() -> Pod {
 }
 
 fn unscheduled() -> Pod {
-    let scheduled =
-        json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no GPU" });
+    let scheduled = json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no GPU. preemption: none." });
     pod("d-2", None, json!([scheduled]), json!([]))
 }
 
