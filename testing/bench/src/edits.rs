@@ -47,7 +47,7 @@ const EDITS: [Edit; 2] = [
     Edit {
         controller: "component-controller",
         file: "crates/component-controller/src/component/status/mod.rs",
-        text: "all expected pods are available",
+        text: "all desired pods are available",
     },
 ];
 

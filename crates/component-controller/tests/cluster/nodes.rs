@@ -78,7 +78,7 @@ async fn groups_of_pods_become_ready_with_few_writes() {
     let set = until_set(&bed, "made", |_| true).await;
     let waiting = bed.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
     let message = condition(&waiting, "Ready").unwrap().2;
-    assert!(message.starts_with("LeaderWorkerSet chat-worker-0: 0 of 2 expected groups"), "{message}");
+    assert!(message.starts_with("LeaderWorkerSet chat-worker-0: 0 of 2 desired groups"), "{message}");
     assert_eq!(set.spec.leader_worker_template.size, Some(2));
     play_ready(&bed).await;
     let ready = until_ready(&bed).await;

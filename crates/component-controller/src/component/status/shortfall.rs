@@ -97,7 +97,7 @@ mod tests {
         let unseen = shortfall(&deployment(0, DeploymentStatus::default()));
         let seen = shortfall(&deployment(2, DeploymentStatus::default()));
         assert_eq!(unseen, seen);
-        assert_eq!(seen.unwrap(), "Deployment w: 0 of 2 expected pods are available, 0 have the latest template");
+        assert_eq!(seen.unwrap(), "Deployment w: 0 of 2 desired pods are available, 0 have the latest template");
     }
 
     #[test]
@@ -137,7 +137,7 @@ mod tests {
         };
         assert_eq!(
             shortfall(&deployment(2, status)).unwrap(),
-            "Deployment w: 0 of 2 expected pods are available, 1 have the latest template; \
+            "Deployment w: 0 of 2 desired pods are available, 1 have the latest template; \
              ProgressDeadlineExceeded: timed out; FailedCreate: exceeded quota: gpus"
         );
     }

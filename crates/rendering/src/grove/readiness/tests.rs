@@ -103,7 +103,7 @@ fn zero_replicas_are_ready_when_no_pod_is_left() {
     assert_eq!(at_zero(json!({ "observedGeneration": 1 })), None);
     for count in ["replicas", "readyReplicas", "updatedReplicas"] {
         let why = at_zero(json!({ "observedGeneration": 1, count: 2 })).unwrap();
-        let expected = (Classification::Updating, "2 pods that are no longer expected are still there");
+        let expected = (Classification::Updating, "2 pods that are no longer desired are still there");
         assert_eq!((why.classification, why.message.as_str()), expected, "{count}");
     }
 }

@@ -204,7 +204,7 @@ fn a_component_scaled_to_zero_is_ready_when_its_pods_are_gone() {
     let mut observed = with(&graph, vec![clique("Frontend", 1), clique("Decode", 0)]);
     observed.grove.running_pods = [("Decode".to_owned(), 2)].into();
     let status = status_of(&observed);
-    assert!(ready(&status).2.ends_with("2 pods that are no longer expected are still there"), "{}", ready(&status).2);
+    assert!(ready(&status).2.ends_with("2 pods that are no longer desired are still there"), "{}", ready(&status).2);
     observed.grove.running_pods.clear();
     assert_eq!(status_of(&observed).state, GraphState::Successful);
 }
