@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Expected 2 at generation 3, and everything in order.
+    /// 2 desired at generation 3, and everything in order.
     fn ready() -> Deployment {
         let mut deployment = Deployment::default();
         deployment.metadata.generation = Some(3);

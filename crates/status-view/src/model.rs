@@ -6,8 +6,7 @@ use api_types::{
     conditions::{AVAILABLE, READY, STALLED},
     gpus, labels,
     v1beta1::{
-        ComponentReplicaStatus, ComponentSpec, DynamoComponentDeployment, DynamoGraphDeployment,
-        DynamoGraphDeploymentScalingAdapter, RollingUpdatePhase,
+        ComponentReplicaStatus, ComponentSpec, DynamoComponentDeployment, DynamoGraphDeployment, RollingUpdatePhase,
     },
 };
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Condition};
@@ -71,20 +70,14 @@ pub struct State {
 struct Parts<'a> {
     spec: &'a ComponentSpec,
     counts: Option<&'a ComponentReplicaStatus>,
-    desired: i32,
     /// DynamoComponentDeployments of all revisions.
     objects: Vec<&'a DynamoComponentDeployment>,
     pods: Vec<&'a Pod>,
 }
 
 impl State {
-    /// Of a graph, with its components and pods, and the scaling adapters of its namespace.
-    pub fn of_graph(
-        graph: &DynamoGraphDeployment,
-        components: &[DynamoComponentDeployment],
-        adapters: &[DynamoGraphDeploymentScalingAdapter],
-        pods: &[Pod],
-    ) -> Self {
+    /// Of a graph, with its components and pods.
+    pub fn of_graph(graph: &DynamoGraphDeployment, components: &[DynamoComponentDeployment], pods: &[Pod]) -> Self {
         let status = graph.status.clone().unwrap_or_default();
         let update = status.rolling_update.as_ref().and_then(|update| update.phase);
         let parts = graph.spec.components.iter().map(|spec| {
@@ -94,13 +87,9 @@ impl State {
                 Some(name) if names.contains(name) => true,
                 _ => pod.labels().get(labels::COMPONENT).is_some_and(|name| *name == spec.name),
             };
-            let adapter = adapters.iter().map(|adapter| &adapter.spec).find(|adapter| {
-                adapter.dgd_ref.name == graph.name_any() && adapter.dgd_ref.component_name == spec.name
-            });
             Parts {
                 spec,
                 counts: status.components.get(&spec.name),
-                desired: adapter.map_or(spec.desired_replicas(), |adapter| adapter.replicas),
                 objects,
                 pods: pods.iter().filter(is_own).collect(),
             }
@@ -118,13 +107,8 @@ impl State {
     pub fn of_component(component: &DynamoComponentDeployment, pods: &[Pod]) -> Self {
         let status = component.status.clone().unwrap_or_default();
         let spec = &component.spec.component;
-        let parts = Parts {
-            spec,
-            counts: status.component.as_ref(),
-            desired: spec.desired_replicas(),
-            objects: vec![component],
-            pods: pods.iter().collect(),
-        };
+        let parts =
+            Parts { spec, counts: status.component.as_ref(), objects: vec![component], pods: pods.iter().collect() };
         Self {
             kind: "component",
             components: vec![ComponentState::of(&parts)],
@@ -162,7 +146,7 @@ impl State {
 
 impl ComponentState {
     fn of(parts: &Parts<'_>) -> Self {
-        let Parts { spec, counts, desired, .. } = *parts;
+        let Parts { spec, counts, .. } = *parts;
         let live = || parts.pods.iter().copied().filter(|pod| !has_ended(pod));
         let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
         let ready = counts
@@ -178,7 +162,7 @@ impl ComponentState {
             component: spec.name.clone(),
             role: spec.type_.map_or_else(|| "-".to_owned(), |type_| type_.to_string()),
             revisions: revisions.into_iter().map(|(_, revision)| revision).collect(),
-            desired,
+            desired: spec.desired_replicas(),
             replicas: counts.map_or_else(|| number(live().count()), |counts| counts.replicas),
             ready,
             updated: counts.map_or(0, |counts| counts.updated_replicas),
@@ -212,11 +196,12 @@ fn waits_for(parts: &Parts<'_>, ready: i32) -> String {
     if let Some(shortfall) = parts.pods.iter().filter(late).find_map(|pod| shortfall(pod)) {
         return shortfall;
     }
-    if ready >= parts.desired {
+    let desired = parts.spec.desired_replicas();
+    if ready >= desired {
         return String::new();
     }
     let unready = find(READY, "False").or_else(|| find(AVAILABLE, "False"));
-    unready.map_or_else(|| format!("{ready} of {} replicas", parts.desired), reported)
+    unready.map_or_else(|| format!("{ready} of {desired} replicas"), reported)
 }
 
 fn reported(condition: &Condition) -> String {

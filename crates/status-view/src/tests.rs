@@ -78,7 +78,7 @@ fn the_screen_shows_what_components_wait_for_and_a_bar_while_workers_change() {
         component("chat-decode-new", "new", "2026-01-01T00:58:30Z", json!([])),
         component("chat-decode-old", "old", TIME, json!([])),
     ];
-    let state = State::of_graph(&graph, &components, &[], &[ready(), unscheduled()]);
+    let state = State::of_graph(&graph, &components, &[ready(), unscheduled()]);
     let wide = "\
 graph team/chat: pending
 rolling_update_in_progress:
@@ -101,7 +101,7 @@ rollout [###############---------------] 1/2 workers are of the target revision
 #[test]
 fn ready_counts_only_for_the_latest_generation() {
     for (status, observed, ready) in [("True", 2, true), ("True", 1, false), ("False", 2, false)] {
-        let state = State::of_graph(&graph(observed, &condition("Ready", status, "x")), &[], &[], &[]);
+        let state = State::of_graph(&graph(observed, &condition("Ready", status, "x")), &[], &[]);
         assert_eq!(state.ready, ready, "{status} {observed}");
     }
 }
@@ -109,7 +109,7 @@ fn ready_counts_only_for_the_latest_generation() {
 #[test]
 fn a_graph_without_a_status_says_so() {
     let graph = DynamoGraphDeployment { status: None, ..graph(2, &condition("Ready", "False", "x")) };
-    let state = State::of_graph(&graph, &[], &[], &[]);
+    let state = State::of_graph(&graph, &[], &[]);
     assert_eq!((state.ready, state.message.as_str()), (false, "no controller has reported a status yet"));
 }
 

@@ -120,6 +120,15 @@ impl Binaries {
         digest(self) != digest(earlier)
     }
 
+    /// Counts a binary that could not be put to use as the earlier one, so that the next build tries again. Returns the
+    /// error as text.
+    pub(super) fn failed(&mut self, name: &str, earlier: &Self, error: &anyhow::Error) -> String {
+        if let Some((name, binary)) = earlier.binaries.get_key_value(name) {
+            self.binaries.insert(name, binary.clone());
+        }
+        format!("{error:#}")
+    }
+
     /// The CRDs.
     pub fn crds(&self) -> Result<Vec<Value>> {
         let program = self.controller(CRDS)?;

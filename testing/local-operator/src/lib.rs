@@ -166,31 +166,32 @@ impl OperatorArgs {
         Ok(Some(Running { program, health: None, user, executable, start: Duration::ZERO }))
     }
 
-    /// Builds again, and restarts what has become another program. Returns what was done; errors of the compiler change
-    /// nothing.
+    /// Builds again, and restarts what has become another program. Returns what was done, and what failed.
     pub async fn renew(&self, cluster: &Cluster, running: &mut [Running], binaries: &mut Binaries) -> Result<String> {
         let (begin, own, before) = (Instant::now(), self.clone(), binaries.clone());
         let build = move || {
             Binaries::build(&own.programs(), own.profile(), build::Messages::Keep, before.webhook, Some(&before))
         };
-        let built = match tokio::task::spawn_blocking(build).await.context("the build was cancelled")? {
+        let mut built = match tokio::task::spawn_blocking(build).await.context("the build was cancelled")? {
             Ok(built) => built,
             Err(error) => return Ok(error.to_string()),
         };
-        let before = std::mem::replace(binaries, built);
         let mut done = Vec::new();
-        if binaries.differs(&before, webhook::CRDS) {
-            cluster.install_crds(&binaries.crds()?).await?;
-            done.push("the CRDs were applied".to_owned());
+        if built.differs(binaries, webhook::CRDS) {
+            done.push(match install_crds(cluster, &built).await {
+                Ok(()) => "the CRDs were applied".to_owned(),
+                Err(error) => built.failed(webhook::CRDS, binaries, &error),
+            });
         }
         for operator in running {
-            if binaries.differs(&before, operator.name()) {
+            if built.differs(binaries, operator.name()) {
                 done.push(match operator.restart(cluster).await {
                     Ok(()) => format!("{} was restarted", operator.name()),
-                    Err(error) => format!("{error:#}"),
+                    Err(error) => built.failed(operator.name(), binaries, &error),
                 });
             }
         }
+        *binaries = built;
         if done.is_empty() {
             done.push("no program has changed".to_owned());
         }
@@ -280,6 +281,10 @@ impl Running {
         self.start = start(cluster, &self.program, self.health).await?;
         Ok(())
     }
+}
+
+async fn install_crds(cluster: &Cluster, binaries: &Binaries) -> Result<()> {
+    Ok(cluster.install_crds(&binaries.crds()?).await?)
 }
 
 async fn start_controller(

@@ -78,7 +78,7 @@ struct TiltfileArgs {
 impl TiltfileArgs {
     fn words(&self) -> Vec<String> {
         let flags = [(self.k3d, "--k3d"), (self.no_live_update, "--live_update=false"), (self.triggers, "--triggers")];
-        let flags = flags.into_iter().filter(|(desired, _)| *desired).map(|(_, flag)| flag.to_owned());
+        let flags = flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag.to_owned());
         flags.chain(self.arguments.iter().cloned()).collect()
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use api_types::{
     labels,
-    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -26,9 +26,7 @@ pub(super) async fn observe(client: &Client, target: &Target) -> Result<Option<S
         return Ok(component.map(|component| State::of_component(&component, &pods.items)));
     }
     let graphs: Api<DynamoGraphDeployment> = Api::namespaced(client.clone(), namespace);
-    let adapters: Api<DynamoGraphDeploymentScalingAdapter> = Api::namespaced(client.clone(), namespace);
-    let (own, all) = (own(labels::GRAPH), ListParams::default());
-    let (graph, components, adapters, pods) =
-        tokio::try_join!(graphs.get_opt(name), components.list(&own), adapters.list(&all), pods.list(&own))?;
-    Ok(graph.map(|graph| State::of_graph(&graph, &components.items, &adapters.items, &pods.items)))
+    let own = own(labels::GRAPH);
+    let (graph, components, pods) = tokio::try_join!(graphs.get_opt(name), components.list(&own), pods.list(&own))?;
+    Ok(graph.map(|graph| State::of_graph(&graph, &components.items, &pods.items)))
 }

@@ -93,10 +93,10 @@ pub(super) fn add_limits(schema: &mut Value, path: &str) -> Result<(), SchemaErr
     branches.into_iter().flatten().try_for_each(|branch| add_limits(branch, path))
 }
 
-fn is(schema: &Map<String, Value>, desired: &str) -> bool {
+fn is(schema: &Map<String, Value>, type_: &str) -> bool {
     match schema.get("type") {
-        Some(Value::String(one)) => one == desired,
-        Some(Value::Array(several)) => several.iter().any(|one| one == desired),
+        Some(Value::String(one)) => one == type_,
+        Some(Value::Array(several)) => several.iter().any(|one| one == type_),
         _ => false,
     }
 }

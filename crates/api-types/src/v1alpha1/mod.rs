@@ -5,7 +5,7 @@
 
 mod checkpoint;
 mod dynamo_component;
-mod gpu_memory_service;
+mod memory;
 mod model;
 #[cfg(feature = "schema")]
 pub mod schemas;
@@ -19,7 +19,7 @@ pub use dynamo_component::{
     ArchiveManifest, BuildTimeout, BuilderPodMetadata, BuilderPodSpec, DynamoComponent, DynamoComponentSpec,
     DynamoComponentStatus, ManifestService,
 };
-pub use gpu_memory_service::{EngineMode, GpuMemoryService, SharedMemory};
+pub use memory::{EngineMode, GpuMemoryService, SharedMemory};
 pub use model::{
     AdapterMemory, DynamoModel, DynamoModelSpec, DynamoModelStatus, ModelEndpoint, ModelSource, ModelType,
 };

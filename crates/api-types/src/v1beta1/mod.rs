@@ -1,5 +1,6 @@
 //! `nvidia.com/v1beta1`: the storage version and the form in which controllers see every object.
 
+mod backend_framework;
 mod component;
 mod component_deployment;
 mod experimental;
@@ -11,6 +12,7 @@ mod request;
 mod request_status;
 mod scaling_adapter;
 
+pub use backend_framework::BackendFramework;
 pub use component::{
     CompilationCache, ComponentSpec, ComponentType, EndpointPickerConfig, EndpointPickerPlugin, EppConfig,
     ModelReference, Multinode, MultinodeRole, PluginReference, SaturationDetector, ScalingAdapterMarker,
@@ -31,7 +33,7 @@ pub use graph_status::{
     CheckpointStatus, ComponentKind, ComponentReplicaStatus, DynamoGraphDeploymentStatus, GraphState, PlacementState,
     PlacementStatus, RestartPhase, RestartStatus, RollingUpdatePhase, RollingUpdateStatus,
 };
-pub use hardware::{BackendFramework, GpuSku, Hardware};
+pub use hardware::{GpuSku, Hardware};
 pub use placement::{ComponentTopologyConstraint, GraphTopologyConstraint, ProviderOverride};
 pub use request::{
     DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec, Mocker, ModelCache, OptimizationType,

@@ -18,7 +18,7 @@ use tracing::{debug, info};
 
 use super::{
     Desired, Write,
-    emptied::without_emptied,
+    emptied::{counts_as_null, first_step},
     memory::Memory,
     plan::{APPLIED_ANNOTATION, fingerprint_of, plan_write, text},
     undeclared::Undeclared,
@@ -199,16 +199,16 @@ impl Applier {
             }
             Write::Update { uid, resource_version, differences } => {
                 let print = fingerprint_of(&desired.object).unwrap_or_default();
-                let same_wish = fingerprint_of(live) == Some(print);
-                if same_wish && self.memory().is_residual(&desired.parent_uid, id, print, &differences) {
+                let same_desired = fingerprint_of(live) == Some(print);
+                if same_desired && self.memory().is_residual(&desired.parent_uid, id, print, &differences) {
                     return Ok(self.skipped(id));
                 }
                 let fields = differences.iter().map(|d| d.path.as_str()).collect::<Vec<_>>().join(" ");
-                if same_wish && !self.memory().may_correct(&desired.parent_uid, id, Instant::now()) {
+                if same_desired && !self.memory().may_correct(&desired.parent_uid, id, Instant::now()) {
                     return Err(Error::Contested { object: id.clone(), fields });
                 }
-                info!(object = %id, fields, drift = same_wish, "updating");
-                let taken = if is_change_of_content(live, same_wish, &differences) {
+                info!(object = %id, fields, drift = same_desired, "updating");
+                let taken = if is_change_of_content(live, same_desired, &differences) {
                     self.take_over(desired, live).await?
                 } else {
                     None
@@ -226,19 +226,22 @@ impl Applier {
         }
     }
 
-    /// Updates an object; in two steps where the API server rejects what the first would leave empty.
+    /// Updates an object; in two steps where the API server rejects what one step would leave empty.
     async fn update(&self, desired: &Desired, mut body: Value, live: &Value) -> Result<Value, Error> {
-        match self.send(desired, &body, WriteVerb::Update).await {
-            Err(error) if error.error_type() == ErrorType::Validation => {
-                let rest = without_emptied(&body, live).ok_or(error)?;
-                let answer = self.send(desired, &rest, WriteVerb::Update).await?;
-                if body["metadata"].get("resourceVersion").is_some() {
-                    body["metadata"]["resourceVersion"] = answer["metadata"]["resourceVersion"].clone();
-                }
-                self.send(desired, &body, WriteVerb::Update).await
-            }
-            answer => answer,
+        let rejection = match self.send(desired, &body, WriteVerb::Update).await {
+            Err(error) if counts_as_null(error.answer()) => error,
+            answer => return answer,
+        };
+        let Some(first) = first_step(&body, live) else { return Err(rejection) };
+        let answer = match self.send(desired, &first, WriteVerb::Update).await {
+            // Something else is wrong, and the rejection of the whole says what.
+            Err(error) if error.error_type() == ErrorType::Validation => return Err(rejection),
+            answer => answer?,
+        };
+        if body["metadata"].get("resourceVersion").is_some() {
+            body["metadata"]["resourceVersion"] = answer["metadata"]["resourceVersion"].clone();
         }
+        self.send(desired, &body, WriteVerb::Update).await
     }
 
     fn skipped(&self, id: &ObjectId) -> Outcome {
@@ -341,10 +344,10 @@ impl Applier {
 /// Whether an update is more than bookkeeping: the spec differs, or a field is gone from what was desired before. Only
 /// then may what a predecessor set be removed. The first contact with its object says nothing about removed fields, and
 /// an object that is as it should be keeps every field that it has, so that a takeover never rolls a pod.
-fn is_change_of_content(live: &Value, same_wish: bool, differences: &[super::Difference]) -> bool {
-    let mut desired = differences.iter().filter(|d| !d.path.ends_with(APPLIED_ANNOTATION)).peekable();
-    let only_removed = desired.peek().is_none() && !same_wish && fingerprint_of(live).is_some();
-    only_removed || desired.any(|d| !d.path.starts_with("metadata."))
+fn is_change_of_content(live: &Value, same_desired: bool, differences: &[super::Difference]) -> bool {
+    let mut content = differences.iter().filter(|d| !d.path.ends_with(APPLIED_ANNOTATION)).peekable();
+    let only_removed = content.peek().is_none() && !same_desired && fingerprint_of(live).is_some();
+    only_removed || content.any(|d| !d.path.starts_with("metadata."))
 }
 
 /// The API server's answer to a failed `test` of a JSON patch: refused, with no field named.

@@ -4,12 +4,28 @@
 //! the same manager applied before: it removes the fields first, and what is left counts as null. Kinds of Kubernetes do
 //! not have that. The way around it is to remove the object as a whole, and to apply it again.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-/// What is applied, without the empty objects that have fields live; `None` if there are none.
-pub(super) fn without_emptied(desired: &Value, live: &Value) -> Option<Value> {
-    let mut rest = desired.clone();
-    remove(&mut rest, live).then_some(rest)
+use super::plan::APPLIED_ANNOTATION;
+
+/// Whether a rejection is one of an object that lost all its fields.
+pub(super) fn counts_as_null(answer: &str) -> bool {
+    answer.contains(r#"must be of type object: "null""#)
+}
+
+/// What is applied first: the desired object without the empty objects that have fields live; `None` if there are none.
+/// It has no fingerprint, so that a reconcile after a failure between the two steps finds a difference.
+pub(super) fn first_step(desired: &Value, live: &Value) -> Option<Value> {
+    let mut first = desired.clone();
+    if !remove(&mut first, live) {
+        return None;
+    }
+    if let Some(fingerprint) =
+        first.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(APPLIED_ANNOTATION))
+    {
+        *fingerprint = json!("");
+    }
+    Some(first)
 }
 
 /// Removes them; returns whether there were any.
@@ -46,9 +62,10 @@ fn is_empty(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
-    use super::*;
+    use super::{
+        super::plan::{Write, plan_write, stamp},
+        *,
+    };
 
     #[test]
     fn only_objects_that_have_fields_live_are_removed_with_the_parents_that_they_leave_empty() {
@@ -65,7 +82,19 @@ mod tests {
             (json!({ "a": [{}] }), json!({ "a": [{ "x": 1 }] }), None),
             (json!({ "a": [] }), json!({ "a": [1] }), None),
         ] {
-            assert_eq!(without_emptied(&desired, &live), rest, "{desired} {live}");
+            assert_eq!(first_step(&desired, &live), rest, "{desired} {live}");
         }
+    }
+
+    #[test]
+    fn what_only_the_first_step_reached_is_written_again() {
+        let owner = json!([{ "apiVersion": "v1", "kind": "Parent", "name": "p", "uid": "u", "controller": true }]);
+        let object =
+            |spec: Value| stamp(json!({ "metadata": { "name": "o", "ownerReferences": owner }, "spec": spec }));
+        let desired = object(json!({ "limits": {} }));
+        let mut live = first_step(&desired, &object(json!({ "limits": { "cpu": "1" } }))).unwrap();
+        assert_eq!(live["spec"], json!({}));
+        live["metadata"]["uid"] = json!("live");
+        assert!(matches!(plan_write(&desired, Some(&live), "u", false), Write::Update { .. }));
     }
 }

@@ -4,7 +4,7 @@
 //! [`Applier`] carries the decision out and remembers what it wrote, so that a decision is never based on a cache that
 //! has not seen our last write yet ([`Applier::stale`]).
 //!
-//! What keeps a steady state free of writes: the fingerprint in [`APPLIED_ANNOTATION`] (what we want has not changed)
+//! What keeps a steady state free of writes: the fingerprint in [`APPLIED_ANNOTATION`] (what is desired has not changed)
 //! and the leaf comparison of [`includes`] (no other writer changed it). What keeps objects of others safe: creation
 //! without force, updates with the uid as precondition, and the controller owner reference as the mark of what is ours.
 

@@ -137,7 +137,7 @@ fn due(age: Duration, since_last: Option<Duration>) -> Option<Duration> {
     (!wait.is_zero()).then_some(wait)
 }
 
-/// Diagnosis of a Job whose pod does not run.
+/// Diagnosis of a Job whose pod does not run. Nothing is read while it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobWaits {
     /// Why not.

@@ -16,17 +16,18 @@ pub(crate) mod list_watch;
 mod looks;
 mod optional;
 mod packed;
+mod pause;
 mod served;
 mod source;
 pub(crate) mod watch;
 
 use std::fmt;
 
-pub use anew::Pauses;
 pub use cache::{CacheView, Change, Shown, Store};
 pub use index::Index;
 pub use optional::{watch_if_served, watch_if_served_by};
 pub use packed::{Packed, UnpackError, controller_owner};
+pub use pause::Pauses;
 pub use served::{ServedApi, ServedApis};
 pub(crate) use source::Share;
 pub use source::{Scope, Source};

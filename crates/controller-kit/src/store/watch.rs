@@ -18,7 +18,6 @@ use tracing::warn;
 
 use super::{
     Change, Key, Packed, Store,
-    anew::Pauses,
     cache::Kept,
     keep,
     keep::{Keep, Rule},

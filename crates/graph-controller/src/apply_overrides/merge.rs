@@ -44,7 +44,8 @@ fn same(one: &Value, other: &Value, keys: &[&str]) -> bool {
     })
 }
 
-/// Lists whose items are found again by these fields.
+/// Lists whose items are found again by these fields, by the name of the list, as the definitions have it. A test
+/// compares.
 const KEYED: [(&str, &[&str]); 16] = [
     ("claims", &["name"]),
     ("components", &["name"]),

@@ -168,7 +168,7 @@ pub fn needs_search(hardware: Option<&Hardware>) -> bool {
     !missing_gpu_facts(&hardware.cloned().unwrap_or_default()).is_empty()
 }
 
-/// The kind of GPU that the user wants.
+/// The desired kind of GPU.
 pub fn desired_gpu(hardware: Option<&Hardware>) -> Option<GpuSku> {
     hardware.and_then(|hardware| hardware.gpu_sku)
 }

@@ -54,12 +54,13 @@ fn of_adapter(observed: &Observed, graph: &DynamoGraphDeployment, adapter: &Adap
             return Some(cause("AdapterWithoutComponent", no_effect.message, Vec::new(), remedy));
         }
     };
-    let (has, wants) = (target.component.desired_replicas(), adapter.spec.replicas);
+    let (live, desired) = (target.component.desired_replicas(), adapter.spec.replicas);
     let is_about = |name: &str, reason: &str| name == adapter.name_any() && reason == REJECTED;
     let mut warnings = observed.warnings.iter().filter(|one| one.kind == kind);
-    let warning = warnings.find(|one| is_about(&one.name, &one.reason)).filter(|_| has != wants)?;
+    let warning = warnings.find(|one| is_about(&one.name, &one.reason)).filter(|_| live != desired)?;
     let rule = rules::matching(REJECTIONS, &warning.message);
-    let evidence = vec![format!("component {} has {has} replicas, and its adapter {wants}", target.component.name)];
+    let evidence =
+        vec![format!("component {} has {live} replicas, and its adapter asks for {desired}", target.component.name)];
     let remedy = rule.map_or("change the replicas of the adapter, or what rejects them", |rule| rule.remedy);
     Some(cause(rule.map_or("ScalingRejected", |rule| rule.code), warning.message.clone(), evidence, remedy))
 }

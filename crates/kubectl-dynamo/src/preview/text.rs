@@ -119,7 +119,8 @@ impl Revision {
             (true, _, true) => with_verb(&new, "is the first", "are the first"),
             (true, true, false) => with_verb(&gone, "is deleted", "are deleted"),
             (true, false, false) => {
-                format!("{} by {}, a new one", with_verb(&gone, "is replaced", "are replaced"), names(&new))
+                let new_ones = if new.len() == 1 { "a new one" } else { "new ones" };
+                format!("{} by {}, {new_ones}", with_verb(&gone, "is replaced", "are replaced"), names(&new))
             }
             (false, new_is_empty, gone_is_empty) => {
                 let mut parts = vec![with_verb(&stay, "stays", "stay")];
@@ -201,6 +202,7 @@ mod tests {
             (&["a"], &[], "a is deleted"),
             (&["a"], &["b"], "a is replaced by b, a new one"),
             (&["a", "b"], &["c"], "a, b are replaced by c, a new one"),
+            (&["a"], &["b", "c"], "a is replaced by b, c, new ones"),
             (&["a", "b"], &["a"], "a stays; b is deleted"),
             (&["a"], &["a", "b"], "a stays; b is new"),
             (&["a", "b", "c"], &["a", "d"], "a stays; d is new; b, c are deleted"),

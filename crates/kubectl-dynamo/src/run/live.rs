@@ -6,7 +6,7 @@ use std::{
 };
 
 use k8s_openapi::jiff::Timestamp;
-use status_view::{State, Style, Terminal, line, screen};
+use status_view::{State, Style, line, screen};
 
 use crate::{
     observe::{Connection, family, graphs},
@@ -16,6 +16,8 @@ use crate::{
 
 /// Time between two reads of a live screen.
 const PACE: Duration = Duration::from_secs(2);
+/// Clears a terminal and goes to its first line.
+const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 /// Flags of `status`.
 #[derive(Debug, clap::Args)]
@@ -104,20 +106,21 @@ async fn watch(
     ended: impl Fn(&State) -> Option<Outcome>,
 ) -> anyhow::Result<Outcome> {
     let mut shown = None;
-    let mut terminal = Terminal::new(out, style.terminal);
     let mut pace = tokio::time::interval(PACE);
     loop {
         pace.tick().await;
         let state = family(connection, name).await?.state();
-        if shown.as_ref() != Some(&state) {
-            match style.terminal {
-                true => terminal.show(screen(&state, true, style).lines().map(str::to_owned).collect())?,
-                false => terminal.say(&line(&state))?,
-            }
+        let text = match style.terminal {
+            true => format!("{CLEAR}{}", screen(&state, true, style)),
+            false => line(&state) + "\n",
+        };
+        if shown.as_ref() != Some(&text) {
+            out.write_all(text.as_bytes())?;
+            out.flush()?;
         }
         if let Some(outcome) = ended(&state) {
             return Ok(outcome);
         }
-        shown = Some(state);
+        shown = Some(text);
     }
 }

@@ -54,11 +54,11 @@ pub async fn run(args: &Args, connection: &Connection, out: &mut dyn Write) -> a
         let names: Vec<_> = family.graph.spec.components.iter().map(|one| one.name.as_str()).collect();
         bail!("graph {} has no component {component}; it has {}", args.graph, names.join(", "));
     }
-    let desired = |pod: &&Pod| {
+    let is_named = |pod: &&Pod| {
         let component = pod.labels().get(labels::COMPONENT);
         args.component.as_ref().is_none_or(|name| component.is_some_and(|label| label.eq_ignore_ascii_case(name)))
     };
-    let pods = family.pods.iter().filter(desired).filter(|pod| !args.follow || !has_ended(pod));
+    let pods = family.pods.iter().filter(is_named).filter(|pod| !args.follow || !has_ended(pod));
     let source = |pod: &Pod| Source { pod: pod.name_any(), container: args.container.clone() };
     let sources: Vec<_> = pods.map(source).collect();
     if sources.is_empty() {

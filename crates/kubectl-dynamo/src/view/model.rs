@@ -24,6 +24,6 @@ pub struct Family {
 impl Family {
     /// The state of the graph.
     pub fn state(&self) -> State {
-        State::of_graph(&self.graph, &self.components, &self.adapters, &self.pods)
+        State::of_graph(&self.graph, &self.components, &self.pods)
     }
 }

@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Expected 2 at generation 3, and everything in order but for `status`.
+    /// 2 desired at generation 3, and everything in order but for `status`.
     fn with(replicas: i32, status: serde_json::Value) -> Option<NotReady> {
         let mut all = json!({
             "replicas": replicas, "readyReplicas": replicas, "updatedReplicas": replicas, "observedGeneration": 3,

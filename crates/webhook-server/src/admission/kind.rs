@@ -46,7 +46,7 @@ impl Kind {
     /// If the request is not about this kind at all: a webhook configuration leads it to a wrong path.
     pub(super) fn version_of(self, request: &Request) -> Result<ApiVersion, Unexpected> {
         self.version(&request.kind)
-            .ok_or_else(|| Unexpected::Kind { desired: self.name(), given: request.kind.clone() })
+            .ok_or_else(|| Unexpected::Kind { expected: self.name(), given: request.kind.clone() })
     }
 
     /// The version that the user sent.
@@ -68,7 +68,7 @@ impl Kind {
 #[derive(Debug)]
 pub(super) enum Unexpected {
     /// Another kind, or an unknown version.
-    Kind { desired: &'static str, given: GroupVersionKind },
+    Kind { expected: &'static str, given: GroupVersionKind },
     /// The object does not say what the request says.
     Object(ConversionError),
 }
@@ -77,11 +77,11 @@ impl Unexpected {
     /// As the user gets it, though the administrator must act.
     pub(super) fn into_violation(self) -> Violation {
         match self {
-            Self::Kind { desired, given } => {
+            Self::Kind { expected, given } => {
                 let given = format!("{}/{}, Kind={}", given.group, given.version, given.kind);
                 let remedy = "ask the administrator to compare the webhook configurations and the conversion of the \
                               CustomResourceDefinitions with those of the operator's release";
-                Violation::invalid("kind", given, format!("this path is for {desired}"), remedy)
+                Violation::invalid("kind", given, format!("this path is for {expected}"), remedy)
             }
             Self::Object(error) => Violation::invalid("apiVersion", serde_json::Value::Null, error.to_string(), ""),
         }

@@ -25,8 +25,7 @@ pub fn check_pure(crate_name: &str, tree: &str) -> Vec<Violation> {
 }
 
 /// Checks that third-party crates have the same features in the commands as in everything, or cargo compiles them, and
-/// all that use them, twice; the trees have lines such as `serde_json v1.0.0
-/// [default,std]`.
+/// all that use them, twice; the trees have lines such as `serde_json v1.0.0 [default,std]`.
 pub fn check_commands(commands: &str, everything: &str) -> Vec<Violation> {
     let packages = |tree: &str| -> BTreeSet<String> {
         let lines = tree.lines().map(|line| line.trim_end_matches(" (*)"));

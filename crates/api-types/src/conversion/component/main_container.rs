@@ -1,5 +1,5 @@
-//! How the pod template of v1beta1 and the many fields of v1alpha1 become each other, and how `extraPodSpec.mainContainer`
-//! goes over the container that v1alpha1's own fields describe.
+//! How the pod template of v1beta1 and the many fields of v1alpha1 become each other, and how
+//! `extraPodSpec.mainContainer` goes over the container that v1alpha1's own fields describe.
 
 use std::collections::{HashMap, HashSet};
 

@@ -21,7 +21,7 @@ pub enum Write {
         uid: String,
         /// The version that was compared.
         resource_version: String,
-        /// What differs. Empty if only fields we no longer want are left.
+        /// What differs. Empty if only fields that are no longer desired are left.
         differences: Vec<Difference>,
     },
     /// It is as desired.

@@ -162,7 +162,7 @@ where
                 return Ok(event);
             }
             let is_start = matches!(self.state, State::Start);
-            let desired = self.reader.is_desired();
+            let desired = self.reader.newer_requested();
             let step = tokio::select! {
                 step = self.step() => step,
                 // What was received of the step is received again.

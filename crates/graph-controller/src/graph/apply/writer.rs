@@ -150,19 +150,19 @@ impl Writer<'_> {
         })
     }
 
-    /// Deletes what the graph owns of a kind and no longer wants. Nothing else of those names is touched.
-    pub(super) async fn prune<K>(&self, store: &Store<Packed<K>>, is_object: impl Fn(&str) -> bool) -> Tally
+    /// Deletes what the graph owns of a kind and no longer desires. Nothing else of those names is touched.
+    pub(super) async fn prune<K>(&self, store: &Store<Packed<K>>, is_desired: impl Fn(&str) -> bool) -> Tally
     where
         K: Resource<DynamicType = ()> + Send + Sync,
     {
-        self.prune_with(store, is_object, |_| {}).await
+        self.prune_with(store, is_desired, |_| {}).await
     }
 
     /// The same, and calls `deleted` with each name.
     pub(super) async fn prune_with<K>(
         &self,
         store: &Store<Packed<K>>,
-        is_object: impl Fn(&str) -> bool,
+        is_desired: impl Fn(&str) -> bool,
         deleted: impl Fn(&str),
     ) -> Tally
     where
@@ -171,7 +171,7 @@ impl Writer<'_> {
         let mut tally = Tally::default();
         for child in store.children_of(self.uid()) {
             let name = child.name_any();
-            if child.metadata.deletion_timestamp.is_none() && !is_object(&name) {
+            if child.metadata.deletion_timestamp.is_none() && !is_desired(&name) {
                 let removed = tally.take(self.applier.delete(child.as_ref(), self.uid()).await);
                 if removed == Some(Removed::Accepted) {
                     deleted(&name);

@@ -67,7 +67,7 @@ pub fn component_deployment(
         checkpoint.checkpoint_ref = Some(name.to_owned());
     }
     if let Some(config) = spec.epp_config.as_mut().and_then(|epp| epp.config.as_mut()) {
-        complete(config);
+        complete_picker_config(config);
     }
     for key in [labels::WORKER_HASH, labels::COMPONENT_CLASS] {
         if let Some(value) = fixed_labels.get(key) {
@@ -241,8 +241,8 @@ const CONFIG_API_VERSION: &str = "inference.networking.x-k8s.io/v1alpha1";
 
 const CONFIG_KIND: &str = "EndpointPickerConfig";
 
-/// Sets the fields that the user may leave out.
-pub fn complete(config: &mut EndpointPickerConfig) {
+/// Sets the fields of an endpoint picker's configuration that the user may leave out.
+pub fn complete_picker_config(config: &mut EndpointPickerConfig) {
     config.api_version = Some(CONFIG_API_VERSION.to_owned());
     config.kind = Some(CONFIG_KIND.to_owned());
     for plugin in &mut config.plugins {

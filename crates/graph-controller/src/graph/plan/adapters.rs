@@ -16,7 +16,7 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt};
 
-use super::bookkeeping::add_graph_label;
+use super::graph_label::add_graph_label;
 use crate::graph::model::{Adapters, Observed, ValidGraph};
 
 /// Decides on the adapters of a graph.

@@ -12,14 +12,13 @@
 
 use api_types::{
     annotations::{CURRENT_WORKER_HASH, CURRENT_WORKER_HASH_V2, WORKLOAD_PROVIDER},
-    labels, names,
     v1beta1::DynamoGraphDeployment,
 };
 use controller_kit::apply::MetadataPatch;
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
 use rendering::WorkloadProvider;
 
-use crate::graph::model::{Rollout, ValidGraph};
+use crate::graph::model::Rollout;
 
 /// The changes of the graph's annotations; empty if they tell what is live. Of revisions nothing is noted while they
 /// change.
@@ -36,12 +35,6 @@ pub fn bookkeeping(graph: &DynamoGraphDeployment, provider: WorkloadProvider, ro
     }
     // A note that another operator has written meanwhile must stay.
     patch.only_if_unchanged()
-}
-
-/// Adds the label by which the object is watched.
-pub(super) fn add_graph_label<K: Resource>(object: &mut K, graph: &ValidGraph<'_>) {
-    let labels = object.meta_mut().labels.get_or_insert_default();
-    labels.insert(labels::OWN_GRAPH.to_owned(), names::label_value(&graph.name));
 }
 
 #[cfg(test)]

@@ -14,14 +14,14 @@ use controller_kit::settings::{Istio, TlsMode};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde_json::json;
 
-use super::bookkeeping::add_graph_label;
-use crate::graph::{merge::complete, model::ValidGraph};
+use super::graph_label::add_graph_label;
+use crate::graph::{merge::complete_picker_config, model::ValidGraph};
 
 /// The ConfigMap with the configuration; none if the user keeps one.
 pub fn config_map(graph: &ValidGraph<'_>) -> Option<ConfigMap> {
     let picker = graph.endpoint_picker()?;
     let mut config = picker.epp_config.as_ref()?.config.clone()?;
-    complete(&mut config);
+    complete_picker_config(&mut config);
     Some(ConfigMap {
         metadata: metadata(graph, picker, names::epp_config_map(&graph.name)),
         data: Some(BTreeMap::from([(names::EPP_CONFIG_FILE.to_owned(), yaml(&config))])),

@@ -7,6 +7,7 @@ pub mod checkpoints;
 mod control;
 pub mod discovery;
 pub mod endpoint_picker;
+mod graph_label;
 pub mod grove;
 pub mod objects;
 pub mod restart;

@@ -16,9 +16,9 @@ use rendering::{WorkloadProvider, legacy::render_claim};
 use super::{
     accounts::shared_accounts,
     adapters::{adapters, autoscalers},
-    bookkeeping::add_graph_label,
     discovery::{DiscoveryAccess, discovery_access},
     endpoint_picker,
+    graph_label::add_graph_label,
 };
 use crate::graph::{
     model::{GraphVolume, Objects, Observed, ValidGraph},

@@ -79,7 +79,9 @@ fn fill_name(object: &mut Value) {
 }
 
 /// Replicas of a component; none if its number stays. `DYN_DEPLOYMENT_CONFIG` of the legacy API may give them. A number
-/// that it gave follows it, because those who apply a manifest without one send back what was filled in before. `old` is the graph as it is stored.
+/// that it gave follows it, because those who apply a manifest without one send back what was filled in before.
+///
+/// `old` is the graph as it is stored.
 fn replicas(
     graph: &DynamoGraphDeployment,
     component: &ComponentSpec,

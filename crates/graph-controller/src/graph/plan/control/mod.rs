@@ -1,4 +1,5 @@
-//! Control of a rollout by its user: which revision is the target, whether replicas may move, how far the target goes.
+//! Control of a rollout by its user: which revision is the target, whether replicas may move, how far the target goes,
+//! and how long a rollout waits for its next worker.
 //!
 //! | state | target | replicas |
 //! |---|---|---|

@@ -1,4 +1,4 @@
-//! What of a live PodCliqueSet stays as it is, whatever is rendered anew.
+//! What of a live PodCliqueSet stays as it is, whatever is rendered anew, and the target revision of a graph on Grove.
 
 use api_types::{
     annotations,

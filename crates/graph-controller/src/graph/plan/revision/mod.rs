@@ -141,10 +141,10 @@ fn holds(graph: &ValidGraph<'_>, suffix: Option<&RevisionSuffix>, members: &[&Dy
     members.iter().all(|member| {
         let Some(component) = graph.workers().find(|c| c.name == member.spec.component.name) else { return false };
         let asked = desired_like(graph, component, suffix, member);
-        let (want, live) = (identity(&asked), identity(member));
-        // Others may have put labels on the object; what makes pods what they are stands in the spec.
-        let same_spec = includes(&want["spec"], &live["spec"]) && includes(&live["spec"], &want["spec"]);
-        member.name_any() == asked.name_any() && same_spec && includes(&live, &want)
+        let (desired, live) = (identity(&asked), identity(member));
+        // Others may have put labels on the object; what makes pods what they are is in the spec.
+        let same_spec = includes(&desired["spec"], &live["spec"]) && includes(&live["spec"], &desired["spec"]);
+        member.name_any() == asked.name_any() && same_spec && includes(&live, &desired)
     })
 }
 

@@ -61,7 +61,7 @@ impl Live {
 pub struct Component {
     /// How its workers are replaced.
     pub strategy: RolloutStrategy,
-    /// Replicas that the user wants.
+    /// Desired replicas.
     pub desired: i32,
     /// What is live of the target revision.
     pub new: Live,
@@ -272,9 +272,9 @@ pub fn is_at_cap(components: &[Component]) -> bool {
     components.iter().all(|c| c.cap.is_some() && c.new.spec >= c.end())
 }
 
-/// Plans one step for components with caps. A revision that stays for long must follow the desired count. Growing workers
-/// are given to the oldest revision, which is the one that served before the rollout. Where the cap leaves less than the desired count, the oldest revision
-/// grows. Without caps, this is [`plan`].
+/// Plans one step for components with caps. A revision that stays for long must follow the desired count. Growing
+/// workers are given to the oldest revision, which is the one that served before the rollout. Where the cap leaves less
+/// than the desired count, the oldest revision grows. Without caps, this is [`plan`].
 pub fn plan_capped(components: &[Component]) -> Vec<Targets> {
     let mut targets = plan(components);
     for (c, targets) in components.iter().zip(&mut targets).filter(|(c, _)| c.cap.is_some()) {

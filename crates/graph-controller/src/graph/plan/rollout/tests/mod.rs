@@ -248,7 +248,7 @@ fn capacity(components: &[Component]) -> i32 {
     old.sum::<i32>() + new
 }
 
-/// Everything that is expected serves.
+/// Everything that is desired serves.
 fn come_up(components: &mut [Component], targets: Vec<Targets>) {
     for (c, targets) in components.iter_mut().zip(targets) {
         c.new = live(targets.new, targets.new);
@@ -308,7 +308,7 @@ proptest! {
         prop_assert!(got.new >= 0 && got.new <= desired);
     }
 
-    /// If every expected worker comes up, a rollout from any state ends with the target revision alone.
+    /// If every desired worker comes up, a rollout from any state ends with the target revision alone.
     #[test]
     fn every_rollout_ends(
         desired in 0..8,
@@ -366,7 +366,7 @@ proptest! {
         }
     }
 
-    /// If every expected worker comes up, a rollout of any components from any state ends with the target revision alone.
+    /// If every desired worker comes up, a rollout of any components from any state ends with the target revision alone.
     #[test]
     fn every_rollout_of_several_components_ends(mut components in prop::collection::vec(any_component(), 1..4)) {
         for _ in 0..128 {
