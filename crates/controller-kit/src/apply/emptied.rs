@@ -91,9 +91,9 @@ mod tests {
         let owner = json!([{ "apiVersion": "v1", "kind": "Parent", "name": "p", "uid": "u", "controller": true }]);
         let object =
             |spec: Value| stamp(json!({ "metadata": { "name": "o", "ownerReferences": owner }, "spec": spec }));
-        let desired = object(json!({ "limits": {} }));
-        let mut live = first_step(&desired, &object(json!({ "limits": { "cpu": "1" } }))).unwrap();
-        assert_eq!(live["spec"], json!({}));
+        let desired = object(json!({ "limits": {}, "size": 1 }));
+        let mut live = first_step(&desired, &object(json!({ "limits": { "cpu": "1" }, "size": 1 }))).unwrap();
+        assert_eq!(live["spec"], json!({ "size": 1 }));
         live["metadata"]["uid"] = json!("live");
         assert!(matches!(plan_write(&desired, Some(&live), "u", false), Write::Update { .. }));
     }

@@ -24,6 +24,7 @@ use super::{
     list_watch,
     list_watch::WatchError,
     packed::prune,
+    pause::Pauses,
     source::{Others, Part, Source},
 };
 
