@@ -27,7 +27,9 @@ fn ready() -> Pod {
 }
 
 fn unscheduled() -> Pod {
-    let scheduled = json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no GPU. preemption: none." });
+    let scheduled = json!({
+        "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no GPU. preemption: none.",
+    });
     pod("d-2", None, json!([scheduled]), json!([]))
 }
 
@@ -53,7 +55,11 @@ fn component(name: &str, revision: &str, created: &str, conditions: Value) -> Dy
 }
 
 fn graph(observed: i64, condition: &Value) -> DynamoGraphDeployment {
-    let counts = |updated: i32, ready: i32| json!({ "componentKind": "Deployment", "replicas": 3, "updatedReplicas": updated, "readyReplicas": ready });
+    let counts = |updated: i32, ready: i32| {
+        json!({
+            "componentKind": "Deployment", "replicas": 3, "updatedReplicas": updated, "readyReplicas": ready,
+        })
+    };
     from_value(json!({
         "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
         "metadata": { "name": "chat", "namespace": "team", "generation": 2 },

@@ -23,23 +23,15 @@ const TYPES: [(&str, &str); 7] = [
 
 /// A cluster with nothing, and one with everything.
 static CLUSTERS: LazyLock<[Facts; 2]> = LazyLock::new(|| {
-    let all = Features {
-        grove: true,
-        lws: true,
-        kai_scheduler: true,
-        volcano_scheduler: true,
-        dra: true,
-        istio: true,
-        inference_pool: true,
-        checkpoint: true,
-        gpu_discovery: true,
-    };
     let principals = Principals {
         operators: vec![OPERATOR.to_owned()],
         planners: vec!["planner".to_owned()],
         another_operator: false,
     };
-    [Facts::default(), Facts { features: all, principals, operator_version: "1.5.0".to_owned(), ..Facts::default() }]
+    [
+        Facts::default(),
+        Facts { features: Features::ALL, principals, operator_version: "1.5.0".to_owned(), ..Facts::default() },
+    ]
 });
 
 /// Asks as the server does; `seen` is what every object that the rules want to read looks like.
