@@ -150,7 +150,7 @@ impl ComponentState {
         let live = || parts.pods.iter().copied().filter(|pod| !has_ended(pod));
         let number = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
         let ready = counts
-            .and_then(|counts| counts.ready_replicas.or(counts.available_replicas))
+            .and_then(ComponentReplicaStatus::serving)
             .unwrap_or_else(|| number(live().filter(|pod| is_ready(pod)).count()));
         let revision = |one: &&DynamoComponentDeployment| {
             let created = one.metadata.creation_timestamp.as_ref().map(|time| time.0);

@@ -101,6 +101,13 @@ pub struct ComponentReplicaStatus {
     pub scheduled_replicas: Option<i32>,
 }
 
+impl ComponentReplicaStatus {
+    /// Pods that serve: those that are ready, or available where the kind does not report ready ones.
+    pub fn serving(&self) -> Option<i32> {
+        self.ready_replicas.or(self.available_replicas)
+    }
+}
+
 /// Kind of object that runs a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

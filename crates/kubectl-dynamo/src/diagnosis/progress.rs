@@ -22,7 +22,7 @@ pub fn causes(observed: &Observed) -> Vec<Cause> {
         let all = status.components.iter();
         all.filter(|(_, counts)| counts.updated_replicas < counts.replicas)
             .map(|(name, counts)| {
-                let ready = counts.ready_replicas.or(counts.available_replicas).unwrap_or_default();
+                let ready = counts.serving().unwrap_or_default();
                 format!(
                     "{name}: {} of {} pods are of the target revision, {ready} are ready",
                     counts.updated_replicas, counts.replicas

@@ -50,8 +50,7 @@ pub fn history(family: &Family) -> Vec<Revision> {
         entry.created = entry.since.map(|time| time.to_string());
         entry.components.push(format!("{}={}", spec.name, spec.desired_replicas()));
         entry.desired += spec.desired_replicas();
-        entry.ready +=
-            counts.and_then(|counts| counts.ready_replicas.or(counts.available_replicas)).unwrap_or_default();
+        entry.ready += counts.and_then(|counts| counts.serving()).unwrap_or_default();
         let image = spec.main_container().and_then(|container| container.image.clone()).unwrap_or_default();
         if !image.is_empty() && !entry.images.contains(&image) {
             entry.images.push(image);

@@ -40,7 +40,7 @@ pub fn summary(graph: &DynamoGraphDeployment) -> Summary {
     let holds = |type_: &str| subject.condition(type_).is_some_and(|one| one.status == "True") && subject.is_current();
     let is_ready = |spec: &&ComponentSpec| {
         let counts = status.components.get(&spec.name);
-        let ready = counts.and_then(|counts| counts.ready_replicas.or(counts.available_replicas)).unwrap_or_default();
+        let ready = counts.and_then(|counts| counts.serving()).unwrap_or_default();
         ready >= spec.desired_replicas()
     };
     let of_component = |spec: &ComponentSpec| {
