@@ -112,6 +112,9 @@ impl Duty {
     /// Begins to take over what it has been given, if all that owned it before have stopped. Returns whether there is
     /// any: then the reading of this number has to begin. What the former owners wrote may be missing in the caches.
     pub fn begin_loading(&mut self, reading: u64, has_stopped: impl Fn(&Former) -> bool) -> bool {
+        if self.active == self.mine {
+            return false;
+        }
         let ranges = self.seen.iter().flat_map(Assignment::spans);
         let free =
             ranges.filter(|(_, range)| range.owner.is(&self.id, self.slot) && range.from.iter().all(&has_stopped));

@@ -39,6 +39,7 @@ pub struct World {
     requests: u64,
     /// When the last disturbance ended.
     disturbed: u64,
+    places: [u64; NAMESPACES.len()],
     owned_at: [u64; NAMESPACES.len()],
     gains: u64,
     longest: u64,
@@ -62,6 +63,7 @@ impl World {
             processes: Vec::new(),
             requests: 0,
             disturbed: 0,
+            places: NAMESPACES.map(place),
             owned_at: [0; NAMESPACES.len()],
             gains: 0,
             longest: 0,
@@ -178,7 +180,14 @@ impl World {
                 process.open.remove(&target);
                 process.replica.answered(target, started, answer, now);
             }
-            Event::WorkEnds(namespace) => self.processes[index].running[namespace] = 0,
+            Event::WorkEnds(namespace) => {
+                self.processes[index].running[namespace] = 0;
+                // A process sends nothing because work has ended that no hand-over waits for.
+                let process = &self.processes[index];
+                if process.replica.duty().draining().is_empty() && !process.stopping {
+                    return self.settle_work(index, now);
+                }
+            }
             Event::Ready => self.processes[index].replica.ready(),
             Event::Read(reading) => {
                 let gained = self.processes[index].replica.loaded(reading);
@@ -186,7 +195,7 @@ impl World {
                     self.gains += 1;
                     let runs = |namespace: &usize| {
                         let process = &self.processes[index];
-                        process.running[*namespace] != 0 && gained.contains(place(NAMESPACES[*namespace]))
+                        process.running[*namespace] != 0 && gained.contains(self.places[*namespace])
                     };
                     let stale = (0..NAMESPACES.len()).find(runs);
                     self.stale =
@@ -304,30 +313,15 @@ impl World {
     /// What a process does after each event, as its shell does.
     fn settle(&mut self, index: usize) {
         let now = self.local(index);
-        self.end_and_start_work(index, now);
+        self.settle_work(index, now);
         let mut requests = Vec::new();
         let process = &mut self.processes[index];
-        let draining = process.replica.duty().draining().clone();
-        let runs =
-            |namespace: usize| process.running[namespace] != 0 && draining.contains(place(NAMESPACES[namespace]));
-        if !draining.is_empty() && !(0..NAMESPACES.len()).any(runs) {
-            process.replica.drained(&draining);
-        }
-        let busy = (0..NAMESPACES.len()).filter(|namespace| process.running[*namespace] != 0);
-        let busy = busy.map(|namespace| place(NAMESPACES[namespace]));
-        process.replica.runs_in(&Places::of(busy.map(|place| Span { first: place, last: place })));
         if process.stopping {
             if process.running.iter().all(|running| *running == 0) && process.open.is_empty() {
                 requests = process.replica.leave();
                 process.alive = false;
             }
         } else {
-            while let Some(reading) = process.replica.begin_loading() {
-                self.order += 1;
-                let at = self.now + 20 + self.random.below(1_000);
-                self.events.insert(self.order, Event::Read(reading));
-                self.queue.push(Reverse((at, self.order, index, process.life)));
-            }
             // Clocks of processes differ by up to 1000 s.
             requests = process.replica.requests(now, 1_000_000 + self.now + process.offset);
         }
@@ -341,16 +335,38 @@ impl World {
         }
     }
 
-    fn end_and_start_work(&mut self, index: usize, now: Instant) {
-        for (namespace, name) in NAMESPACES.iter().enumerate() {
+    /// Starts work where the process may, and tells the replica where it runs.
+    fn settle_work(&mut self, index: usize, now: Instant) {
+        self.start_work(index, now);
+        let process = &mut self.processes[index];
+        let draining = process.replica.duty().draining().clone();
+        let runs = |namespace: usize| process.running[namespace] != 0 && draining.contains(self.places[namespace]);
+        if !draining.is_empty() && !(0..NAMESPACES.len()).any(runs) {
+            process.replica.drained(&draining);
+        }
+        let busy = (0..NAMESPACES.len()).filter(|namespace| process.running[*namespace] != 0);
+        let busy = busy.map(|namespace| self.places[namespace]);
+        process.replica.runs_in(&Places::of(busy.map(|place| Span { first: place, last: place })));
+        while !process.stopping
+            && let Some(reading) = process.replica.begin_loading()
+        {
+            self.order += 1;
+            let at = self.now + 20 + self.random.below(1_000);
+            self.events.insert(self.order, Event::Read(reading));
+            self.queue.push(Reverse((at, self.order, index, process.life)));
+        }
+    }
+
+    fn start_work(&mut self, index: usize, now: Instant) {
+        for namespace in 0..NAMESPACES.len() {
             let process = &self.processes[index];
             let starts = !process.stopping
                 && process.running[namespace] == 0
                 && process.replica.acts_until().is_some_and(|until| now < until)
-                && process.replica.duty().active().contains(place(name));
+                && process.replica.duty().active().contains(self.places[namespace]);
             if starts {
                 self.processes[index].running[namespace] = self.now + 1;
-                let length = if self.random.one_in(30) { self.random.below(6_000) } else { self.random.below(400) };
+                let length = if self.random.one_in(30) { self.random.below(6_000) } else { self.random.below(1_000) };
                 self.disturbed = self.disturbed.max(if length > 1_000 { self.now + length } else { 0 });
                 self.at(self.now + length, index, Event::WorkEnds(namespace));
             }
@@ -360,7 +376,7 @@ impl World {
     fn acts(&self, index: usize, namespace: usize) -> bool {
         let process = &self.processes[index];
         let duty = process.replica.duty();
-        let at = place(NAMESPACES[namespace]);
+        let at = self.places[namespace];
         let is_fresh = process.replica.acts_until().is_some_and(|until| self.local(index) < until);
         let runs = process.running[namespace] != 0;
         let may = duty.active().contains(at) && (runs || !process.stopping) || duty.draining().contains(at) && runs;
@@ -370,12 +386,13 @@ impl World {
     fn judge(&mut self) -> Result<(), String> {
         self.stale.take().map_or(Ok(()), Err)?;
         for (namespace, name) in NAMESPACES.iter().enumerate() {
-            let acting: Vec<usize> = (0..self.processes.len()).filter(|index| self.acts(*index, namespace)).collect();
-            if acting.len() > 1 {
-                return Err(format!("at {} ms {acting:?} act in {name}", self.now));
+            let mut acting = (0..self.processes.len()).filter(|index| self.acts(*index, namespace));
+            let acts = acting.next();
+            if let (Some(one), Some(other)) = (acts, acting.next()) {
+                return Err(format!("at {} ms {one} and {other} act in {name}", self.now));
             }
             let could = |process: &Process| process.alive && !process.stopping && process.paused_until <= self.now;
-            if acting.len() == 1 || !self.processes.iter().any(could) {
+            if acts.is_some() || !self.processes.iter().any(could) {
                 self.owned_at[namespace] = self.now;
                 continue;
             }
