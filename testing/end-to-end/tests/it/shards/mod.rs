@@ -1,12 +1,17 @@
-//! Replicas of the graph controller share the namespaces, however they end. The audit log decides: no two of them write in
-//! a namespace out of order, every graph is reconciled, and no namespace is without a replica for long.
+//! Replicas of the graph controller share the namespaces, however they end, and when the API server is away. The audit log
+//! decides: no two of them write in a namespace out of order, every graph is reconciled, no namespace is without a replica
+//! for long, and namespaces of other replicas see no pause.
 //!
-//! `DYNAMO_SHARD_CHANGES` is how many replicas end (default 3), with bounds as in production; without it the bounds leave
-//! a busy machine some time.
+//! `DYNAMO_SHARD_CHANGES` is how many changes there are (default 4), with bounds as in production; without it the bounds
+//! leave a busy machine some time.
 
 mod judge;
 
-use std::{process::Command, time::Duration};
+use std::{
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use api_types::v1beta1::DynamoGraphDeployment;
 use end_to_end::{BoxError, GRAPH_CONTROLLER, World, executable, private_world};
@@ -30,30 +35,42 @@ const PACE: Duration = Duration::from_millis(40);
 const ELECTED: &str = "dynamo-graph-controller.dynamo.nvidia.com";
 const ACCOUNTS: &str = "operators";
 
-/// How a replica ends.
+/// What happens to a replica, or to all.
 #[derive(Clone, Copy, Debug)]
-enum End {
+enum Change {
     Orderly,
     Frozen,
     Killed,
+    /// The API server is killed, and started again after so long.
+    Outage(Duration),
 }
 
-/// In turn; the elected one and another by turns.
-const ENDS: [End; 3] = [End::Orderly, End::Frozen, End::Killed];
+/// In turn; the elected one and another by turns. All Leases expire in the longer outage.
+const CHANGES: [Change; 7] = [
+    Change::Orderly,
+    Change::Frozen,
+    Change::Killed,
+    Change::Outage(Duration::ZERO),
+    Change::Orderly,
+    Change::Killed,
+    Change::Outage(Duration::from_secs(20)),
+];
 
-/// How many replicas end, and how long their namespaces may be without one.
+/// How many changes there are, and how long namespaces may be without a replica.
 struct Bounds {
     changes: usize,
     orderly: Duration,
     killed: Duration,
+    /// Namespaces of other replicas, which are edited every 0.64 s.
+    others: Duration,
 }
 
 impl Bounds {
     fn new() -> Result<Self, BoxError> {
         let seconds = Duration::from_secs;
         Ok(match std::env::var("DYNAMO_SHARD_CHANGES") {
-            Ok(count) => Self { changes: count.parse()?, orderly: seconds(2), killed: seconds(20) },
-            Err(_) => Self { changes: 3, orderly: seconds(10), killed: seconds(40) },
+            Ok(count) => Self { changes: count.parse()?, orderly: seconds(2), killed: seconds(20), others: seconds(3) },
+            Err(_) => Self { changes: 4, orderly: seconds(10), killed: seconds(40), others: seconds(20) },
         })
     }
 }
@@ -64,10 +81,12 @@ struct Members<'a> {
     assignments: Assignments,
     audit: Audit,
     namespaces: Vec<String>,
+    /// Whether the API server may be away.
+    away: &'a AtomicBool,
 }
 
 impl<'a> Members<'a> {
-    async fn start(world: &'a World, namespaces: Vec<String>) -> Result<Self, BoxError> {
+    async fn start(world: &'a World, namespaces: Vec<String>, away: &'a AtomicBool) -> Result<Self, BoxError> {
         let config = world.cluster.dir().join("shards.yaml");
         let configuration = json!({
             "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
@@ -80,7 +99,7 @@ impl<'a> Members<'a> {
         }
         let assignments = Assignments::follow(world.api::<Lease>(), ELECTED);
         let audit = Audit::new(world.cluster.audit_log()?);
-        let members = Self { world, programs, assignments, audit, namespaces };
+        let members = Self { world, programs, assignments, audit, namespaces, away };
         for program in &members.programs {
             members.world.cluster.run(program).await?;
         }
@@ -117,11 +136,11 @@ impl<'a> Members<'a> {
         Ok(wait::until("all members to share the namespaces", PATIENCE, probe).await?)
     }
 
-    /// Waits until other members serve these namespaces, and returns how long one was without any.
-    async fn until_taken(
+    /// Waits until these namespaces are served since a moment, by others than `from`. Returns how long one was not.
+    async fn until_served(
         &mut self,
         namespaces: &[String],
-        from: usize,
+        from: Option<usize>,
         since: Timestamp,
     ) -> Result<Duration, BoxError> {
         let audit = &mut self.audit;
@@ -129,33 +148,64 @@ impl<'a> Members<'a> {
             let mut longest = Duration::ZERO;
             for namespace in namespaces {
                 let writes = audit.writes(namespace).map_err(|error| error.to_string())?;
-                let by_others = writes.iter().filter(|write| write.member != from && write.received > since);
-                let first = by_others.map(|write| write.received).min().ok_or_else(|| format!("{namespace} waits"))?;
+                let served = writes.iter().filter(|write| Some(write.member) != from && write.received > since);
+                let first = served.map(|write| write.received).min().ok_or_else(|| format!("{namespace} waits"))?;
                 longest = longest.max(first.duration_since(since).unsigned_abs());
             }
             Ok::<_, String>(longest)
         };
-        Ok(wait::until("others to take the namespaces", PATIENCE, probe).await?)
+        Ok(wait::until("the namespaces to be served", PATIENCE, probe).await?)
     }
 
-    /// One member ends, others take its namespaces, and it comes back.
-    async fn change(&mut self, end: End, member: usize, bounds: &Bounds) -> Result<(), BoxError> {
-        let owned = |namespace: &&String| self.assignments.owner(namespace) == Some(member);
-        let namespaces: Vec<String> = self.namespaces.iter().filter(owned).cloned().collect();
+    /// The longest time between two writes in one of these namespaces since a moment.
+    fn longest_pause(&mut self, namespaces: &[String], since: Timestamp) -> Result<Duration, BoxError> {
+        let mut longest = Duration::ZERO;
+        for namespace in namespaces {
+            let writes = self.audit.writes(namespace)?.iter().map(|write| write.received);
+            let mut times: Vec<_> = writes.filter(|time| *time > since).chain([since]).collect();
+            times.sort();
+            let pauses = times.iter().zip(times.iter().skip(1)).map(|(one, next)| next.duration_since(*one));
+            longest = pauses.map(|pause| pause.unsigned_abs()).fold(longest, Duration::max);
+        }
+        Ok(longest)
+    }
+
+    /// One member ends, others take its namespaces, and it comes back; or the API server does.
+    async fn change(&mut self, change: Change, member: usize, bounds: &Bounds) -> Result<(), BoxError> {
+        let owned = |namespace: &String| self.assignments.owner(namespace) == Some(member);
+        let (namespaces, others): (Vec<_>, Vec<_>) = self.namespaces.iter().cloned().partition(owned);
         let (cluster, name) = (self.world.cluster, self.programs[member].name.clone());
         let since = Timestamp::now();
-        match end {
-            End::Orderly => cluster.stop_program(&name, Signal::Terminate).await?,
-            End::Frozen => self.signal(member, "-STOP")?,
-            End::Killed => cluster.stop_program(&name, Signal::Kill).await?,
+        match change {
+            Change::Orderly => cluster.stop_program(&name, Signal::Terminate).await?,
+            Change::Frozen => self.signal(member, "-STOP")?,
+            Change::Killed => cluster.stop_program(&name, Signal::Kill).await?,
+            Change::Outage(length) => {
+                self.away.store(true, Ordering::SeqCst);
+                cluster.stop_apiserver().await?;
+                // Without an API server there is no condition to wait for.
+                tokio::time::sleep(length).await;
+                cluster.start_apiserver().await?;
+                self.away.store(false, Ordering::SeqCst);
+                let all = self.namespaces.clone();
+                let without = self.until_served(&all, None, Timestamp::now()).await?;
+                println!("{change:?}: namespaces were without a replica for {without:.1?} at most afterwards");
+                assert!(without <= bounds.killed, "{change:?}: without a replica for {without:.1?}");
+                return self.until_shared().await;
+            }
         }
-        let without = self.until_taken(&namespaces, member, since).await?;
-        println!("{end:?}: {} namespaces were without a replica for {without:.1?} at most", namespaces.len());
-        let bound = if matches!(end, End::Orderly) { bounds.orderly } else { bounds.killed };
-        assert!(without <= bound, "{end:?}: without a replica for {without:.1?}");
-        match end {
-            End::Frozen => self.signal(member, "-CONT")?,
-            End::Orderly | End::Killed => drop(cluster.run(&self.programs[member]).await?),
+        let without = self.until_served(&namespaces, Some(member), since).await?;
+        let pause = self.longest_pause(&others, since)?;
+        println!(
+            "{change:?}: {} namespaces were without a replica for {without:.1?} at most, others for {pause:.1?}",
+            namespaces.len()
+        );
+        let bound = if matches!(change, Change::Orderly) { bounds.orderly } else { bounds.killed };
+        assert!(without <= bound, "{change:?}: without a replica for {without:.1?}");
+        assert!(pause <= bounds.others, "{change:?}: other namespaces without a replica for {pause:.1?}");
+        match change {
+            Change::Frozen => self.signal(member, "-CONT")?,
+            _ => drop(cluster.run(&self.programs[member]).await?),
         }
         self.until_shared().await
     }
@@ -229,10 +279,15 @@ async fn until_reconciled(world: &World) -> Result<(), BoxError> {
 async fn replicas_share_namespaces_and_never_write_beside_each_other() -> Result<(), BoxError> {
     let (world, bounds) = (private_world("shards").await?, Bounds::new()?);
     let namespaces = namespaces(&world).await?;
-    let mut members = Members::start(&world, namespaces.clone()).await?;
+    let away = AtomicBool::new(false);
+    let mut members = Members::start(&world, namespaces.clone(), &away).await?;
     let edits = async {
         for (namespace, replicas) in namespaces.iter().cycle().zip((1..=5).cycle()) {
-            if let Err(error) = edit(&world, namespace, replicas).await {
+            let was_away = away.load(Ordering::SeqCst);
+            if let Err(error) = edit(&world, namespace, replicas).await
+                && !was_away
+                && !away.load(Ordering::SeqCst)
+            {
                 return error;
             }
             tokio::time::sleep(PACE).await;
@@ -241,10 +296,11 @@ async fn replicas_share_namespaces_and_never_write_beside_each_other() -> Result
     };
     let changes = async {
         members.until_shared().await?;
-        for (number, end) in ENDS.into_iter().cycle().take(bounds.changes).enumerate() {
+        for (number, change) in CHANGES.into_iter().cycle().take(bounds.changes).enumerate() {
             let elected = members.elected().await?;
             let member = (elected + number % 2) % MEMBERS;
-            members.change(end, member, &bounds).await.map_err(|error| format!("{end:?} after {number}: {error}"))?;
+            let done = members.change(change, member, &bounds).await;
+            done.map_err(|error| format!("{change:?} after {number}: {error}"))?;
         }
         Ok::<_, BoxError>(())
     };
