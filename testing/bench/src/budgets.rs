@@ -38,9 +38,18 @@ impl std::fmt::Display for Budget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { measured, limit, unit, .. } = self;
         let verdict = if self.holds() { "holds" } else { "MISSED" };
-        // A value near the limit is not shown as the limit.
-        let digits = if measured.fract() == 0.0 { 0 } else { 1 };
-        write!(f, "{verdict}: {measured:.digits$} of {limit:.*} {unit}", usize::from(limit.fract() != 0.0))
+        // A value near the limit is not shown as the limit, and ratios are small.
+        let digits = |value: f64| {
+            if value.fract() == 0.0 {
+                0
+            } else if *limit < 10.0 {
+                2
+            } else {
+                1
+            }
+        };
+        write!(f, "{verdict}: {measured:.*} of {limit:.*}", digits(*measured), digits(*limit))?;
+        if unit.is_empty() { Ok(()) } else { write!(f, " {unit}") }
     }
 }
 
@@ -112,5 +121,6 @@ mod tests {
         assert_eq!(budget(300.04, 300.0), "MISSED: 300.0 of 300 ms");
         assert_eq!(budget(16.0, 13.2), "MISSED: 16 of 13.2 ms");
         assert_eq!(budget(0.0, 0.0), "holds: 0 of 0 ms");
+        assert_eq!(budget(1.144, 1.15), "holds: 1.14 of 1.15 ms");
     }
 }

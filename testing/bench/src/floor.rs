@@ -12,11 +12,11 @@ use test_cluster::{Cluster, Options};
 use tokio::time::Instant;
 
 use super::{
-    JsonArgs, NODES,
+    JsonArgs,
     audit::{AuditLog, Requests},
     budgets::Budget,
     load::{Load, Pace},
-    processes,
+    nodes, processes,
     progress::Progress,
     template::Template,
     usage::Usage,
@@ -70,7 +70,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
 }
 
 async fn by_operator(args: &Args, binaries: &Binaries) -> Result<(Figures, Template)> {
-    let cluster = cluster(binaries).await?;
+    let cluster = cluster(args, binaries).await?;
     let operators = args.operator.start(&cluster, binaries).await?;
     let mut audit = AuditLog::new(cluster.audit_log()?);
     let processes = processes(&cluster, operators.iter().map(Running::name))?;
@@ -90,14 +90,14 @@ async fn by_operator(args: &Args, binaries: &Binaries) -> Result<(Figures, Templ
     let users: Vec<&str> = operators.iter().map(|operator| operator.user.as_str()).collect();
     let writes: usize = users.iter().map(|user| Requests::of(user, &events).writes()).sum();
     let first = names.first().context("no graph")?;
-    let template = Template::read(&cluster.client()?, &events, &users, first).await?;
+    let template = Template::read(&cluster.client()?, &events, &users, &first.namespace).await?;
     cluster.stop().await?;
     // The graphs themselves are written by their users.
     Ok((Figures { seconds, writes: writes + args.graphs, cpu_seconds }, template))
 }
 
 async fn by_client(args: &Args, binaries: &Binaries, template: &Template) -> Result<Figures> {
-    let cluster = cluster(binaries).await?;
+    let cluster = cluster(args, binaries).await?;
     let processes = processes(&cluster, std::iter::empty())?;
     let client = cluster.client()?;
     let progress = Progress::watch(&client).await?;
@@ -105,7 +105,7 @@ async fn by_client(args: &Args, binaries: &Binaries, template: &Template) -> Res
     progress.rests().await?;
     let before = Usage::of(&processes)?;
     let begin = Instant::now();
-    let creations = stream::iter(&names).map(|name| template.create(&client, name));
+    let creations = stream::iter(&names).map(|graph| template.create(&client, &graph.namespace));
     creations.buffer_unordered(CONNECTIONS).try_for_each(async |()| Ok(())).await?;
     progress.rests().await?;
     let seconds = (progress.last_moved() - begin).as_secs_f64();
@@ -114,8 +114,9 @@ async fn by_client(args: &Args, binaries: &Binaries, template: &Template) -> Res
     Ok(Figures { seconds, writes: template.requests() * args.graphs, cpu_seconds })
 }
 
-async fn cluster(binaries: &Binaries) -> Result<Cluster> {
-    Ok(Cluster::start(Options { crds: binaries.crds()?, audit: true, ..Options::with_nodes(NODES) }).await?)
+async fn cluster(args: &Args, binaries: &Binaries) -> Result<Cluster> {
+    let nodes = nodes(args.graphs, args.components)?;
+    Ok(Cluster::start(Options { crds: binaries.crds()?, audit: true, ..Options::with_nodes(nodes) }).await?)
 }
 
 fn table(args: &Args, operator: &Figures, floor: &Figures) -> String {

@@ -1,5 +1,5 @@
-//! Applies graphs, at different paces. Each has a namespace of its own, so that what happens there is on its account
-//! alone.
+//! Applies graphs, at different paces. Unless they share namespaces, each has one of its own, so that what happens there is
+//! on its account alone.
 
 use std::time::Duration;
 
@@ -16,11 +16,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{
     graph::graph,
-    progress::{Applied, Progress},
+    progress::{Applied, GraphId, Progress},
 };
 
-/// The name of every graph; the namespaces differ.
-const GRAPH: &str = "chat";
 /// As many users at once.
 const PARALLEL: usize = 32;
 const LIMIT: Duration = Duration::from_secs(300);
@@ -39,18 +37,32 @@ pub(super) enum Pace {
 pub(super) struct Load {
     client: Client,
     components: u8,
+    /// The namespaces that graphs share, if they have none of their own.
+    namespaces: usize,
     prepared: usize,
 }
 
 impl Load {
     pub(super) fn new(client: Client, components: u8) -> Self {
-        Self { client, components, prepared: 0 }
+        Self { client, components, namespaces: usize::MAX, prepared: 0 }
+    }
+
+    /// The same, with graphs that share so many namespaces.
+    pub(super) fn sharing(self, namespaces: usize) -> Self {
+        Self { namespaces, ..self }
     }
 
     /// Makes namespaces for graphs, and waits until Kubernetes has furnished them.
-    pub(super) async fn prepare(&mut self, count: usize) -> Result<Vec<String>> {
-        let names: Vec<_> = (self.prepared..self.prepared + count).map(|index| format!("bench-{index:05}")).collect();
+    pub(super) async fn prepare(&mut self, count: usize) -> Result<Vec<GraphId>> {
+        let graph = |index: usize| GraphId {
+            namespace: format!("bench-{:05}", index % self.namespaces),
+            name: format!("chat-{}", index / self.namespaces),
+        };
+        let first = self.prepared;
         self.prepared += count;
+        let names: Vec<String> =
+            (first..self.prepared.min(self.namespaces)).map(|index| graph(index).namespace).collect();
+        let graphs = (first..self.prepared).map(graph).collect();
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         let make = async |name: &String| {
             let metadata = ObjectMeta { name: Some(name.clone()), ..ObjectMeta::default() };
@@ -69,47 +81,51 @@ impl Load {
                 .iter()
                 .filter(|account| account.metadata.namespace.as_deref().is_some_and(|name| name.starts_with("bench-")));
             let count = ours.count();
-            if count == self.prepared { Ok(()) } else { Err(format!("{count} of {}", self.prepared)) }
+            if count == self.prepared.min(self.namespaces) {
+                Ok(())
+            } else {
+                Err(format!("{count} of {}", self.prepared))
+            }
         })
         .await?;
-        Ok(names)
+        Ok(graphs)
     }
 
-    /// Applies a graph in each namespace.
-    pub(super) async fn apply(&self, namespaces: &[String], pace: Pace, progress: &Progress) -> Result<Applied> {
+    /// Applies graphs.
+    pub(super) async fn apply(&self, graphs: &[GraphId], pace: Pace, progress: &Progress) -> Result<Applied> {
         match pace {
             Pace::OneByOne => {
                 let mut applied = Vec::new();
-                for namespace in namespaces {
-                    applied.push(self.create(namespace).await?);
-                    progress.all_ready(std::slice::from_ref(namespace), || Ok(())).await?;
+                for graph in graphs {
+                    applied.push(self.create(graph).await?);
+                    progress.all_ready(std::slice::from_ref(graph), || Ok(())).await?;
                 }
                 Ok(applied)
             }
             Pace::Rate(rate) => {
                 let begin = Instant::now();
                 let at = |index: u32| begin + Duration::from_secs_f64(f64::from(index) / rate);
-                let turns = stream::iter((0..).zip(namespaces)).then(async |(index, namespace)| {
+                let turns = stream::iter((0..).zip(graphs)).then(async |(index, graph)| {
                     sleep_until(at(index)).await;
-                    namespace
+                    graph
                 });
-                turns.map(|namespace| self.create(namespace)).buffered(PARALLEL).try_collect().await
+                turns.map(|graph| self.create(graph)).buffered(PARALLEL).try_collect().await
             }
             Pace::AllAtOnce => {
-                let creations = stream::iter(namespaces).map(|namespace| self.create(namespace));
+                let creations = stream::iter(graphs).map(|graph| self.create(graph));
                 creations.buffered(PARALLEL).try_collect().await
             }
         }
     }
 
-    async fn create(&self, namespace: &String) -> Result<(String, Instant)> {
+    async fn create(&self, id: &GraphId) -> Result<(GraphId, Instant)> {
         let gvk = GroupVersionKind::gvk(api_types::GROUP, "v1beta1", "DynamoGraphDeployment");
         let resource = ApiResource::from_gvk(&gvk);
-        let graphs: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
-        let object: DynamicObject = serde_json::from_value(graph(GRAPH, self.components))?;
+        let graphs: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &id.namespace, &resource);
+        let object: DynamicObject = serde_json::from_value(graph(&id.name, self.components))?;
         let sent = Instant::now();
         let created = graphs.create(&PostParams::default(), &object).await;
-        created.with_context(|| format!("cannot create a graph in {namespace}"))?;
-        Ok((namespace.clone(), sent))
+        created.with_context(|| format!("cannot create a graph in {}", id.namespace))?;
+        Ok((id.clone(), sent))
     }
 }

@@ -9,6 +9,7 @@ mod edits;
 mod figures;
 mod floor;
 mod graph;
+mod growth;
 mod load;
 mod progress;
 mod restart;
@@ -41,8 +42,10 @@ use usage::Usage;
 const ONE_BY_ONE: usize = 20;
 /// One in so many graphs of the whole number takes part in the paced phase.
 const PACED_SHARE: usize = 4;
-/// With 1000 Pods on each.
+/// The fewest fake nodes.
 const NODES: u16 = 8;
+/// Pods for which a node has room, with some to spare.
+const PODS_OF_NODE: usize = 100;
 const CONTROL_PLANE: [&str; 5] = ["kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler", "kwok"];
 
 /// Measures what an operator costs, and how quick it is, for many graphs.
@@ -105,6 +108,8 @@ enum Part {
     Api(api::Args),
     /// Many graphs at once: the operator beside a plain client that creates the same objects
     Floor(floor::Args),
+    /// Time, CPU and memory of each graph, with few graphs and with many
+    Growth(growth::Args),
     /// The time from an edit of a controller to its new behaviour
     Loop(edits::Args),
     /// A restart of the operator with many graphs: until drift is repaired, and until it is quiet
@@ -121,6 +126,7 @@ async fn run(args: &Args) -> Result<ExitCode> {
     match &args.part {
         Some(Part::Api(args)) => return api::run(args).await,
         Some(Part::Floor(args)) => return floor::run(args).await,
+        Some(Part::Growth(args)) => return growth::run(args).await,
         Some(Part::Loop(args)) => return edits::run(args).await,
         Some(Part::Restart(args)) => return restart::run(args).await,
         Some(Part::Shards(args)) => return shards::run(args).await,
@@ -128,7 +134,9 @@ async fn run(args: &Args) -> Result<ExitCode> {
     }
     ensure!(args.pace > 0.0, "--pace must be more than 0");
     let binaries = args.operator.build_all()?;
-    let cluster = Cluster::start(Options { crds: binaries.crds()?, audit: true, ..Options::with_nodes(NODES) }).await?;
+    let graphs = ONE_BY_ONE + args.graphs + args.graphs / PACED_SHARE;
+    let nodes = nodes(graphs, args.components)?;
+    let cluster = Cluster::start(Options { crds: binaries.crds()?, audit: true, ..Options::with_nodes(nodes) }).await?;
     let operators = args.operator.start(&cluster, &binaries).await?;
     let keeper = args.operator.start_scope_keeper(&cluster, &binaries).await?;
     let mut bench = Bench::new(args, &cluster, operators, keeper).await?;
@@ -137,6 +145,11 @@ async fn run(args: &Args) -> Result<ExitCode> {
     print!("{}", table::render(&figures));
     args.json.write(&figures)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Fake nodes with room for the pods of so many graphs, each with one pod for a component.
+fn nodes(graphs: usize, components: u8) -> Result<u16> {
+    Ok(u16::try_from((graphs * usize::from(components)).div_ceil(PODS_OF_NODE))?.max(NODES))
 }
 
 /// Processes of the control plane, and others by name.

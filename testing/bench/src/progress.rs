@@ -29,8 +29,15 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// A graph and the time at which its apply was sent.
-pub(super) type Applied = Vec<(String, Instant)>;
+/// A graph of a benchmark.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct GraphId {
+    pub(super) namespace: String,
+    pub(super) name: String,
+}
+
+/// Graphs, and when the apply of each was sent.
+pub(super) type Applied = Vec<(GraphId, Instant)>;
 
 /// Nothing has moved for so long: a phase is over.
 const REST: Duration = Duration::from_secs(3);
@@ -39,16 +46,21 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What Kubernetes puts into every namespace.
 const FURNITURE: [&str; 2] = ["default", "kube-root-ca.crt"];
 
-/// What happened in one namespace.
+/// The children in one namespace.
 #[derive(Debug, Clone, Default)]
-struct Namespace {
-    children: usize,
-    last_child: Option<Instant>,
+struct Children {
+    count: usize,
+    last: Option<Instant>,
     last_workload: Option<Instant>,
-    ready: Option<Instant>,
 }
 
-type Namespaces = Arc<Mutex<HashMap<String, Namespace>>>;
+/// What was seen.
+#[derive(Debug, Default)]
+struct Seen {
+    children: HashMap<String, Children>,
+    /// When a graph was Ready for the first time.
+    ready: HashMap<GraphId, Instant>,
+}
 
 /// How long a graph took, from the sending of its apply.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +73,7 @@ pub(super) struct Times {
 }
 
 pub(super) struct Progress {
-    namespaces: Namespaces,
+    seen: Arc<Mutex<Seen>>,
     /// When something moved last.
     moved: watch::Sender<Instant>,
     _watches: JoinSet<()>,
@@ -71,7 +83,7 @@ impl Progress {
     /// Watches graphs and what operators make for them. Returns when the watches are established.
     pub(super) async fn watch(client: &Client) -> Result<Self> {
         let (moved, _) = watch::channel(Instant::now());
-        let mut this = Self { namespaces: Namespaces::default(), moved, _watches: JoinSet::new() };
+        let mut this = Self { seen: Arc::default(), moved, _watches: JoinSet::new() };
         this.watch_graphs(client);
         this.watch_children::<DynamoComponentDeployment>(client);
         this.watch_children::<Deployment>(client);
@@ -85,9 +97,10 @@ impl Progress {
     }
 
     fn watch_graphs(&mut self, client: &Client) {
-        let note = |namespace: &mut Namespace, graph: &DynamoGraphDeployment| {
-            if namespace.ready.is_none() && is_ready(graph) {
-                namespace.ready = Some(Instant::now());
+        let note = |seen: &mut Seen, graph: &DynamoGraphDeployment| {
+            if is_ready(graph) {
+                let id = GraphId { namespace: graph.namespace().unwrap_or_default(), name: graph.name_any() };
+                seen.ready.entry(id).or_insert_with(Instant::now);
             }
         };
         self.spawn(Api::<DynamoGraphDeployment>::all(client.clone()), note);
@@ -98,33 +111,32 @@ impl Progress {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
     {
         // Resource versions tell a new object from a changed one no more than events do, but UIDs do.
-        let mut seen = std::collections::HashSet::new();
-        let note = move |namespace: &mut Namespace, object: &PartialObjectMeta<K>| {
-            if !FURNITURE.contains(&object.name_any().as_str()) && seen.insert(object.uid()) {
+        let mut known = std::collections::HashSet::new();
+        let note = move |seen: &mut Seen, object: &PartialObjectMeta<K>| {
+            if !FURNITURE.contains(&object.name_any().as_str()) && known.insert(object.uid()) {
                 let now = Some(Instant::now());
-                namespace.children += 1;
-                namespace.last_child = now;
+                let children = seen.children.entry(object.namespace().unwrap_or_default()).or_default();
+                children.count += 1;
+                children.last = now;
                 if K::kind(&()) == Deployment::kind(&()) {
-                    namespace.last_workload = now;
+                    children.last_workload = now;
                 }
             }
         };
         self.spawn(Api::<PartialObjectMeta<K>>::all(client.clone()), note);
     }
 
-    fn spawn<K>(&mut self, api: Api<K>, mut note: impl FnMut(&mut Namespace, &K) + Send + 'static)
+    fn spawn<K>(&mut self, api: Api<K>, mut note: impl FnMut(&mut Seen, &K) + Send + 'static)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + 'static,
     {
-        let (namespaces, moved) = (Arc::clone(&self.namespaces), self.moved.clone());
+        let (seen, moved) = (Arc::clone(&self.seen), self.moved.clone());
         self._watches.spawn(async move {
             let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
             let mut events = std::pin::pin!(events.applied_objects());
             while let Some(event) = events.next().await {
                 let Ok(object) = event else { continue };
-                let mut namespaces = namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-                note(namespaces.entry(object.namespace().unwrap_or_default()).or_default(), &object);
-                drop(namespaces);
+                note(&mut seen.lock().unwrap_or_else(PoisonError::into_inner), &object);
                 moved.send_replace(Instant::now());
             }
         });
@@ -142,11 +154,11 @@ impl Progress {
         *self.moved.borrow()
     }
 
-    /// Returns when the graphs in all of the namespaces are Ready. `alive` fails when there is no use in waiting.
-    pub(super) async fn all_ready(&self, namespaces: &[String], alive: impl Fn() -> Result<()>) -> Result<()> {
+    /// Returns when all of the graphs are Ready. `alive` fails when there is no use in waiting.
+    pub(super) async fn all_ready(&self, graphs: &[GraphId], alive: impl Fn() -> Result<()>) -> Result<()> {
         let mut moved = self.moved.subscribe();
         loop {
-            let unready = self.unready(namespaces);
+            let unready = self.unready(graphs);
             if unready.is_empty() {
                 return Ok(());
             }
@@ -155,34 +167,33 @@ impl Progress {
                 bail!(
                     "{} of {} graphs are not Ready and nothing moves any more; the first is in {}",
                     unready.len(),
-                    namespaces.len(),
-                    unready[0]
+                    graphs.len(),
+                    unready[0].namespace
                 );
             }
         }
     }
 
-    fn unready(&self, names: &[String]) -> Vec<String> {
-        let namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let unready = names.iter().filter(|&name| namespaces.get(name).is_none_or(|found| found.ready.is_none()));
-        unready.cloned().collect()
+    fn unready<'a>(&self, graphs: &'a [GraphId]) -> Vec<&'a GraphId> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        graphs.iter().filter(|graph| !seen.ready.contains_key(graph)).collect()
     }
 
-    /// How long each graph took.
+    /// How long each graph took, if each has a namespace of its own.
     pub(super) fn times(&self, applied: &Applied) -> Result<Vec<Times>> {
-        let namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = applied.iter().map(|(name, sent)| {
-            let found = namespaces.get(name);
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = applied.iter().map(|(graph, sent)| {
+            let found = seen.children.get(&graph.namespace);
             let times = found.and_then(|found| {
                 let since = |moment: Instant| moment - *sent;
                 Some(Times {
-                    children: found.children,
-                    to_children: since(found.last_child?),
+                    children: found.count,
+                    to_children: since(found.last?),
                     to_workloads: since(found.last_workload?),
-                    to_ready: since(found.ready?),
+                    to_ready: since(*seen.ready.get(graph)?),
                 })
             });
-            times.with_context(|| format!("the graph in {name} has no children"))
+            times.with_context(|| format!("the graph in {} has no children", graph.namespace))
         });
         times.collect()
     }

@@ -18,10 +18,10 @@ use test_cluster::{Cluster, Options, wait};
 use tokio::time::sleep;
 
 use super::{
-    NODES,
     audit::AuditLog,
     budgets::Budget,
     load::{Load, Pace},
+    nodes,
     progress::Progress,
 };
 
@@ -52,7 +52,8 @@ pub(crate) struct Args {
 pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     ensure!(args.graphs > 0, "nothing to measure");
     let binaries = args.operator.build()?;
-    let cluster = Cluster::start(Options { crds: binaries.crds()?, audit: true, ..Options::with_nodes(NODES) }).await?;
+    let nodes = nodes(args.graphs, args.components)?;
+    let cluster = Cluster::start(Options { crds: binaries.crds()?, audit: true, ..Options::with_nodes(nodes) }).await?;
     let mut operators = args.operator.start(&cluster, &binaries).await?;
     let client = cluster.client()?;
     let progress = Progress::watch(&client).await?;
@@ -63,7 +64,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     progress.rests().await?;
 
     try_join_all(operators.iter().map(|operator| operator.stop(&cluster))).await?;
-    let drifted = drift(&client, names.last().context("no graph")?).await?;
+    let drifted = drift(&client, &names.last().context("no graph")?.namespace).await?;
     let mut audit = AuditLog::new(cluster.audit_log()?);
     audit.next()?;
     let (begin, moment) = (Instant::now(), Timestamp::now());

@@ -12,19 +12,16 @@ use test_cluster::{Cluster, Options};
 use tokio::time::Instant;
 
 use super::{
-    CONTROL_PLANE, JsonArgs, NODES,
+    CONTROL_PLANE, JsonArgs,
     delay::Delay,
     load::{Load, Pace},
-    processes,
+    nodes, processes,
     progress::Progress,
     usage::Usage,
 };
 
 /// The controller whose memory and CPU time are shown.
 const CONTROLLER: &str = "graph-controller";
-
-/// Pods for which a node has room, with some to spare.
-const PODS_OF_NODE: usize = 100;
 
 /// Arguments of `cargo xtask bench shards`.
 #[derive(Debug, clap::Args)]
@@ -83,7 +80,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
 }
 
 async fn measure(args: &Args, binaries: &Binaries, count: usize) -> Result<Figures> {
-    let nodes = u16::try_from((args.graphs * usize::from(args.components)).div_ceil(PODS_OF_NODE))?.max(NODES);
+    let nodes = nodes(args.graphs, args.components)?;
     let cluster = Cluster::start(Options { crds: binaries.crds()?, ..Options::with_nodes(nodes) }).await?;
     let server = cluster.server();
     let server = server.trim_start_matches("https://").trim_end_matches('/').to_owned();
