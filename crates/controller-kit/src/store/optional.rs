@@ -6,7 +6,7 @@ use futures::{Stream, StreamExt, stream, stream::BoxStream};
 use kube::{
     Resource,
     core::{ApiResource, NamespaceResourceScope},
-    runtime::{utils::Backoff, watcher::Event},
+    runtime::watcher::Event,
 };
 use tokio::{
     sync::watch,
@@ -142,9 +142,7 @@ where
             Ok(false) => self.withdraw(),
             Err(error) => {
                 warn!(kind = self.store.kind(), %error, "failed to find out whether the API is served; trying again");
-                if let Some(pause) = self.pauses.next() {
-                    sleep(pause).await;
-                }
+                sleep(self.pauses.next_pause()).await;
                 return;
             }
         }

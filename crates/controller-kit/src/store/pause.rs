@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use kube::runtime::utils::Backoff;
-
 const FIRST: Duration = Duration::from_millis(400);
 
 /// kube's own limit of 30 s would leave a controller blind for half a minute after a short outage. A handful of watches
@@ -24,27 +22,23 @@ impl Pauses {
     pub fn brisk() -> Self {
         Self { next: FIRST, longest: FIRST }
     }
+
+    /// The next pause.
+    pub fn next_pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.longest);
+        pause
+    }
+
+    /// The watch has worked.
+    pub fn reset(&mut self) {
+        self.next = FIRST;
+    }
 }
 
 impl Default for Pauses {
     fn default() -> Self {
         Self { next: FIRST, longest: LONGEST }
-    }
-}
-
-impl Iterator for Pauses {
-    type Item = Duration;
-
-    fn next(&mut self) -> Option<Duration> {
-        let pause = self.next;
-        self.next = (pause * 2).min(self.longest);
-        Some(pause)
-    }
-}
-
-impl Backoff for Pauses {
-    fn reset(&mut self) {
-        self.next = FIRST;
     }
 }
 
@@ -55,14 +49,16 @@ mod tests {
     #[test]
     fn pauses_grow_to_the_limit_and_start_over() {
         let mut pauses = Pauses::default();
-        assert_eq!(pauses.next(), Some(FIRST));
-        assert_eq!(pauses.next(), Some(FIRST * 2));
-        assert_eq!(pauses.by_ref().nth(9), Some(LONGEST));
+        assert_eq!(pauses.next_pause(), FIRST);
+        assert_eq!(pauses.next_pause(), FIRST * 2);
+        assert_eq!((0..10).map(|_| pauses.next_pause()).last(), Some(LONGEST));
         pauses.reset();
-        assert_eq!(pauses.next(), Some(FIRST));
+        assert_eq!(pauses.next_pause(), FIRST);
     }
+
     #[test]
     fn brisk_pauses_do_not_grow() {
-        assert!(Pauses::brisk().take(20).all(|pause| pause == FIRST));
+        let mut pauses = Pauses::brisk();
+        assert!((0..20).all(|_| pauses.next_pause() == FIRST));
     }
 }

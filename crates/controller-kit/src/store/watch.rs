@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt, channel::mpsc, stream, stream::BoxStream};
 use kube::{
     Api, Resource,
     core::{ApiResource, DynamicObject, DynamicResourceScope, NamespaceResourceScope, PartialObjectMeta},
-    runtime::{WatchStreamExt, watcher::Event},
+    runtime::watcher::Event,
 };
 use serde::de::DeserializeOwned;
 use tracing::warn;
@@ -220,7 +220,7 @@ fn events<O>(
 where
     O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    list_watch::events(api, labels, fields).backoff(pauses).boxed()
+    list_watch::events(api, labels, fields, pauses).boxed()
 }
 
 impl<O> Watch<O>

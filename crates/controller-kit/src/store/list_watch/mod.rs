@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::anew::Reader;
+use super::{anew::Reader, pause::Pauses};
 use crate::failure::ErrorType;
 
 /// The parameter of a request for the initial state; an API server that does not know it names it in its refusal.
@@ -96,12 +96,13 @@ impl WatchError {
     }
 }
 
-/// The events of a watch that never ends, without pauses after errors. The initial state begins with [`Event::Init`]
+/// The events of a watch that never ends, with a pause after each error. The initial state begins with [`Event::Init`]
 /// when the API server has answered, so that an outage is nothing but errors.
 pub(super) fn events<O>(
     api: Api<O>,
     labels: Option<&str>,
     fields: Option<&str>,
+    pauses: Pauses,
 ) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static
 where
     O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -115,6 +116,8 @@ where
         pending: VecDeque::new(),
         state: State::Start,
         reader: Reader::new(),
+        pauses,
+        is_broken: false,
     };
     stream::unfold(list_watch, async |mut list_watch| Some((list_watch.next().await, list_watch)))
 }
@@ -131,6 +134,9 @@ struct ListWatch<O> {
     pending: VecDeque<Event<O>>,
     state: State<O>,
     reader: Reader,
+    pauses: Pauses,
+    /// Whether the last event was an error.
+    is_broken: bool,
 }
 
 type Events<O> = BoxStream<'static, kube::Result<WatchEvent<O>>>;
@@ -154,6 +160,19 @@ where
 {
     async fn next(&mut self) -> Result<Event<O>, WatchError> {
         self.reader.taken_in();
+        if self.is_broken {
+            pause(&mut self.pauses, self.reader.newer_requested()).await;
+        }
+        let event = self.next_event().await;
+        self.is_broken = event.is_err();
+        // After an outage the API server answers that it has that version no longer, which is no reason to wait long.
+        if event.as_ref().map_or_else(WatchError::is_expired, |_| true) {
+            self.pauses.reset();
+        }
+        event
+    }
+
+    async fn next_event(&mut self) -> Result<Event<O>, WatchError> {
         loop {
             if let Some(event) = self.pending.pop_front() {
                 if matches!(event, Event::InitDone) {
@@ -312,6 +331,12 @@ where
     }
 }
 
+/// Waits for the next pause. A reading of all caches that is requested ends it: a takeover waits for the slowest cache.
+async fn pause(pauses: &mut Pauses, requested: impl Future<Output = ()>) {
+    // Returns either way when the pause is over or the reading is requested.
+    let _ = timeout(pauses.next_pause(), requested).await;
+}
+
 /// The next event; none if the watch has ended or its connection is dead.
 async fn received<O>(stream: &mut Events<O>) -> Result<Option<WatchEvent<O>>, WatchError> {
     let Ok(event) = timeout(SILENCE, stream.next()).await else { return Ok(None) };
@@ -372,6 +397,27 @@ mod tests {
         ] {
             assert!(!other.is_streaming_refused(), "{other}");
         }
+    }
+}
+
+#[cfg(test)]
+mod pause_tests {
+    use std::future;
+
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_requested_reading_ends_the_pause_of_a_broken_watch() {
+        let (mut pauses, start) = (Pauses::default(), Instant::now());
+        let first = Pauses::default().next_pause();
+        pause(&mut pauses, future::pending()).await;
+        assert_eq!(start.elapsed(), first);
+        pause(&mut pauses, future::ready(())).await;
+        assert_eq!(start.elapsed(), first);
+        pause(&mut pauses, future::pending()).await;
+        assert_eq!(start.elapsed(), first * 5, "the pause that was ended counts");
     }
 }
 

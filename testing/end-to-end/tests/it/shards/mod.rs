@@ -69,7 +69,7 @@ impl Bounds {
     fn new() -> Result<Self, BoxError> {
         let seconds = Duration::from_secs;
         Ok(match std::env::var("DYNAMO_SHARD_CHANGES") {
-            Ok(count) => Self { changes: count.parse()?, orderly: seconds(2), killed: seconds(20), others: seconds(3) },
+            Ok(count) => Self { changes: count.parse()?, orderly: seconds(2), killed: seconds(20), others: seconds(5) },
             Err(_) => Self { changes: 4, orderly: seconds(10), killed: seconds(40), others: seconds(20) },
         })
     }
