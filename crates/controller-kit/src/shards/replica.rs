@@ -316,8 +316,11 @@ impl Replica {
     /// Draws the consequences of what is known of the own member Lease and of the assignment.
     fn follow(&mut self) {
         let id = self.id();
+        // Between a deletion of the Lease and now another one may have taken it from the member: the term ends with it.
+        let exists = |number| self.version(Target::Slot(number)).is_some();
+        let holder = |number| self.seen(Target::Slot(number)).and_then(Seen::holder);
         if let Some(number) = self.slot.as_ref().map(|slot| slot.number)
-            && self.seen(Target::Slot(number)).and_then(Seen::holder) != Some(id.as_str())
+            && !(exists(number) && holder(number) == Some(id.as_str()))
         {
             (self.slot, self.duty) = (None, self.duty.expired());
         }
@@ -327,7 +330,9 @@ impl Replica {
         {
             match seen.holder() {
                 // The answer to the attempt was lost.
-                Some(holder) if holder == id => self.hold(number, started, 0),
+                Some(holder) if holder == id && self.version(Target::Slot(number)).is_some() => {
+                    self.hold(number, started, 0);
+                }
                 Some(_) => self.claim = None,
                 None => {}
             }
@@ -389,4 +394,33 @@ impl Known for Replica {
 
 fn has_stopped(leases: &BTreeMap<Target, Seen>, former: &Former) -> bool {
     leases.get(&Target::Slot(former.member.slot)).is_some_and(|seen| seen.has_stopped(former))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_member_whose_lease_was_deleted_does_not_go_on_in_the_same_term() {
+        let now = Instant::now();
+        let mut replica = Replica::new("p");
+        replica.ready();
+        for request in replica.requests(now, 1) {
+            replica.answered(request.target(), now, Answer::Found(None), now);
+        }
+        let claim = replica.requests(now, 1);
+        let claim = claim.iter().find(|request| matches!(request, Request::Write { .. })).unwrap();
+        let lease = Record { holder: "p.1".to_owned(), version: 5, acknowledged: 0, assignment: None };
+        replica.answered(claim.target(), now, Answer::Written(lease), now);
+        assert_eq!(replica.acts_until(), Some(now + RENEW_DEADLINE));
+
+        replica.observe(claim.target(), None, now);
+        assert_eq!(replica.acts_until(), None);
+        let later = now + RENEW_PERIOD;
+        for request in replica.requests(later, 2) {
+            if let Request::Write { holder, .. } = request {
+                assert!(holder != "p.1", "the elected member may have taken that Lease before it was deleted");
+            }
+        }
+    }
 }
