@@ -84,6 +84,9 @@ pub const RESTORE_PROGRESS_PREFIX: &str = "nvidia.com/snapshot-restore-";
 
 /// Versioned fingerprint of the worker generation that a DynamoComponentDeployment belongs to.
 pub const GENERATION_FINGERPRINT: &str = "operator.dynamo/generation-fingerprint";
+/// Replaced revisions of the graph's workers as JSON, see [`revision_history`](crate::revision_history); on workers'
+/// DynamoComponentDeployments, never on pods.
+pub const PREVIOUS_REVISIONS: &str = "operator.dynamo/previous-revisions";
 /// Digest of the rendered pod template without discovered pull secrets; shows whether a live template is current.
 pub const TEMPLATE_DIGEST: &str = "operator.dynamo/template-digest";
 /// On a LeaderWorkerSet whose API has no `status.observedGeneration`: which status speaks of an earlier template.

@@ -10,6 +10,7 @@
 //! | [`limits`] | budgets for what users write |
 //! | [`external`] | kinds of other projects, as far as we write them |
 //! | [`rollout_control`] | the annotations by which users control rollouts |
+//! | [`revision_history`] | the annotation that lists replaced revisions of a graph's workers |
 //! | [`owner`] | the references by which objects belong to others |
 //! | [`grove`] | the kinds of Grove that a graph may run as |
 //! | [`conversion`] | objects of one version made into objects of the other; pure and total |
@@ -34,6 +35,7 @@ pub mod names;
 pub mod owner;
 pub mod ports;
 pub mod quantity;
+pub mod revision_history;
 pub mod rollout_control;
 #[cfg(feature = "schema")]
 pub mod schema;

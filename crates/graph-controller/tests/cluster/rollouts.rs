@@ -1,6 +1,9 @@
 //! Rollouts under the control of their user, on live objects.
 
-use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use api_types::{
+    annotations, labels, revision_history,
+    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
+};
 use k8s_openapi::api::events::v1::Event;
 use kube::{
     ResourceExt,
@@ -104,6 +107,31 @@ async fn a_rollout_is_paused_and_goes_on() {
     bed.apply(&workers("2", &json!({}))).await;
     until_workers(&bed, None, &[("2", 4)]).await;
     bed.ready("chat").await;
+}
+
+#[tokio::test]
+async fn a_new_worker_lists_the_revisions_that_were_replaced() {
+    let mut bed = Bed::new("history").await;
+    let mut names = Vec::new();
+    for tag in ["1", "2", "3"] {
+        bed.apply(&workers(tag, &json!({}))).await;
+        until_workers(&bed, None, &[(tag, 4)]).await;
+        bed.ready("chat").await;
+        names.insert(0, bed.component("chat", "Decode").await.labels()[labels::WORKER_HASH].clone());
+    }
+    let worker = bed.component("chat", "Decode").await;
+    let listed = &worker.annotations()[annotations::PREVIOUS_REVISIONS];
+    let found = revision_history::parse(listed);
+    assert_eq!(found.iter().map(|one| &one.revision).collect::<Vec<_>>(), names[1..].iter().collect::<Vec<_>>());
+    let images: Vec<_> = found.iter().flat_map(|one| &one.images).collect();
+    assert_eq!(images, ["registry.example.com/decode:2", "registry.example.com/decode:1"]);
+    assert!(found.iter().all(|one| one.created.is_some()), "{listed}");
+
+    // Another process writes nothing for it.
+    bed.restart();
+    bed.until_reconciled("chat").await;
+    let later = bed.component("chat", "Decode").await;
+    assert_eq!(later.metadata.resource_version, worker.metadata.resource_version);
 }
 
 #[tokio::test]

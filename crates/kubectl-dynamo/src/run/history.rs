@@ -1,4 +1,4 @@
-//! `kubectl dynamo history`: the live revisions of a graph's workers.
+//! `kubectl dynamo history`: the revisions of a graph's workers, replaced and live.
 
 use std::io::Write;
 

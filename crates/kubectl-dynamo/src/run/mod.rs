@@ -56,7 +56,7 @@ enum Command {
     Status(live::Args),
     /// Show what the pods of a graph request, and use where metrics are served
     Top(GraphOutputArgs),
-    /// Show the live revisions of a graph's workers
+    /// Show the revisions of a graph's workers
     History(GraphOutputArgs),
     /// Print the logs of all pods of a graph or a component
     Logs(logs::Args),

@@ -1,10 +1,9 @@
-//! The revisions of a graph's workers that are live.
+//! The revisions of a graph's workers: replaced ones that live workers list, and live ones.
 
 use std::collections::BTreeMap;
 
-use api_types::labels;
+use api_types::{revision_history, revision_history::PreviousRevision};
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
 use serde::Serialize;
 use status_view::Table;
 
@@ -15,9 +14,11 @@ use super::{age, model::Family};
 pub struct Revision {
     /// Its suffix in names and labels.
     pub revision: String,
+    /// Whether it has objects.
+    pub live: bool,
     /// When its first component was created.
     pub created: Option<String>,
-    /// Its components, each with its desired replicas.
+    /// Its components, each with its desired replicas; not known of a replaced revision.
     pub components: Vec<String>,
     /// Ready and desired pods or groups.
     pub ready: i32,
@@ -29,16 +30,34 @@ pub struct Revision {
     since: Option<Timestamp>,
 }
 
-/// The live revisions, the oldest first.
+impl From<PreviousRevision> for Revision {
+    fn from(previous: PreviousRevision) -> Self {
+        let since = previous.created.map(|time| time.0);
+        Self {
+            revision: previous.revision,
+            live: false,
+            created: since.map(|time| time.to_string()),
+            components: Vec::new(),
+            ready: 0,
+            desired: 0,
+            images: previous.images,
+            since,
+        }
+    }
+}
+
+/// Replaced revisions, then the live ones; the oldest of each first.
 pub fn history(family: &Family) -> Vec<Revision> {
+    let workers: Vec<_> = family.components.iter().filter(|one| one.spec.component.is_worker()).collect();
     let mut revisions: BTreeMap<&str, Revision> = BTreeMap::new();
-    for component in family.components.iter().filter(|one| one.spec.component.is_worker()) {
-        let suffix = component.labels().get(labels::WORKER_HASH).map_or("-", String::as_str);
+    for component in &workers {
+        let suffix = revision_history::revision_of(component);
         let spec = &component.spec.component;
         let created = component.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let counts = component.status.as_ref().and_then(|status| status.component.as_ref());
         let entry = revisions.entry(suffix).or_insert_with(|| Revision {
             revision: suffix.to_owned(),
+            live: true,
             created: None,
             components: Vec::new(),
             ready: 0,
@@ -56,20 +75,22 @@ pub fn history(family: &Family) -> Vec<Revision> {
             entry.images.push(image);
         }
     }
-    let mut all: Vec<_> = revisions.into_values().collect();
-    all.sort_by_key(|revision| revision.since);
-    all
+    let mut live: Vec<_> = revisions.into_values().collect();
+    live.sort_by_key(|revision| revision.since);
+    let replaced = revision_history::replaced(&workers).into_iter().rev().map(Revision::from);
+    replaced.chain(live).collect()
 }
 
 /// The revisions as a table.
 pub fn history_table(revisions: &[Revision], now: Timestamp) -> String {
     let mut table = Table::new(&["REVISION", "AGE", "READY", "COMPONENTS", "IMAGES"]);
     for one in revisions {
+        let of_live = |text: String| if one.live { text } else { "-".to_owned() };
         table.row([
             one.revision.clone(),
             age(now, one.since),
-            format!("{}/{}", one.ready, one.desired),
-            one.components.join(","),
+            of_live(format!("{}/{}", one.ready, one.desired)),
+            of_live(one.components.join(",")),
             one.images.join(","),
         ]);
     }

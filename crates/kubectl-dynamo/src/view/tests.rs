@@ -144,6 +144,35 @@ new        90s   0/2     decode=2     r/engine:new
 }
 
 #[test]
+fn replaced_revisions_come_before_the_live_ones() {
+    let entry = |revision: &str, minute: u32| {
+        json!({
+            "revision": revision, "created": format!("2026-01-01T00:{minute:02}:00Z"),
+            "images": [format!("r/engine:{revision}")],
+        })
+    };
+    // A revision that is live again is none that was replaced.
+    let listed = json!([entry("two", 30), entry("one", 10), entry("old", 5)]).to_string();
+    let mut family = family();
+    let annotations = &mut family.components[1].metadata.annotations;
+    annotations.get_or_insert_default().insert("operator.dynamo/previous-revisions".to_owned(), listed);
+    let expected = "\
+REVISION   AGE   READY   COMPONENTS   IMAGES
+one        50m   -       -            r/engine:one
+two        30m   -       -            r/engine:two
+old        60m   2/2     decode=2     r/engine:old
+new        90s   0/2     decode=2     r/engine:new
+";
+    let revisions = history(&family);
+    assert_eq!(history_table(&revisions, NOW.parse().unwrap()), expected);
+    let first = json!({
+        "revision": "one", "live": false, "created": "2026-01-01T00:10:00Z", "components": [], "ready": 0,
+        "desired": 0, "images": ["r/engine:one"],
+    });
+    assert_eq!(json!(revisions[0]), first);
+}
+
+#[test]
 fn graphs_are_listed_with_what_they_request() {
     let graphs = [summary(&family().graph)];
     let now = NOW.parse().unwrap();

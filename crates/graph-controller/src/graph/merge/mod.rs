@@ -34,6 +34,8 @@ pub struct Placement<'a> {
     pub revision: Option<&'a RevisionSuffix>,
     /// Fingerprint of that revision, an annotation of the object.
     pub fingerprint: Option<&'a str>,
+    /// Revisions before it, an annotation of the object.
+    pub previous_revisions: Option<&'a str>,
     /// Desired replicas; during a rollout they differ from the spec of the graph.
     pub replicas: i32,
     /// Version of the operator that admitted the graph.
@@ -75,13 +77,18 @@ pub fn component_deployment(
         }
     }
 
-    let fingerprint = placement.fingerprint.filter(|_| component.is_worker());
+    let own = [
+        (annotations::GENERATION_FINGERPRINT, placement.fingerprint),
+        (annotations::PREVIOUS_REVISIONS, placement.previous_revisions),
+    ];
+    let own = own.into_iter().filter(|_| component.is_worker());
+    let own = own.filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned()))).collect();
     DynamoComponentDeployment {
         metadata: ObjectMeta {
             name: Some(names::component_deployment(&graph.name, &component.name, revision)),
             namespace: Some(graph.namespace.clone()),
             labels: Some(object_labels),
-            annotations: Some(object_annotations(graph, component, fingerprint)).filter(|all| !all.is_empty()),
+            annotations: Some(object_annotations(graph, component, own)).filter(|all| !all.is_empty()),
             ..ObjectMeta::default()
         },
         spec: DynamoComponentDeploymentSpec { backend_framework: graph.framework, component: spec },
@@ -105,10 +112,9 @@ fn without_grove(component: &ComponentSpec) -> ComponentSpec {
     spec
 }
 
-/// Annotations of the object: fingerprint of its revision, fields of v1alpha1, and the topology labels of its pods.
-fn object_annotations(graph: &ValidGraph<'_>, component: &ComponentSpec, fingerprint: Option<&str>) -> StringMap {
-    let mut all = StringMap::new();
-    all.extend(fingerprint.map(|f| (annotations::GENERATION_FINGERPRINT.to_owned(), f.to_owned())));
+/// Annotations of the object: those of its revision, fields of v1alpha1, and the topology labels of its pods.
+fn object_annotations(graph: &ValidGraph<'_>, component: &ComponentSpec, of_revision: StringMap) -> StringMap {
+    let mut all = of_revision;
     all.extend(PreservedComponent::of_graph(graph.annotations, &component.name).to_annotation());
     all.extend(kv_transfer_policy(graph, component).map(rendering::kv_transfer_annotations).into_iter().flatten());
     all
@@ -118,6 +124,7 @@ fn object_annotations(graph: &ValidGraph<'_>, component: &ComponentSpec, fingerp
 pub fn sets_annotation(key: &str) -> bool {
     [
         annotations::GENERATION_FINGERPRINT,
+        annotations::PREVIOUS_REVISIONS,
         annotations::TOPOLOGY_LABEL_KEY,
         annotations::TOPOLOGY_NAME,
         PreservedComponent::ANNOTATION,

@@ -1,6 +1,11 @@
 //! The workers of a graph: which revision is the target, how many replicas each has, which are done with.
 
-use api_types::v1beta1::{ComponentSpec, DynamoComponentDeployment};
+use api_types::{
+    annotations, labels,
+    names::RevisionSuffix,
+    revision_history,
+    v1beta1::{ComponentSpec, DynamoComponentDeployment},
+};
 use k8s_openapi::{apimachinery::pkg::util::intstr::IntOrString, jiff::Timestamp};
 use kube::ResourceExt;
 use rendering::RolloutStrategy;
@@ -35,7 +40,10 @@ pub(super) fn plan_workers(
     sort_by_age(&mut old);
     let revisions = revisions(&old);
 
-    let live = live_workers(graph, &new, &revisions, (course, origin_version), &plan.checkpoints);
+    let own = target.suffix.as_ref().map_or(labels::LEGACY_GENERATION, RevisionSuffix::as_str);
+    let history = revision_history::extended(own, workers);
+    let for_new = ForNewWorkers { origin_version, previous_revisions: history.as_deref() };
+    let live = live_workers(graph, &new, &revisions, (course, for_new), &plan.checkpoints);
     // Components that the spec does not have any more.
     let beyond = new.iter().filter(|d| !graph.has_worker(&d.spec.component.name));
     plan.components.extend(beyond.map(|d| with_replicas(d, d.spec.component.desired_replicas())));
@@ -100,12 +108,21 @@ struct LiveWorkers<'a> {
     olds: Vec<Option<&'a DynamoComponentDeployment>>,
 }
 
+/// What the objects of new workers have beside the spec.
+#[derive(Clone, Copy)]
+struct ForNewWorkers<'a> {
+    /// Version of the operator that admitted the graph; live workers have it too.
+    origin_version: &'a str,
+    /// Revisions before theirs.
+    previous_revisions: Option<&'a str>,
+}
+
 /// The worker components that the target revision has, or gets.
 fn live_workers<'a>(
     graph: &'a ValidGraph<'_>,
     new: &[&'a DynamoComponentDeployment],
     revisions: &[Revision<'a>],
-    (course, origin_version): (&Course, &str),
+    (course, for_new): (&Course, ForNewWorkers<'_>),
     checkpoints: &[ComponentCheckpoint],
 ) -> Vec<LiveWorkers<'a>> {
     let of_component = |component: &'a ComponentSpec| {
@@ -119,7 +136,12 @@ fn live_workers<'a>(
             revision: course.target.suffix.as_ref(),
             fingerprint: Some(&course.target.fingerprint),
             replicas: component.desired_replicas(),
-            origin_version,
+            origin_version: for_new.origin_version,
+            // A live object keeps its value or none, so that an upgrade or a takeover writes nothing.
+            previous_revisions: match new {
+                Some(live) => live.annotations().get(annotations::PREVIOUS_REVISIONS).map(String::as_str),
+                None => for_new.previous_revisions,
+            },
             checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
         };
         let of_spec = component_deployment(graph, component, placement);

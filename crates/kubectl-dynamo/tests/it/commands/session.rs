@@ -39,6 +39,10 @@ type Part = (&'static str, &'static [(&'static str, &'static [&'static str])]);
 
 const READY: &str = "team-a/chat ready: ";
 
+/// Both revisions before the one that serves.
+const REPLACED: [&str; 2] =
+    [" -       -            registry.example.com/engine:1", " -       -            registry.example.com/engine:2"];
+
 const PARTS: [Part; 6] = [
     (
         "The install, and a manifest of `v1alpha1`. Pods of this cluster run nothing, so the program `crds` has not connected the\n\
@@ -77,7 +81,7 @@ const PARTS: [Part; 6] = [
             ("kubectl dynamo plan -f chat.yaml", &[]),
             ("kubectl apply -f chat.yaml", &[]),
             ("kubectl dynamo rollout status chat --timeout 0", &[READY]),
-            ("kubectl dynamo history chat", &["!engine:1"]),
+            ("kubectl dynamo history chat", &REPLACED),
         ],
     ),
     (

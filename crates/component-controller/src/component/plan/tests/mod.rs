@@ -125,6 +125,21 @@ fn applied(desired: &Desired) -> Value {
     object
 }
 
+/// A change of the operator's own annotations on the object must roll no pod.
+#[test]
+fn annotations_of_the_operator_reach_no_child() {
+    let mut worker = component("worker");
+    worker["metadata"]["annotations"] = json!({ "operator.dynamo/generation-fingerprint": "v1:0" });
+    let before = planned(&observed(worker.clone()), &PodSettings::default());
+    worker["metadata"]["annotations"][annotations::PREVIOUS_REVISIONS] = json!("[]");
+    let after = planned(&observed(worker), &PodSettings::default());
+    let workload = |plan: &Plan| plan.workload.as_ref().unwrap().object().clone();
+    assert_eq!(workload(&before), workload(&after));
+    assert_eq!(service(&before.service), service(&after.service));
+    let template = workload(&after)["spec"]["template"]["metadata"].to_string();
+    assert!(!template.contains("operator.dynamo/"), "{template}");
+}
+
 #[test]
 #[expect(clippy::too_many_lines, reason = "a snapshot")]
 fn a_worker_gets_a_deployment_and_a_service() {

@@ -139,7 +139,7 @@ fn render(
             let replicas = component.desired_replicas();
             let checkpoint = checkpoints::of(&checkpoints, &component.name).map(|checkpoint| checkpoint.name.as_str());
             let origin_version = &origin_version;
-            let placement = Placement { revision, replicas, origin_version, checkpoint, fingerprint: None };
+            let placement = Placement { revision, replicas, origin_version, checkpoint, ..Placement::default() };
             let mut merged = component_deployment(graph, component, placement);
             merged.metadata.uid = observed.graph.uid();
             merged

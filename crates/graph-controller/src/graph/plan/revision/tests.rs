@@ -1,10 +1,15 @@
 //! Which revision is the target, in every situation that live objects can be in.
 
-use api_types::v1beta1::{BackendFramework, DynamoGraphDeployment};
+use api_types::{
+    annotations::{PREVIOUS_REVISIONS, ROLLOUT},
+    v1beta1::{BackendFramework, DynamoGraphDeployment},
+};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::*;
 use crate::graph::{
     fixtures::{NOW, graph, graph_with, grove, live, observed, set_image, valid},
+    model::Plan,
     plan::plan,
     validate::validate,
 };
@@ -208,4 +213,77 @@ fn an_old_generation_keeps_what_the_graph_gave_it() {
     let plan = plan(&valid(&changed), &observed(&changed, vec![before.clone()]), NOW);
     let [old] = plan.old.try_into().unwrap();
     assert_eq!(old.annotations(), annotations);
+}
+
+/// What is planned for the graph with that tag of the worker's image.
+fn planned(tag: &str, live: &[&DynamoComponentDeployment]) -> Plan {
+    let graph = graph_with(|g| set_image(g, tag));
+    plan(&valid(&graph), &observed(&graph, live.iter().copied().cloned().collect()), NOW)
+}
+
+/// The worker of the target revision as it would be live.
+fn new_worker(plan: &Plan) -> DynamoComponentDeployment {
+    live(plan.components.iter().find(|d| d.spec.component.is_worker()).unwrap(), 4)
+}
+
+fn listed(d: &DynamoComponentDeployment) -> Option<&str> {
+    d.annotations().get(PREVIOUS_REVISIONS).map(String::as_str)
+}
+
+#[test]
+fn a_new_worker_lists_the_revisions_before_it() {
+    let entry = |d: &DynamoComponentDeployment, tag: &str| {
+        let (suffix, image) = (suffix_of(d).unwrap(), format!("registry.example/vllm:{tag}"));
+        format!(r#"{{"revision":"{suffix}","created":"1970-01-01T00:00:00Z","images":["{image}"]}}"#)
+    };
+    let fresh = planned("1", &[]);
+    assert!(fresh.components.iter().all(|d| listed(d).is_none()), "the first revision");
+    let first = new_worker(&fresh);
+    let second = new_worker(&planned("2", &[&first]));
+    assert_eq!(listed(&second), Some(&*format!("[{}]", entry(&first, "1"))));
+    let third = planned("3", &[&second]);
+    assert!(third.components.iter().all(|d| d.spec.component.is_worker() == listed(d).is_some()));
+    let third = new_worker(&third);
+    assert_eq!(listed(&third), Some(&*format!("[{},{}]", entry(&second, "2"), entry(&first, "1"))));
+    let again = new_worker(&planned("1", &[&third]));
+    assert_eq!(again.name_any(), first.name_any());
+    assert_eq!(listed(&again), Some(&*format!("[{},{}]", entry(&third, "3"), entry(&second, "2"))));
+}
+
+/// An upgrade, a restart and a takeover write nothing for it.
+#[test]
+fn a_live_worker_keeps_what_it_lists() {
+    let first = new_worker(&planned("1", &[]));
+    let second = new_worker(&planned("2", &[&first]));
+    for value in [None, listed(&second), Some("malformed")] {
+        let (mut old, mut new) = (first.clone(), second.clone());
+        for (d, created) in [(&mut old, 1), (&mut new, 2)] {
+            d.metadata.creation_timestamp = Some(Time(Timestamp::from_second(created).unwrap()));
+            let all = d.metadata.annotations.get_or_insert_default();
+            all.remove(PREVIOUS_REVISIONS);
+            all.extend(value.map(|value| (PREVIOUS_REVISIONS.to_owned(), value.to_owned())));
+        }
+        let rolling = planned("2", &[&old, &new]);
+        assert_eq!(rolling.rollout.target, suffix_of(&second), "no other revision by it");
+        assert_eq!((listed(&new_worker(&rolling)), listed(&rolling.old[0])), (value, value));
+        let undone = graph_with(|g| {
+            set_image(g, "2");
+            g["metadata"]["annotations"] = json!({ ROLLOUT: "undone" });
+        });
+        let undone = plan(&valid(&undone), &observed(&undone, vec![old, new]), NOW);
+        assert!(undone.rollout.is_behind);
+        let kept = undone.components.iter().chain(&undone.old).filter(|d| d.spec.component.is_worker());
+        assert_eq!(kept.map(listed).collect::<Vec<_>>(), [value; 2]);
+    }
+}
+
+/// A worker of another operator that is found again, and one beside it of the next revision.
+#[test]
+fn a_worker_of_another_operator_lists_nothing_and_is_listed() {
+    let first = graph_with(|g| set_image(g, "1"));
+    let foreign = foreign_worker(&first, "a7137ff9");
+    assert_eq!(listed(&new_worker(&planned("1", &[&foreign]))), None);
+    let next = new_worker(&planned("2", &[&foreign]));
+    let found = api_types::revision_history::parse(listed(&next).unwrap());
+    assert_eq!(found.iter().map(|one| one.revision.as_str()).collect::<Vec<_>>(), ["a7137ff9"]);
 }
