@@ -4,6 +4,14 @@ use serde_json::{Value, json};
 
 const IMAGE: &str = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0";
 
+/// The same graph with no pod.
+pub(super) fn without_pods(mut graph: Value) -> Value {
+    for component in graph["spec"]["components"].as_array_mut().into_iter().flatten() {
+        component["replicas"] = 0.into();
+    }
+    graph
+}
+
 /// A graph of `components` components.
 pub(super) fn graph(name: &str, components: u8) -> Value {
     let components: Vec<_> = (0..components).map(component).collect();

@@ -15,7 +15,7 @@ use test_cluster::wait;
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    graph::graph,
+    graph::{graph, without_pods},
     progress::{Applied, GraphId, Progress},
 };
 
@@ -39,17 +39,23 @@ pub(super) struct Load {
     components: u8,
     /// The namespaces that graphs share, if they have none of their own.
     namespaces: usize,
+    has_pods: bool,
     prepared: usize,
 }
 
 impl Load {
     pub(super) fn new(client: Client, components: u8) -> Self {
-        Self { client, components, namespaces: usize::MAX, prepared: 0 }
+        Self { client, components, namespaces: usize::MAX, has_pods: true, prepared: 0 }
     }
 
     /// The same, with graphs that share so many namespaces.
     pub(super) fn sharing(self, namespaces: usize) -> Self {
         Self { namespaces, ..self }
+    }
+
+    /// The same, with graphs that have no pods: all work is that of the operator and of the API server.
+    pub(super) fn without_pods(self) -> Self {
+        Self { has_pods: false, ..self }
     }
 
     /// Makes namespaces for graphs, and waits until Kubernetes has furnished them.
@@ -122,7 +128,8 @@ impl Load {
         let gvk = GroupVersionKind::gvk(api_types::GROUP, "v1beta1", "DynamoGraphDeployment");
         let resource = ApiResource::from_gvk(&gvk);
         let graphs: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &id.namespace, &resource);
-        let object: DynamicObject = serde_json::from_value(graph(&id.name, self.components))?;
+        let graph = graph(&id.name, self.components);
+        let object: DynamicObject = serde_json::from_value(if self.has_pods { graph } else { without_pods(graph) })?;
         let sent = Instant::now();
         let created = graphs.create(&PostParams::default(), &object).await;
         created.with_context(|| format!("cannot create a graph in {}", id.namespace))?;

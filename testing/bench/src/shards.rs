@@ -1,7 +1,7 @@
 //! `cargo xtask bench shards`: many graphs at once by one replica of each controller, and by several.
 //!
-//! The answers of the API server come late, and each replica reconciles one object at a time: the operator is what takes
-//! the time, and not the machine.
+//! The answers of the API server come late, each replica reconciles one object at a time, and graphs have no pods: the
+//! operator is what takes the time, and not the machine.
 
 use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
@@ -12,10 +12,10 @@ use test_cluster::{Cluster, Options};
 use tokio::time::Instant;
 
 use super::{
-    CONTROL_PLANE, JsonArgs,
+    CONTROL_PLANE, JsonArgs, NODES,
     delay::Delay,
     load::{Load, Pace},
-    nodes, processes,
+    processes,
     progress::Progress,
     usage::Usage,
 };
@@ -80,8 +80,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
 }
 
 async fn measure(args: &Args, binaries: &Binaries, count: usize) -> Result<Figures> {
-    let nodes = nodes(args.graphs, args.components)?;
-    let cluster = Cluster::start(Options { crds: binaries.crds()?, ..Options::with_nodes(nodes) }).await?;
+    let cluster = Cluster::start(Options { crds: binaries.crds()?, ..Options::with_nodes(NODES) }).await?;
     let server = cluster.server();
     let server = server.trim_start_matches("https://").trim_end_matches('/').to_owned();
     let proxy = Delay::start(server, Duration::from_millis(args.delay)).await?;
@@ -90,7 +89,7 @@ async fn measure(args: &Args, binaries: &Binaries, count: usize) -> Result<Figur
     let processes = processes(&cluster, operators.iter().map(Running::name))?;
     let client = cluster.client()?;
     let progress = Progress::watch(&client).await?;
-    let mut load = Load::new(client, args.components);
+    let mut load = Load::new(client, args.components).without_pods();
     let names = load.prepare(args.graphs).await?;
     progress.rests().await?;
     let before = Usage::of(&processes)?;
