@@ -30,13 +30,24 @@ async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it
         };
         wait::until(format!("{name} to belong to {expected:?}"), LIMIT, look).await.unwrap()
     };
-    for generation in ["a", "b"] {
+    let worker = |generation: &str, serves: bool| {
         let mut object = component();
         object["metadata"]["name"] = json!(format!("worker-{generation}"));
-        object["spec"]["modelRef"] = json!({ "name": "org/model" });
+        if serves {
+            object["spec"]["modelRef"] = json!({ "name": "org/model" });
+        }
         object["spec"]["replicas"] = json!(0);
-        bed.apply::<DynamoComponentDeployment>(&object).await;
-        let expected: &[&str] = if generation == "a" { &["worker-a*"] } else { &["worker-a*", "worker-b"] };
+        object
+    };
+    // The second one serves it, no longer, and again.
+    let steps: [(&str, bool, &[&str]); 4] = [
+        ("a", true, &["worker-a*"]),
+        ("b", true, &["worker-a*", "worker-b"]),
+        ("b", false, &["worker-a*"]),
+        ("b", true, &["worker-a*", "worker-b"]),
+    ];
+    for (generation, serves, expected) in steps {
+        bed.apply::<DynamoComponentDeployment>(&worker(generation, serves)).await;
         owned_by(expected).await;
     }
     let first = services.get(&name).await.unwrap();

@@ -233,12 +233,20 @@ where
     /// [`Controller::also`](crate::controller::Controller::also).
     #[must_use]
     pub fn and_keys(self, map: impl Fn(&O) -> Vec<Key> + Send + 'static) -> (Self, BoxStream<'static, Key>) {
+        self.and_keys_of_changes(move |change| {
+            change.before.iter().chain(&change.after).flat_map(|object| map(object)).collect()
+        })
+    }
+
+    /// The same watch, and the keys that `map` returns for every change.
+    #[must_use]
+    pub fn and_keys_of_changes(
+        self,
+        map: impl Fn(&Change<O>) -> Vec<Key> + Send + 'static,
+    ) -> (Self, BoxStream<'static, Key>) {
         let (sender, keys) = mpsc::unbounded();
-        let send = move |change: &Change<O>| {
-            let both = change.before.iter().chain(&change.after);
-            // Fails only without a receiver.
-            both.flat_map(|object| map(object)).for_each(|key| drop(sender.unbounded_send(key)));
-        };
+        // Fails only without a receiver.
+        let send = move |change: &Change<O>| map(change).into_iter().for_each(|key| drop(sender.unbounded_send(key)));
         (self.inspect_changes(send), keys.boxed())
     }
 

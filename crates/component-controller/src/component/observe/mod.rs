@@ -319,13 +319,17 @@ pub fn components_of_model(
 ) -> Vec<Arc<Packed<DynamoComponentDeployment>>> {
     let mut all = components.all();
     all.retain(|component| {
-        let serves = |spec: Value| {
-            let model = spec.pointer("/spec/modelRef/name").and_then(Value::as_str).filter(|name| !name.is_empty());
-            model.is_some_and(|model| names::base_model_hash(model) == hash)
-        };
-        component.metadata.namespace.as_deref() == Some(namespace) && serves(component.value())
+        let serves = |model: String| names::base_model_hash(&model) == hash;
+        component.metadata.namespace.as_deref() == Some(namespace) && model_of(component).is_some_and(serves)
     });
     all
+}
+
+/// Name of the base model that a component serves.
+pub fn model_of(component: &Packed<DynamoComponentDeployment>) -> Option<String> {
+    let component = component.value();
+    let model = component.pointer("/spec/modelRef/name").and_then(Value::as_str);
+    model.filter(|name| !name.is_empty()).map(str::to_owned)
 }
 
 /// The live object of that name.
