@@ -107,7 +107,8 @@ impl Prediction {
     }
 }
 
-/// The objects that writes have changed, of those that are shown. What only had its status written is none of them.
+/// The objects that writes or the garbage collector have changed, of those that are shown. What only had its status
+/// written is none of them.
 pub fn changes(objects: &Objects, is_shown: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectChange> {
     let written: BTreeSet<&ObjectKey> = objects.writes().iter().map(|write| &write.key).collect();
     let kind = |object: &Value| object["kind"].as_str().unwrap_or_default().to_owned();
@@ -127,9 +128,13 @@ pub fn changes(objects: &Objects, is_shown: impl Fn(&ObjectKey) -> bool) -> Vec<
         let after = (verb != "delete").then(|| content(object));
         Some(ObjectChange { verb, kind: kind(object), name: key.name.clone(), fields, after })
     };
-    // An object that goes with its owner has no write of its own.
-    let gone = objects.keys().into_iter().filter(|key| objects.before(key).is_some() && objects.get(key).is_none());
-    let keys: BTreeSet<&ObjectKey> = written.into_iter().chain(gone).filter(|key| is_shown(key)).collect();
+    // An object that goes with its owner, or loses one of its owners, has no write of its own.
+    let owners = |object: &Value| object.pointer("/metadata/ownerReferences").cloned();
+    let collected = |key: &&ObjectKey| {
+        objects.before(key).is_some_and(|before| objects.get(key).is_none_or(|after| owners(before) != owners(after)))
+    };
+    let collected = objects.keys().into_iter().filter(collected);
+    let keys: BTreeSet<&ObjectKey> = written.into_iter().chain(collected).filter(|key| is_shown(key)).collect();
     let mut all: Vec<ObjectChange> = keys.into_iter().filter_map(change).collect();
     all.sort_by(|a, b| {
         (a.verb != "create", a.verb == "delete", &a.kind, &a.name).cmp(&(

@@ -1,6 +1,7 @@
 //! Tests of objects in memory.
 
 use super::*;
+use crate::preview::prediction::changes;
 
 fn key(name: &str) -> ObjectKey {
     let (group, plural) = (String::new(), "things".to_owned());
@@ -68,4 +69,6 @@ fn an_owner_that_is_gone_leaves_the_objects_that_have_others() {
     assert_eq!(shared["metadata"]["ownerReferences"], json!([{ "uid": "v" }]));
     assert_ne!(shared["metadata"]["resourceVersion"], "1");
     assert_eq!(objects.writes().len(), 1);
+    let shown: Vec<_> = changes(&objects, |_| true).into_iter().map(|one| (one.verb, one.name)).collect();
+    assert_eq!(shown, [("change", "shared".to_owned()), ("delete", "a".to_owned())]);
 }
