@@ -39,6 +39,12 @@ const WATCH_SECONDS: u32 = 120;
 /// After this long without an event or the end of the watch, the connection is dead.
 const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
+/// Answer to a watch from a version that the API server no longer has.
+const GONE: u16 = 410;
+
+/// Answer of an API server that is busy, or has not read its storage yet. It asks for a second of patience.
+const TOO_MANY_REQUESTS: u16 = 429;
+
 /// Objects in one page of a list, which is in memory as a whole: 48 MiB if each is as large as etcd takes.
 const PAGE: u32 = 32;
 
@@ -80,12 +86,15 @@ impl WatchError {
         }
     }
 
-    /// The version from which the watch should go on is too old.
-    fn is_expired(&self) -> bool {
+    /// The status code of the API server's answer.
+    fn status_code(&self) -> Option<u16> {
         match self {
-            Self::Start(error) => matches!(error.as_ref(), kube::Error::Api(status) if status.code == 410),
-            Self::Ended(status) => status.code == 410,
-            _ => false,
+            Self::List(error) | Self::Start(error) | Self::Event(error) => match error.as_ref() {
+                kube::Error::Api(status) => Some(status.code),
+                _ => None,
+            },
+            Self::Ended(status) => Some(status.code),
+            Self::NoVersion | Self::Behind { .. } => None,
         }
     }
 
@@ -165,9 +174,12 @@ where
         }
         let event = self.next_event().await;
         self.is_broken = event.is_err();
-        // After an outage the API server answers that it has that version no longer, which is no reason to wait long.
-        if event.as_ref().map_or_else(WatchError::is_expired, |_| true) {
-            self.pauses.reset();
+        match &event {
+            Ok(_) => self.pauses.reset(),
+            // After an outage the API server no longer has that version, or has not read its storage yet.
+            Err(error) if error.status_code() == Some(GONE) => self.pauses.reset(),
+            Err(error) if error.status_code() == Some(TOO_MANY_REQUESTS) => self.pauses.shorten(),
+            Err(_) => {}
         }
         event
     }
@@ -324,7 +336,7 @@ where
 
     /// Goes on from `state` after the error, or from the start if that version is gone.
     fn broken(&mut self, error: WatchError, state: State<O>) -> Result<(), WatchError> {
-        if !error.is_expired() {
+        if error.status_code() != Some(GONE) {
             self.state = state;
         }
         Err(error)
