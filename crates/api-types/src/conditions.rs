@@ -6,6 +6,11 @@
 /// `status.observedGeneration` of an object that no controller has acted on yet.
 pub const UNOBSERVED: i64 = -1;
 
+/// Whether a status, observed at `observed`, is of the latest spec.
+pub fn is_current(generation: Option<i64>, observed: Option<i64>) -> bool {
+    generation.is_none() || observed.is_some_and(|observed| Some(observed) >= generation)
+}
+
 /// kstatus: the object is fully rolled out and serving.
 pub const READY: &str = "Ready";
 /// kstatus: the controller is working on the object.

@@ -2,7 +2,7 @@
 
 use controller_kit::{
     access::{Access, NamedAccess, Verb},
-    claims, events, warnings,
+    claims, events, pods,
 };
 use k8s_openapi::Resource;
 use rendering::LeaderWorkerSet;
@@ -181,7 +181,7 @@ pub const ACCESS: &[Access] = &[
         verbs: Verb::CACHE,
         why: "finds the accounts that administrators label for component pods and for builds; only metadata is read",
     },
-    warnings::ACCESS,
+    pods::ACCESS,
     events::ACCESS,
 ];
 

@@ -12,7 +12,6 @@
 
 pub mod access;
 pub mod checkpoint;
-pub mod checkpoint_caches;
 pub mod component;
 pub mod image_build;
 mod run;

@@ -100,7 +100,7 @@ impl EventSink {
     pub fn new(client: Client, controller: &str) -> Self {
         let instance = std::env::var("POD_NAME").ok();
         let reporter = Reporter { controller: controller.to_owned(), instance };
-        let sender = Sender { client, reporter, series: HashMap::new() };
+        let sender = EventSender { client, reporter, series: HashMap::new() };
         let (queue, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(sender.send(waiting));
         Self { queue, last: Arc::default() }
@@ -146,7 +146,7 @@ fn event_name(regarding: &ObjectReference, event: &Event, now: Timestamp) -> Str
 }
 
 /// Sends events.
-struct Sender {
+struct EventSender {
     client: Client,
     reporter: Reporter,
     /// The events that are counted on, by the uid of the object and everything that they say: another message is
@@ -161,7 +161,7 @@ struct EventSeries {
     last: Instant,
 }
 
-impl Sender {
+impl EventSender {
     async fn send(mut self, mut queue: mpsc::Receiver<Waiting>) {
         while let Some(waiting) = queue.recv().await {
             let reason = waiting.event.reason.clone();

@@ -22,7 +22,6 @@
 
 pub mod access;
 pub mod apply;
-pub mod backoff;
 pub mod claims;
 pub mod conditions;
 pub mod context;
@@ -37,11 +36,9 @@ mod places;
 pub mod pods;
 pub mod process;
 pub mod pull_secrets;
-pub mod read;
-mod request;
+pub mod request;
 pub mod scope;
 pub mod settings;
 pub mod shards;
 pub mod store;
-pub mod warnings;
 pub mod yaml;

@@ -2,13 +2,13 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `run` | the command line, and one file for each command: its flags, and the steps that it consists of |
+//! | `run` | the command line, and the commands: their flags, and the steps that they consist of |
 //! | `observe` | reads from the API server |
 //! | `diagnosis`, `explain` | why an object is not ready, and that as text |
 //! | `view` | a graph with its children, as trees, tables and lines |
 //! | `install` | whether the operator's install is well |
 //! | `bundle` | a support archive |
-//! | `rollout_control` | annotations that hold a rollout or take it back |
+//! | `apply` | requests that change an object; annotations that hold a rollout or take it back |
 //! | `completion` | candidates for the word that a user types |
 //! | `output` | formats and exit codes |
 //! | [`preview`] | what an edit of a graph will do |
@@ -27,7 +27,6 @@ mod install;
 mod observe;
 mod output;
 pub mod preview;
-mod rollout_control;
 mod run;
 mod view;
 

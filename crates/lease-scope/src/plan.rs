@@ -17,7 +17,7 @@ pub(crate) struct Sibling {
 
 /// What to do with the marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum MarkerStep {
     /// There is no marker, and the install is complete: create it.
     Create,
     /// The marker expired, and the install is complete: take it over.
@@ -38,7 +38,7 @@ pub(crate) enum Step {
 }
 
 /// The observed marker.
-pub(crate) struct Observed<'a> {
+pub(crate) struct ObservedMarker<'a> {
     /// Whether this process wrote it last.
     pub(crate) held: bool,
     /// Its content.
@@ -50,29 +50,29 @@ pub(crate) struct Observed<'a> {
 }
 
 /// Plans for the install `owner` by the marker alone; none if the Deployments of the install count, too.
-pub(crate) fn by_marker(observed: &Observed<'_>, owner: &str, now: Instant) -> Option<Step> {
+pub(crate) fn by_marker(observed: &ObservedMarker<'_>, owner: &str, now: Instant) -> Option<MarkerStep> {
     let marker = observed.markers.valid(observed.namespace, now)?;
     if marker.owner.as_deref() != Some(owner) {
-        return Some(Step::Refused { holder: marker.holder.clone(), owner: marker.owner.clone() });
+        return Some(MarkerStep::Refused { holder: marker.holder.clone(), owner: marker.owner.clone() });
     }
     // A marker that the install holds is kept while a Deployment of it is rolled out.
     if observed.held {
-        return Some(Step::Renew);
+        return Some(MarkerStep::Renew);
     }
     // A marker may be left of an earlier install, of a process that died, or of an install that is being removed: it is
     // renewed if the install is complete.
     let age = observed.markers.age(observed.namespace, now).filter(|_| !marker.releasing)?;
-    Some(if age < observed.overdue { Step::StandBy } else { Step::TakeOver })
+    Some(if age < observed.overdue { MarkerStep::StandBy } else { MarkerStep::TakeOver })
 }
 
 /// Plans for an absent or abandoned marker, by the Deployments of the install.
-pub(crate) fn by_install(exists: bool, siblings: &[Sibling]) -> Step {
+pub(crate) fn by_install(exists: bool, siblings: &[Sibling]) -> MarkerStep {
     let missing: Vec<String> =
         siblings.iter().filter(|sibling| !sibling.available).map(|sibling| sibling.name.clone()).collect();
     if siblings.is_empty() || !missing.is_empty() {
-        return Step::Incomplete(missing);
+        return MarkerStep::Incomplete(missing);
     }
-    if exists { Step::TakeOver } else { Step::Create }
+    if exists { MarkerStep::TakeOver } else { MarkerStep::Create }
 }
 
 /// Whether the whole install is being removed, and not this process alone.
@@ -108,35 +108,39 @@ mod tests {
         numbered.map(|(i, available)| Sibling { name: format!("d{i}"), available: *available, goes: false }).collect()
     }
 
-    fn step(markers: &Markers, exists: bool, available: &[bool], now: Instant) -> Step {
+    fn step(markers: &Markers, exists: bool, available: &[bool], now: Instant) -> MarkerStep {
         step_of(false, markers, exists, available, now)
     }
 
-    fn step_of(held: bool, markers: &Markers, exists: bool, available: &[bool], now: Instant) -> Step {
-        let observed = Observed { held, markers, namespace: "team", overdue: Duration::from_secs(15) };
+    fn step_of(held: bool, markers: &Markers, exists: bool, available: &[bool], now: Instant) -> MarkerStep {
+        let observed = ObservedMarker { held, markers, namespace: "team", overdue: Duration::from_secs(15) };
         by_marker(&observed, "us", now).unwrap_or_else(|| by_install(exists, &siblings(available)))
     }
 
     #[test]
     fn the_marker_is_taken_only_by_a_complete_install() {
         let (none, now) = (Markers::default(), Instant::now());
-        assert_eq!(step(&none, false, &[true, true], now), Step::Create);
-        assert_eq!(step(&none, false, &[true, false], now), Step::Incomplete(vec!["d1".into()]));
-        assert_eq!(step(&none, false, &[], now), Step::Incomplete(vec![]));
-        assert_eq!(step(&none, true, &[true], now), Step::TakeOver, "a Lease that marks nothing");
+        assert_eq!(step(&none, false, &[true, true], now), MarkerStep::Create);
+        assert_eq!(step(&none, false, &[true, false], now), MarkerStep::Incomplete(vec!["d1".into()]));
+        assert_eq!(step(&none, false, &[], now), MarkerStep::Incomplete(vec![]));
+        assert_eq!(step(&none, true, &[true], now), MarkerStep::TakeOver, "a Lease that marks nothing");
     }
 
     #[test]
     fn what_we_hold_is_renewed_even_while_a_sibling_is_down() {
         let now = Instant::now();
-        assert_eq!(step_of(true, &markers(Some("us"), now), true, &[false], now), Step::Renew);
+        assert_eq!(step_of(true, &markers(Some("us"), now), true, &[false], now), MarkerStep::Renew);
     }
 
     #[test]
     fn what_an_earlier_process_left_is_renewed_by_a_complete_install_only() {
         let (left, now) = (markers(Some("us"), Instant::now()), Instant::now());
-        assert_eq!(step(&left, true, &[false], now), Step::Incomplete(vec!["d0".into()]), "others may serve meanwhile");
-        assert_eq!(step(&left, true, &[true], now), Step::TakeOver);
+        assert_eq!(
+            step(&left, true, &[false], now),
+            MarkerStep::Incomplete(vec!["d0".into()]),
+            "others may serve meanwhile"
+        );
+        assert_eq!(step(&left, true, &[true], now), MarkerStep::TakeOver);
     }
 
     /// Defect: there was one replica, and the marker was deleted with it.
@@ -147,13 +151,13 @@ mod tests {
         let mut lease = serde_json::from_value(json!({"metadata": {"name": MARKER_LEASE}})).unwrap();
         write(&mut lease, Marker::renew);
         kept.observe("team", Marker::of(&lease), start);
-        assert_eq!(step(&kept, true, &[false], start + Duration::from_secs(14)), Step::StandBy);
-        assert_eq!(step(&kept, true, &[false], start + Duration::from_secs(15)), Step::TakeOver);
-        assert_eq!(step_of(true, &kept, true, &[false], start), Step::Renew);
+        assert_eq!(step(&kept, true, &[false], start + Duration::from_secs(14)), MarkerStep::StandBy);
+        assert_eq!(step(&kept, true, &[false], start + Duration::from_secs(15)), MarkerStep::TakeOver);
+        assert_eq!(step_of(true, &kept, true, &[false], start), MarkerStep::Renew);
         write(&mut lease, Marker::release);
         kept.observe("team", Marker::of(&lease), start);
-        assert_eq!(step(&kept, true, &[], start), Step::Incomplete(vec![]), "the install goes");
-        assert_eq!(step(&kept, true, &[true], start), Step::TakeOver, "it is there again");
+        assert_eq!(step(&kept, true, &[], start), MarkerStep::Incomplete(vec![]), "the install goes");
+        assert_eq!(step(&kept, true, &[true], start), MarkerStep::TakeOver, "it is there again");
     }
 
     fn write(lease: &mut Lease, how: fn(&mut Lease, &str, Timestamp)) {
@@ -176,8 +180,8 @@ mod tests {
         for owner in [Some("them"), None] {
             let markers = markers(owner, now);
             let refused = step(&markers, true, &[true], now + Duration::from_secs(29));
-            assert!(matches!(refused, Step::Refused { .. }), "{owner:?}: {refused:?}");
-            assert_eq!(step(&markers, true, &[true], now + Duration::from_secs(30)), Step::TakeOver, "{owner:?}");
+            assert!(matches!(refused, MarkerStep::Refused { .. }), "{owner:?}: {refused:?}");
+            assert_eq!(step(&markers, true, &[true], now + Duration::from_secs(30)), MarkerStep::TakeOver, "{owner:?}");
         }
     }
 }

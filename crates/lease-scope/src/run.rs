@@ -14,7 +14,7 @@ use tracing::{info, warn};
 
 use crate::{
     apply::{Error, MarkerLease},
-    plan::{Observed, Step, by_install, by_marker, goes},
+    plan::{MarkerStep, ObservedMarker, by_install, by_marker, goes},
 };
 
 /// Time limit of the shutdown, in which the marker is released.
@@ -92,8 +92,16 @@ pub async fn run(context: Context, config: Config) -> Result<(), ConfigError> {
     };
     let gate = context.readiness.gate("the namespace's marker is ours");
     let namespace = namespace.clone();
-    let mut keeper =
-        Keeper { lease, namespace, interval, markers: Markers::default(), held: None, last: None, failed: false, gate };
+    let mut keeper = MarkerKeeper {
+        lease,
+        namespace,
+        interval,
+        markers: Markers::default(),
+        held: None,
+        last: None,
+        failed: false,
+        gate,
+    };
     loop {
         keeper.round().await;
         tokio::select! {
@@ -106,7 +114,7 @@ pub async fn run(context: Context, config: Config) -> Result<(), ConfigError> {
 }
 
 /// Keeps the marker.
-struct Keeper {
+struct MarkerKeeper {
     lease: MarkerLease,
     namespace: String,
     /// Time between two renewals.
@@ -115,12 +123,12 @@ struct Keeper {
     /// The marker as this process wrote it last.
     held: Option<Lease>,
     /// The last step; only changes are logged.
-    last: Option<Step>,
+    last: Option<MarkerStep>,
     failed: bool,
     gate: Gate,
 }
 
-impl Keeper {
+impl MarkerKeeper {
     async fn round(&mut self) {
         let step = self.step().await;
         self.failed = step.is_err();
@@ -142,7 +150,7 @@ impl Keeper {
         marker.is_some_and(|marker| marker.owner.as_deref() == Some(&self.lease.owner))
     }
 
-    async fn step(&mut self) -> Result<Step, Error> {
+    async fn step(&mut self) -> Result<MarkerStep, Error> {
         let asked = Instant::now();
         let live = self.lease.get().await?;
         let marker = live.as_ref().and_then(Marker::of);
@@ -151,15 +159,15 @@ impl Keeper {
         // Later changes were written while this process ran.
         self.markers.settle();
         let (markers, overdue) = (&self.markers, self.interval + self.interval / 2);
-        let observed = Observed { held: self.held.is_some(), markers, namespace: &self.namespace, overdue };
+        let observed = ObservedMarker { held: self.held.is_some(), markers, namespace: &self.namespace, overdue };
         let step = match by_marker(&observed, &self.lease.owner, Instant::now()) {
             Some(step) => step,
             None => by_install(live.is_some(), &self.lease.siblings().await?),
         };
         let asked = Instant::now();
         let written = match (&step, live) {
-            (Step::Create, _) => self.lease.create().await?,
-            (Step::TakeOver | Step::Renew, Some(live)) => self.lease.write(live).await?,
+            (MarkerStep::Create, _) => self.lease.create().await?,
+            (MarkerStep::TakeOver | MarkerStep::Renew, Some(live)) => self.lease.write(live).await?,
             _ => {
                 self.held = None;
                 return Ok(step);
@@ -176,19 +184,21 @@ impl Keeper {
         if renews { self.interval } else { self.interval.min(Duration::from_secs(1)) }
     }
 
-    fn say(&self, step: &Step) {
+    fn say(&self, step: &MarkerStep) {
         let namespace = &self.namespace;
         match step {
-            Step::Create | Step::TakeOver => info!(namespace, owner = self.lease.owner, "marked the namespace"),
-            Step::Renew => info!(namespace, "renewed the marker"),
-            Step::StandBy => info!(namespace, "another replica renews the marker"),
-            Step::Refused { holder, owner } => warn!(
+            MarkerStep::Create | MarkerStep::TakeOver => {
+                info!(namespace, owner = self.lease.owner, "marked the namespace")
+            }
+            MarkerStep::Renew => info!(namespace, "renewed the marker"),
+            MarkerStep::StandBy => info!(namespace, "another replica renews the marker"),
+            MarkerStep::Refused { holder, owner } => warn!(
                 namespace,
                 holder,
                 owner,
                 "another operator holds the namespace; this install waits. Uninstall the other one, or use another namespace"
             ),
-            Step::Incomplete(missing) => info!(namespace, ?missing, "waiting for the rest of the install"),
+            MarkerStep::Incomplete(missing) => info!(namespace, ?missing, "waiting for the rest of the install"),
         }
     }
 

@@ -8,7 +8,6 @@
 
 pub mod access;
 pub mod engine;
-pub mod metrics;
 pub mod model;
 mod run;
 

@@ -3,7 +3,12 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use api_types::{conditions, labels, v1alpha1::DynamoModel};
-use controller_kit::{apply::Applier, context::Context, controller::Controller, events::EventSink, store::watch};
+use controller_kit::{
+    apply::Applier,
+    context::Context,
+    controller::{Controller, Outputs},
+    store::watch,
+};
 use futures::{StreamExt, channel::mpsc};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 
@@ -11,10 +16,9 @@ use crate::{
     NAME,
     engine::{
         Pace,
-        apply::{Dial, Http, SharedFleet},
+        apply::{Dial, EngineMetrics, Http, SharedFleet},
         fleet::Fleet,
     },
-    metrics::EngineMetrics,
     model::{Reconciler, finalize::Waits, observe::Observer},
 };
 
@@ -54,13 +58,10 @@ pub async fn run_with(context: Context, options: Options) -> Result<(), Infallib
     let http = Http::new(options.dial, EngineMetrics::register(&context.metrics));
     let fleet = SharedFleet::new(Fleet::new(options.pace));
     let observer = Arc::new(Observer::new(client.clone(), models.clone(), slices, fleet.clone()));
-    let applier =
-        Applier::new(client.clone(), NAME, context.metrics.clone(), vec![Arc::new(models)]).with_pace(STATUS_PACE);
+    let applier = Applier::new(client, NAME, context.metrics.clone(), vec![Arc::new(models)]).with_pace(STATUS_PACE);
     let reconciler = Arc::new(Reconciler {
         observer: Arc::clone(&observer),
-        applier,
-        events: EventSink::new(client, NAME),
-        notifier: context.notifier.clone(),
+        outputs: Outputs::new(applier).notifying(context.notifier.as_ref()),
         release_timeout: options.pace.unload_timeout,
         waits: Waits::default(),
     });

@@ -94,7 +94,7 @@ impl Outbound {
         limits: Limits,
         pieces: Option<Sender<Bytes>>,
     ) -> Result<Response<Bytes>, Error> {
-        let server = Server::of(request.uri())?;
+        let server = OutboundServer::of(request.uri())?;
         let exchange = self.exchange(&server, request, limits.longest, pieces);
         let outcome = tokio::time::timeout(limits.patience, exchange).await;
         outcome.unwrap_or_else(|_| Err(Error::TimedOut { server: server.to_string(), patience: limits.patience }))
@@ -102,7 +102,7 @@ impl Outbound {
 
     async fn exchange(
         &self,
-        server: &Server,
+        server: &OutboundServer,
         request: Request<Bytes>,
         longest: usize,
         pieces: Option<Sender<Bytes>>,
@@ -123,7 +123,7 @@ impl Outbound {
 impl Outbound {
     /// Connects to the first address of the server that answers. Addresses are judged after names are resolved, so that
     /// no name leads inside.
-    async fn connect(&self, server: &Server) -> Result<TcpStream, Error> {
+    async fn connect(&self, server: &OutboundServer) -> Result<TcpStream, Error> {
         let unreachable = |reason: String| Error::Unreachable { server: server.to_string(), reason };
         let found = tokio::net::lookup_host((server.host.as_str(), server.port)).await;
         let mut why = unreachable("its name has no address".to_owned());
@@ -146,7 +146,7 @@ async fn send_over(
     request: Request<Full<Bytes>>,
     longest: usize,
     pieces: Option<Sender<Bytes>>,
-    server: &Server,
+    server: &OutboundServer,
 ) -> Result<Response<Bytes>, Error> {
     let broken = |reason: String| Error::Broken { server: server.to_string(), reason };
     let handshake = http1::handshake(TokioIo::new(stream)).await;
@@ -188,7 +188,7 @@ async fn read_body(
 }
 
 /// The request as HTTP/1.1 servers expect it: the path alone, and the host in a header.
-fn in_origin_form(request: Request<Bytes>, server: &Server) -> Result<Request<Full<Bytes>>, Error> {
+fn in_origin_form(request: Request<Bytes>, server: &OutboundServer) -> Result<Request<Full<Bytes>>, Error> {
     let (mut head, body) = request.into_parts();
     let bad = |reason: String| Error::Address { address: server.to_string(), reason };
     let host = HeaderValue::try_from(server.authority.as_str()).map_err(|error| bad(error.to_string()))?;
@@ -200,7 +200,7 @@ fn in_origin_form(request: Request<Bytes>, server: &Server) -> Result<Request<Fu
 }
 
 /// Where a request goes.
-struct Server {
+struct OutboundServer {
     secure: bool,
     /// As in the header.
     authority: String,
@@ -209,7 +209,7 @@ struct Server {
     port: u16,
 }
 
-impl Server {
+impl OutboundServer {
     fn of(uri: &Uri) -> Result<Self, Error> {
         let bad = |reason: &str| Error::Address { address: uri.to_string(), reason: reason.to_owned() };
         let secure = match uri.scheme_str() {
@@ -229,7 +229,7 @@ impl Server {
     }
 }
 
-impl std::fmt::Display for Server {
+impl std::fmt::Display for OutboundServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}://{}", if self.secure { "https" } else { "http" }, self.authority)
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{annotations, conversion::preserved::autoscaling::PreservedAutoscaling, labels};
+use api_types::{annotations, conversion::preserved::PreservedAutoscaling, labels};
 use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec},

@@ -80,10 +80,13 @@ pub use model::{
     CheckpointUse, DiscoveryBackend, ExposureSettings, PodSettings, RenderInput, SharedGpus, ValidatedComponent,
     WorkloadProvider,
 };
-pub use model_service::{answers_requests, render_model_service};
 pub use pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
 pub use readiness::{JobEnd, NotReady, Readiness, Workload};
 pub use service::render_service;
-pub use strategy::RolloutStrategy;
 pub use validate::{validate, validate_on};
+
+pub use self::{
+    model_service::{answers_requests, render_model_service},
+    strategy::RolloutStrategy,
+};

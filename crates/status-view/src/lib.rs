@@ -2,26 +2,20 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `model` | [`State`], computed from a graph or a component and its pods |
+//! | `model` | [`State`], computed from a graph or a component and its pods, and as text |
 //! | [`pods`] | facts of pods |
-//! | `text` | a state as a screen or as a line |
-//! | `table` | columns and colours |
-//! | `terminal` | lines that are drawn over |
+//! | `table` | columns and colours, and lines that are drawn over |
 //!
 //! This crate reads nothing from an API server.
 
 mod model;
 pub mod pods;
 mod table;
-mod terminal;
-mod text;
 
 #[cfg(test)]
 mod tests;
 
 pub use self::{
-    model::{ComponentState, State},
-    table::{Style, Table, one_line},
-    terminal::Terminal,
-    text::{line, screen},
+    model::{ComponentState, State, line, screen},
+    table::{Style, Table, Terminal, one_line},
 };

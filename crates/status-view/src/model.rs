@@ -1,9 +1,10 @@
 //! The state of a graph or of a component, computed from what was read.
+//! A state as a screen, or as one line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::{
-    conditions::{AVAILABLE, READY, STALLED},
+    conditions::{AVAILABLE, READY, STALLED, is_current},
     gpus, labels,
     v1beta1::{
         ComponentReplicaStatus, ComponentSpec, DynamoComponentDeployment, DynamoGraphDeployment, RollingUpdatePhase,
@@ -13,7 +14,10 @@ use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::Conditi
 use kube::ResourceExt;
 use serde::Serialize;
 
-use crate::pods::{PodPhase, component_of, has_ended, is_ready, shortfall};
+use crate::{
+    pods::{PodPhase, component_of, has_ended, is_ready, shortfall},
+    table::{Style, Table, one_line},
+};
 
 /// One component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -117,8 +121,7 @@ impl State {
     }
 
     fn of(object: &impl ResourceExt, observed: Option<i64>, conditions: &[Condition]) -> Self {
-        let generation = object.meta().generation;
-        let is_current = generation.is_none() || observed.is_some_and(|observed| Some(observed) >= generation);
+        let is_current = is_current(object.meta().generation, observed);
         let condition = |type_| conditions.iter().find(|one| one.type_ == type_);
         let holds = |type_| condition(type_).filter(|one| one.status == "True");
         let stalled = holds(STALLED).filter(|_| is_current);
@@ -207,4 +210,69 @@ fn waits_for(parts: &Parts<'_>, ready: i32) -> String {
 fn reported(condition: &Condition) -> String {
     let Condition { reason, message, .. } = condition;
     format!("{reason}: {message}").trim_end_matches([':', ' ']).to_owned()
+}
+
+/// Cells of a bar.
+const WIDTH: usize = 30;
+
+/// The state as a screen: heading, components, rollout.
+pub fn screen(state: &State, wide: bool, style: Style) -> String {
+    let word = match state {
+        State { ready: true, .. } => style.good("ready"),
+        State { stalled: true, .. } => style.bad("stalled"),
+        _ => style.pending(&state.state),
+    };
+    let mut text = format!("{} {}/{}: {word}\n", style.strong(state.kind), state.namespace, state.name);
+    if !state.ready {
+        text.push_str(&format!("{}\n", one_line(&state.message)));
+    }
+    text.push('\n');
+    let (narrow, more) = (["COMPONENT", "TYPE", "READY", "UPDATED", "GPUS"], ["REVISIONS", "PODS"]);
+    let more = if wide { &more[..] } else { &[] };
+    let mut table = Table::new(&[&narrow[..], more, &["WAITS FOR"]].concat());
+    for one in &state.components {
+        let cells = [
+            one.component.clone(),
+            one.role.clone(),
+            format!("{}/{}", one.ready, one.desired),
+            one.updated.to_string(),
+            one.gpus.to_string(),
+        ];
+        let more = [one.revisions.join(", "), one.pods.clone()];
+        let more = more.into_iter().take(if wide { 2 } else { 0 });
+        table.row(cells.into_iter().chain(more).chain([one.waits_for.clone()]));
+    }
+    text.push_str(&table.text());
+    if state.rollout {
+        let (updated, desired) = state.progress();
+        let filled = usize::try_from(updated).unwrap_or(0) * WIDTH / usize::try_from(desired.max(1)).unwrap_or(1);
+        let filled = filled.min(WIDTH);
+        let bar = format!("{}{}", "#".repeat(filled), "-".repeat(WIDTH - filled));
+        text.push_str(&format!("\nrollout [{bar}] {updated}/{desired} workers are of the target revision\n"));
+    }
+    text
+}
+
+/// The state in one line, for logs.
+pub fn line(state: &State) -> String {
+    let word = match state {
+        State { ready: true, .. } => "ready",
+        State { stalled: true, .. } => "stalled",
+        _ => &state.state,
+    };
+    let components = state.components.iter().map(|one| format!("{} {}/{}", one.component, one.ready, one.desired));
+    let rollout = match state.rollout {
+        true => {
+            let (updated, desired) = state.progress();
+            format!("; rollout {updated}/{desired}")
+        }
+        false => String::new(),
+    };
+    let message = if state.stalled { format!("; {}", state.message) } else { String::new() };
+    one_line(&format!(
+        "{}/{} {word}: {}{rollout}{message}",
+        state.namespace,
+        state.name,
+        components.collect::<Vec<_>>().join(", ")
+    ))
 }

@@ -4,10 +4,7 @@
 use bytes::Bytes;
 use component_controller::image_build::observe::{
     ImageName,
-    registry::{
-        answer::{login, manifest_answer, on_same_host, redirect, token, token_address},
-        challenge::Challenge,
-    },
+    registry::answer::{Challenge, login, manifest_answer, on_same_host, redirect, token, token_address},
 };
 use http::{HeaderMap, HeaderValue, Response, Uri, header};
 use rendering::{RegistryHost, RegistryHosts};

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::{
-    ApiVersion, Source,
-    component::{Alpha, Beta, Name},
-    lens::{self, Edit, Saved, Side, WHOLE},
+    ApiVersion, ConversionSource,
+    component::{Alpha, Beta, Name, common, put_names, replicas_to_alpha, replicas_to_beta, saved_names},
+    lens,
+    lens::{Edit, Saved, Side, WHOLE},
     residue::Residue,
-    status::{common, put_names, replicas_to_alpha, replicas_to_beta, saved_names},
     value::{Object, at, copy, is_empty, object, put},
 };
 
@@ -18,11 +18,11 @@ const BACKEND: &str = "backendFramework";
 const PART: &str = "component";
 
 /// Everything but the component.
-struct Frame {
+struct DeploymentFrame {
     version: ApiVersion,
 }
 
-impl Side for Frame {
+impl Side for DeploymentFrame {
     fn project(&self, body: &Object) -> Object {
         let mut projected = Object::new();
         if let Some(spec) = object(body, "spec") {
@@ -75,7 +75,7 @@ impl Side for Frame {
     }
 }
 
-impl Frame {
+impl DeploymentFrame {
     fn status(&self, status: &Object) -> Object {
         let (key, name, change): (_, _, fn(&Object) -> Object) = match self.version {
             ApiVersion::V1Alpha1 => ("service", "component", replicas_to_beta),
@@ -89,11 +89,12 @@ impl Frame {
     }
 }
 
-pub(super) fn convert_component_deployment(source: Source<'_>) -> (Object, Option<Saved>) {
+pub(super) fn convert_component_deployment(source: ConversionSource<'_>) -> (Object, Option<Saved>) {
     let (mut frame, component) = split(source.body);
     let name = Name::Object(source.name);
     let (component_saved, frame_saved) = source.saved.map(split_saved).unzip();
-    let (alpha, beta) = (Frame { version: ApiVersion::V1Alpha1 }, Frame { version: ApiVersion::V1Beta1 });
+    let (alpha, beta) =
+        (DeploymentFrame { version: ApiVersion::V1Alpha1 }, DeploymentFrame { version: ApiVersion::V1Beta1 });
     let (from, to) = if source.to == ApiVersion::V1Beta1 { (&alpha, &beta) } else { (&beta, &alpha) };
     let mut saved;
     (frame, saved) = lens::convert_part(&frame, frame_saved.as_ref(), from, to);

@@ -7,7 +7,7 @@
 //! | module | what |
 //! |---|---|
 //! | `lens` | the rule by which saved data is put back; the same for everything |
-//! | `payload`, `residue` | the annotations |
+//! | `payload` | the annotations |
 //! | `component` | components, with the pod template: most of the difference between the versions |
 //! | `graph`, `component_deployment`, `scaling_adapter`, `request` | the kinds |
 //! | [`preserved`] | what only v1alpha1 can say and objects still depend on |
@@ -19,7 +19,7 @@
 //!
 //! | name | concept |
 //! |---|---|
-//! | `Source`, `Extent` | the object to convert, whole or a part within a merge |
+//! | `ConversionSource`, `Extent` | the object to convert, whole or a part within a merge |
 //! | `Keys` | the annotations of a kind: saved spec, saved status, and retired ones |
 //! | `Saved` | data of the other version, kept in these annotations: `sparse`, `exact`, `seals` |
 //! | `sparse` | saved data in the form of the upstream operator, which reads and writes it |
@@ -52,15 +52,12 @@ mod component_deployment;
 mod graph;
 mod lens;
 mod merging;
-mod parts;
-mod payload;
+pub mod payload;
 pub mod preserved;
 mod request;
 mod residue;
 pub mod review;
 mod scaling_adapter;
-pub mod size;
-mod status;
 mod value;
 
 #[cfg(test)]
@@ -133,7 +130,7 @@ pub enum ConversionError {
     #[error(
         "{field}: Too long: what only v1alpha1 can say needs {bytes} bytes of annotations, and {} are possible; make it \
          shorter, or write the object in v1beta1",
-        size::ANNOTATION_BYTES
+        payload::ANNOTATION_BYTES
     )]
     TooLong {
         /// The field with the most of it.
@@ -147,7 +144,7 @@ pub enum ConversionError {
 }
 
 /// The parts of an object that are converted: everything but type and metadata.
-struct Source<'a> {
+struct ConversionSource<'a> {
     body: Object,
     /// `metadata.name`.
     name: Option<&'a str>,
@@ -170,14 +167,14 @@ pub(crate) const GRAPH: &str = "DynamoGraphDeployment";
 pub(crate) const COMPONENT_DEPLOYMENT: &str = "DynamoComponentDeployment";
 
 /// How one kind is converted.
-struct Kind {
+struct ConvertedKind {
     keys: Keys,
-    convert: fn(Source<'_>) -> (Object, Option<Saved>),
+    convert: fn(ConversionSource<'_>) -> (Object, Option<Saved>),
 }
 
 /// The kind of that name, if it has two versions.
-fn kind(name: &str) -> Option<Kind> {
-    let (spec, status, retired, convert): (_, _, &[_], fn(Source<'_>) -> _) = match name {
+fn kind(name: &str) -> Option<ConvertedKind> {
+    let (spec, status, retired, convert): (_, _, &[_], fn(ConversionSource<'_>) -> _) = match name {
         GRAPH => (preserved::archive::PreservedGraph::ANNOTATION, "nvidia.com/dgd-status", &[], graph::convert_graph),
         COMPONENT_DEPLOYMENT => (
             preserved::PreservedComponent::ANNOTATION,
@@ -193,7 +190,7 @@ fn kind(name: &str) -> Option<Kind> {
         }
         _ => return None,
     };
-    Some(Kind { keys: Keys { spec, status, retired }, convert })
+    Some(ConvertedKind { keys: Keys { spec, status, retired }, convert })
 }
 
 /// Whether an object holds data in its annotations that only the other version can say. Objects of other kinds hold
@@ -230,7 +227,7 @@ fn convert_within(object: Value, to: ApiVersion, extent: Extent) -> Result<Value
     let kind_name = object.remove("kind");
     object.remove("apiVersion");
     let name = text(&metadata, "name");
-    let (mut target, saved) = (kind.convert)(Source { body: object, name, saved, to, extent });
+    let (mut target, saved) = (kind.convert)(ConversionSource { body: object, name, saved, to, extent });
     if let Some(saved) = saved {
         payload::put(&mut metadata, &kind.keys, saved);
     }

@@ -4,6 +4,8 @@
 //! sparse spec of the version that the object is *not* in. `rawJSON` holds a marker for a `serviceName` that was not
 //! given. `exact` and `seals` are ours; the upstream operator does not read them. The annotation for the status holds a
 //! sparse status. What cannot be read is ignored.
+//!
+//! Saved data that the API server would refuse: annotations have a limit, for all of an object together.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +13,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
+    ApiVersion, ConversionError, convert, kind,
     lens::Saved,
-    residue::{Entry, Residue},
+    residue::{Residue, ResidueEntry},
     value::{Object, list, object},
 };
 
@@ -95,7 +98,7 @@ pub(super) fn put(metadata: &mut Object, keys: &Keys, mut saved: Saved) {
 #[derive(Serialize)]
 struct Envelope<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    exact: Vec<Entry<'a>>,
+    exact: Vec<ResidueEntry<'a>>,
     #[serde(rename = "rawJSON", skip_serializing_if = "Option::is_none")]
     raw: Option<Value>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -118,4 +121,135 @@ fn spec_text(mut spec: Value, saved: &Saved) -> String {
     };
     // Maps with texts for keys always have a form in JSON.
     serde_json::to_string(&envelope).unwrap_or_default()
+}
+
+/// What the keys and values of all annotations of an object may have together, in bytes.
+pub const ANNOTATION_BYTES: usize = 256 << 10;
+
+/// Annotation of an object in v1alpha1 that lacks what only v1beta1 can say. It must not be written in v1alpha1: what
+/// is missing would be removed.
+pub const INCOMPLETE: &str = "nvidia.com/conversion-incomplete";
+
+/// Saved data that is too long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TooLong {
+    /// The way to the field with the most of it, in the version that can say it.
+    pub field: Vec<String>,
+    /// What the annotations would have.
+    pub bytes: usize,
+}
+
+/// Whether an object would have too many bytes in its annotations in the other version, and where it has most of them.
+pub fn too_long(object: &Value) -> Option<TooLong> {
+    // An annotation takes a few bytes for each of the object, and most objects are short.
+    if serde_json::to_vec(object).is_ok_and(|json| 4 * json.len() <= ANNOTATION_BYTES) {
+        return None;
+    }
+    let keys = kind(object["kind"].as_str()?)?.keys;
+    let to = match object["apiVersion"].as_str()?.parse().ok()? {
+        ApiVersion::V1Alpha1 => ApiVersion::V1Beta1,
+        ApiVersion::V1Beta1 => ApiVersion::V1Alpha1,
+    };
+    measured(&convert(object.clone(), to).ok()?, &keys)
+}
+
+/// Whether a converted object has too many bytes in its annotations.
+pub(super) fn measured(target: &Value, keys: &Keys) -> Option<TooLong> {
+    let annotations = target.get("metadata")?.get("annotations")?.as_object()?;
+    let bytes = bytes(annotations);
+    if bytes <= ANNOTATION_BYTES {
+        return None;
+    }
+    let text = |key: &str| annotations.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (spec, status) = (text(keys.spec), text(keys.status));
+    let (part, saved) = if spec.len() >= status.len() { ("spec", spec) } else { ("status", status) };
+    let mut field = vec![part.to_owned()];
+    let saved: Value = serde_json::from_str(saved).unwrap_or_default();
+    steps_to_longest(if part == "spec" { &saved["spec"] } else { &saved }, &mut field);
+    Some(TooLong { field, bytes })
+}
+
+/// Adds the steps to the longest field below a value, as long as that is most of it.
+fn steps_to_longest(value: &Value, field: &mut Vec<String>) {
+    let length = |value: &Value| serde_json::to_vec(value).map_or(0, |json| json.len());
+    let longest = value.as_object().into_iter().flatten().max_by_key(|(_, value)| length(value));
+    if let Some((key, inner)) = longest.filter(|(_, inner)| 2 * length(inner) > length(value)) {
+        field.push(key.clone());
+        steps_to_longest(inner, field);
+    }
+}
+
+/// What annotations have, as the API server counts.
+pub(super) fn bytes(annotations: &Object) -> usize {
+    annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
+}
+
+/// Makes a converted object fit. One that is stored and read in v1alpha1 loses what only v1beta1 can say, and says so:
+/// a list of all namespaces would fail because of it. One that is written in v1alpha1 cannot be stored.
+pub(super) fn fit(target: &mut Value, to: ApiVersion) -> Result<(), ConversionError> {
+    let Some(keys) = target["kind"].as_str().and_then(kind).map(|kind| kind.keys) else { return Ok(()) };
+    let long = measured(target, &keys);
+    let Some(Value::Object(annotations)) = target.get_mut("metadata").and_then(|meta| meta.get_mut("annotations"))
+    else {
+        return Ok(());
+    };
+    match (long, to) {
+        (Some(TooLong { field, bytes }), ApiVersion::V1Beta1) => {
+            return Err(ConversionError::TooLong { field: field.join("."), bytes });
+        }
+        (Some(TooLong { field, bytes }), ApiVersion::V1Alpha1) => {
+            annotations.remove(keys.spec);
+            annotations.remove(keys.status);
+            let why = format!(
+                "{}: what only v1beta1 can say needs {bytes} bytes of annotations, and {ANNOTATION_BYTES} are possible; \
+                 read and write this object in v1beta1",
+                field.join(".")
+            );
+            annotations.insert(INCOMPLETE.to_owned(), json!(why));
+        }
+        (None, _) => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversion::merging::convert_for_merge;
+
+    fn request(version: ApiVersion, spec: &Value) -> Value {
+        json!({
+            "apiVersion": version.api_version(), "kind": "DynamoGraphDeploymentRequest",
+            "metadata": { "name": "big" }, "spec": spec,
+        })
+    }
+
+    /// Found defect: one such object made every list of all namespaces in v1alpha1 fail.
+    #[test]
+    fn an_object_that_is_stored_can_be_read_in_v1alpha1_however_long_it_is() {
+        let with = |length: usize| {
+            let graph = json!({ "spec": { "pad": "x".repeat(length) } });
+            request(ApiVersion::V1Beta1, &json!({ "model": "m", "overrides": { "dgd": graph } }))
+        };
+        let read = |length: usize| convert_for_merge(with(length), ApiVersion::V1Alpha1).unwrap();
+        assert_eq!(read(1000)["metadata"]["annotations"][INCOMPLETE], Value::Null);
+        assert_eq!(too_long(&with(1000)), None);
+        let seen = read(ANNOTATION_BYTES);
+        assert_eq!(seen["spec"]["model"], "m");
+        let annotations = seen["metadata"]["annotations"].as_object().unwrap();
+        assert!(bytes(annotations) < 1000);
+        let why = annotations[INCOMPLETE].as_str().unwrap();
+        assert!(why.starts_with("spec.overrides.dgd.spec.pad: "), "{why}");
+        let field = ["spec", "overrides", "dgd", "spec", "pad"].map(ToOwned::to_owned);
+        assert_eq!(too_long(&with(ANNOTATION_BYTES)).unwrap().field, field);
+    }
+
+    /// Found defect: the answer named no field.
+    #[test]
+    fn an_object_that_cannot_be_stored_is_refused_with_its_field() {
+        let config = json!({ "engine": { "pad": "x".repeat(ANNOTATION_BYTES) } });
+        let alpha = request(ApiVersion::V1Alpha1, &json!({ "model": "m", "profilingConfig": { "config": config } }));
+        let error = convert_for_merge(alpha, ApiVersion::V1Beta1).unwrap_err().to_string();
+        assert!(error.starts_with("spec.profilingConfig.config.engine.pad: Too long"), "{error}");
+    }
 }

@@ -22,9 +22,9 @@ impl Residue {
     }
 
     /// The form in a payload.
-    pub fn entry(&self) -> Entry<'_> {
+    pub fn entry(&self) -> ResidueEntry<'_> {
         let escape = |key: &String| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
-        Entry { path: self.path.iter().map(escape).collect(), value: self.value.as_ref() }
+        ResidueEntry { path: self.path.iter().map(escape).collect(), value: self.value.as_ref() }
     }
 
     /// Reads the form in a payload; none if it is malformed.
@@ -37,7 +37,7 @@ impl Residue {
 
 /// A place in the form of a payload.
 #[derive(Serialize)]
-pub(super) struct Entry<'a> {
+pub(super) struct ResidueEntry<'a> {
     /// A JSON pointer.
     path: String,
     /// The value, if there is one.

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use super::{
-    ApiVersion, Source,
-    lens::{self, Edit, Saved, Side},
+    ApiVersion, ConversionSource, lens,
+    lens::{Edit, Saved, Side},
     value::{Object, put},
 };
 
@@ -53,7 +53,7 @@ impl Side for Adapter {
     }
 }
 
-pub(super) fn convert_scaling_adapter(source: Source<'_>) -> (Object, Option<Saved>) {
+pub(super) fn convert_scaling_adapter(source: ConversionSource<'_>) -> (Object, Option<Saved>) {
     let (alpha, beta) = (Adapter(ApiVersion::V1Alpha1), Adapter(ApiVersion::V1Beta1));
     let (from, to) = match source.to {
         ApiVersion::V1Beta1 => (alpha, beta),

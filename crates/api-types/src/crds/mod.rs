@@ -1,18 +1,11 @@
 //! The CustomResourceDefinitions, made from the types.
 //!
-//! Each kind has a file that names its versions; everything else comes from the types. The files in `deploy/crds` are
+//! `kinds` names the versions of each kind; everything else comes from the types. The files in `deploy/crds` are
 //! [`all`], written by `cargo xtask crds generate`.
 
-mod checkpoint;
-mod component_deployment;
 mod conversion_service;
-mod dynamo_component;
-mod graph;
-mod model;
-mod request;
-mod scaling_adapter;
+mod kinds;
 mod version;
-mod worker_metadata;
 
 #[cfg(test)]
 mod tests;
@@ -63,16 +56,16 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, CrdError> {
 pub fn all_converted_by(service: &ConversionService) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let definitions = Definitions::load().map_err(|source| CrdError::Schema { crd: "all kinds", source })?;
     let stored_in_v1beta1 = [
-        graph::versions(&definitions)?,
-        component_deployment::versions(&definitions)?,
-        request::versions(&definitions)?,
-        scaling_adapter::versions(&definitions)?,
+        kinds::graph(&definitions)?,
+        kinds::component_deployment(&definitions)?,
+        kinds::request(&definitions)?,
+        kinds::scaling_adapter(&definitions)?,
     ];
     let stored_in_v1alpha1 = [
-        model::versions(&definitions)?,
-        checkpoint::versions(&definitions)?,
-        dynamo_component::versions(&definitions)?,
-        worker_metadata::versions(&definitions)?,
+        kinds::model(&definitions)?,
+        kinds::checkpoint(&definitions)?,
+        kinds::dynamo_component(&definitions)?,
+        kinds::worker_metadata(&definitions)?,
     ];
     let mut all = Vec::new();
     for versions in stored_in_v1beta1 {

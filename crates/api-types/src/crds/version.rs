@@ -23,7 +23,7 @@ use crate::{
 const PENDING: &str = "Pending";
 
 /// What is special to a version of a kind.
-pub(super) struct Version<'a> {
+pub(super) struct KindVersion<'a> {
     pub definitions: &'a Definitions,
     /// What objects of the kind are.
     pub description: &'static str,
@@ -35,7 +35,7 @@ pub(super) struct Version<'a> {
     pub edit: fn(&mut Value) -> Result<(), SchemaError>,
 }
 
-impl<'a> Version<'a> {
+impl<'a> KindVersion<'a> {
     /// A version without rules of the whole object, whose spec is as its type says.
     pub fn new(
         definitions: &'a Definitions,

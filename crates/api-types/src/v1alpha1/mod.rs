@@ -2,14 +2,17 @@
 //!
 //! Graphs, components, requests and scaling adapters have [`schemas`] only: in this version only the
 //! [conversion](crate::conversion) reads them, and it must not lose fields that no type has.
+//!
+//! Memory shared between processes, as v1alpha1 says it: of GPUs, and `/dev/shm`.
+//! `DynamoWorkerMetadata`: what a worker says of itself, for the other processes of its graph.
+//!
+//! The Dynamo runtime writes it. The operator grants the right to, and does nothing else with it.
 
 mod checkpoint;
 mod dynamo_component;
-mod memory;
 mod model;
 #[cfg(feature = "schema")]
 pub mod schemas;
-mod worker_metadata;
 
 pub use checkpoint::{
     CheckpointJobSpec, CheckpointPhase, CheckpointStorageType, DEFAULT_DEADLINE, DynamoCheckpoint,
@@ -19,8 +22,98 @@ pub use dynamo_component::{
     ArchiveManifest, BuildTimeout, BuilderPodMetadata, BuilderPodSpec, DynamoComponent, DynamoComponentSpec,
     DynamoComponentStatus, ManifestService,
 };
-pub use memory::{EngineMode, GpuMemoryService, SharedMemory};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::CustomResource;
 pub use model::{
     AdapterMemory, DynamoModel, DynamoModelSpec, DynamoModelStatus, ModelEndpoint, ModelSource, ModelType,
 };
-pub use worker_metadata::{DynamoWorkerMetadata, DynamoWorkerMetadataSpec};
+use serde::{Deserialize, Serialize};
+
+use crate::v1beta1::GmsClientPod;
+
+/// GPU memory shared between processes, by dynamic resource allocation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(
+    feature = "schema",
+    schemars(extend("x-kubernetes-validations" = crate::schema::rules::ALPHA_GPU_MEMORY_SERVICE))
+)]
+#[serde(rename_all = "camelCase")]
+pub struct GpuMemoryService {
+    /// Switches it on.
+    pub enabled: bool,
+    /// Within a pod or between pods.
+    #[serde(default)]
+    pub mode: EngineMode,
+    /// DRA DeviceClass of the GPUs.
+    #[serde(default = "default_device_class")]
+    pub device_class_name: String,
+    /// More containers of the pod that use the memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(
+            inner(regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63)),
+            extend("x-kubernetes-list-type" = "set")
+        )
+    )]
+    pub extra_client_containers: Option<Vec<String>>,
+    /// Reserved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
+    )]
+    pub extra_client_pods: Option<Vec<GmsClientPod>>,
+}
+
+fn default_device_class() -> String {
+    crate::v1beta1::DEFAULT_DEVICE_CLASS.to_owned()
+}
+
+/// Within a pod or between pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum EngineMode {
+    /// Within a pod.
+    #[default]
+    IntraPod,
+    /// Between the pods of a group.
+    InterPod,
+}
+
+/// Memory of `/dev/shm`: either none, or of a size.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::SHARED_MEMORY)))]
+#[serde(rename_all = "camelCase")]
+pub struct SharedMemory {
+    /// There is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disabled: Option<bool>,
+    /// Its size, more than zero.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::quantity"))]
+    pub size: Option<Quantity>,
+}
+
+/// Metadata that a worker publishes about itself.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "nvidia.com",
+    version = "v1alpha1",
+    kind = "DynamoWorkerMetadata",
+    plural = "dynamoworkermetadatas",
+    shortname = "dwm",
+    namespaced,
+    schema = "disabled",
+    derive = "PartialEq"
+)]
+pub struct DynamoWorkerMetadataSpec {
+    /// In the runtime's own form.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    pub data: serde_json::Value,
+}

@@ -6,7 +6,8 @@ use k8s_openapi::api::core::v1::EnvVar;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::{BackendFramework, ComponentSpec, DynamoGraphDeploymentStatus, GraphTopologyConstraint, ProviderOverride};
+use super::{BackendFramework, ComponentSpec, DynamoGraphDeploymentStatus};
+use crate::v1beta1::{GraphTopologyConstraint, ProviderOverride};
 
 /// Specification of an inference graph.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,18 +1,17 @@
 //! `nvidia.com/v1beta1`: the storage version and the form in which controllers see every object.
 
-mod backend_framework;
 mod component;
 mod component_deployment;
 mod experimental;
 mod graph;
 mod graph_status;
 mod hardware;
-mod placement;
 mod request;
 mod request_status;
 mod scaling_adapter;
 
-pub use backend_framework::BackendFramework;
+use std::fmt;
+
 pub use component::{
     CompilationCache, ComponentSpec, ComponentType, EndpointPickerConfig, EndpointPickerPlugin, EppConfig,
     ModelReference, Multinode, MultinodeRole, PluginReference, SaturationDetector, ScalingAdapterMarker,
@@ -33,8 +32,6 @@ pub use graph_status::{
     CheckpointStatus, ComponentKind, ComponentReplicaStatus, DynamoGraphDeploymentStatus, GraphState, PlacementState,
     PlacementStatus, RestartPhase, RestartStatus, RollingUpdatePhase, RollingUpdateStatus,
 };
-pub use hardware::{GpuSku, Hardware};
-pub use placement::{ComponentTopologyConstraint, GraphTopologyConstraint, ProviderOverride};
 pub use request::{
     DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec, Mocker, ModelCache, OptimizationType,
     RequestBackend, RequestFeatures, RequestOverrides, SearchStrategy, Sla, Workload,
@@ -47,6 +44,79 @@ pub use scaling_adapter::{
     DynamoGraphDeploymentScalingAdapter, DynamoGraphDeploymentScalingAdapterSpec,
     DynamoGraphDeploymentScalingAdapterStatus, ScalingTarget,
 };
+use serde::{Deserialize, Serialize};
+
+pub use self::hardware::{GpuSku, Hardware};
 
 /// Name of the container that the operator completes with its defaults.
 pub const MAIN_CONTAINER: &str = "main";
+
+/// Family of the inference engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum BackendFramework {
+    /// SGLang.
+    Sglang,
+    /// vLLM.
+    Vllm,
+    /// TensorRT-LLM.
+    Trtllm,
+}
+
+impl BackendFramework {
+    /// The name in specs and in Python module paths (`dynamo.<name>`).
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Sglang => "sglang",
+            Self::Vllm => "vllm",
+            Self::Trtllm => "trtllm",
+        }
+    }
+}
+
+impl fmt::Display for BackendFramework {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Placement of a whole graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct GraphTopologyConstraint {
+    /// Name of the cluster topology.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub cluster_topology_name: String,
+    /// Topology level within which components are packed, unless a component names its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::DOMAIN)))]
+    pub pack_domain: Option<String>,
+}
+
+/// Placement of one component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ComponentTopologyConstraint {
+    /// Level within which the component is packed.
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::DOMAIN)))]
+    pub pack_domain: String,
+}
+
+/// A fragment in the workload provider's own API, merged into what the operator renders.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct ProviderOverride {
+    /// API version of the fragment; `grove.io/v1alpha1`.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    pub api_version: String,
+    /// Kind that the fragment is of; filled in at admission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The fragment.
+    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    pub value: serde_json::Value,
+}

@@ -5,7 +5,8 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{DynamoGraphDeploymentRequestStatus, Hardware};
+use super::DynamoGraphDeploymentRequestStatus;
+use crate::v1beta1::hardware::Hardware;
 
 /// Specification of a request for a graph.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]

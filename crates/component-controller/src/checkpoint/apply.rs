@@ -2,9 +2,10 @@
 
 use api_types::{conditions::checkpoint as reason, names};
 use controller_kit::{
-    apply::{self, Applier, Desired, Outcome},
+    apply,
+    apply::{Applier, Desired, Outcome},
     failure::Class,
-    read::Interruption,
+    request::Interruption,
 };
 use k8s_openapi::api::batch::v1::Job;
 use kube::Resource;

@@ -1,4 +1,5 @@
 //! Reconciles `DynamoCheckpoint`: a Job, whose pod an agent captures at the request of a PodSnapshot.
+//! When the next pass over a checkpoint is due. Pure.
 
 pub mod apply;
 pub mod events;
@@ -7,26 +8,25 @@ mod fixtures;
 pub mod model;
 pub mod observe;
 pub mod plan;
-pub mod requeue;
 pub mod status;
+
+use std::time::Duration;
 
 use api_types::{
     LEGACY_FINALIZER,
     v1alpha1::{DynamoCheckpoint, DynamoCheckpointStatus},
 };
 use controller_kit::{
-    apply::Applier,
-    controller::{Action, Conclusion, Reconcile},
-    events::EventSink,
-    read::Interruption,
+    controller::{Action, Conclusion, Outputs, Reconcile},
+    request::Interruption,
     store::{Packed, UnpackError},
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::Resource;
 use tracing::warn;
 
 use self::{
-    model::{Applied, Cleanup, Observed, Plan},
+    model::{Applied, CapturePhase, Cleanup, Observed, Plan},
     observe::Observer,
     plan::cleanup,
 };
@@ -36,9 +36,7 @@ pub struct Reconciler {
     /// Reads.
     pub observer: Observer,
     /// Writes.
-    pub applier: Applier,
-    /// Records events.
-    pub events: EventSink,
+    pub outputs: Outputs,
 }
 
 impl Reconcile for Reconciler {
@@ -48,12 +46,8 @@ impl Reconcile for Reconciler {
     type Applied = Applied;
     type Status = DynamoCheckpointStatus;
 
-    fn applier(&self) -> &Applier {
-        &self.applier
-    }
-
-    fn events(&self) -> &EventSink {
-        &self.events
+    fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     /// Removes the artifact by a Job, then the finalizer; the finalizer at the latest after a deadline.
@@ -66,12 +60,12 @@ impl Reconcile for Reconciler {
         let observed = self.observer.observe(checkpoint).await?;
         let now = Timestamp::now();
         let cleanup = cleanup::plan(&observed, now);
-        let cleanup = apply::clean_up(&self.applier, &observed, cleanup).await?;
-        let Cleanup::Done { left, .. } = cleanup else { return Ok(requeue::next_of_cleanup(&observed, now)) };
+        let cleanup = apply::clean_up(&self.outputs.applier, &observed, cleanup).await?;
+        let Cleanup::Done { left, .. } = cleanup else { return Ok(next_of_cleanup(&observed, now)) };
         if let Some(left) = left {
             // No event can be created in a namespace that is being deleted.
             warn!(left, "artifact not removed");
-            self.events.publish(&packed.object_ref(&()), events::artifact_left(&left));
+            self.outputs.events.publish(&packed.object_ref(&()), events::artifact_left(&left));
         }
         self.release(packed).await
     }
@@ -102,7 +96,7 @@ impl Reconcile for Reconciler {
     }
 
     async fn apply(&self, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
-        apply::apply(&self.applier, observed, plan).await
+        apply::apply(&self.outputs.applier, observed, plan).await
     }
 
     fn conclude(&self, observed: &Observed, applied: &Applied, now: Timestamp) -> Conclusion<DynamoCheckpointStatus> {
@@ -110,7 +104,7 @@ impl Reconcile for Reconciler {
         Conclusion {
             events: events::created(applied),
             status_events: events::of_status(observed.checkpoint.status.as_ref(), &status).into_iter().collect(),
-            next: requeue::next(observed, applied),
+            next: next(observed, applied),
             status: Some(status),
             ..Conclusion::default()
         }
@@ -119,7 +113,47 @@ impl Reconcile for Reconciler {
 
 impl Reconciler {
     async fn release(&self, packed: &Packed<DynamoCheckpoint>) -> Result<Action, Interruption> {
-        self.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
+        self.outputs.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
         Ok(Action::await_change())
     }
+}
+
+/// Interval of lookups of an obstacle that no watch shows.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Deadline for the removal of an artifact.
+const CLEANUP_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+
+/// When the next pass is due.
+pub fn next(observed: &Observed, applied: &Applied) -> Action {
+    match applied.phase {
+        // A failed checkpoint stays failed.
+        CapturePhase::Failed { .. } => Action::await_change(),
+        _ if applied.rejected => Action::requeue(RETRY_INTERVAL),
+        CapturePhase::Blocked { .. } | CapturePhase::Waiting(_) | CapturePhase::Capturing { stalled: Some(_), .. } => {
+            Action::requeue(RETRY_INTERVAL)
+        }
+        CapturePhase::Capturing { stalled: None, .. } => {
+            observed.waits.look_again.map_or_else(Action::await_change, Action::requeue)
+        }
+        CapturePhase::Invalid { .. } | CapturePhase::Settled | CapturePhase::Ready(_) => Action::await_change(),
+    }
+}
+
+/// When the next pass over a checkpoint that is being deleted is due.
+pub fn next_of_cleanup(observed: &Observed, now: Timestamp) -> Action {
+    let rest =
+        cleanup_rest(observed, now).and_then(|rest| Duration::try_from(rest.max(SignedDuration::from_secs(1))).ok());
+    rest.map_or(Action::await_change(), Action::requeue)
+}
+
+/// Whether the removal has exceeded its deadline.
+pub fn cleanup_is_late(observed: &Observed, now: Timestamp) -> bool {
+    cleanup_rest(observed, now).is_some_and(|rest| rest.is_negative())
+}
+
+/// The time until the deadline of the removal.
+fn cleanup_rest(observed: &Observed, now: Timestamp) -> Option<SignedDuration> {
+    let since = observed.checkpoint.metadata.deletion_timestamp.as_ref()?.0;
+    Some(CLEANUP_DEADLINE - now.duration_since(since))
 }

@@ -1,9 +1,10 @@
 //! Writes the children of a component.
 
 use controller_kit::{
-    apply::{self, Applier, Desired, ObjectId, Outcome, Removed},
+    apply,
+    apply::{Applier, Desired, ObjectId, Outcome, Removed},
     failure::Class,
-    read::Interruption,
+    request::Interruption,
 };
 use futures::join;
 use kube::Resource;

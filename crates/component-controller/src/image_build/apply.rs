@@ -6,7 +6,7 @@ use api_types::v1alpha1::DynamoComponent;
 use controller_kit::{
     apply::{Applier, Desired, Error, Outcome},
     failure::Class,
-    read::Interruption,
+    request::Interruption,
     store::Key,
 };
 use k8s_openapi::api::batch::v1::Job;

@@ -129,10 +129,7 @@ mod tests {
     use rendering::{Cause, Diagnosis};
 
     use super::*;
-    use crate::image_build::{
-        image::{is_known, was_built_by},
-        model::Obstacle,
-    };
+    use crate::image_build::model::{Obstacle, is_known, was_built_by};
 
     fn observed(exists: Option<Result<bool, Obstacle>>) -> Observed {
         Observed {

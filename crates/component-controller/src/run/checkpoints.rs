@@ -5,8 +5,7 @@ use std::sync::Arc;
 use api_types::{annotations, external::PodSnapshot, labels, v1alpha1::DynamoCheckpoint};
 use controller_kit::{
     context::Context,
-    controller::{Wiring, owner_key},
-    events::EventSink,
+    controller::{Outputs, Wiring, owner_key},
     pods::{NOT_ENDED, PodDiagnostics},
     store::{Key, Packed, ServedApis, Store, Watch, keep},
 };
@@ -18,9 +17,8 @@ use crate::{
     NAME,
     checkpoint::{
         Reconciler,
-        observe::{Caches, Observer},
+        observe::{Caches, CheckpointCaches, Observer},
     },
-    checkpoint_caches::CheckpointCaches,
 };
 
 /// Follows checkpoints until the process is to stop.
@@ -49,8 +47,7 @@ pub(super) async fn run(
             caches,
             PodDiagnostics::new(client.clone()),
         ),
-        applier,
-        events: EventSink::new(client, NAME),
+        outputs: Outputs::new(applier),
     });
     controller.drive(context, reconciler).await;
 }

@@ -9,8 +9,7 @@ use api_types::{labels, v1alpha1::DynamoComponent};
 use controller_kit::{
     apply::Applier,
     context::Context,
-    controller::{Controller, owner_key},
-    events::EventSink,
+    controller::{Controller, Outputs, owner_key},
     pods::PodDiagnostics,
     store::{Packed, Store, Watch, keep, watch_by, watch_metadata},
 };
@@ -83,9 +82,8 @@ pub(super) async fn run(
             settings: Arc::new(settings),
             outbound,
         },
-        applier,
+        outputs: Outputs::new(applier),
         build_slots,
-        events: EventSink::new(client, NAME),
         backoff: Mutex::default(),
     });
     controller.drive(context, reconciler).await;

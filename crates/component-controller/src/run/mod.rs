@@ -16,12 +16,11 @@ use api_types::{
 };
 use controller_kit::{
     context::{Context, Gate},
-    controller::{Wiring, owner_key},
-    events::EventSink,
+    controller::{Outputs, Wiring, owner_key},
     pods::PodDiagnostics,
     pull_secrets::{self, Following, PullSecrets},
     store::{
-        Change, Key, Packed, ServedApis, Store,
+        CacheChange, Key, Packed, ServedApis, Store,
         keep::{self, Keep},
         watch, watch_if_served,
     },
@@ -41,7 +40,7 @@ use rendering::{LeaderWorkerSet, checkpoint::CheckpointConfig};
 
 use crate::{
     NAME,
-    checkpoint_caches::CheckpointCaches,
+    checkpoint::observe::CheckpointCaches,
     component::{
         Reconciler,
         model::PodGroup,
@@ -138,9 +137,7 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let reconciler = Arc::new(Reconciler {
         observer: Observer::new(client.clone(), caches, secrets, checkpoints.clone()),
         pods: PodDiagnostics::new(client.clone()),
-        applier,
-        events: EventSink::new(client, NAME),
-        notifier: context.notifier.clone(),
+        outputs: Outputs::new(applier).notifying(context.notifier.as_ref()),
         settings: context.settings.pods(),
     });
     let running = controller.drive(&context, reconciler);
@@ -202,7 +199,7 @@ fn serving(
 /// from the Service of the model.
 fn left_with_former_model(
     components: &Store<Packed<DynamoComponentDeployment>>,
-) -> impl Fn(&Change<Packed<DynamoComponentDeployment>>) -> Vec<Key> + Send + use<> {
+) -> impl Fn(&CacheChange<Packed<DynamoComponentDeployment>>) -> Vec<Key> + Send + use<> {
     let components = components.clone();
     move |change| {
         let (Some(before), Some(after)) = (&change.before, &change.after) else { return Vec::new() };

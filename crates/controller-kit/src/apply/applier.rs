@@ -18,16 +18,14 @@ use tracing::{debug, info};
 
 use super::{
     Desired, Write,
-    emptied::{counts_as_null, first_step},
-    memory::Memory,
-    plan::{APPLIED_ANNOTATION, fingerprint_of, plan_write, text},
+    memory::WriteMemory,
+    plan::{APPLIED_ANNOTATION, counts_as_null, fingerprint_of, first_step, plan_write, text},
     undeclared::Undeclared,
 };
 use crate::{
     failure::{ErrorType, Failure},
     metrics::{Metrics, WriteVerb},
-    read::is_object_name,
-    request::{Error, ObjectId, timed},
+    request::{Error, ObjectId, is_object_name, timed},
     store::CacheView,
 };
 
@@ -61,7 +59,7 @@ pub struct Applier {
     pub(super) field_manager: Arc<str>,
     pub(super) metrics: Metrics,
     caches: Arc<[Arc<dyn CacheView>]>,
-    memory: Arc<Mutex<Memory>>,
+    memory: Arc<Mutex<WriteMemory>>,
     undeclared: Arc<Mutex<Undeclared>>,
     /// Annotations by which a predecessor marked what it made.
     pub(super) marks: Arc<[String]>,
@@ -72,6 +70,11 @@ pub struct Applier {
 }
 
 impl Applier {
+    /// The client, and the field manager.
+    pub(crate) fn identity(&self) -> (Client, &str) {
+        (self.client.clone(), &self.field_manager)
+    }
+
     /// `field_manager` names us in `managedFields` and must never change between releases. `caches` are the stores that
     /// decisions are based on: [`Applier::stale`] waits for writes of these kinds to come back through them.
     #[must_use]
@@ -332,7 +335,7 @@ impl Applier {
         }
     }
 
-    pub(super) fn memory(&self) -> MutexGuard<'_, Memory> {
+    pub(super) fn memory(&self) -> MutexGuard<'_, WriteMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -11,13 +11,10 @@
 mod applier;
 mod desired;
 mod diff;
-mod emptied;
 mod memory;
-mod metadata;
 mod plan;
 mod removal;
 mod root;
-mod status;
 mod status_writer;
 mod takeover;
 mod undeclared;
@@ -25,10 +22,12 @@ mod undeclared;
 pub use applier::{Applier, OF_NO_OBJECT, Outcome};
 pub use desired::Desired;
 pub use diff::{Difference, includes, semantic_diff};
-pub use metadata::MetadataPatch;
 pub use plan::{APPLIED_ANNOTATION, Write, fingerprint, plan_write, stamp};
 pub use removal::Removed;
-pub use status::{carry_transition_times, is_urgent, only_begins, same_status};
 pub use status_writer::StatusWrite;
 
+pub use self::{
+    root::MetadataPatch,
+    status_writer::{carry_transition_times, is_urgent, only_begins, same_status},
+};
 pub use crate::request::{Error, ObjectId, STEP_TIMEOUT, timed};

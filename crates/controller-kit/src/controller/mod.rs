@@ -7,7 +7,6 @@
 //! This is a loop of our own and not `kube::runtime::Controller`, which cannot be shut down before its first list
 //! succeeded, has no backoff per key, and loses deletions that happened while a watch was broken.
 
-mod queue;
 mod reconcile;
 mod running;
 mod wiring;
@@ -20,11 +19,11 @@ use futures::{
     stream::{BoxStream, SelectAll},
 };
 use kube::Resource;
-pub use queue::Action;
 
-use self::running::Running;
+use self::running::RunningReconciles;
 pub use self::{
-    reconcile::{Conclusion, Pace, Reconcile, reconcile},
+    reconcile::{Conclusion, Outputs, Pace, Reconcile, reconcile},
+    running::Action,
     wiring::Wiring,
 };
 use crate::{
@@ -33,7 +32,7 @@ use crate::{
     failure::Failure,
     metrics::Metrics,
     scope::{Fence, Released},
-    store::{Change, Key, Packed, Store, Watch, controller_owner, keep::is_a},
+    store::{CacheChange, Key, Packed, Store, Watch, controller_owner, keep::is_a},
 };
 
 // A panic in one reconcile must not end the process, and with it the work on every other object.
@@ -122,7 +121,7 @@ where
     where
         R: Reconcile<Object = K>,
     {
-        let controller = self.writes_with(reconciler.applier());
+        let controller = self.writes_with(&reconciler.outputs().applier);
         let pass = move |object: Arc<Packed<K>>| {
             let reconciler = Arc::clone(&reconciler);
             async move { reconcile(reconciler.as_ref(), &object).await }
@@ -166,7 +165,7 @@ where
         let mut synced = self.synced;
         let markers = fence.clone();
         synced.push(async move { markers.known().await }.boxed());
-        let running = Running::new(store, self.applier, metrics.clone(), concurrency, fence.clone());
+        let running = RunningReconciles::new(store, self.applier, metrics.clone(), concurrency, fence.clone());
         running.drive(triggers, synced, &gate, shutdown, reconcile).await;
     }
 }
@@ -202,7 +201,7 @@ where
 }
 
 /// The key of a changed root object. One that is gone, or was replaced by another of its name, is forgotten.
-fn root_keys<K: Resource>(change: &Change<Packed<K>>, applier: Option<&Applier>) -> Vec<Key> {
+fn root_keys<K: Resource>(change: &CacheChange<Packed<K>>, applier: Option<&Applier>) -> Vec<Key> {
     let uid = |object: &Option<Arc<Packed<K>>>| object.as_ref().and_then(|object| object.metadata.uid.clone());
     if let (Some(applier), Some(before)) = (applier, uid(&change.before))
         && uid(&change.after).as_deref() != Some(&before)

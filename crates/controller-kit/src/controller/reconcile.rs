@@ -12,9 +12,35 @@ use crate::{
     apply::{Applier, StatusWrite},
     events::{Event, EventSink},
     notifications::{Delivery, Notifier},
-    read::Interruption,
+    request::Interruption,
     store::{Packed, UnpackError, controller_owner, keep::is_a},
 };
+
+/// What a reconciler writes with.
+#[derive(Clone)]
+pub struct Outputs {
+    /// Writes children and the status.
+    pub applier: Applier,
+    /// Records events.
+    pub events: EventSink,
+    /// Notifies receivers when an object is failing, and when it is ready again. `None`: of no object of this kind.
+    pub notifier: Option<Notifier>,
+}
+
+impl Outputs {
+    /// Records events under the field manager of `applier`, and notifies nobody.
+    #[must_use]
+    pub fn new(applier: Applier) -> Self {
+        let (client, name) = applier.identity();
+        Self { events: EventSink::new(client, name), applier, notifier: None }
+    }
+
+    /// The same, with notifications.
+    #[must_use]
+    pub fn notifying(self, notifier: Option<&Notifier>) -> Self {
+        Self { notifier: notifier.cloned(), ..self }
+    }
+}
 
 /// Reconciles objects of one kind. [`reconcile`] calls the phases in this order: `observe`, `plan`, `apply`,
 /// `conclude`, `after_status`. `plan` and `conclude` are pure; violations in the spec are a plan too.
@@ -30,16 +56,8 @@ pub trait Reconcile: Send + Sync + 'static {
     /// Status of the kind.
     type Status: Serialize + Send + Sync;
 
-    /// Writes children and the status.
-    fn applier(&self) -> &Applier;
-
-    /// Records events.
-    fn events(&self) -> &EventSink;
-
-    /// Notifies receivers when an object is failing, and when it is ready again. `None`: of no object of this kind.
-    fn notifier(&self) -> Option<&Notifier> {
-        None
-    }
+    /// Writes children and the status, records events and notifies.
+    fn outputs(&self) -> &Outputs;
 
     /// Handles an object that is being deleted. Creates nothing.
     fn finalize(&self, _object: &Packed<Self::Object>) -> impl Future<Output = Result<Action, Interruption>> + Send {
@@ -167,7 +185,7 @@ pub async fn reconcile<R: Reconcile>(reconciler: &R, packed: &Packed<R::Object>)
 }
 
 /// How a status write ended.
-struct Report {
+struct StatusReport {
     next: Action,
     is_delayed: bool,
 }
@@ -177,13 +195,13 @@ async fn report<R: Reconcile>(
     reconciler: &R,
     packed: &Packed<R::Object>,
     conclusion: Conclusion<R::Status>,
-) -> Result<Report, Interruption> {
+) -> Result<StatusReport, Interruption> {
     let Conclusion { status, pace, events, status_events, mut next } = conclusion;
+    let outputs = reconciler.outputs();
     let regarding = packed.object_ref(&<R::Object as Resource>::DynamicType::default());
-    let record =
-        |events: Vec<Event>| events.into_iter().for_each(|event| reconciler.events().publish(&regarding, event));
+    let record = |events: Vec<Event>| events.into_iter().for_each(|event| outputs.events.publish(&regarding, event));
     record(events);
-    let written = match reconciler.notifier().filter(|_| !is_part_of_graph(packed)) {
+    let written = match outputs.notifier.as_ref().filter(|_| !is_part_of_graph(packed)) {
         None => write(reconciler, packed, status.as_ref(), pace).await?,
         Some(notifier) => {
             let live = packed.status();
@@ -195,12 +213,12 @@ async fn report<R: Reconcile>(
         }
     };
     Ok(match written {
-        StatusWrite::Delayed(rest) => Report { next: next.no_later_than(rest), is_delayed: true },
+        StatusWrite::Delayed(rest) => StatusReport { next: next.no_later_than(rest), is_delayed: true },
         StatusWrite::Written => {
             record(status_events);
-            Report { next, is_delayed: false }
+            StatusReport { next, is_delayed: false }
         }
-        StatusWrite::Unchanged => Report { next, is_delayed: false },
+        StatusWrite::Unchanged => StatusReport { next, is_delayed: false },
     })
 }
 
@@ -210,7 +228,7 @@ async fn write<R: Reconcile, S: Serialize + Sync>(
     status: Option<&S>,
     pace: Pace,
 ) -> Result<StatusWrite, Interruption> {
-    let applier = reconciler.applier();
+    let applier = &reconciler.outputs().applier;
     Ok(match (status, pace) {
         (None, _) => StatusWrite::Unchanged,
         (Some(status), Pace::Limited) => applier.write_status(packed, status).await?,

@@ -1,6 +1,12 @@
 //! The loop itself: starts reconciles, and judges how they ended.
+//! Which key is reconciled next, and when again. Pure: time is an argument.
 
-use std::{collections::HashMap, future::Future, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    future::Future,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures::{
     FutureExt, StreamExt,
@@ -14,12 +20,11 @@ use tokio::{
 };
 use tracing::{Instrument, debug, error, info, info_span, warn};
 
-use super::{Action, queue::Queue};
 use crate::{
     apply::Applier,
-    backoff::Backoff,
     context::{Gate, Shutdown},
     failure::{Class, ErrorType, Failure, Retry},
+    fairness::{Backoff, FairQueue},
     metrics::{Metrics, ReconcileResult},
     scope::Fence,
     store::{Key, Packed, Store},
@@ -32,7 +37,7 @@ struct EndedReconcile<E> {
 }
 
 /// The state of a controller that runs.
-pub(super) struct Running<K, E> {
+pub(super) struct RunningReconciles<K, E> {
     store: Store<Packed<K>>,
     applier: Option<Applier>,
     metrics: Metrics,
@@ -43,7 +48,7 @@ pub(super) struct Running<K, E> {
     fence: Fence,
 }
 
-impl<K, E> Running<K, E>
+impl<K, E> RunningReconciles<K, E>
 where
     K: Resource + Send + Sync + 'static,
     K::DynamicType: Default,
@@ -196,5 +201,258 @@ async fn sleep_until(timer: Option<Instant>) {
     match timer {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Keys that wait for a reconcile. A key is never worked on twice at the same time, and any number of triggers before
+/// it starts are one. Namespaces take turns.
+#[derive(Debug)]
+pub(super) struct Queue {
+    waiting: FairQueue<Key>,
+    queued: HashSet<Key>,
+    running: HashSet<Key>,
+    /// Triggered while running: what the reconcile saw may be out of date.
+    again: HashSet<Key>,
+    timers: BTreeSet<(Instant, Key)>,
+    timer_of: HashMap<Key, Instant>,
+}
+
+impl Queue {
+    /// At most `concurrency` keys run at the same time; at least one does.
+    pub(super) fn new(concurrency: usize) -> Self {
+        Self {
+            waiting: FairQueue::new(concurrency.max(1)),
+            queued: HashSet::new(),
+            running: HashSet::new(),
+            again: HashSet::new(),
+            timers: BTreeSet::new(),
+            timer_of: HashMap::new(),
+        }
+    }
+
+    /// Something about this key changed.
+    pub(super) fn trigger(&mut self, key: Key) {
+        if self.running.contains(&key) {
+            self.again.insert(key);
+        } else if self.queued.insert(key.clone()) {
+            self.waiting.push(&key.namespace.clone(), key);
+        }
+    }
+
+    /// The next key to start, if one waits and there is room. Its timer is over: the reconcile will set a new one.
+    pub(super) fn start(&mut self) -> Option<Key> {
+        let key = self.waiting.pop()?;
+        self.waiting.take(&key.namespace, 1);
+        self.queued.remove(&key);
+        self.cancel(&key);
+        self.running.insert(key.clone());
+        Some(key)
+    }
+
+    /// A key is done; `after` is when it is reconciled again without a trigger.
+    pub(super) fn finish(&mut self, key: &Key, now: Instant, after: Option<Duration>) {
+        if self.running.remove(key) {
+            self.waiting.give_back(&key.namespace);
+        }
+        if self.again.remove(key) {
+            self.trigger(key.clone());
+        }
+        if let Some(at) = after.and_then(|delay| now.checked_add(delay)) {
+            self.cancel(key);
+            self.timers.insert((at, key.clone()));
+            self.timer_of.insert(key.clone(), at);
+        }
+    }
+
+    /// When the next timer ends.
+    pub(super) fn next_timer(&self) -> Option<Instant> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Triggers every key whose timer has ended.
+    pub(super) fn ring(&mut self, now: Instant) {
+        while let Some((at, key)) = self.timers.first().cloned() {
+            if at > now {
+                break;
+            }
+            self.cancel(&key);
+            self.trigger(key);
+        }
+    }
+
+    fn cancel(&mut self, key: &Key) {
+        if let Some(at) = self.timer_of.remove(key) {
+            self.timers.remove(&(at, key.clone()));
+        }
+    }
+}
+
+/// When an object is reconciled again after a success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Wait for a change of the object or of its children.
+    AwaitChange,
+    /// Reconcile again after this time, even if nothing changes.
+    Requeue(Duration),
+}
+
+impl Action {
+    /// [`Action::AwaitChange`].
+    #[must_use]
+    pub fn await_change() -> Self {
+        Self::AwaitChange
+    }
+
+    /// [`Action::Requeue`].
+    #[must_use]
+    pub fn requeue(after: Duration) -> Self {
+        Self::Requeue(after)
+    }
+
+    /// The same, but at the latest after this time.
+    #[must_use]
+    pub fn no_later_than(self, after: Duration) -> Self {
+        match self {
+            Self::Requeue(sooner) if sooner < after => self,
+            Self::Requeue(_) | Self::AwaitChange => Self::Requeue(after),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::Instant;
+
+    use super::Queue;
+    use crate::store::Key;
+
+    fn key(name: &str) -> Key {
+        Key::new("n", name)
+    }
+
+    #[test]
+    fn triggers_before_the_start_are_one() {
+        let mut queue = Queue::new(8);
+        for name in ["a", "b", "a", "a"] {
+            queue.trigger(key(name));
+        }
+        assert_eq!(queue.start(), Some(key("a")));
+        assert_eq!(queue.start(), Some(key("b")));
+        assert_eq!(queue.start(), None);
+    }
+
+    #[test]
+    fn a_key_never_runs_twice_at_once_and_no_trigger_is_lost() {
+        let mut queue = Queue::new(8);
+        queue.trigger(key("a"));
+        assert_eq!(queue.start(), Some(key("a")));
+        queue.trigger(key("a"));
+        queue.trigger(key("a"));
+        assert_eq!(queue.start(), None, "it is running");
+        queue.finish(&key("a"), Instant::now(), None);
+        assert_eq!(queue.start(), Some(key("a")), "triggered while running");
+        queue.finish(&key("a"), Instant::now(), None);
+        assert_eq!(queue.start(), None, "once is enough");
+    }
+
+    #[test]
+    fn concurrency_is_bounded() {
+        let mut queue = Queue::new(2);
+        for name in ["a", "b", "c"] {
+            queue.trigger(key(name));
+        }
+        assert!(queue.start().is_some() && queue.start().is_some());
+        assert_eq!(queue.start(), None);
+        queue.finish(&key("b"), Instant::now(), None);
+        assert_eq!(queue.start(), Some(key("c")));
+    }
+
+    /// One graph of a tenant waited until all objects of another tenant were reconciled.
+    #[test]
+    fn a_namespace_with_ten_thousand_keys_does_not_delay_another() {
+        let mut queue = Queue::new(8);
+        (0..10_000).for_each(|number| queue.trigger(key(&number.to_string())));
+        while queue.start().is_some() {}
+        let other = Key::new("other", "graph");
+        queue.trigger(other.clone());
+        assert_eq!(queue.start(), Some(other));
+    }
+
+    #[test]
+    fn timers_ring_in_time_and_once() {
+        let (mut queue, now) = (Queue::new(8), Instant::now());
+        for (name, seconds) in [("late", 9), ("soon", 3)] {
+            queue.trigger(key(name));
+            queue.start();
+            queue.finish(&key(name), now, Some(Duration::from_secs(seconds)));
+        }
+        assert_eq!(queue.next_timer(), Some(now + Duration::from_secs(3)));
+        queue.ring(now + Duration::from_secs(2));
+        assert_eq!(queue.start(), None);
+        queue.ring(now + Duration::from_secs(5));
+        assert_eq!(queue.start(), Some(key("soon")));
+        assert_eq!(queue.start(), None);
+        assert_eq!(queue.next_timer(), Some(now + Duration::from_secs(9)));
+    }
+
+    #[test]
+    fn a_trigger_overtakes_the_timer_and_ends_it() {
+        let (mut queue, now) = (Queue::new(8), Instant::now());
+        queue.trigger(key("a"));
+        queue.start();
+        queue.finish(&key("a"), now, Some(Duration::from_secs(60)));
+        queue.trigger(key("a"));
+        assert_eq!(queue.start(), Some(key("a")), "a change is not held back");
+        assert_eq!(queue.next_timer(), None);
+        queue.finish(&key("a"), now, None);
+        queue.ring(now + Duration::from_secs(120));
+        assert_eq!(queue.start(), None);
+    }
+
+    /// Ticks in which a graph of one tenant has 30 reconciles, while `others` objects of another tenant change all the
+    /// time. A reconcile takes four ticks; the first ones take less, so that workers are free at different ticks.
+    fn ticks_of_a_graph(workers: usize, others: usize) -> u32 {
+        let (mut queue, graph, mut left) = (Queue::new(workers), Key::new("other", "graph"), 30);
+        let now = Instant::now();
+        let mut running: Vec<(u32, Key)> = Vec::new();
+        (0..others).for_each(|number| queue.trigger(key(&number.to_string())));
+        for tick in 0.. {
+            let (ended, open): (Vec<_>, Vec<_>) = running.into_iter().partition(|(end, _)| *end <= tick);
+            running = open;
+            for (_, key) in ended {
+                queue.finish(&key, now, None);
+                if key == graph {
+                    left -= 1;
+                    if left == 0 {
+                        return tick;
+                    }
+                } else {
+                    queue.trigger(key);
+                }
+            }
+            // The other tenant is first at each free worker.
+            let start = |queue: &mut Queue, running: &mut Vec<(u32, Key)>| {
+                while let Some(key) = queue.start() {
+                    let ticks = if tick == 0 && key != graph { 1 + running.len() % 4 } else { 4 };
+                    running.push((tick + u32::try_from(ticks).unwrap(), key));
+                }
+            };
+            start(&mut queue, &mut running);
+            if !running.iter().any(|(_, key)| *key == graph) {
+                queue.trigger(graph.clone());
+                start(&mut queue, &mut running);
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn a_graph_beside_ten_thousand_objects_takes_at_most_twice_its_time() {
+        for workers in [1, 2, 4, 8, 16] {
+            let (alone, beside) = (ticks_of_a_graph(workers, 0), ticks_of_a_graph(workers, 10_000));
+            assert!(beside <= 2 * alone, "{workers} workers: {alone} alone, {beside} beside the others");
+        }
     }
 }

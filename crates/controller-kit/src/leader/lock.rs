@@ -14,14 +14,11 @@ use kube::{
 use tokio::time::{sleep_until, timeout};
 use tracing::{debug, warn};
 
-use super::{
-    elector::{Elector, Record, Step},
-    terms::{LEASE_DURATION, RENEW_PERIOD, RETRY_PERIOD, hold, identity},
-};
+use super::{Elector, ElectorStep, LeaderRecord};
 use crate::{
     context::{Context, Gate},
     scope::Fence,
-    shards::ASSIGNMENT,
+    shards::{ASSIGNMENT, LEASE_DURATION, RENEW_PERIOD, RETRY_PERIOD, hold, identity},
     store::{Packed, Scope, Source, Watch, watch_named_briskly},
 };
 
@@ -83,7 +80,7 @@ impl Lock {
             let pause = match self.read_and_write(elector).await {
                 Ok(step) => {
                     gate.open();
-                    if step != Step::Wait && elector.leads(Instant::now()) {
+                    if step != ElectorStep::Wait && elector.leads(Instant::now()) {
                         return;
                     }
                     debug!(lease = %self, holder = elector.last().map(|r| r.holder.as_str()), "waiting for the lease");
@@ -108,8 +105,8 @@ impl Lock {
                 () = sleep_until(deadline.into()) => return,
             };
             match round {
-                Ok(Step::Renew | Step::Create) => pause = RENEW_PERIOD,
-                Ok(Step::Take | Step::Wait) => return,
+                Ok(ElectorStep::Renew | ElectorStep::Create) => pause = RENEW_PERIOD,
+                Ok(ElectorStep::Take | ElectorStep::Wait) => return,
                 Err(error) => {
                     warn!(lease = %self, %error, "cannot renew the lease; trying again");
                     pause = RETRY_PERIOD;
@@ -122,20 +119,20 @@ impl Lock {
     }
 
     /// Writes the lease over what this replica wrote last. Reads it first if another may have written since.
-    async fn renew(&mut self, elector: &mut Elector) -> Result<Step, Error> {
+    async fn renew(&mut self, elector: &mut Elector) -> Result<ElectorStep, LockError> {
         match self.written.take() {
-            Some(lease) => self.write(elector, Step::Renew, Some(lease), Instant::now()).await,
+            Some(lease) => self.write(elector, ElectorStep::Renew, Some(lease), Instant::now()).await,
             None => self.read_and_write(elector).await,
         }
     }
 
     /// Reads, and writes if there is reason to.
-    async fn read_and_write(&mut self, elector: &mut Elector) -> Result<Step, Error> {
+    async fn read_and_write(&mut self, elector: &mut Elector) -> Result<ElectorStep, LockError> {
         self.written = None;
         let lease = timeout(REQUEST_TIMEOUT, self.api.get_opt(&self.name)).await??;
         let started = Instant::now();
         match elector.observe(lease.as_ref().map(record), started) {
-            Step::Wait => Ok(Step::Wait),
+            ElectorStep::Wait => Ok(ElectorStep::Wait),
             step => self.write(elector, step, lease, started).await,
         }
     }
@@ -144,13 +141,13 @@ impl Lock {
     async fn write(
         &mut self,
         elector: &mut Elector,
-        step: Step,
+        step: ElectorStep,
         seen: Option<Lease>,
         started: Instant,
-    ) -> Result<Step, Error> {
+    ) -> Result<ElectorStep, LockError> {
         let claim = self.claim(seen);
         let written = match step {
-            Step::Create => timeout(REQUEST_TIMEOUT, self.api.create(&PostParams::default(), &claim)).await??,
+            ElectorStep::Create => timeout(REQUEST_TIMEOUT, self.api.create(&PostParams::default(), &claim)).await??,
             _ => timeout(REQUEST_TIMEOUT, self.api.replace(&self.name, &PostParams::default(), &claim)).await??,
         };
         elector.observe(Some(record(&written)), Instant::now());
@@ -175,7 +172,7 @@ impl Lock {
     }
 
     /// Gives the lease back, so that another replica need not wait until it expires.
-    pub(super) async fn release(&self) -> Result<(), Error> {
+    pub(super) async fn release(&self) -> Result<(), LockError> {
         let lease = timeout(REQUEST_TIMEOUT, self.api.get_opt(&self.name)).await??;
         let Some(mut lease) = lease.filter(|lease| record(lease).holder == self.identity) else { return Ok(()) };
         if let Some(spec) = &mut lease.spec {
@@ -191,7 +188,7 @@ impl Lock {
 async fn follow(elector: &mut Elector, changes: &mut Watch<Packed<Lease>>, pause: Duration) {
     while let Ok(Some(change)) = timeout(pause, changes.next()).await {
         let lease = change.after.and_then(|lease| lease.unpack().ok());
-        if elector.observe_newer(lease.as_ref().map(record), Instant::now()) != Step::Wait {
+        if elector.observe_newer(lease.as_ref().map(record), Instant::now()) != ElectorStep::Wait {
             return;
         }
     }
@@ -199,17 +196,17 @@ async fn follow(elector: &mut Elector, changes: &mut Watch<Packed<Lease>>, pause
 
 /// Why a read or a write of the lease failed.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Error {
+pub(super) enum LockError {
     #[error(transparent)]
     Api(#[from] kube::Error),
     #[error("the API server did not answer in {} s", REQUEST_TIMEOUT.as_secs())]
     Timeout(#[from] tokio::time::error::Elapsed),
 }
 
-fn record(lease: &Lease) -> Record {
+fn record(lease: &Lease) -> LeaderRecord {
     let spec = lease.spec.clone().unwrap_or_default();
     let seconds = spec.lease_duration_seconds.and_then(|s| u64::try_from(s).ok());
-    Record {
+    LeaderRecord {
         holder: spec.holder_identity.unwrap_or_default(),
         duration: seconds.map_or(LEASE_DURATION, Duration::from_secs),
         resource_version: lease.resource_version().unwrap_or_default(),

@@ -1,23 +1,30 @@
 //! Metrics of a controller process, in the families the reference dashboards use, and ours.
+//!
+//! How many objects there are, by state: `resources_total`, counted from the caches at each scrape. The state of an
+//! object is computed once, however often the metrics are read. A state without objects has no line, so nothing that is
+//! gone keeps its last value.
 
-mod resources;
+#[cfg(test)]
+mod tests;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text::encode},
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder, text::encode},
+    metrics::{MetricType, counter::Counter, family::Family, gauge::ConstGauge, histogram::Histogram},
     registry::Registry,
 };
 
-use self::resources::Resources;
 use crate::{
     failure::ErrorType,
     scope::Fence,
-    store::{Packed, Store},
+    store::{Key, Packed, Store},
 };
 
 /// Upper bounds of the reconcile histogram, in seconds.
@@ -60,7 +67,7 @@ pub struct Metrics {
     errors: Family<ErrorLabels, Counter>,
     writes: Family<WriteLabels, Counter>,
     skipped: Family<KindLabels, Counter>,
-    resources: Resources,
+    resources: ResourceCounts,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -103,7 +110,7 @@ impl Metrics {
         registry.register("reconcile_errors", "Failed reconciles, by why they failed", Family::clone(&errors));
         registry.register("api_writes", "Writes sent to the API server", Family::clone(&writes));
         registry.register("api_writes_skipped", "Writes not sent, because nothing differed", Family::clone(&skipped));
-        let resources = Resources::default();
+        let resources = ResourceCounts::default();
         registry.register_collector(Box::new(resources.clone()));
         Self { registry: Arc::new(Mutex::new(registry)), duration, total, errors, writes, skipped, resources }
     }
@@ -212,51 +219,76 @@ label_value!(WriteVerb, |verb| match verb {
     WriteVerb::Scale => "scale",
 });
 
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
+/// Counts of one kind: namespace and state, and how many.
+type KindCounts = BTreeMap<(String, &'static str), i64>;
+type KindCount = Box<dyn Fn() -> KindCounts + Send + Sync>;
 
-    use super::{Metrics, ReconcileResult, WriteVerb};
-    use crate::failure::ErrorType;
+/// The states of objects. An entry holds no object in memory.
+type States<K> = HashMap<Key, (Weak<Packed<K>>, &'static str)>;
 
-    /// Found defect: they stayed until the process was restarted.
-    #[test]
-    fn series_of_a_namespace_go_with_its_last_object() {
-        let metrics = Metrics::new();
-        for namespace in ["gone", "stays"] {
-            for result in [ReconcileResult::Success, ReconcileResult::Requeue] {
-                metrics.reconciled("DynamoGraphDeployment", namespace, result, Duration::from_millis(7));
+/// What is counted, by kind. Cheap to clone.
+#[derive(Clone, Default)]
+struct ResourceCounts(Arc<Mutex<BTreeMap<String, KindCount>>>);
+
+#[derive(Debug, EncodeLabelSet)]
+struct ResourceLabels {
+    resource_type: String,
+    namespace: String,
+    status: String,
+}
+
+impl ResourceCounts {
+    /// Counts a kind from now on, in place of an earlier registration.
+    fn count<K>(
+        &self,
+        store: &Store<Packed<K>>,
+        fence: &Fence,
+        state: impl Fn(&Packed<K>) -> &'static str + Send + Sync + 'static,
+    ) where
+        K: kube::Resource + Send + Sync + 'static,
+        K::DynamicType: Default,
+    {
+        let (kind, store, fence) = (store.kind().to_owned(), store.clone(), fence.clone());
+        let states = Mutex::new(States::<K>::new());
+        let count = move || {
+            let mut counts = KindCounts::new();
+            let mut known = states.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut current = States::new();
+            for object in store.all() {
+                let (key, identity) = (Key::of(&*object), Arc::downgrade(&object));
+                let before = known.remove(&key).filter(|(before, _)| before.ptr_eq(&identity));
+                let state = before.map_or_else(|| state(&object), |(_, state)| state);
+                if fence.serves(&key.namespace) {
+                    *counts.entry((key.namespace.clone(), state)).or_default() += 1;
+                }
+                current.insert(key, (identity, state));
             }
-            for error_type in ErrorType::ALL {
-                metrics.failed("DynamoGraphDeployment", namespace, error_type, Duration::from_secs(2));
-            }
-        }
-        metrics.reconciled("DynamoModel", "gone", ReconcileResult::Success, Duration::from_millis(7));
-        metrics.forget("DynamoGraphDeployment", "gone");
-        let text = metrics.text();
-        let of = |kind, namespace| format!("resource_type=\"{kind}\",namespace=\"{namespace}\"");
-        assert!(!text.contains(&of("DynamoGraphDeployment", "gone")), "{text}");
-        assert!(text.contains(&of("DynamoGraphDeployment", "stays")) && text.contains(&of("DynamoModel", "gone")));
+            *known = current;
+            counts
+        };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, Box::new(count));
     }
+}
 
-    #[test]
-    fn names_and_labels_are_those_of_the_dashboards() {
-        let metrics = Metrics::new();
-        metrics.reconciled("DynamoGraphDeployment", "ns", ReconcileResult::Success, Duration::from_millis(7));
-        metrics.failed("DynamoGraphDeployment", "ns", ErrorType::RateLimited, Duration::from_secs(2));
-        metrics.write(WriteVerb::Create, "Deployment", true);
-        metrics.write_skipped("Service");
-        let text = metrics.text();
-        let graph = "resource_type=\"DynamoGraphDeployment\",namespace=\"ns\"";
-        for line in [
-            format!("dynamo_operator_reconcile_total{{{graph},result=\"success\"}} 1"),
-            format!("dynamo_operator_reconcile_total{{{graph},result=\"error\"}} 1"),
-            format!("dynamo_operator_reconcile_errors_total{{{graph},error_type=\"rate_limited\"}} 1"),
-            format!("dynamo_operator_reconcile_duration_seconds_bucket{{le=\"0.01\",{graph},result=\"success\"}} 1"),
-            "dynamo_operator_api_writes_total{verb=\"create\",kind=\"Deployment\",accepted=\"true\"} 1".to_owned(),
-            "dynamo_operator_api_writes_skipped_total{kind=\"Service\"} 1".to_owned(),
-        ] {
-            assert!(text.lines().any(|found| found == line), "{line}\nnot in\n{text}");
+impl fmt::Debug for ResourceCounts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resources(…)")
+    }
+}
+
+impl Collector for ResourceCounts {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        let kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kinds.is_empty() {
+            return Ok(());
         }
+        let mut family = encoder.encode_descriptor("resources_total", "Objects, by state", None, MetricType::Gauge)?;
+        for (kind, count) in kinds.iter() {
+            for ((namespace, status), objects) in count() {
+                let labels = ResourceLabels { resource_type: kind.clone(), namespace, status: status.to_owned() };
+                ConstGauge::new(objects).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
     }
 }

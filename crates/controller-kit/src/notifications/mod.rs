@@ -5,7 +5,6 @@
 
 mod deliveries;
 mod plan;
-mod sender;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,14 +18,10 @@ use serde_json::Value;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use self::deliveries::{Deliveries, Sender, Shipment};
 pub use self::{
-    deliveries::Delivery,
+    deliveries::{Delivery, ReceiverError},
     plan::{NOTIFIED, RESOLVED},
-    sender::ReceiverError,
-};
-use self::{
-    deliveries::{Deliveries, Shipment},
-    sender::Sender,
 };
 use crate::{metrics::Metrics, settings::Notifications};
 

@@ -99,19 +99,19 @@ where
     Fut: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
-    run_process(Process { grace, reconciles: false }, name, args, start)
+    run_process(ProcessKind { grace, reconciles: false }, name, args, start)
 }
 
 /// How a process runs.
 #[derive(Clone, Copy)]
-struct Process {
+struct ProcessKind {
     /// Time to end.
     grace: Duration,
     /// Whether it reconciles objects: its replicas exclude each other, and receivers are notified.
     reconciles: bool,
 }
 
-fn run_process<F, Fut, E>(process: Process, name: &'static str, args: &CommonArgs, start: F) -> ExitCode
+fn run_process<F, Fut, E>(process: ProcessKind, name: &'static str, args: &CommonArgs, start: F) -> ExitCode
 where
     F: FnOnce(Context) -> Fut,
     Fut: Future<Output = Result<(), E>>,
@@ -149,7 +149,7 @@ where
     Fut: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
-    run_process(Process { grace: GRACE, reconciles: true }, name, args, async |context: Context| {
+    run_process(ProcessKind { grace: GRACE, reconciles: true }, name, args, async |context: Context| {
         if context.fence.shard().is_some() {
             shards::share(context, start).await
         } else {
@@ -193,7 +193,7 @@ fn eprintln_error(name: &str, error: &StartError) {
 }
 
 async fn serve<F, Fut, E>(
-    process: Process,
+    process: ProcessKind,
     name: &'static str,
     args: &CommonArgs,
     start: F,

@@ -1,10 +1,17 @@
 //! One step against the API server: its time, its failures, and the object that it is about.
+//! Reads that no cache answers, and why a reconcile ends early.
+
+#[cfg(test)]
+mod read_tests;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use kube::{Resource, core::ApiResource};
 
-use crate::failure::{Class, ErrorType, Failure, is_not_declared};
+use crate::{
+    failure::{Class, ErrorType, Failure, Retry, is_not_declared},
+    store::UnpackError,
+};
 
 /// No step against the API server may take longer, the client's own retries included. The API server waits 10 s for a
 /// webhook unless its configuration sets another time; its answer, which names the webhook, has to arrive before we
@@ -232,5 +239,100 @@ fn message(error: &kube::Error) -> String {
         ),
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
         other => other.to_string(),
+    }
+}
+
+/// Awaits a read from the API server, for [`STEP_TIMEOUT`] at most. `what` completes the sentence "cannot …".
+///
+/// # Errors
+/// What the API server answered, or that it did not.
+pub async fn read<T>(
+    what: impl FnOnce() -> String,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, ReadError> {
+    match tokio::time::timeout(STEP_TIMEOUT, request).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(ReadError { what: what(), source: Some(Box::new(error)) }),
+        Err(_) => Err(ReadError { what: what(), source: None }),
+    }
+}
+
+/// [`read`] of an object whose name a user wrote; none without a request if there can be no object of this name.
+///
+/// # Errors
+/// As [`read`].
+pub async fn find<T>(
+    name: &str,
+    what: impl FnOnce() -> String,
+    request: impl Future<Output = kube::Result<Option<T>>>,
+) -> Result<Option<T>, ReadError> {
+    if is_object_name(name) { read(what, request).await } else { Ok(None) }
+}
+
+/// Whether an object can have this name: a DNS subdomain as of RFC 1123. Nothing else may become part of a path, where
+/// `../` and `?` would name another object than the user's rights are for.
+#[must_use]
+pub fn is_object_name(name: &str) -> bool {
+    let is_end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        let ends = [bytes.first(), bytes.last()].iter().all(|byte| byte.is_some_and(|byte| is_end(*byte)));
+        ends && bytes.iter().all(|byte| is_end(*byte) || *byte == b'-')
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
+}
+
+/// Something could not be read from the API server.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what}: {}", source.as_ref().map_or("no answer in time".to_owned(), ToString::to_string))]
+pub struct ReadError {
+    what: String,
+    /// The answer; `None` if there was none.
+    source: Option<Box<kube::Error>>,
+}
+
+impl ReadError {
+    /// What kind of failure it is.
+    #[must_use]
+    pub fn error_type(&self) -> ErrorType {
+        self.source.as_deref().map_or(ErrorType::Timeout, ErrorType::of)
+    }
+}
+
+/// Why a reconcile ended early. None of it becomes a condition, and all of it but what cannot be read is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum Interruption {
+    /// A step against the API server did not succeed.
+    #[error(transparent)]
+    Step(Box<Error>),
+    /// A cached object does not have the shape of its kind.
+    #[error(transparent)]
+    Unreadable(#[from] UnpackError),
+    /// Something that no cache holds could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+impl From<Error> for Interruption {
+    fn from(error: Error) -> Self {
+        Self::Step(Box::new(error))
+    }
+}
+
+impl Failure for Interruption {
+    fn error_type(&self) -> ErrorType {
+        match self {
+            Self::Step(error) => error.error_type(),
+            Self::Unreadable(_) => ErrorType::Validation,
+            Self::Read(error) => error.error_type(),
+        }
+    }
+
+    fn retry(&self) -> Retry {
+        match self {
+            // It stays as it is until a user changes it; the cache shows the change.
+            Self::Unreadable(_) => Retry::AwaitChange,
+            Self::Step(_) | Self::Read(_) => Retry::Backoff,
+        }
     }
 }

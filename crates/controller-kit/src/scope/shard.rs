@@ -33,7 +33,7 @@ struct ShardState {
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
+pub(super) enum ShardWork {
     /// A reconcile, and what else goes on between requests.
     Reconcile,
     /// A request.
@@ -44,7 +44,7 @@ pub(super) enum Work {
 #[derive(Debug)]
 pub struct Permit {
     shard: Shard,
-    work: Work,
+    work: ShardWork,
     place: u64,
 }
 
@@ -93,9 +93,9 @@ impl Shard {
     }
 
     /// Counts work that begins; none if it may not.
-    pub(super) fn begin(&self, namespace: &str, work: Work) -> Option<Permit> {
+    pub(super) fn begin(&self, namespace: &str, work: ShardWork) -> Option<Permit> {
         let (place, mut state) = (place(namespace), self.state());
-        let ends = work == Work::Write && state.draining.contains(place);
+        let ends = work == ShardWork::Write && state.draining.contains(place);
         if !ends && !state.active.contains(place) {
             return None;
         }
@@ -109,10 +109,10 @@ impl Shard {
 }
 
 impl ShardState {
-    fn count(&mut self, work: Work) -> &mut HashMap<u64, usize> {
+    fn count(&mut self, work: ShardWork) -> &mut HashMap<u64, usize> {
         match work {
-            Work::Reconcile => &mut self.reconciles,
-            Work::Write => &mut self.writes,
+            ShardWork::Reconcile => &mut self.reconciles,
+            ShardWork::Write => &mut self.writes,
         }
     }
 }
@@ -139,21 +139,21 @@ mod tests {
     #[test]
     fn a_lost_namespace_is_closed_when_its_work_has_ended() {
         let (shard, all, none) = (Shard::default(), Places::of([Span::ALL]), Places::default());
-        assert!(shard.begin("team", Work::Reconcile).is_none(), "a new process has no place");
+        assert!(shard.begin("team", ShardWork::Reconcile).is_none(), "a new process has no place");
         shard.assign(&all, &none);
-        let reconcile = shard.begin("team", Work::Reconcile).unwrap();
+        let reconcile = shard.begin("team", ShardWork::Reconcile).unwrap();
         shard.assign(&none, &all);
-        assert!(shard.begin("team", Work::Reconcile).is_none(), "nothing starts in what is lost");
-        let write = shard.begin("team", Work::Write).expect("what runs goes on");
+        assert!(shard.begin("team", ShardWork::Reconcile).is_none(), "nothing starts in what is lost");
+        let write = shard.begin("team", ShardWork::Write).expect("what runs goes on");
         drop(write);
         assert!(!shard.close(&all, true) && shard.busy().contains(place("team")), "a reconcile runs");
         drop(reconcile);
-        let write = shard.begin("team", Work::Write).unwrap();
+        let write = shard.begin("team", ShardWork::Write).unwrap();
         assert!(!shard.close(&all, false), "a request is under way");
-        assert!(shard.begin("team", Work::Write).is_none(), "no patience, no further request");
+        assert!(shard.begin("team", ShardWork::Write).is_none(), "no patience, no further request");
         drop(write);
         assert!(shard.close(&all, true));
-        assert!(shard.begin("team", Work::Write).is_none());
+        assert!(shard.begin("team", ShardWork::Write).is_none());
         assert!(shard.busy().is_empty());
     }
 }

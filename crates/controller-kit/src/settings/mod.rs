@@ -3,11 +3,8 @@
 //! It is the reference's format. Each process reads what concerns it; keys that concern other processes are known and
 //! ignored. Unknown keys are reported and never fatal, so that one file can serve two releases.
 
-mod checkpoint;
 mod features;
 mod keys;
-mod network;
-mod notifications;
 mod server;
 
 use std::{
@@ -16,18 +13,17 @@ use std::{
     time::Duration,
 };
 
-pub use features::Grove;
 pub use keys::GoDuration;
 use serde::Deserialize;
 use serde_json::Value;
 pub use server::{DISCOVERY_ROLE, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE, Rbac};
 
 pub use self::{
-    checkpoint::Checkpoint,
-    features::{Feature, Gpu, Orchestrators},
-    network::{Dns, Ingress, Istio, ServiceMesh, TlsMode},
-    notifications::{Format, Header, Notifications, Receiver},
-    server::{CertProvisionMode, MetricsServer, Mpi, Server, Webhook},
+    features::{Checkpoint, Feature, Gpu, Grove, Orchestrators},
+    server::{
+        CertProvisionMode, Dns, Format, Header, Ingress, Istio, MetricsServer, Mpi, Notifications, Receiver, Server,
+        ServiceMesh, TlsMode, Webhook,
+    },
 };
 use crate::yaml;
 

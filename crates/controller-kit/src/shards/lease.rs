@@ -10,12 +10,8 @@ use kube::{
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::{
-    assignment::Assignment,
-    member::Record,
-    protocol::{Answer, Request, Target},
-};
-use crate::leader::terms::hold;
+use super::{Answer, Request, Target, assignment::Assignment, member::Record};
+use crate::shards::hold;
 
 /// Annotation of the elected Lease: who owns what.
 pub const ASSIGNMENT: &str = "operator.dynamo/shards";
@@ -39,7 +35,7 @@ pub(super) struct Leases {
 }
 
 /// How a request ended, and the Lease as it is after it.
-pub(super) struct Done {
+pub(super) struct LeaseDone {
     pub(super) target: Target,
     pub(super) started: Instant,
     pub(super) answer: Answer,
@@ -60,7 +56,7 @@ impl Leases {
     }
 
     /// Sends a request. `known` is the Lease as it was seen last; a write keeps what others have put into it.
-    pub(super) async fn send(self, request: Request, known: Option<Lease>) -> Done {
+    pub(super) async fn send(self, request: Request, known: Option<Lease>) -> LeaseDone {
         let (target, started) = (request.target(), Instant::now());
         let outcome = timeout(REQUEST_TIMEOUT, self.exchange(request, known)).await;
         let (answer, lease) = match outcome {
@@ -76,7 +72,7 @@ impl Leases {
                 (Answer::Unknown, None)
             }
         };
-        Done { target, started, answer, lease }
+        LeaseDone { target, started, answer, lease }
     }
 
     async fn exchange(&self, request: Request, known: Option<Lease>) -> Result<(Answer, Option<Lease>), kube::Error> {

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::assignment::{Assignment, Former, Member};
-use crate::leader::terms::{LEASE_DURATION, RENEW_DEADLINE};
+use crate::shards::{LEASE_DURATION, RENEW_DEADLINE};
 
 /// How long after the end of a Lease its holder counts as gone: requests that it had sent have ended by then.
 pub const MARGIN: Duration = Duration::from_secs(2);

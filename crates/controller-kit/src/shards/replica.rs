@@ -9,14 +9,14 @@ use std::{
 };
 
 use super::{
+    Answer, Request, SLOTS, Target,
     assignment::{Assignment, Former, Known, Member, plan},
     handover::Duty,
     member::{Heard, Record, Seen},
-    protocol::{Answer, Request, SLOTS, Target},
 };
 use crate::{
-    leader::terms::{LEASE_DURATION, RENEW_DEADLINE, RENEW_PERIOD},
     places::Places,
+    shards::{LEASE_DURATION, RENEW_DEADLINE, RENEW_PERIOD},
 };
 
 /// How far an assignment that begins anew is above all acknowledged epochs: some may not have been acknowledged.

@@ -19,19 +19,19 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::{info, warn};
 
 use super::{
+    Answer, Request, Target,
     handover::Duty,
-    lease::{Done, Leases, record},
+    lease::{LeaseDone, Leases, record},
     member::Seen,
-    protocol::{Answer, Request, Target},
     replica::Replica,
 };
 use crate::{
     context::{Context, Gate},
-    leader::terms::{Ended, WORK_GRACE, identity, lease_namespace},
     metrics::Metrics,
     places::{Places, Span},
     scope::{Fence, Released},
-    store::{Scope, Source, anew::read_anew, watch_named_briskly},
+    shards::{Ended, WORK_GRACE, identity, lease_namespace},
+    store::{Scope, Source, looks::read_anew, watch_named_briskly},
 };
 
 /// What the process waits for until it has seen the Leases.
@@ -80,7 +80,7 @@ struct ShardProcess {
     known: BTreeMap<Target, Lease>,
     fence: Fence,
     changes: SelectAll<Changes>,
-    requests: FuturesUnordered<BoxFuture<'static, Done>>,
+    requests: FuturesUnordered<BoxFuture<'static, LeaseDone>>,
     readings: FuturesUnordered<BoxFuture<'static, u64>>,
     draining_since: Option<Instant>,
     metrics: ShardMetrics,
@@ -136,7 +136,7 @@ impl ShardProcess {
         }
     }
 
-    fn take_in(&mut self, Done { target, started, answer, lease }: Done) {
+    fn take_in(&mut self, LeaseDone { target, started, answer, lease }: LeaseDone) {
         self.replica.answered(target, started, answer, Instant::now());
         self.know(target, lease);
     }

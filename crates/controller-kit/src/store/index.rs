@@ -8,7 +8,7 @@ use std::{
 
 use kube::Resource;
 
-use super::{Change, Key, Watch};
+use super::{CacheChange, Key, Watch};
 
 /// The keys of the objects that name an `N`. Cheap to clone; clones share the content.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ where
     {
         let index = Index::default();
         let kept = index.clone();
-        let keep = move |change: &Change<O>| match (&change.before, &change.after) {
+        let keep = move |change: &CacheChange<O>| match (&change.before, &change.after) {
             (_, Some(object)) => kept.set(&Key::of(object.as_ref()), names(object)),
             (Some(object), None) => kept.set(&Key::of(object.as_ref()), Vec::new()),
             (None, None) => {}

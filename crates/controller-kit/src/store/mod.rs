@@ -7,14 +7,12 @@
 //!
 //! [`watch_if_served`] does the same for APIs that a cluster may or may not have, or get later.
 
-pub(crate) mod anew;
 mod bounded;
 mod cache;
 mod index;
 pub mod keep;
 pub(crate) mod list_watch;
-mod looks;
-mod optional;
+pub(crate) mod looks;
 mod packed;
 mod pause;
 mod served;
@@ -23,9 +21,8 @@ pub(crate) mod watch;
 
 use std::fmt;
 
-pub use cache::{CacheView, Change, Shown, Store};
+pub use cache::{CacheChange, CacheView, Shown, Store};
 pub use index::Index;
-pub use optional::{watch_if_served, watch_if_served_by};
 pub use packed::{Packed, UnpackError, controller_owner};
 pub use pause::Pauses;
 pub use served::{ServedApi, ServedApis};
@@ -34,6 +31,8 @@ pub use source::{Scope, Source};
 pub use watch::{
     Watch, watch, watch_api, watch_by, watch_metadata, watch_metadata_by, watch_named, watch_named_briskly,
 };
+
+pub use self::served::{watch_if_served, watch_if_served_by};
 
 /// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,20 +1,38 @@
 //! What the API server serves, asked once for all kinds that a process may use.
+//! APIs that a cluster may or may not serve, or serve later: the CRDs of gateways, service meshes, workload providers.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeSet, HashMap, VecDeque},
+    fmt::Debug,
     future::Future,
     hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use futures::{
-    FutureExt, TryFutureExt,
+    FutureExt, Stream, StreamExt, TryFutureExt,
     future::{BoxFuture, Shared},
+    stream,
+    stream::BoxStream,
 };
-use kube::{Client, core::ApiResource};
-use tokio::{sync::watch, time::Instant};
+use kube::{
+    Client, Resource,
+    core::{ApiResource, NamespaceResourceScope},
+    runtime::watcher::Event,
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
+use tracing::{info, warn};
 
-use super::looks::{Looks, SHORTEST};
+use super::{
+    Packed, Pauses, Source, Store, Watch, keep,
+    keep::Rule,
+    list_watch::WatchError,
+    looks::{Looks, SHORTEST},
+    watch::{partly, untyped_events},
+};
 use crate::{
     failure::{ErrorType, Failure},
     request::{Error, ObjectId, timed},
@@ -26,7 +44,7 @@ use crate::{
 #[derive(Clone)]
 pub struct ServedApis {
     client: Client,
-    groups: Arc<Question<Arc<Groups>>>,
+    groups: Arc<ServedQuestion<Arc<Groups>>>,
     looks: Arc<watch::Sender<Looks>>,
 }
 
@@ -40,7 +58,7 @@ struct Groups {
     /// Of these.
     hash: u64,
     /// Plural names of the kinds of the versions that were asked for.
-    kinds: Mutex<HashMap<String, Arc<Question<Kinds>>>>,
+    kinds: Mutex<HashMap<String, Arc<ServedQuestion<Kinds>>>>,
 }
 
 impl ServedApis {
@@ -150,7 +168,7 @@ fn named(kind: &str, name: &str) -> ObjectId {
 }
 
 /// A question to the API server that one asks for all who wait for the answer.
-struct Question<T> {
+struct ServedQuestion<T> {
     state: Mutex<ServedState<T>>,
 }
 
@@ -161,13 +179,13 @@ struct ServedState<T> {
     asked: Option<(Instant, Shared<BoxFuture<'static, Answer<T>>>)>,
 }
 
-impl<T> Default for Question<T> {
+impl<T> Default for ServedQuestion<T> {
     fn default() -> Self {
         Self { state: Mutex::new(ServedState { known: None, asked: None }) }
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Question<T> {
+impl<T: Clone + Send + Sync + 'static> ServedQuestion<T> {
     /// An answer to a question that was asked at `not_before` or later, and when that was. A failure is returned to all
     /// callers that waited, and not remembered.
     async fn answer<F>(&self, not_before: Instant, ask: impl FnOnce() -> F) -> Result<(Instant, T), Arc<Error>>
@@ -204,6 +222,140 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Caches whole objects of a kind that need not be served. Until it is, the store is empty, complete, and says
+/// [`Store::is_served`] = false; no request fails and nothing is logged over and over. When its CRD goes, so do the
+/// objects.
+#[must_use]
+pub fn watch_if_served<K>(
+    apis: &ServedApis,
+    source: &Source,
+    labels: Option<&str>,
+) -> (Store<Packed<K>>, Watch<Packed<K>>)
+where
+    K: Resource<Scope = NamespaceResourceScope> + 'static,
+    K::DynamicType: Default,
+{
+    watch_if_served_by(apis, source, labels, keep::any)
+}
+
+/// As [`watch_if_served`], and keeps as much of each object as a rule says.
+#[must_use]
+pub fn watch_if_served_by<K>(
+    apis: &ServedApis,
+    source: &Source,
+    labels: Option<&str>,
+    rule: Rule,
+) -> (Store<Packed<K>>, Watch<Packed<K>>)
+where
+    K: Resource<Scope = NamespaceResourceScope> + 'static,
+    K::DynamicType: Default,
+{
+    let store = Store::new();
+    let (followed, labels) = (source.clone(), labels.map(str::to_owned));
+    let optional = Optional {
+        api: ServedApi::new(apis, ApiResource::erase::<K>(&K::DynamicType::default())),
+        seen: None,
+        looks: apis.looks(),
+        store: store.clone(),
+        open: Box::new(move || untyped_events(&followed, labels.as_deref(), None, rule, Pauses::default()).boxed()),
+        events: None,
+        pending: VecDeque::new(),
+        pauses: Pauses::default(),
+    };
+    let watch = partly(store.clone(), source.part.as_ref(), optional.into_stream());
+    (store, watch)
+}
+
+/// What an optional watch has come to.
+struct Optional<O: Resource> {
+    api: ServedApi,
+    /// When the answer was given that it acts on.
+    seen: Option<Instant>,
+    looks: watch::Receiver<Looks>,
+    store: Store<O>,
+    open: Box<dyn Fn() -> BoxStream<'static, Result<Event<O>, WatchError>> + Send>,
+    /// The watch, while the kind is served.
+    events: Option<BoxStream<'static, Result<Event<O>, WatchError>>>,
+    pending: VecDeque<Event<O>>,
+    pauses: Pauses,
+}
+
+impl<O> Optional<O>
+where
+    O: Resource + Send + Sync + Debug + 'static,
+{
+    fn into_stream(self) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static {
+        stream::unfold(self, async |mut optional| Some((optional.next().await, optional)))
+    }
+
+    async fn next(&mut self) -> Result<Event<O>, WatchError> {
+        loop {
+            if let Some(event) = self.pending.pop_front() {
+                return Ok(event);
+            }
+            let Some(events) = &mut self.events else {
+                self.look().await;
+                continue;
+            };
+            match events.next().await {
+                Some(Err(error)) if error.error_type() == ErrorType::NotFound && self.api.is_gone().await => {
+                    self.withdraw();
+                }
+                Some(event) => return event,
+                None => self.events = None,
+            }
+        }
+    }
+
+    /// Returns when to look again: after a pause, or at once when the API groups have changed or an object needs the kind.
+    async fn next_look(&mut self, seen: Instant) -> Instant {
+        loop {
+            let due = self.looks.borrow_and_update().due(seen);
+            tokio::select! {
+                () = sleep_until(due) => return due,
+                // The sender is there as long as this is.
+                _ = self.looks.changed() => {}
+                () = self.store.needed() => self.api.apis().needed(),
+            }
+        }
+    }
+
+    /// Asks once whether the kind is served, when the last answer holds no longer. Others wait for the same moment.
+    async fn look(&mut self) {
+        let not_before = match self.seen {
+            Some(seen) => self.next_look(seen).await,
+            None => lately(),
+        };
+        let answer = self.api.is_served_since(not_before).await.map(|(at, served)| {
+            self.seen = Some(at);
+            served
+        });
+        match answer {
+            Ok(true) => {
+                info!(kind = self.store.kind(), api = self.api.api_version(), "API is served");
+                self.store.set_served(true);
+                self.events = Some((self.open)());
+            }
+            Ok(false) if self.store.is_ready() => {}
+            Ok(false) => self.withdraw(),
+            Err(error) => {
+                warn!(kind = self.store.kind(), %error, "failed to find out whether the API is served; trying again");
+                sleep(self.pauses.next_pause()).await;
+                return;
+            }
+        }
+        self.pauses.reset();
+    }
+
+    /// The kind is not served: there are no objects of it, and that is all there is to know.
+    fn withdraw(&mut self) {
+        info!(kind = self.store.kind(), api = self.api.api_version(), "API is not served");
+        self.store.set_served(false);
+        self.events = None;
+        self.pending.extend([Event::Init, Event::InitDone]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -224,7 +376,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_asks_for_all() {
-        let (question, count) = (Question::default(), Arc::<AtomicUsize>::default());
+        let (question, count) = (ServedQuestion::default(), Arc::<AtomicUsize>::default());
         let all = async |not_before: Instant| {
             let one = |_| question.answer(not_before, || ask(Arc::clone(&count)));
             let answers = join_all((0..5).map(one)).await;
@@ -243,7 +395,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_was_asked_too_early_is_asked_again() {
-        let (question, count) = (Arc::new(Question::default()), Arc::<AtomicUsize>::default());
+        let (question, count) = (Arc::new(ServedQuestion::default()), Arc::<AtomicUsize>::default());
         let (early, counted) = (Arc::clone(&question), Arc::clone(&count));
         let begin = Instant::now();
         let first = tokio::spawn(async move { early.answer(begin, || ask(counted)).await.unwrap().1 });

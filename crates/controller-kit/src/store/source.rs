@@ -51,7 +51,7 @@ pub(crate) struct Share(watch::Sender<Places>);
 
 impl Share {
     /// Keeps the objects of these places from now on. Those of others go at once; those of new places come when all
-    /// caches are [read anew](super::anew::read_anew).
+    /// caches are [read anew](super::looks::read_anew).
     pub(crate) fn set(&self, places: &Places) {
         self.0.send_if_modified(|known| {
             let is_new = known != places;
@@ -82,7 +82,7 @@ pub(super) enum Others {
 
 /// The part of the objects that the cache of a replica keeps.
 #[derive(Debug, Clone)]
-pub(super) struct Part {
+pub(super) struct SourcePart {
     pub(super) share: Share,
     pub(super) others: Others,
 }
@@ -93,7 +93,7 @@ pub struct Source {
     pub(super) client: Client,
     pub(super) scope: Scope,
     /// None if the cache keeps the objects of all namespaces.
-    pub(super) part: Option<Part>,
+    pub(super) part: Option<SourcePart>,
 }
 
 impl Source {
@@ -105,14 +105,14 @@ impl Source {
 
     /// Those of a replica's share, if it has one.
     pub(crate) fn shared(client: Client, scope: &Scope, share: Option<&Share>) -> Self {
-        let part = share.map(|share| Part { share: share.clone(), others: Others::Nothing });
+        let part = share.map(|share| SourcePart { share: share.clone(), others: Others::Nothing });
         Self { part, ..Self::all(client, scope) }
     }
 
     /// The same, with name, controller and labels of the objects of other replicas, for what needs to know all names.
     #[must_use]
     pub fn with_identities(self) -> Self {
-        let part = self.part.map(|part| Part { others: Others::Identity, ..part });
+        let part = self.part.map(|part| SourcePart { others: Others::Identity, ..part });
         Self { part, ..self }
     }
 }

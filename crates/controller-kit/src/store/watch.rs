@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use tracing::warn;
 
 use super::{
-    Change, Key, Packed, Store,
+    CacheChange, Key, Packed, Store,
     cache::Kept,
     keep,
     keep::{Keep, Rule},
@@ -25,17 +25,17 @@ use super::{
     list_watch::WatchError,
     packed::prune,
     pause::Pauses,
-    source::{Others, Part, Source},
+    source::{Others, Source, SourcePart},
 };
 
 /// The stream of changes that keeps a [`Store`] up to date. It never ends; nothing happens unless it is polled.
 pub struct Watch<O> {
     pub(crate) store: Store<O>,
-    changes: BoxStream<'static, Change<O>>,
+    changes: BoxStream<'static, CacheChange<O>>,
 }
 
 impl<O> Stream for Watch<O> {
-    type Item = Change<O>;
+    type Item = CacheChange<O>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         self.changes.poll_next_unpin(cx)
@@ -242,16 +242,17 @@ where
     #[must_use]
     pub fn and_keys_of_changes(
         self,
-        map: impl Fn(&Change<O>) -> Vec<Key> + Send + 'static,
+        map: impl Fn(&CacheChange<O>) -> Vec<Key> + Send + 'static,
     ) -> (Self, BoxStream<'static, Key>) {
         let (sender, keys) = mpsc::unbounded();
         // Fails only without a receiver.
-        let send = move |change: &Change<O>| map(change).into_iter().for_each(|key| drop(sender.unbounded_send(key)));
+        let send =
+            move |change: &CacheChange<O>| map(change).into_iter().for_each(|key| drop(sender.unbounded_send(key)));
         (self.inspect_changes(send), keys.boxed())
     }
 
     /// The same watch; calls a function with each change after the store has it.
-    pub(super) fn inspect_changes(self, look: impl Fn(&Change<O>) + Send + 'static) -> Self {
+    pub(super) fn inspect_changes(self, look: impl Fn(&CacheChange<O>) + Send + 'static) -> Self {
         Self { changes: self.changes.inspect(look).boxed(), ..self }
     }
 
@@ -264,7 +265,7 @@ where
 /// Follows events into a store, of which a replica keeps its part.
 pub(super) fn partly<O>(
     store: Store<O>,
-    part: Option<&Part>,
+    part: Option<&SourcePart>,
     events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static,
 ) -> Watch<O>
 where
@@ -304,7 +305,7 @@ where
 }
 
 /// The event as the cache of a replica takes it in.
-fn confined<O: Untyped>(event: Event<O>, part: &Part) -> Option<Event<O>> {
+fn confined<O: Untyped>(event: Event<O>, part: &SourcePart) -> Option<Event<O>> {
     match event {
         Event::InitApply(object) => match kept(&object, part) {
             Kept::Whole => Some(Event::InitApply(object)),
@@ -320,7 +321,7 @@ fn confined<O: Untyped>(event: Event<O>, part: &Part) -> Option<Event<O>> {
     }
 }
 
-fn kept<O: Untyped>(object: &O, part: &Part) -> Kept<O> {
+fn kept<O: Untyped>(object: &O, part: &SourcePart) -> Kept<O> {
     let is_own = part.share.contains(object.meta().namespace.as_deref().unwrap_or_default());
     match part.others {
         _ if is_own => Kept::Whole,
@@ -368,7 +369,7 @@ mod tests {
 
     fn start(others: Others) -> (Share, Events, Watch<Object>) {
         let (share, (events, received)) = (Share::default(), mpsc::unbounded());
-        let part = Part { share: share.clone(), others };
+        let part = SourcePart { share: share.clone(), others };
         (share, events, partly(Store::new(), Some(&part), received))
     }
 

@@ -4,10 +4,11 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use controller_kit::{
     context::{Context, GRACE, Readiness, Shutdown},
-    leader::{Ended, lead},
+    leader::lead,
     metrics::Metrics,
     scope::Fence,
     settings,
+    shards::Ended,
     store::Scope,
 };
 use k8s_openapi::api::coordination::v1::Lease;

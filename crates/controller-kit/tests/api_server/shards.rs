@@ -4,11 +4,10 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use controller_kit::{
     context::{Context, Readiness, Shutdown},
-    leader::Ended,
     metrics::Metrics,
     scope::Fence,
     settings,
-    shards::share,
+    shards::{Ended, share},
     store::Scope,
 };
 use test_cluster::{TestNamespace, wait};

@@ -1,7 +1,6 @@
 //! What this controller may do, as data. The role of its ServiceAccount is made from this list.
 
 mod graphs;
-mod grove;
 mod pods;
 
 use controller_kit::{
@@ -10,8 +9,8 @@ use controller_kit::{
 };
 use pods::REQUESTS;
 
+use self::graphs::{GRAPHS, ON_GROVE};
 pub use self::pods::{DISCOVERY, PICKER, PLANNER, PROFILER};
-use self::{graphs::GRAPHS, grove::ON_GROVE};
 
 /// What those get who keep objects of a kind themselves.
 const EVERYTHING: &[Verb] =

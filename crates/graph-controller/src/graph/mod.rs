@@ -14,7 +14,6 @@ pub mod apply;
 mod events;
 #[cfg(test)]
 pub(crate) mod fixtures;
-mod grove_readiness;
 pub mod legacy;
 pub mod merge;
 pub mod model;
@@ -31,14 +30,12 @@ use std::{sync::Arc, time::Duration};
 
 use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus};
 use controller_kit::{
-    apply::{Applier, Error},
+    apply::Error,
     conditions::age,
-    controller::{Action, Conclusion, Pace, Reconcile},
-    events::EventSink,
+    controller::{Action, Conclusion, Outputs, Pace, Reconcile},
     failure::Class,
-    notifications::Notifier,
     pods::PodDiagnostics,
-    read::Interruption,
+    request::Interruption,
     store::{Packed, UnpackError},
 };
 use futures::join;
@@ -72,13 +69,9 @@ pub struct Reconciler {
     /// The caches.
     pub caches: Caches,
     /// Writes.
-    pub applier: Applier,
+    pub outputs: Outputs,
     /// Diagnoses pods that do not become ready.
     pub pods: Arc<PodDiagnostics<Troubles>>,
-    /// Records events.
-    pub events: EventSink,
-    /// Notifies of failing objects.
-    pub notifier: Option<Notifier>,
     /// What the cluster serves.
     pub apis: Apis,
     /// The operator's configuration.
@@ -96,20 +89,12 @@ impl Reconcile for Reconciler {
     type Applied = Pass;
     type Status = DynamoGraphDeploymentStatus;
 
-    fn applier(&self) -> &Applier {
-        &self.applier
-    }
-
-    fn events(&self) -> &EventSink {
-        &self.events
-    }
-
-    fn notifier(&self) -> Option<&Notifier> {
-        self.notifier.as_ref()
+    fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     async fn finalize(&self, packed: &Packed<DynamoGraphDeployment>) -> Result<Action, Interruption> {
-        apply::release(&self.applier, packed).await?;
+        apply::release(&self.outputs.applier, packed).await?;
         Ok(Action::await_change())
     }
 
@@ -144,7 +129,7 @@ impl Reconcile for Reconciler {
             Ok(needs) => needs,
             Err(obstacle) => return Ok(Observed::blocked(cached, Target::default(), Blocked::Violation(obstacle))),
         };
-        match read(&self.applier, &self.apis, &self.settings, &cached, &needs).await {
+        match read(&self.outputs.applier, &self.apis, &self.settings, &cached, &needs).await {
             Ok(reads) => Ok(Observed::complete(cached, needs.target, reads)),
             Err(error) => match rejection([&error]) {
                 Some(obstacle) => Ok(Observed::blocked(cached, needs.target, Blocked::Rejection(obstacle))),
@@ -182,7 +167,7 @@ impl Reconcile for Reconciler {
     fn conclude(&self, observed: &Observed, pass: &Pass, now: Timestamp) -> Conclusion<Self::Status> {
         let (mut status, next) = match &pass.written {
             Err(blocked) => (status::of_obstacle(observed, blocked.obstacle(), now), blocked.next()),
-            Ok(Written { plan, applied, rejection, diagnose_after }) => {
+            Ok(WrittenPlan { plan, applied, rejection, diagnose_after }) => {
                 let status = status::status(observed, plan, applied, rejection.as_ref(), now);
                 let waits = !applied.tally.waiting.is_empty() || plan.obstacle.is_some() || rejection.is_some();
                 let next = if waits { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() };
@@ -191,7 +176,7 @@ impl Reconcile for Reconciler {
             }
         };
         let (health, generation) = (self.nats_etcd.current(), observed.graph.metadata.generation);
-        nats_etcd::status::set_health(&mut status, &health, generation, now);
+        nats_etcd::set_health(&mut status, &health, generation, now);
         let next = pass.labeled.again.map_or(next, |after| next.no_later_than(after));
         let next = if pass.labeled.failed.is_some() { next.no_later_than(OBSTACLE_RETRY) } else { next };
         let status_events = events::events(observed.graph.status.as_ref(), &status);
@@ -218,12 +203,12 @@ fn until(deadline: Timestamp, now: Timestamp) -> Duration {
 
 /// Result of the writes of one reconcile.
 pub struct Pass {
-    written: Result<Written, Blocked>,
+    written: Result<WrittenPlan, Blocked>,
     labeled: LabelingResult,
 }
 
 /// What was written to advance a graph.
-struct Written {
+struct WrittenPlan {
     plan: Plan,
     applied: Applied,
     /// What the API server rejected.
@@ -244,8 +229,9 @@ impl Blocked {
 
 impl Reconciler {
     /// Writes what differs from the plan, and diagnoses pods that do not become ready.
-    async fn write(&self, observed: &Observed, plan: Plan) -> Result<Written, Error> {
-        let mut applied = apply::apply(&self.applier, &self.events, &self.caches, observed, &plan).await;
+    async fn write(&self, observed: &Observed, plan: Plan) -> Result<WrittenPlan, Error> {
+        let mut applied =
+            apply::apply(&self.outputs.applier, &self.outputs.events, &self.caches, observed, &plan).await;
         let diagnose_after = self.diagnose_pods(observed, &plan, &mut applied, Timestamp::now()).await;
         let rejection = rejection(&applied.tally.failed);
         if rejection.is_none()
@@ -256,7 +242,7 @@ impl Reconciler {
         for error in applied.tally.failed.iter().filter(|error| error.class() == Class::Transient) {
             info!(graph = observed.graph.name_any(), %error, "a write failed and will be retried");
         }
-        Ok(Written { plan, applied, rejection, diagnose_after })
+        Ok(WrittenPlan { plan, applied, rejection, diagnose_after })
     }
 
     /// Diagnoses the pods of a graph on Grove that do not become ready; returns when to repeat it. The component

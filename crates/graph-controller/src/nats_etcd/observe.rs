@@ -9,7 +9,7 @@ use api_types::{
 };
 use controller_kit::{
     failure::Class,
-    read::{ReadError, find},
+    request::{ReadError, find},
     settings::Infrastructure,
     store::{Packed, Store},
 };
@@ -18,8 +18,8 @@ use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 
 use super::{
+    Health,
     leftovers::{Place, places_of},
-    status::Health,
 };
 
 /// Caches that show which places are in use.

@@ -4,7 +4,6 @@
 //! The profiler writes `profiler_status.yaml` whenever it begins something else, and `final_config.yaml` when it is
 //! done.
 
-pub mod apply;
 pub mod run;
 
 use std::collections::BTreeMap;

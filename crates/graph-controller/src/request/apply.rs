@@ -19,13 +19,12 @@ use kube::{ResourceExt, core::ApiResource};
 use serde_json::Value;
 
 use super::{
-    model::{Applied, HandOver, Observed, Plan, Stage},
+    model::{Applied, HandOver, Observed, Plan, Stage, graph_name, is_graph_of},
     observe::Caches,
-    phase::{graph_name, is_graph_of},
     plan::taken,
 };
 use crate::graph::{
-    apply::shared::{write_binding, write_shared},
+    apply::{write_binding, write_shared},
     model::SharedAccount,
 };
 

@@ -12,7 +12,6 @@ mod fixtures;
 pub mod hardware;
 pub mod model;
 pub mod observe;
-pub mod phase;
 pub mod plan;
 pub mod settings;
 pub mod status;
@@ -25,11 +24,8 @@ use api_types::{
     v1beta1::{DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestStatus},
 };
 use controller_kit::{
-    apply::Applier,
-    controller::{Action, Conclusion, Reconcile},
-    events::EventSink,
-    notifications::Notifier,
-    read::Interruption,
+    controller::{Action, Conclusion, Outputs, Reconcile},
+    request::Interruption,
     store::{Packed, UnpackError},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -49,11 +45,7 @@ pub struct Reconciler {
     /// Reads.
     pub observer: Observer,
     /// Writes.
-    pub applier: Applier,
-    /// Records events.
-    pub events: EventSink,
-    /// Notifies of failing objects.
-    pub notifier: Option<Notifier>,
+    pub outputs: Outputs,
 }
 
 impl Reconcile for Reconciler {
@@ -63,20 +55,12 @@ impl Reconcile for Reconciler {
     type Applied = Applied;
     type Status = DynamoGraphDeploymentRequestStatus;
 
-    fn applier(&self) -> &Applier {
-        &self.applier
-    }
-
-    fn events(&self) -> &EventSink {
-        &self.events
-    }
-
-    fn notifier(&self) -> Option<&Notifier> {
-        self.notifier.as_ref()
+    fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     async fn finalize(&self, packed: &Packed<DynamoGraphDeploymentRequest>) -> Result<Action, Interruption> {
-        apply::release(&self.applier, packed).await?;
+        apply::release(&self.outputs.applier, packed).await?;
         Ok(Action::await_change())
     }
 
@@ -106,7 +90,7 @@ impl Reconcile for Reconciler {
     }
 
     async fn apply(&self, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
-        Ok(apply::apply(&self.applier, &self.observer.caches, observed, plan).await?)
+        Ok(apply::apply(&self.outputs.applier, &self.observer.caches, observed, plan).await?)
     }
 
     fn conclude(&self, observed: &Observed, applied: &Applied, now: Timestamp) -> Conclusion<Self::Status> {

@@ -17,7 +17,7 @@ use serde::Deserialize;
 
 use crate::graph::{
     apply::graph_of,
-    observe::{build_of, checkpoints::names_in},
+    observe::{build_of, names_in},
 };
 
 /// What a graph depends on.

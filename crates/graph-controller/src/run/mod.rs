@@ -1,8 +1,8 @@
 //! Caches, what wakes a graph, and the loop.
+//! The loops over pods that cannot serve any more.
+//! Watches of what Grove serves, and what they wake.
 
 mod concerns;
-mod grove;
-mod recovery;
 mod requests;
 
 use std::{
@@ -14,19 +14,22 @@ use std::{
 use api_types::{
     annotations,
     external::{DestinationRule, InferencePool, VirtualService},
+    grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
     labels,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
     v1beta1::{ComponentType, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
 };
 use controller_kit::{
+    apply::Applier,
     context::Context,
-    controller::{Controller, Wiring},
+    controller::{Controller, Outputs, Wiring},
     events::EventSink,
     pods::{NOT_ENDED, PodDiagnostics},
-    pull_secrets::Following,
-    store::{Index, Key, Packed, ServedApis, Store, keep, watch, watch_metadata_by},
+    pull_secrets,
+    pull_secrets::{Following, PullSecrets},
+    store::{Index, Key, Packed, ServedApis, Store, controller_owner, keep, watch, watch_metadata_by},
 };
-use futures::join;
+use futures::{StreamExt, join, stream, stream::BoxStream};
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
     autoscaling::v2::HorizontalPodAutoscaler,
@@ -35,7 +38,7 @@ use k8s_openapi::api::{
     rbac::v1::{Role, RoleBinding},
     resource::v1::ResourceClaimTemplate,
 };
-use kube::Resource;
+use kube::{Resource, ResourceExt};
 
 use self::{
     concerns::{Concern, concerned_by, concerned_by_checkpoint, concerns, neighbours, running},
@@ -47,11 +50,12 @@ use crate::{
         Reconciler,
         apply::graph_of,
         node_topology::apply::TopologyLabeler,
-        observe::{Caches, read::Apis},
+        observe::{Caches, grove::GroveCaches, read::Apis},
         settings::Settings,
     },
     nats_etcd,
     nats_etcd::Places,
+    recovery::Recovery,
     request::settings::RequestArgs,
     scaling_adapter,
     scaling_adapter::observe::named_by,
@@ -104,42 +108,36 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let secrets_gate = context.readiness.gate(SECRETS_GATE);
     tokio::select! {
-        () = grove::know_pull_secrets(pull_secrets.as_mut()) => {}
+        () = know_pull_secrets(pull_secrets.as_mut()) => {}
         () = context.shutdown.requested() => return Ok(()),
     }
-    let events = EventSink::new(client(), NAME);
-    let reconciler = scaling_adapter::Reconciler {
-        caches: of_adapters,
-        applier: applier.clone(),
-        events: events.clone(),
-        paces: Mutex::default(),
-    };
+    let outputs = Outputs::new(applier);
+    let reconciler =
+        scaling_adapter::Reconciler { caches: of_adapters, outputs: outputs.clone(), paces: Mutex::default() };
     let scaling = Controller::new(adapter_watch).also(adapters_to_look_at).also(successors);
     let scaling = scaling.drive(&context, Arc::new(reconciler));
-    let (own_settings, own_events) = (Arc::clone(&settings), events.clone());
+    let (own_settings, own_events) = (Arc::clone(&settings), outputs.events.clone());
     let requesting = requests.run(&context, args, &caches, requests_to_look_at);
-    let recovering = recovery::run(&context, &own_settings, &own_events);
+    let recovering = run_recovery(&context, &own_settings, &own_events);
     let apis = Apis::new(&served, &settings);
     let places = Places {
         graphs: caches.graphs.clone(),
         components: caches.components.clone(),
         pods: vec![caches.worker_pods.clone()],
     };
-    let labeler = TopologyLabeler::new(applier.clone(), events.clone(), caches.worker_pods.clone());
+    let labeler = TopologyLabeler::new(&outputs, caches.worker_pods.clone());
     let (health, graphs_to_tell) = nats_etcd::start(&context, own_namespace, places);
     let pods = Arc::new(PodDiagnostics::new(client()));
     let reconciler = Reconciler {
-        applier: applier.clone(),
+        outputs: outputs.notifying(context.notifier.as_ref()),
         pods,
-        events,
-        notifier: context.notifier.clone(),
         apis,
         settings,
         nats_etcd: health,
         labeler,
         caches: caches.clone(),
     };
-    let secrets_changed = pull_secrets.map(|secrets| grove::of_pull_secrets(secrets, &by_concern));
+    let secrets_changed = pull_secrets.map(|secrets| of_pull_secrets(secrets, &by_concern));
     let controller = controller.also(graphs_to_look_at).also(graphs_to_tell);
     let serving = secrets_changed.into_iter().fold(controller, Controller::also);
     let serving = serving.drive(&context, Arc::new(reconciler));
@@ -171,7 +169,7 @@ fn open(
     // Those of components are watched, and written, by the component controller.
     let ways_in = format!("{},!{}", labels::OWN_GRAPH, labels::OWN_COMPONENT);
     let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
-    let (grove, pull_secrets) = grove::open(context, wiring);
+    let (grove, pull_secrets) = open_grove(context, wiring);
     // What is left of graphs in NATS and etcd is known by the names of all that are there.
     let all = context.source().with_identities();
     let (components, component_watch) = watch::<DynamoComponentDeployment>(&all, Some(labels::GRAPH));
@@ -208,4 +206,77 @@ fn open(
 /// The graph of an object, by its labels.
 fn graph_keys<K: Resource>(object: &K) -> Vec<Key> {
     graph_of(object).into_iter().collect()
+}
+
+/// Follows such pods until the process is to stop, as far as the operator's configuration allows for any.
+async fn run_recovery(context: &Context, settings: &Settings, events: &EventSink) {
+    let groups = async {
+        if settings.grove.enabled {
+            let (recovery, controller) = open_recovery(context, events, labels::FAILOVER_ENGINE);
+            let restart = move |pod| {
+                let recovery = recovery.clone();
+                async move { recovery.restart_group(pod).await }
+            };
+            controller.run(context, restart).await;
+        }
+    };
+    let forgetful = async {
+        if settings.snapshots.is_some() {
+            let (recovery, controller) = open_recovery(context, events, labels::RESTORE_TARGET);
+            let replace = move |pod| {
+                let recovery = recovery.clone();
+                async move { recovery.replace_after_gms_restart(pod).await }
+            };
+            controller.run(context, replace).await;
+        }
+    };
+    join!(groups, forgetful);
+}
+
+/// Pods with a label that is `true`, and what acts on them.
+fn open_recovery(context: &Context, events: &EventSink, label: &str) -> (Recovery, Controller<Pod>) {
+    let selector = format!("{label}={}", labels::TRUE);
+    let (pods, watch) = watch::<Pod>(&context.source(), Some(&selector));
+    let caches: Vec<Arc<dyn controller_kit::store::CacheView>> = vec![Arc::new(pods.clone())];
+    let applier = Applier::new(context.client.clone(), NAME, context.metrics.clone(), caches);
+    let controller = Controller::new(watch).writes_with(&applier).of_those(label);
+    (Recovery::new(applier, events.clone(), pods), controller)
+}
+
+/// Caches what Grove serves, and image pull secrets: the pods of graphs on Grove are rendered here.
+fn open_grove(context: &Context, wiring: &mut Wiring<DynamoGraphDeployment>) -> (GroveCaches, Option<Following>) {
+    let sets = wiring.watched_if_served_by::<PodCliqueSet>(
+        labels::GRAPH,
+        keep::templates_of::<DynamoGraphDeployment>,
+        graph_keys,
+    );
+    let cliques = wiring.watched_if_served::<PodClique>(Some(labels::GRAPH), graph_keys);
+    // A group carries no label of its graph.
+    let known = sets.clone();
+    let of_group = move |group: &_| graph_of_group(&known, group).into_iter().collect();
+    let groups = wiring.watched_if_served::<PodCliqueScalingGroup>(None, of_group);
+    let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
+    let following = secrets.as_ref().map(|secrets| pull_secrets::follow(context, secrets));
+    (GroveCaches { sets, cliques, groups, pull_secrets: secrets }, following)
+}
+
+/// Returns when the image pull secrets are known, or that there is no right to know them.
+async fn know_pull_secrets(following: Option<&mut Following>) {
+    if let Some(following) = following {
+        // Fails only when the process is to stop.
+        let _ = (&mut following.complete).await;
+    }
+}
+
+/// The graphs of the namespaces whose image pull secrets change.
+fn of_pull_secrets(following: Following, graphs: &Index<Concern>) -> BoxStream<'static, Key> {
+    let graphs = graphs.clone();
+    let keys = move |namespace| stream::iter(graphs.get(&Concern::Namespace(namespace)));
+    following.changed.flat_map(keys).boxed()
+}
+
+fn graph_of_group(sets: &Store<Packed<PodCliqueSet>>, group: &Packed<PodCliqueScalingGroup>) -> Option<Key> {
+    let owner = controller_owner(group)?;
+    let set = sets.get(&Key::new(&group.namespace()?, &owner.name))?;
+    graph_of(set.as_ref())
 }

@@ -9,8 +9,7 @@ use api_types::{
 use controller_kit::{
     apply::Applier,
     context::Context,
-    controller::Controller,
-    events::EventSink,
+    controller::{Controller, Outputs},
     store::{
         CacheView, Key, Packed, Store, Watch,
         keep::{self, Keep, is_a},
@@ -97,12 +96,8 @@ impl Requests {
         let applier = applier.with_predecessors(&[annotations::LAST_APPLIED_HASH]);
         let settings = Arc::new(Settings::of(&context.settings, &context.scope, args));
         let observer = Observer::new(client(), applier.clone(), caches, settings);
-        let reconciler = Reconciler {
-            observer,
-            applier: applier.clone(),
-            events: EventSink::new(client(), NAME),
-            notifier: context.notifier.clone(),
-        };
+        let outputs = Outputs::new(applier).notifying(context.notifier.as_ref());
+        let reconciler = Reconciler { observer, outputs };
         let (store, other) = (self.store.clone(), self.store);
         let controller = Controller::new(self.watch)
             .triggered_by(job_watch, move |job| named_by(&store, job, labels::REQUEST))

@@ -1,7 +1,7 @@
 //! Writes the replicas of a component to its graph.
 
 use api_types::{
-    conversion::preserved::{archive::PreservedGraph, autoscaling::PreservedAutoscaling},
+    conversion::preserved::{PreservedAutoscaling, archive::PreservedGraph},
     v1beta1::DynamoGraphDeployment,
 };
 use controller_kit::{

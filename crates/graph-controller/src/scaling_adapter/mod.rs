@@ -7,7 +7,6 @@ mod apply;
 pub mod events;
 pub mod model;
 pub mod observe;
-pub mod pace;
 pub mod plan;
 pub mod status;
 #[cfg(test)]
@@ -23,10 +22,8 @@ use api_types::v1beta1::{
     DynamoGraphDeploymentScalingAdapter as Adapter, DynamoGraphDeploymentScalingAdapterStatus as Status,
 };
 use controller_kit::{
-    apply::Applier,
-    controller::{Action, Conclusion, Reconcile},
-    events::EventSink,
-    read::Interruption,
+    controller::{Action, Conclusion, Outputs, Reconcile},
+    request::Interruption,
     store::Packed,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -34,7 +31,7 @@ use k8s_openapi::jiff::Timestamp;
 use self::{
     model::{Applied, Observed, Outcome, Plan},
     observe::Caches,
-    pace::Paces,
+    plan::Paces,
 };
 
 /// How long after a rejection the change is tried again, if neither graph nor adapter changes: the cause may be a
@@ -46,9 +43,7 @@ pub struct Reconciler {
     /// The caches.
     pub caches: Caches,
     /// Writes.
-    pub applier: Applier,
-    /// Records events.
-    pub events: EventSink,
+    pub outputs: Outputs,
     /// When components were scaled last.
     pub paces: Mutex<Paces>,
 }
@@ -66,12 +61,8 @@ impl Reconcile for Reconciler {
     type Applied = Applied;
     type Status = Status;
 
-    fn applier(&self) -> &Applier {
-        &self.applier
-    }
-
-    fn events(&self) -> &EventSink {
-        &self.events
+    fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     async fn observe(&self, _: &Packed<Adapter>, adapter: Adapter) -> Result<Observed, Interruption> {
@@ -84,7 +75,7 @@ impl Reconcile for Reconciler {
     }
 
     async fn apply(&self, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
-        let outcome = apply::apply(&self.applier, observed, &plan).await;
+        let outcome = apply::apply(&self.outputs.applier, observed, &plan).await;
         if let Outcome::Scaled = outcome {
             let (graph, target) = (observe::graph_of(&observed.adapter), &observed.adapter.spec.dgd_ref);
             self.paces().scaled(&graph, &target.component_name, Instant::now());

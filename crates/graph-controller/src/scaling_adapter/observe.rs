@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api_types::{
-    conversion::preserved::autoscaling::add_implied_adapters,
+    conversion::preserved::add_implied_adapters,
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter},
 };
 use controller_kit::store::{Index, Key, Packed, Store, UnpackError, controller_owner};

@@ -1,4 +1,12 @@
 //! Plans the replicas of the component that an adapter names. Pure.
+//! Least pause between two changes of the replicas of one component. Pure.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use controller_kit::store::Key;
 
 use super::{
     model::{Observed, Plan, Scale},
@@ -22,4 +30,43 @@ pub fn plan(observed: &Observed) -> Plan {
     let delayed = observed.pause.filter(|_| scale.is_some());
     let scale = scale.filter(|_| delayed.is_none());
     Plan::Follow { scale, delayed, status: status::of_target(observed, &target) }
+}
+
+/// Least time between two changes of the replicas of one component.
+pub const LEAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// When components were scaled last.
+#[derive(Debug, Default)]
+pub struct Paces(HashMap<(Key, String), Instant>);
+
+impl Paces {
+    /// How long a component must not be scaled yet; `None` if it may be scaled.
+    pub fn pause(&self, graph: &Key, component: &str, now: Instant) -> Option<Duration> {
+        let last = self.0.get(&(graph.clone(), component.to_owned()))?;
+        LEAST_PAUSE.checked_sub(now.saturating_duration_since(*last)).filter(|rest| !rest.is_zero())
+    }
+
+    /// Records that a component was scaled.
+    pub fn scaled(&mut self, graph: &Key, component: &str, now: Instant) {
+        self.0.retain(|_, last| now.saturating_duration_since(*last) < LEAST_PAUSE);
+        self.0.insert((graph.clone(), component.to_owned()), now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_is_scaled_at_most_once_a_second() {
+        let (mut paces, start) = (Paces::default(), Instant::now());
+        let (graph, later) = (Key::new("team-a", "chat"), |millis| start + Duration::from_millis(millis));
+        assert_eq!(paces.pause(&graph, "Decode", start), None);
+        paces.scaled(&graph, "Decode", start);
+        assert_eq!(paces.pause(&graph, "Decode", later(400)), Some(Duration::from_millis(600)));
+        assert_eq!(paces.pause(&graph, "Prefill", later(400)), None);
+        assert_eq!(paces.pause(&graph, "Decode", later(1_000)), None);
+        paces.scaled(&graph, "Prefill", later(1_000));
+        assert_eq!(paces.0.len(), 1, "the past is forgotten");
+    }
 }

@@ -16,7 +16,7 @@ use controller_kit::{
     metrics::Metrics,
     store::{Packed, Store},
 };
-use graph_controller::{NAME, graph::apply::shared::write_binding};
+use graph_controller::{NAME, graph::apply::write_binding};
 use k8s_openapi::api::{
     admissionregistration::v1::ValidatingWebhookConfiguration,
     core::v1::{ResourceQuota, ServiceAccount},

@@ -9,17 +9,16 @@ use api_types::{
 use controller_kit::{
     apply::{Applier, Error},
     conditions::find,
-    controller::reconcile,
-    events::EventSink,
+    controller::{Outputs, reconcile},
     metrics::Metrics,
     store::{CacheView, Packed, Store},
 };
 use graph_controller::{
     NAME,
-    relay::apply::{HandOver, HandOverError, Recipient},
+    relay::run::{HandOver, HandOverError, Recipient},
     request::{
-        Reconciler, apply as apply_plan,
-        model::{self, Observed, Plan, Search},
+        Reconciler, apply as apply_plan, model,
+        model::{Observed, Plan, Search},
         observe::{Caches, Observer, gpus::Gpus},
         settings::Settings,
     },
@@ -281,9 +280,8 @@ async fn look_once(bed: &Bed, client: Client, role: &str) {
     let caches = empty_caches();
     let settings = Arc::new(Settings { profiling_role: Some(role.to_owned()), ..Settings::default() });
     let applier = Applier::new(client.clone(), NAME, Metrics::new(), Vec::new());
-    let observer = Observer::new(client.clone(), applier.clone(), caches, settings);
-    let events = EventSink::new(client, NAME);
-    let reconciler = Reconciler { observer, applier, events, notifier: None };
+    let observer = Observer::new(client, applier.clone(), caches, settings);
+    let reconciler = Reconciler { observer, outputs: Outputs::new(applier) };
     let request = serde_json::to_value(bed.api::<Request>().get("chat").await.unwrap()).unwrap();
     reconcile(&reconciler, &Packed::from_value(request).unwrap()).await.unwrap();
 }

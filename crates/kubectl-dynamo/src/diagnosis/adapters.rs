@@ -1,7 +1,7 @@
 //! Scaling adapters that have no effect, by the rules of their controller. A graph may be ready in spite of them.
 
 use api_types::{
-    conversion::preserved::autoscaling::add_implied_adapters,
+    conversion::preserved::add_implied_adapters,
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter},
 };
 use graph_controller::scaling_adapter::{model, observe::first_of, validate::validate};

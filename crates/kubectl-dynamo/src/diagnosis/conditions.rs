@@ -4,10 +4,11 @@ use api_types::conditions::{self as c, component, graph, model};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
-    chain,
     model::{Cause, ObjectName, Observed, Subject, Weight},
-    rules::{self, REJECTIONS},
+    rules,
+    rules::REJECTIONS,
 };
+use crate::diagnosis;
 
 /// Reasons of `Reconciling` that pods explain.
 const OF_PODS: [&str; 11] = [
@@ -49,7 +50,7 @@ pub fn causes(observed: &Observed, deeper: &[Cause]) -> Vec<Cause> {
     let (root, groups) = (&observed.root, observed.groups.as_deref());
     let mut causes = Vec::new();
     for component in observed.components.iter().map(Subject::of_component).filter(|one| one.name != root.name) {
-        let chain = chain::to_component(observed, &component.name);
+        let chain = diagnosis::to_component(observed, &component.name);
         causes.extend(of_subject(&component, &chain, deeper, groups));
     }
     for checkpoint in observed.checkpoints.iter().map(Subject::of_checkpoint).filter(|one| one.name != root.name) {

@@ -3,36 +3,38 @@
 //! Pods are judged by `rendering::diagnose`, by which the controllers write conditions, and what the status says is
 //! taken from it. This module adds the chain to the object with the cause, the remedy, and what only other objects
 //! show: claims, quotas, nodes, programs of the operator.
+//!
+//! The objects from the one that a diagnosis is about to the one with a cause.
+//! What pods that are not ready name: objects whose absence may be the cause.
 
 mod adapters;
-mod chain;
-mod claims;
 mod conditions;
 mod model;
-mod needs;
 mod operator;
 mod placement;
 mod pods;
-mod progress;
 mod rules;
-mod workloads;
-
 #[cfg(test)]
 mod tests;
+mod workloads;
 
-use api_types::conditions::READY;
-use k8s_openapi::jiff::Timestamp;
+use std::collections::BTreeSet;
+
+use api_types::{conditions::READY, grove};
+use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
+use kube::ResourceExt;
+use status_view::pods::component_of;
 
 #[cfg(test)]
 pub use self::model::ObjectName;
+use self::model::{ObjectName, Observed};
 pub use self::{
-    chain::owner_of,
     model::{
         Cause, Diagnosis, Marker, NodeFacts, Nodes, Observed, Program, Subject, Terminating, Warning, Weight, Workload,
     },
-    needs::needs,
     operator::CONVERSION,
 };
+use crate::diagnosis::pods::facts;
 
 /// Diagnoses an object. A ready object may have causes: notices, and scaling adapters without effect.
 pub fn diagnose(observed: &Observed, now: Timestamp) -> Diagnosis {
@@ -45,7 +47,7 @@ pub fn diagnose(observed: &Observed, now: Timestamp) -> Diagnosis {
     causes.extend(workloads::causes(observed));
     let said = conditions::causes(observed, &causes);
     causes.extend(said);
-    causes.extend(progress::causes(observed));
+    causes.extend(workloads::progress_causes(observed));
     if causes.is_empty() && !ready {
         causes.push(conditions::unexplained(observed));
     }
@@ -64,4 +66,74 @@ pub fn diagnose(observed: &Observed, now: Timestamp) -> Diagnosis {
         causes,
         not_read: observed.not_read.clone(),
     }
+}
+
+/// Kind of a component.
+const COMPONENT: &str = "DynamoComponentDeployment";
+
+/// What a pod belongs to beside a component: a clique of Grove, or its owner if that is no ReplicaSet.
+pub fn owner_of(pod: &Pod) -> Option<ObjectName> {
+    let clique = pod.labels().get(grove::POD_CLIQUE).map(|clique| ObjectName::new("PodClique", clique));
+    let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
+    let owner = owner.filter(|owner| owner.kind != "ReplicaSet");
+    clique.or_else(|| owner.map(|owner| ObjectName::new(&owner.kind, &owner.name)))
+}
+
+/// The chain to a component.
+pub fn to_component(observed: &Observed, name: &str) -> Vec<ObjectName> {
+    let mut chain = vec![observed.root.object()];
+    let component = ObjectName::new(COMPONENT, name);
+    if observed.components.iter().any(|known| known.name_any() == name) && chain.first() != Some(&component) {
+        chain.push(component);
+    }
+    chain
+}
+
+/// The chain to a workload.
+pub fn to_workload(observed: &Observed, kind: &str, name: &str, component: Option<&str>) -> Vec<ObjectName> {
+    let mut chain = component.map_or_else(|| vec![observed.root.object()], |name| to_component(observed, name));
+    chain.push(ObjectName::new(kind, name));
+    chain
+}
+
+/// The chain to a pod.
+pub fn to_pod(observed: &Observed, pod: &Pod) -> Vec<ObjectName> {
+    let component = component_of(pod);
+    let workload =
+        observed.workloads.iter().find(|known| known.component.is_some() && known.component.as_deref() == component);
+    let mut chain = match (workload, component) {
+        (Some(workload), _) => to_workload(observed, &workload.kind, &workload.name, component),
+        (None, Some(component)) => to_component(observed, component),
+        (None, None) => vec![observed.root.object()],
+    };
+    if workload.is_none() {
+        chain.extend(owner_of(pod));
+    }
+    chain.push(ObjectName::new("Pod", &pod.name_any()));
+    chain
+}
+
+/// Names of objects.
+#[derive(Debug, Default)]
+pub struct Needs {
+    /// Secrets.
+    pub secrets: BTreeSet<String>,
+    /// ConfigMaps.
+    pub config_maps: BTreeSet<String>,
+    /// PersistentVolumeClaims.
+    pub claims: BTreeSet<String>,
+    /// ResourceClaims.
+    pub device_claims: BTreeSet<String>,
+}
+
+/// What to look up for a diagnosis of these pods.
+pub fn needs(pods: &[Pod]) -> Needs {
+    let mut needs = Needs::default();
+    for pod in pods.iter().filter(|pod| !status_view::pods::is_ready(pod)) {
+        needs.secrets.extend(facts::secrets(pod).chain(facts::pull_secrets(pod)).map(str::to_owned));
+        needs.config_maps.extend(facts::config_maps(pod).map(str::to_owned));
+        needs.claims.extend(placement::names(pod).map(str::to_owned));
+        needs.device_claims.extend(facts::device_claims(pod).map(str::to_owned));
+    }
+    needs
 }

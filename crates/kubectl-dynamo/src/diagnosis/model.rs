@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use api_types::{
+    conditions,
     v1alpha1::{DynamoCheckpoint, DynamoModel},
     v1beta1::{
         DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentRequest,
@@ -178,7 +179,7 @@ impl Subject {
 
     /// Whether the status is of the latest spec.
     pub fn is_current(&self) -> bool {
-        self.generation.is_none() || self.observed_generation.is_some_and(|seen| Some(seen) >= self.generation)
+        conditions::is_current(self.generation, self.observed_generation)
     }
 }
 

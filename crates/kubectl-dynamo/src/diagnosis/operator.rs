@@ -3,10 +3,11 @@
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
-    chain,
     model::{Cause, Marker, ObjectName, Observed, Program, Subject, Weight},
-    rules::{self, REJECTIONS},
+    rules,
+    rules::REJECTIONS,
 };
+use crate::diagnosis;
 
 /// How long the operator may take for a new spec before that is a fault, in seconds.
 const PATIENCE: i64 = 15;
@@ -138,7 +139,7 @@ fn unobserved(observed: &Observed, subject: &Subject, ready: bool, now: Timestam
     };
     let chain = match subject.name == observed.root.name && subject.kind == observed.root.kind {
         true => vec![observed.root.object()],
-        false => chain::to_component(observed, &subject.name),
+        false => diagnosis::to_component(observed, &subject.name),
     };
     Some(Cause { code: code.to_owned(), weight, chain, others: 0, cause, evidence, remedy })
 }

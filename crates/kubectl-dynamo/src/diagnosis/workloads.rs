@@ -1,12 +1,15 @@
 //! Causes in workloads: pods that the API server rejects, and rollouts that are paused.
+//! What is under way: rollouts, restarts, and components without replicas.
 
+use api_types::v1beta1::{RestartPhase, RollingUpdatePhase};
 use status_view::pods::component_of;
 
 use super::{
-    chain,
     model::{Cause, Observed, Weight, Workload},
-    rules::{self, REJECTIONS},
+    rules,
+    rules::REJECTIONS,
 };
+use crate::diagnosis;
 
 /// Kinds that create pods or groups of pods.
 const CREATORS: [&str; 5] = ["ReplicaSet", "StatefulSet", "LeaderWorkerSet", "Job", "PodClique"];
@@ -17,7 +20,7 @@ pub fn causes(observed: &Observed) -> Vec<Cause> {
 }
 
 fn of_workload(observed: &Observed, workload: &Workload) -> Vec<Cause> {
-    let chain = || chain::to_workload(observed, &workload.kind, &workload.name, workload.component.as_deref());
+    let chain = || diagnosis::to_workload(observed, &workload.kind, &workload.name, workload.component.as_deref());
     let mut causes = Vec::new();
     if workload.paused {
         causes.push(Cause {
@@ -75,4 +78,93 @@ fn rejection(observed: &Observed, workload: &Workload) -> Option<(String, String
         observed.warnings.iter().filter(|one| one.reason == "FailedCreate" && CREATORS.contains(&one.kind.as_str()));
     let warning = warnings.find(|one| is_part(&one.name))?;
     Some((format!("{} {}", warning.kind, warning.name), warning.message.clone()))
+}
+
+/// Causes that are normal while a graph changes.
+pub fn progress_causes(observed: &Observed) -> Vec<Cause> {
+    let Some(graph) = &observed.graph else { return Vec::new() };
+    let status = graph.status.clone().unwrap_or_default();
+    let cause = |code: &str, weight, cause: String, evidence, remedy: &str| Cause {
+        code: code.to_owned(),
+        weight,
+        chain: vec![observed.root.object()],
+        others: 0,
+        cause,
+        evidence,
+        remedy: remedy.to_owned(),
+    };
+    let mut progress_causes = Vec::new();
+    let counts = || {
+        let all = status.components.iter();
+        all.filter(|(_, counts)| counts.updated_replicas < counts.replicas)
+            .map(|(name, counts)| {
+                let ready = counts.serving().unwrap_or_default();
+                format!(
+                    "{name}: {} of {} pods are of the target revision, {ready} are ready",
+                    counts.updated_replicas, counts.replicas
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    match status.rolling_update.and_then(|update| update.phase) {
+        Some(RollingUpdatePhase::InProgress | RollingUpdatePhase::Pending) => {
+            let text =
+                "the workers change to another revision; those that serve stay until its workers are ready".to_owned();
+            progress_causes.push(cause(
+                "RollingUpdate",
+                Weight::Waits,
+                text,
+                counts(),
+                "wait; `kubectl dynamo status NAME --watch` shows it",
+            ));
+        }
+        Some(RollingUpdatePhase::Failed) => {
+            let text = "the last change of the workers was given up".to_owned();
+            progress_causes.push(cause(
+                "RollingUpdateFailed",
+                Weight::Blocks,
+                text,
+                counts(),
+                "correct the spec of the workers and apply again",
+            ));
+        }
+        Some(RollingUpdatePhase::Completed | RollingUpdatePhase::None) | None => {}
+    }
+    if let Some(restart) = status.restart {
+        let id = restart.observed_id.unwrap_or_default();
+        let at = restart.in_progress.unwrap_or_default().join(", ");
+        match restart.phase {
+            Some(RestartPhase::Pending | RestartPhase::Restarting) => {
+                let text = match at.is_empty() {
+                    true => format!("restart {id} is in progress"),
+                    false => format!("restart {id} is in progress, at {at}"),
+                };
+                progress_causes.push(cause("Restart", Weight::Waits, text, Vec::new(), "wait"));
+            }
+            Some(RestartPhase::Failed) => {
+                let text = format!("restart {id} was given up");
+                progress_causes.push(cause(
+                    "RestartFailed",
+                    Weight::Blocks,
+                    text,
+                    Vec::new(),
+                    "correct spec.restart and set another id",
+                ));
+            }
+            _ => {}
+        }
+    }
+    let components = graph.spec.components.iter();
+    let idle: Vec<_> = components.filter(|one| one.desired_replicas() == 0).map(|one| one.name.as_str()).collect();
+    if !idle.is_empty() {
+        let text = format!("components without replicas: {}", idle.join(", "));
+        progress_causes.push(cause(
+            "ScaledToZero",
+            Weight::Notice,
+            text,
+            Vec::new(),
+            "kubectl dynamo scale GRAPH COMPONENT=1",
+        ));
+    }
+    progress_causes
 }

@@ -27,11 +27,10 @@ use rendering::LeaderWorkerSet;
 use super::{
     cluster,
     connection::{Connection, Read, exists, list},
-    family::adapters,
+    family::{adapters, of_deployment, of_job, of_leader_worker_set},
     target::{Kind, Target},
-    workloads::{of_deployment, of_job, of_leader_worker_set},
 };
-use crate::diagnosis::{CONVERSION, Observed, Subject, Workload, needs};
+use crate::diagnosis::{CONVERSION, Observed, Subject, Workload, model};
 
 /// Most endpoints of a model whose pods are read, and most containers whose logs are.
 const MOST: usize = 20;

@@ -1,18 +1,16 @@
 //! Reads a graph and its children, and all graphs.
+//! Workloads as a diagnosis needs them.
 
 use api_types::{
     labels, names,
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
 };
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Pod};
-use kube::{Api, ResourceExt, api::ListParams};
+use k8s_openapi::api::{apps::v1::Deployment, batch::v1::Job, core::v1::Pod};
+use kube::{Api, Resource, ResourceExt, api::ListParams};
 use rendering::LeaderWorkerSet;
 
-use super::{
-    connection::{Connection, Read, list},
-    workloads::{of_deployment, of_leader_worker_set},
-};
-use crate::view::Family;
+use super::connection::{Connection, Read, list};
+use crate::{diagnosis::Workload, view::Family};
 
 /// Label selector of what belongs to a graph.
 pub fn of_graph(name: &str) -> String {
@@ -67,4 +65,48 @@ pub async fn graphs(connection: &Connection, all_namespaces: bool) -> anyhow::Re
         }
         read => read.or_error("DynamoGraphDeployments"),
     }
+}
+
+/// Of a Deployment.
+pub fn of_deployment(deployment: &Deployment) -> Workload {
+    let conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let failed = conditions.into_iter().filter(|one| one.type_ == "ReplicaFailure" && one.status == "True");
+    let failures = failed.filter_map(|one| one.message.clone());
+    Workload {
+        kind: "Deployment".to_owned(),
+        name: deployment.name_any(),
+        component: owner(deployment),
+        paused: deployment.spec.as_ref().and_then(|spec| spec.paused) == Some(true),
+        desired: deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
+        failures: failures.collect(),
+    }
+}
+
+/// Of a LeaderWorkerSet.
+pub fn of_leader_worker_set(set: &LeaderWorkerSet) -> Workload {
+    Workload {
+        kind: "LeaderWorkerSet".to_owned(),
+        name: set.name_any(),
+        component: owner(set),
+        paused: false,
+        desired: set.spec.replicas.unwrap_or(1),
+        failures: Vec::new(),
+    }
+}
+
+/// Of a Job.
+pub fn of_job(job: &Job) -> Workload {
+    Workload {
+        kind: "Job".to_owned(),
+        name: job.name_any(),
+        component: None,
+        paused: job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true),
+        desired: 1,
+        failures: Vec::new(),
+    }
+}
+
+fn owner(object: &impl Resource) -> Option<String> {
+    let owner = object.owner_references().iter().find(|owner| owner.controller == Some(true))?;
+    Some(owner.name.clone())
 }

@@ -12,12 +12,11 @@ use api_types::{
 use component_controller::component::{self, observe::Observer};
 use controller_kit::{
     apply::Applier,
-    controller::Reconcile,
-    events::EventSink,
+    controller::{Outputs, Reconcile},
     metrics::Metrics,
     pods::PodDiagnostics,
     pull_secrets::PullSecrets,
-    read::Interruption,
+    request::Interruption,
     store::{Packed, ServedApis},
 };
 use graph_controller::{
@@ -30,18 +29,17 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
-    differences::edits,
+    edits,
     objects::{ObjectKey, Objects},
+    observe,
     observe::{
-        self, Live, Operator,
-        caches::{self, Source},
-        dry_run::{Admission, Answer, Edit, admit},
+        Live, Operator, caches,
+        caches::Source,
+        dry_run::{Admission, DryRunAnswer, Edit, admit},
         server::Server,
     },
-    pods::{Pods, grove},
-    prediction::{Prediction, changes, pod_steps, revisions},
-    quotas::{Excess, excesses},
-    timeline::Measure,
+    pods::{Excess, Pods, excesses, grove},
+    prediction::{Measure, Prediction, changes, pod_steps, revisions},
 };
 
 /// Rounds after which a graph that still changes is given up.
@@ -68,12 +66,12 @@ pub async fn predict(
         ..Prediction::default()
     };
     let graph = match admit(client, namespace, edit).await? {
-        Answer::Refused(why) => return Ok(Prediction { refused: Some(why), ..prediction }),
-        Answer::Accepted(graph, Admission::Asked { warnings }) => {
+        DryRunAnswer::Refused(why) => return Ok(Prediction { refused: Some(why), ..prediction }),
+        DryRunAnswer::Accepted(graph, Admission::Asked { warnings }) => {
             prediction.warnings = warnings;
             graph
         }
-        Answer::Accepted(graph, Admission::NotAsked(why)) => {
+        DryRunAnswer::Accepted(graph, Admission::NotAsked(why)) => {
             prediction.notes.push(format!("admission was not asked, only the controllers' own rules apply: {why}"));
             graph
         }
@@ -141,28 +139,27 @@ struct Preview<'a> {
     now: Timestamp,
     unserved: Vec<(String, String)>,
     pull_secrets: Option<PullSecrets>,
-    graphs: Controller,
-    components: Controller,
+    graphs: PreviewController,
+    components: PreviewController,
 }
 
 /// What a controller writes with.
-struct Controller {
+struct PreviewController {
     client: Client,
-    applier: Applier,
-    events: EventSink,
+    outputs: Outputs,
 }
 
-impl Controller {
+impl PreviewController {
     fn new(client: Client, name: &str) -> Self {
         let applier = Applier::new(client.clone(), name, Metrics::new(), Vec::new());
         let applier = applier.with_predecessors(&[annotations::LAST_APPLIED_HASH]);
-        Self { events: EventSink::new(client.clone(), name), client, applier }
+        Self { outputs: Outputs::new(applier), client }
     }
 }
 
 impl<'a> Preview<'a> {
     fn new(server: Server, operator: &'a Operator, key: ObjectKey, pods: Pods, now: Timestamp) -> Self {
-        let controller = |name| Controller::new(server.client(&key.namespace), name);
+        let controller = |name| PreviewController::new(server.client(&key.namespace), name);
         let (graphs, components) = (controller(graph_controller::NAME), controller(component_controller::NAME));
         let settings = Arc::new(Settings::of(operator.configuration(), &operator.scope()));
         let (unserved, pull_secrets) = (Vec::new(), None);
@@ -218,14 +215,12 @@ impl<'a> Preview<'a> {
     async fn reconcile_graph(&self) -> anyhow::Result<Round> {
         let objects = self.server.objects().clone();
         let caches = self.source(&objects).of_graphs();
-        let Controller { client, applier, events } = &self.graphs;
-        let labeler = TopologyLabeler::new(applier.clone(), events.clone(), caches.worker_pods.clone());
+        let PreviewController { client, outputs } = &self.graphs;
+        let labeler = TopologyLabeler::new(outputs, caches.worker_pods.clone());
         let reconciler = graph::Reconciler {
             caches,
-            applier: applier.clone(),
+            outputs: outputs.clone(),
             pods: Arc::new(PodDiagnostics::new(client.clone())),
-            events: events.clone(),
-            notifier: None,
             apis: Apis::new(&ServedApis::new(client.clone()), &self.settings),
             settings: Arc::clone(&self.settings),
             nats_etcd: HealthReceiver::unchecked(),
@@ -246,14 +241,12 @@ impl<'a> Preview<'a> {
     async fn reconcile_components(&self) -> anyhow::Result<Round> {
         let objects = self.server.objects().clone();
         let source = self.source(&objects);
-        let Controller { client, applier, events } = &self.components;
+        let PreviewController { client, outputs } = &self.components;
         let secrets = self.pull_secrets.clone();
         let reconciler = component::Reconciler {
             observer: Observer::new(client.clone(), source.of_components(), secrets, source.of_checkpoints()),
             pods: PodDiagnostics::new(client.clone()),
-            applier: applier.clone(),
-            events: events.clone(),
-            notifier: None,
+            outputs: outputs.clone(),
             settings: self.operator.configuration().pods(),
         };
         let mut round = Round::default();

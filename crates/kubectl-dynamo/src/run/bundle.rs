@@ -13,11 +13,12 @@ use serde::Serialize;
 use status_view::Style;
 
 use crate::{
-    bundle::{Archive, mask},
+    bundle,
+    bundle::Archive,
     diagnosis::diagnose,
     explain::explain,
     install::check,
-    observe::{Connection, Part, Source, Target, bundle, family, install, log, observe},
+    observe::{Connection, Part, Source, Target, family, install, log, logs, observe},
     output::Outcome,
     view::{tree, tree_text},
 };
@@ -27,7 +28,7 @@ const LINES: i64 = 2000;
 
 /// Flags of `bundle`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct BundleArgs {
     /// A graph
     #[arg(value_name = "NAME")]
     graph: String,
@@ -43,7 +44,7 @@ pub struct Args {
 ///
 /// # Errors
 /// The graph cannot be read, or the file cannot be written.
-pub async fn run(args: &Args, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn run(args: &BundleArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let graph = &args.graph;
     let family = family(connection, graph).await?;
     let target: Target = graph.parse().map_err(anyhow::Error::msg)?;

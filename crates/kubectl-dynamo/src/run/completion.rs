@@ -1,12 +1,18 @@
 //! `kubectl dynamo completion`: a script that completes the words of `kubectl-dynamo` in a shell.
+//! The program under its other name, `kubectl_complete-dynamo`: candidates for kubectl's own completion.
 
-use std::io::Write;
+use std::{io::Write, sync::mpsc, thread, time::Duration};
 
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
 use super::Cli;
-use crate::output::Outcome;
+use crate::{
+    completion,
+    completion::complete as candidates,
+    observe::{ConnectionArgs, Names, target},
+    output::Outcome,
+};
 
 /// The program, as a shell sees it.
 const PROGRAM: &str = "kubectl-dynamo";
@@ -20,7 +26,7 @@ kubectl's own completion (kubectl completion --help) then uses it.";
 /// Flags of `completion`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HINT)]
-pub struct Args {
+pub struct CompletionArgs {
     /// Shell that reads the script
     #[arg(value_enum, value_name = "SHELL")]
     shell: Target,
@@ -40,7 +46,7 @@ enum Target {
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub fn run(args: &CompletionArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let shell = match args.shell {
         Target::Bash => Shell::Bash,
         Target::Zsh => Shell::Zsh,
@@ -50,6 +56,33 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
     out.write_all(&script)?;
     Ok(Outcome::Fine)
+}
+
+/// The name by which kubectl runs the program to complete its words.
+pub const COMPLETER: &str = "kubectl_complete-dynamo";
+/// Longest time for names from the cluster; without them there are still commands and flags.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Candidates for the last of the words that follow `kubectl dynamo`, as kubectl reads them.
+pub fn complete(words: &[String]) -> String {
+    let mut command = Cli::command();
+    command.build();
+    let completion = candidates(&command, words);
+    let found = completion.names.clone().map(|names| read(completion.connection.clone(), names));
+    answer(&completion, &found.unwrap_or_default())
+}
+
+/// Names from the cluster; none after an error or the time limit. A thread, because a program that gets a token for the
+/// kubeconfig blocks.
+fn read(connection: ConnectionArgs, of: Names) -> Vec<String> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let found = runtime.map(|runtime| runtime.block_on(names(&connection, &of)));
+        // Fails after the time limit.
+        let _ = sender.send(found.unwrap_or_default());
+    });
+    receiver.recv_timeout(LIMIT).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -62,7 +95,7 @@ mod tests {
             [(Target::Bash, "_kubectl__dynamo()"), (Target::Zsh, "#compdef kubectl-dynamo"), (Target::Fish, "# ")]
         {
             let mut out = Vec::new();
-            run(&Args { shell }, &mut out).unwrap();
+            run(&CompletionArgs { shell }, &mut out).unwrap();
             let script = String::from_utf8(out).unwrap();
             assert!(script.starts_with(start), "{shell:?}: {}", script.lines().next().unwrap());
             for word in ["rollout", "bundle", "kubeconfig", "completion"] {

@@ -11,7 +11,7 @@ use crate::output::Outcome;
 
 /// Flags of `convert`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct ConvertArgs {
     /// Manifests, YAML or JSON, any number of documents; `-` for standard input
     #[arg(short, long, value_name = "FILE")]
     file: PathBuf,
@@ -32,7 +32,7 @@ enum Version {
 ///
 /// # Errors
 /// The input cannot be read, or a document cannot be converted; then nothing is printed.
-pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub fn run(args: &ConvertArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let to = match args.to {
         Version::V1alpha1 => ApiVersion::V1Alpha1,
         Version::V1beta1 => ApiVersion::V1Beta1,

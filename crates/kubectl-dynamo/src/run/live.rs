@@ -21,7 +21,7 @@ const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 /// Flags of `status`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct StatusArgs {
     /// A graph; all of the namespace if none is named
     #[arg(value_name = "NAME")]
     graph: Option<String>,
@@ -39,7 +39,12 @@ pub struct Args {
 ///
 /// # Errors
 /// A graph or its children cannot be read.
-pub async fn run(args: &Args, connection: &Connection, style: Style, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn run(
+    args: &StatusArgs,
+    connection: &Connection,
+    style: Style,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
     let format = args.output.output;
     let Some(name) = &args.graph else { return list(args, connection, out).await };
     if args.watch {
@@ -54,7 +59,7 @@ pub async fn run(args: &Args, connection: &Connection, style: Style, out: &mut d
     Ok(if state.ready { Outcome::Fine } else { Outcome::Unwell })
 }
 
-async fn list(args: &Args, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+async fn list(args: &StatusArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let format = args.output.output;
     let all: Vec<_> = graphs(connection, args.all_namespaces).await?.iter().map(summary).collect();
     match format {

@@ -19,7 +19,7 @@ const MOST: usize = 50;
 
 /// Flags of `logs`.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct LogsArgs {
     /// A graph
     #[arg(value_name = "NAME")]
     graph: String,
@@ -47,7 +47,7 @@ pub struct Args {
 ///
 /// # Errors
 /// The graph or its pods cannot be read, or there are none.
-pub async fn run(args: &Args, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn run(args: &LogsArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let family = family(connection, &args.graph).await?;
     let known = |name: &str| family.graph.spec.components.iter().any(|one| one.name.eq_ignore_ascii_case(name));
     if let Some(component) = args.component.as_deref().filter(|name| !known(name)) {

@@ -1,19 +1,14 @@
 //! The command line of the plugin.
 
 mod bundle;
-mod complete;
 mod completion;
 mod convert;
-mod doctor;
 mod history;
 mod live;
 mod logs;
 mod preview;
 mod rollout;
-mod scale;
-mod top;
-mod tree;
-mod why;
+mod show;
 
 use std::{
     io::{Read, Write},
@@ -24,7 +19,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 use status_view::Style;
 
-pub use self::complete::{COMPLETER, complete};
+pub use self::completion::{COMPLETER, complete};
 use crate::{
     observe::ConnectionArgs,
     output::{Outcome, OutputArgs},
@@ -49,31 +44,31 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show why an object is not ready, and what to do
-    Why(why::Args),
+    Why(show::WhyArgs),
     /// Show a graph and all that it consists of
     Tree(GraphOutputArgs),
     /// Show the state of graphs: components, pods, GPUs, rollout
-    Status(live::Args),
+    Status(live::StatusArgs),
     /// Show what the pods of a graph request, and use where metrics are served
     Top(GraphOutputArgs),
     /// Show the revisions of a graph's workers
     History(GraphOutputArgs),
     /// Print the logs of all pods of a graph or a component
-    Logs(logs::Args),
+    Logs(logs::LogsArgs),
     /// Set the replicas of components that have a scaling adapter
-    Scale(scale::Args),
+    Scale(rollout::ScaleArgs),
     /// Restart a graph; pause, step, undo and resume its rollout, or wait for it
-    Rollout(rollout::Args),
+    Rollout(rollout::ControlArgs),
     /// Check the operator's install
-    Doctor(doctor::Args),
+    Doctor(show::DoctorArgs),
     /// Write a support archive of a graph: objects, events, logs, without Secrets
-    Bundle(bundle::Args),
+    Bundle(bundle::BundleArgs),
     /// Convert manifests between v1alpha1 and v1beta1; needs no cluster
-    Convert(convert::Args),
+    Convert(convert::ConvertArgs),
     /// Show what an edit of a graph will do before it is applied: objects, pods, capacity, GPUs
-    Plan(preview::Args),
+    Plan(preview::PreviewArgs),
     /// Print a script that completes the words of kubectl-dynamo; needs no cluster
-    Completion(completion::Args),
+    Completion(completion::CompletionArgs),
 }
 
 /// Flags of commands that print data of one graph.
@@ -93,15 +88,15 @@ pub struct GraphOutputArgs {
 pub async fn run(cli: &Cli, style: Style, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let connect = async || cli.connection.connect().await;
     match &cli.command {
-        Command::Why(args) => why::run(args, &connect().await?, style, out).await,
-        Command::Tree(args) => tree::run(args, &connect().await?, out).await,
+        Command::Why(args) => show::show_causes(args, &connect().await?, style, out).await,
+        Command::Tree(args) => show::show_tree(args, &connect().await?, out).await,
         Command::Status(args) => live::run(args, &connect().await?, style, out).await,
-        Command::Top(args) => top::run(args, &connect().await?, out).await,
+        Command::Top(args) => show::show_usage(args, &connect().await?, out).await,
         Command::History(args) => history::run(args, &connect().await?, out).await,
         Command::Logs(args) => logs::run(args, &connect().await?, out).await,
-        Command::Scale(args) => scale::run(args, &connect().await?, out).await,
+        Command::Scale(args) => rollout::scale(args, &connect().await?, out).await,
         Command::Rollout(args) => rollout::run(args, &connect().await?, out).await,
-        Command::Doctor(args) => doctor::run(args, &connect().await?, style, out).await,
+        Command::Doctor(args) => show::show_checks(args, &connect().await?, style, out).await,
         Command::Bundle(args) => bundle::run(args, &connect().await?, out).await,
         Command::Convert(args) => convert::run(args, out),
         Command::Completion(args) => completion::run(args, out),

@@ -25,7 +25,7 @@ Exit codes:
 /// Flags of `plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXIT_CODES)]
-pub struct Args {
+pub struct PreviewArgs {
     /// A live graph to edit with --set and --image; without those, what the controllers would write now
     #[arg(required_unless_present_any = ["file", "all"], conflicts_with_all = ["file", "all"])]
     name: Option<String>,
@@ -64,7 +64,12 @@ pub struct Args {
 ///
 /// # Errors
 /// A file or the cluster cannot be read.
-pub async fn run(args: &Args, connection: &Connection, style: Style, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn run(
+    args: &PreviewArgs,
+    connection: &Connection,
+    style: Style,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
     let operator = match &args.configuration {
         Some(file) => Operator::configured(&super::read(file)?)?,
         None => Operator::installed(&connection.client, &args.operator_namespace).await?,
@@ -102,7 +107,7 @@ fn outcome(all: &[Prediction]) -> Outcome {
 }
 
 /// The edits, each with its namespace.
-async fn edits(args: &Args, connection: &Connection) -> anyhow::Result<Vec<(String, Edit)>> {
+async fn edits(args: &PreviewArgs, connection: &Connection) -> anyhow::Result<Vec<(String, Edit)>> {
     if args.all {
         return live_graphs(args, connection).await;
     }
@@ -129,7 +134,7 @@ async fn live(connection: &Connection, namespace: &str, name: &str) -> anyhow::R
 }
 
 /// All live graphs, unchanged.
-async fn live_graphs(args: &Args, connection: &Connection) -> anyhow::Result<Vec<(String, Edit)>> {
+async fn live_graphs(args: &PreviewArgs, connection: &Connection) -> anyhow::Result<Vec<(String, Edit)>> {
     let mut all = Vec::new();
     for graph in graphs(connection, args.all_namespaces).await? {
         if graph.metadata.deletion_timestamp.is_none() {
@@ -141,7 +146,7 @@ async fn live_graphs(args: &Args, connection: &Connection) -> anyhow::Result<Vec
     Ok(all)
 }
 
-fn from_documents(text: &str, args: &Args, namespace: &str) -> anyhow::Result<Vec<(String, Edit)>> {
+fn from_documents(text: &str, args: &PreviewArgs, namespace: &str) -> anyhow::Result<Vec<(String, Edit)>> {
     let options = serde_saphyr::options! { emit_comments: false };
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).context("not YAML")?;
     let graphs = documents.into_iter().filter(|document| {

@@ -7,7 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use status_view::Table;
 
-use super::{age, model::Family};
+use super::{Family, age};
 
 /// A revision: workers of one spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

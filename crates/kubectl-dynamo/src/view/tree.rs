@@ -11,7 +11,7 @@ use status_view::{
     pods::{component_of, has_ended, is_ready},
 };
 
-use super::model::Family;
+use super::Family;
 use crate::{
     diagnosis::{Subject, owner_of},
     output::object_name,

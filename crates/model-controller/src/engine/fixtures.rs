@@ -9,10 +9,9 @@ use std::{
 use controller_kit::store::Key;
 
 use super::{
-    AdapterName, Endpoint, Outcome, Pace, PoolId, Request,
-    adapter_state::AdapterState,
-    desired::{DesiredAdapter, DesiredAdapters, Trust},
+    AdapterName, DesiredAdapter, DesiredAdapters, Endpoint, Outcome, Pace, PoolId, Request, Trust,
     fleet::{EngineCall, Fleet},
+    state::AdapterState,
 };
 
 /// How an engine behaves.

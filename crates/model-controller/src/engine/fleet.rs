@@ -10,12 +10,10 @@ use std::{
 use controller_kit::{fairness::FairQueue, store::Key};
 
 use super::{
-    AdapterName, Endpoint, EngineId, Outcome, Pace, PoolId, Request,
-    adapter_state::{AdapterState, adapter_state},
-    desired::{DesiredAdapter, DesiredAdapters},
+    AdapterName, DesiredAdapter, DesiredAdapters, Endpoint, EngineId, Outcome, Pace, PoolId, Request,
     plan::plan,
     record::{record, sent},
-    state::Engine,
+    state::{AdapterState, Engine, adapter_state},
 };
 
 /// A request to one engine.

@@ -7,8 +7,7 @@ use std::{
 };
 
 use super::{
-    AdapterName, Endpoint, Outcome, Pace, PoolId, Request,
-    desired::DesiredAdapters,
+    AdapterName, DesiredAdapters, Endpoint, Outcome, Pace, PoolId, Request,
     fixtures::desired_adapter,
     fleet::{EngineCall, Fleet},
 };

@@ -12,17 +12,31 @@
 //!
 //! If an engine lists its adapters, its list is the truth: an adapter counts as loaded when it is listed, not when the
 //! load succeeded. The list is requested again at the next audit, or when the engine may have restarted.
+//!
+//! Desired adapters of the engines of a base model.
 
-pub mod adapter_state;
 pub mod apply;
-pub mod desired;
+#[cfg(test)]
+mod fixtures;
 pub mod fleet;
+#[cfg(test)]
+mod fleet_tests;
 pub mod plan;
 pub mod protocol;
 pub mod record;
+#[cfg(test)]
+mod simulation_tests;
 pub mod state;
 
-use std::{collections::BTreeSet, fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use controller_kit::store::Key;
 
 /// Name under which an adapter is loaded and served. It may contain slashes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -238,12 +252,81 @@ fn doubled(first: Duration, times: u32) -> Duration {
     first.saturating_mul(1_u32.checked_shl(times).unwrap_or(u32::MAX))
 }
 
-#[cfg(test)]
-mod fixtures;
-#[cfg(test)]
-mod fleet_tests;
-#[cfg(test)]
-mod simulation_tests;
+/// Desired adapters of the engines of a base model. Adapters in neither list were loaded by others and stay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DesiredAdapters {
+    /// Adapters to load into every engine.
+    pub load: BTreeMap<AdapterName, DesiredAdapter>,
+    /// Adapters to unload from every engine, with the models that loaded them.
+    pub unload: BTreeMap<AdapterName, BTreeSet<Key>>,
+    /// A model is about to request an adapter. Until then, the state of the engines is kept.
+    pub pending: bool,
+}
+
+/// An adapter to load into every engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DesiredAdapter {
+    /// Where it is loaded from.
+    pub source: Source,
+    /// The models that request it.
+    pub models: BTreeSet<Key>,
+    /// Which copies of unknown source count as this adapter.
+    pub trust: Trust,
+}
+
+/// Which copies of unknown source count: those that an engine lists although this process did not load them. A list has
+/// names and no sources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// All: the source has not changed since it was first loaded.
+    #[default]
+    Everywhere,
+    /// Those on these endpoints, which loaded the new source after a change. Others may hold the old one.
+    Only(Arc<BTreeSet<String>>),
+}
+
+impl Trust {
+    /// Whether a copy on this endpoint counts.
+    pub fn holds_for(&self, endpoint: &Endpoint) -> bool {
+        match self {
+            Self::Everywhere => true,
+            Self::Only(proven) => proven.contains(&endpoint.url()),
+        }
+    }
+}
+
+impl DesiredAdapters {
+    /// True if there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.load.is_empty() && self.unload.is_empty()
+    }
+
+    /// Names of adapters to load or to unload.
+    pub fn names(&self) -> impl Iterator<Item = &AdapterName> {
+        self.load.keys().chain(self.unload.keys())
+    }
+
+    /// The models that an adapter concerns.
+    pub fn models(&self, name: &AdapterName) -> impl Iterator<Item = &Key> {
+        let loading = self.load.get(name).into_iter().flat_map(|adapter| &adapter.models);
+        loading.chain(self.unload.get(name).into_iter().flatten())
+    }
+}
+
+impl Endpoint {
+    /// URL of the engine's system server, as the status shows it.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.socket())
+    }
+
+    /// Where the engine's system server listens.
+    pub fn socket(&self) -> std::net::SocketAddr {
+        (self.address, SYSTEM_PORT).into()
+    }
+}
+
+/// Port of the system server. Engines listen on the port that their container declares under this number.
+const SYSTEM_PORT: u16 = 9090;
 
 #[cfg(test)]
 mod tests {

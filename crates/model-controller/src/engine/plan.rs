@@ -8,9 +8,9 @@ use std::{
 
 use super::{
     AdapterName, Pace, Request,
-    desired::{DesiredAdapter, DesiredAdapters},
     state::{Engine, Held, ListSupport, RequestFailure},
 };
+use crate::engine::{DesiredAdapter, DesiredAdapters};
 
 /// Time between two lists that confirm a load, while other loads are under way.
 const CONFIRM_PAUSE: Duration = Duration::from_millis(500);
@@ -164,5 +164,20 @@ fn when_due(failure: Option<&RequestFailure>, now: Instant, request: Request) ->
     match failure.map(|failure| failure.retry_at).filter(|retry_at| *retry_at > now) {
         Some(retry_at) => Need::Later(retry_at),
         None => Need::Send(request),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Endpoint, SYSTEM_PORT};
+
+    #[test]
+    fn addresses_of_both_families_become_urls() {
+        assert_eq!(i32::from(SYSTEM_PORT), api_types::ports::SYSTEM);
+        for (address, url) in [("10.0.1.5", "http://10.0.1.5:9090"), ("fd00::7", "http://[fd00::7]:9090")] {
+            let endpoint =
+                Endpoint { pod_name: "p".into(), pod: "u".into(), address: address.parse().unwrap(), ready: true };
+            assert_eq!(endpoint.url(), url);
+        }
     }
 }

@@ -6,9 +6,8 @@ use controller_kit::store::Key;
 use proptest::prelude::*;
 
 use super::{
-    adapter_state::AdapterState,
     fixtures::{Mode, Simulation, pool},
-    state::Problem,
+    state::{AdapterState, Problem},
 };
 
 const MINUTE: Duration = Duration::from_secs(60);

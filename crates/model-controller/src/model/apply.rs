@@ -4,7 +4,7 @@ use api_types::{annotations, v1alpha1::DynamoModel};
 use controller_kit::{
     apply::{Applier, MetadataPatch},
     failure::Class,
-    read::Interruption,
+    request::Interruption,
 };
 
 use super::{

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use api_types::v1alpha1::{AdapterMemory, ModelEndpoint};
 
 use super::{model::Observed, ownership::Requested};
-use crate::engine::{Endpoint, adapter_state::AdapterState, state::Problem};
+use crate::engine::{
+    Endpoint,
+    state::{AdapterState, Problem},
+};
 
 /// Refusals in a row after which a user has to change the worker.
 const REFUSALS_BEFORE_STALLED: u32 = 3;

@@ -13,7 +13,7 @@ use api_types::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
-use crate::engine::{Endpoint, adapter_state::AdapterState};
+use crate::engine::{Endpoint, state::AdapterState};
 
 /// Workers that can replace each other, by name.
 pub type Group = Arc<str>;

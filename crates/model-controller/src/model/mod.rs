@@ -21,11 +21,8 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use api_types::v1alpha1::{DynamoModel, DynamoModelStatus};
 use controller_kit::{
-    apply::Applier,
-    controller::{Action, Conclusion, Pace, Reconcile},
-    events::EventSink,
-    notifications::Notifier,
-    read::Interruption,
+    controller::{Action, Conclusion, Outputs, Pace, Reconcile},
+    request::Interruption,
     store::{Packed, UnpackError},
 };
 use finalize::{Release, Waits};
@@ -43,11 +40,7 @@ pub struct Reconciler {
     /// Reads, and syncs the engines.
     pub observer: Arc<Observer>,
     /// Writes.
-    pub applier: Applier,
-    /// Records events.
-    pub events: EventSink,
-    /// Notifies of failing objects.
-    pub notifier: Option<Notifier>,
+    pub outputs: Outputs,
     /// How long a deleted model waits for engines that do not unload its adapter.
     pub release_timeout: Duration,
     /// Deleted models that wait.
@@ -61,16 +54,8 @@ impl Reconcile for Reconciler {
     type Applied = Applied;
     type Status = DynamoModelStatus;
 
-    fn applier(&self) -> &Applier {
-        &self.applier
-    }
-
-    fn events(&self) -> &EventSink {
-        &self.events
-    }
-
-    fn notifier(&self) -> Option<&Notifier> {
-        self.notifier.as_ref()
+    fn outputs(&self) -> &Outputs {
+        &self.outputs
     }
 
     async fn finalize(&self, packed: &Packed<DynamoModel>) -> Result<Action, Interruption> {
@@ -91,10 +76,10 @@ impl Reconcile for Reconciler {
         if let Release::Wait(rest) = finalize::plan(holders.len(), waited, self.release_timeout) {
             return Ok(Action::requeue(rest));
         }
-        self.applier.remove_finalizer(packed, FINALIZER).await?;
+        self.outputs.applier.remove_finalizer(packed, FINALIZER).await?;
         self.waits.forget(uid);
         if model.is_some_and(|model| !Claim::of(&model).leftovers().is_empty()) {
-            self.events.publish(&packed.object_ref(&()), events::released(&holders));
+            self.outputs.events.publish(&packed.object_ref(&()), events::released(&holders));
         }
         Ok(Action::await_change())
     }
@@ -119,7 +104,7 @@ impl Reconcile for Reconciler {
     }
 
     async fn apply(&self, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
-        apply::apply(&self.applier, observed, plan).await
+        apply::apply(&self.outputs.applier, observed, plan).await
     }
 
     fn conclude(&self, observed: &Observed, applied: &Applied, now: Timestamp) -> Conclusion<DynamoModelStatus> {
@@ -132,7 +117,7 @@ impl Reconcile for Reconciler {
     }
 
     async fn after_status(&self, observed: Observed, applied: Applied) -> Result<(), Interruption> {
-        apply::keep_memory(&self.applier, &observed, applied).await
+        apply::keep_memory(&self.outputs.applier, &observed, applied).await
     }
 }
 

@@ -9,7 +9,7 @@ use api_types::v1alpha1::{AdapterMemory, DynamoModel, ModelEndpoint};
 use controller_kit::{apply::Error, store::Key};
 
 use super::{endpoints::Found, ownership::Claim};
-use crate::engine::{AdapterName, adapter_state::AdapterState};
+use crate::engine::{AdapterName, state::AdapterState};
 
 /// Everything that a pass reads.
 #[derive(Debug)]

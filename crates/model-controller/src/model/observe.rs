@@ -9,7 +9,7 @@ use std::{
 
 use api_types::{labels, v1alpha1::DynamoModel};
 use controller_kit::{
-    read::{Interruption, read},
+    request::{Interruption, read},
     store::{Key, Packed, Store},
 };
 use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
@@ -26,10 +26,7 @@ use super::{
     ownership::{Claim, Ownership, Requested, resolve_ownership},
 };
 use crate::engine::{
-    AdapterName, Endpoint, PoolId,
-    adapter_state::AdapterState,
-    apply::SharedFleet,
-    desired::{DesiredAdapter, DesiredAdapters},
+    AdapterName, DesiredAdapter, DesiredAdapters, Endpoint, PoolId, apply::SharedFleet, state::AdapterState,
 };
 
 /// Caches, engines, and a client for objects that are in no cache.
@@ -38,13 +35,13 @@ pub struct Observer {
     models: Store<Packed<DynamoModel>>,
     slices: Store<Packed<EndpointSlice>>,
     fleet: SharedFleet,
-    read: Mutex<Read>,
+    read: Mutex<ReadModels>,
 }
 
 /// Parsed objects of the caches, by their version: a status of hundreds of endpoints is not parsed for every change of
 /// another model.
 #[derive(Debug, Default)]
-struct Read {
+struct ReadModels {
     claims: HashMap<Key, (Option<String>, Option<Arc<Claim>>)>,
     slices: HashMap<Key, (Option<String>, Arc<Slice>)>,
     /// Pods of endpoints.
@@ -165,7 +162,7 @@ impl Observer {
         holders.filter(|(_, pods)| !pods.is_empty()).collect()
     }
 
-    fn claims(&self, read: &mut Read) -> Vec<Arc<Claim>> {
+    fn claims(&self, read: &mut ReadModels) -> Vec<Arc<Claim>> {
         let claim = |model: Arc<Packed<DynamoModel>>| {
             let (key, version) = (Key::of(model.as_ref()), &model.metadata.resource_version);
             if let Some((known, claim)) = read.claims.get(&key)
@@ -181,7 +178,7 @@ impl Observer {
         self.models.all().into_iter().filter_map(claim).collect()
     }
 
-    fn slices_of(&self, read: &mut Read, pool: &PoolId) -> Vec<Arc<Slice>> {
+    fn slices_of(&self, read: &mut ReadModels, pool: &PoolId) -> Vec<Arc<Slice>> {
         let of_pool = |slice: &Arc<Packed<EndpointSlice>>| {
             let hash = slice.metadata.labels.as_ref().and_then(|labels| labels.get(labels::BASE_MODEL_HASH));
             slice.metadata.namespace.as_deref() == Some(&pool.namespace)
@@ -259,7 +256,7 @@ impl Observer {
         Ok(read(what, api.list(&params)).await?.items)
     }
 
-    fn read(&self) -> MutexGuard<'_, Read> {
+    fn read(&self) -> MutexGuard<'_, ReadModels> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

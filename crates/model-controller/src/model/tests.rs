@@ -9,7 +9,10 @@ use controller_kit::store::Key;
 use serde_json::{Value, json};
 
 use super::{endpoints::Found, events::between, *};
-use crate::engine::{Endpoint, adapter_state::AdapterState, state::Problem};
+use crate::engine::{
+    Endpoint,
+    state::{AdapterState, Problem},
+};
 
 /// A plan, and the status after it.
 struct Decision {

@@ -16,12 +16,7 @@ use k8s_openapi::{
 };
 
 use super::{CheckpointStorage, FIRST_ARTIFACT, captured_pod, restore, restore::FOLDER};
-use crate::{
-    device_claims::{self, Claim},
-    gpus,
-    pod::volumes,
-    violation::Violations,
-};
+use crate::{device_claims, device_claims::Claim, gpus, pod::volumes, violation::Violations};
 
 const POD: &str = "spec.job.podTemplateSpec.spec";
 /// Keeps the file by which several GPUs are captured together where the agent finds it.

@@ -90,7 +90,7 @@ pub fn count_gpus(claims: &[(Claim, ResourceClaimSpec)], classes: &DeviceClasses
             return Err(GpuCountError::NoRequest { claim: claim.source.clone(), request: request.clone() });
         }
         for request in used {
-            let counted = Request { claim: &claim.source, request, classes }.gpus()?;
+            let counted = GpuRequest { claim: &claim.source, request, classes }.gpus()?;
             total = total.saturating_add(counted);
         }
     }
@@ -98,13 +98,13 @@ pub fn count_gpus(claims: &[(Claim, ResourceClaimSpec)], classes: &DeviceClasses
 }
 
 /// A request of a claim, and what is known of the classes it may name.
-struct Request<'a> {
+struct GpuRequest<'a> {
     claim: &'a ClaimSource,
     request: &'a DeviceRequest,
     classes: &'a DeviceClasses,
 }
 
-impl Request<'_> {
+impl GpuRequest<'_> {
     /// Of alternatives, all have to come to the same.
     fn gpus(&self) -> Result<u32, GpuCountError> {
         if let Some(exactly) = &self.request.exactly {

@@ -3,7 +3,8 @@
 use api_types::v1beta1::BackendFramework;
 use k8s_openapi::api::core::v1::Container;
 
-use super::{detect, shell};
+use super::shell;
+use crate::frameworks;
 
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "ash", "zsh", "ksh"];
 
@@ -52,7 +53,7 @@ pub(super) fn is_script(main: &Container) -> bool {
 fn is_direct(main: &Container, framework: BackendFramework) -> bool {
     let starts_python = main.command.iter().flatten().next().is_some_and(|first| is_python(first));
     let module = format!("dynamo.{framework}");
-    starts_python || !is_script(main) && detect::runs_module(&line(main).collect::<Vec<_>>().join(" "), &module)
+    starts_python || !is_script(main) && frameworks::runs_module(&line(main).collect::<Vec<_>>().join(" "), &module)
 }
 
 /// Adds flags to the engine's command line; says whether there was one.

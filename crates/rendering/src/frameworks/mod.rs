@@ -2,24 +2,25 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `detect` | which engine it is |
 //! | `launch` | everything that a command line depends on |
 //! | `multinode` | replicas that span nodes: roles, host names and ranks, with LeaderWorkerSet and with Grove |
-//! | `vllm`, `sglang`, `trtllm` | what each engine needs |
+//! | `vllm`, `trtllm` | what these engines need; SGLang is in this file |
 //! | `command`, `shell` | flags added to command lines and scripts of other people |
+//! Detects the engine of a worker by its command line.
+//! SGLang.
 
 mod command;
-mod detect;
 mod launch;
 mod multinode;
-mod sglang;
 mod shell;
 mod trtllm;
 mod vllm;
 
-use api_types::v1beta1::BackendFramework;
-pub(crate) use detect::detect;
-pub use detect::framework_of;
+use api_types::{
+    ports,
+    v1beta1::{BackendFramework, DynamoComponentDeployment, MAIN_CONTAINER},
+    violations::Violation,
+};
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 pub(crate) use launch::Launch;
 pub use multinode::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WORKER_CLIQUE};
@@ -63,7 +64,7 @@ pub(crate) const fn default_cache_path(framework: BackendFramework) -> Option<&'
 pub(crate) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
     match launch.framework {
         Some(BackendFramework::Vllm) => vllm::adapt_main(launch, main),
-        Some(BackendFramework::Sglang) => sglang::adapt_main(launch, main),
+        Some(BackendFramework::Sglang) => adapt_sglang_main(launch, main),
         Some(BackendFramework::Trtllm) => {
             trtllm::adapt_main(launch, main);
             true
@@ -94,4 +95,148 @@ pub fn is_operators_program(word: &str) -> bool {
 /// Whether a container that runs alone starts a Ray head that others may join.
 pub(crate) fn may_be_joined(framework: Option<BackendFramework>, main: &Container) -> bool {
     framework == Some(BackendFramework::Vllm) && vllm::may_be_joined(main)
+}
+
+const ALL: [BackendFramework; 3] = [BackendFramework::Sglang, BackendFramework::Trtllm, BackendFramework::Vllm];
+
+/// The engine of a component: what its command line starts, else what the spec says; `None` for other components.
+pub(crate) fn detect(dcd: &DynamoComponentDeployment) -> Result<Option<BackendFramework>, Violation> {
+    let spec = &dcd.spec.component;
+    if !spec.is_worker() {
+        return Ok(None);
+    }
+    let words = spec.main_container().into_iter().flat_map(|main| main.command.iter().chain(&main.args).flatten());
+    let line = words.map(String::as_str).collect::<Vec<_>>().join(" ");
+    let explicit = dcd.spec.backend_framework;
+    match (started_by(&line).as_slice(), explicit) {
+        ([], explicit) => Ok(explicit),
+        ([one], None) => Ok(Some(*one)),
+        ([one], Some(explicit)) if *one == explicit => Ok(Some(explicit)),
+        ([one], Some(explicit)) => Err(Violation::invalid(
+            "spec.backendFramework",
+            explicit.to_string(),
+            format!("contradicts the command line of container {MAIN_CONTAINER}, which starts dynamo.{one}"),
+            "make the two agree, or remove spec.backendFramework",
+        )),
+        (_, Some(explicit)) => Ok(Some(explicit)),
+        (several, None) => Err(Violation::invalid(
+            format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].command"),
+            line.as_str(),
+            format!(
+                "starts several frameworks: {}",
+                several.iter().map(|framework| format!("dynamo.{framework}")).collect::<Vec<_>>().join(", ")
+            ),
+            "set spec.backendFramework to the one that counts, or start only one",
+        )),
+    }
+}
+
+/// The engine that a container starts; `None` if it starts none, or several.
+pub fn framework_of(container: &Container) -> Option<BackendFramework> {
+    let words = container.command.iter().chain(&container.args).flatten();
+    let line = words.map(String::as_str).collect::<Vec<_>>().join(" ");
+    match started_by(&line).as_slice() {
+        [one] => Some(*one),
+        _ => None,
+    }
+}
+
+/// The engines that a command line starts with `python … -m … dynamo.<engine>` within one simple shell command.
+fn started_by(line: &str) -> Vec<BackendFramework> {
+    let starts = |framework: &BackendFramework| {
+        let module = format!("dynamo.{framework}");
+        line.split(['|', '&', ';']).any(|command| runs_module(command, &module))
+    };
+    ALL.into_iter().filter(starts).collect()
+}
+
+fn runs_module(command: &str, module: &str) -> bool {
+    let after_python = command.match_indices("python").find_map(|(at, word)| {
+        let rest = command[at + word.len()..].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        rest.starts_with(is_space).then_some(rest)
+    });
+    let after_flag = after_python.and_then(|rest| {
+        let mut flags = rest.match_indices("-m").map(|(at, flag)| &rest[at + flag.len()..]);
+        flags.find(|after| after.starts_with(is_space))
+    });
+    after_flag.is_some_and(|rest| rest.contains(module))
+}
+
+fn is_space(c: char) -> bool {
+    c.is_ascii_whitespace()
+}
+
+/// Adds rank and leader address of each node of a replica; returns whether the engine was found.
+fn adapt_sglang_main(launch: &Launch<'_>, main: &mut Container) -> bool {
+    let Some(Multinode { role, nodes, peers }) = launch.multinode else { return true };
+    let (rank, needs_shell) = match role {
+        NodeRole::Leader => ("0".to_owned(), false),
+        NodeRole::Worker => {
+            launch::remove_probes(main);
+            let rank = peers.worker_rank();
+            (rank.flag, rank.needs_shell)
+        }
+    };
+    let address = format!("{}:{}", peers.leader(), ports::SGLANG_INIT);
+    let flags = format!("--dist-init-addr {address} --nnodes {nodes} --node-rank {rank}");
+    command::add_flags(main, &flags, needs_shell, BackendFramework::Sglang)
+}
+
+#[cfg(test)]
+mod tests {
+    use BackendFramework::{Sglang, Trtllm, Vllm};
+
+    use super::{Peers, command::tests::*, launch::tests::launch, *};
+
+    #[test]
+    fn command_lines_tell_their_engine() {
+        let table: [(&str, &[BackendFramework]); 14] = [
+            ("python3 -m dynamo.vllm --model m", &[Vllm]),
+            ("/bin/sh -c cd x && python3 -m dynamo.sglang --a | tee", &[Sglang]),
+            ("python3.12 -u -m dynamo.trtllm", &[Trtllm]),
+            ("python -m dynamo.vllm.main", &[Vllm]),
+            ("/opt/venv/bin/python -m debugpy --listen 1 -m dynamo.vllm", &[Vllm]),
+            ("python3 -m dynamo.mocker", &[]),
+            ("python3 -m other; dynamo.vllm", &[]),
+            ("python3 x.py | grep -m 1 dynamo.vllm", &[]),
+            ("dynamo.vllm", &[]),
+            ("python3-dbg -m dynamo.vllm", &[]),
+            ("python3 --memory dynamo.vllm", &[]),
+            ("exec python3\n -m\tdynamo.sglang", &[Sglang]),
+            ("", &[]),
+            ("python3 -m dynamo.sglang & python3 -m dynamo.vllm", &[Sglang, Vllm]),
+        ];
+        for (line, engines) in table {
+            assert_eq!(started_by(line), engines, "{line:?}");
+        }
+    }
+
+    fn adapted(role: NodeRole, peers: Peers<'_>) -> Container {
+        let mut main = container(&["python3", "-m", "dynamo.sglang"], &["--tp", "16"]);
+        adapt_sglang_main(&launch(Some(Multinode { role, nodes: 2, peers })), &mut main);
+        main
+    }
+
+    #[test]
+    fn every_node_is_told_its_rank_and_the_leader() {
+        let head = ["python3", "-m", "dynamo.sglang", "--tp", "16", "--dist-init-addr", "$(LWS_LEADER_ADDRESS):29500"];
+        let leader = adapted(NodeRole::Leader, Peers::LeaderWorkerSet);
+        assert_eq!(words_of(&leader), [&head[..], &["--nnodes", "2", "--node-rank", "0"]].concat());
+        let worker = adapted(NodeRole::Worker, Peers::LeaderWorkerSet);
+        assert_eq!(words_of(&worker), [&head[..], &["--nnodes", "2", "--node-rank", "$(LWS_WORKER_INDEX)"]].concat());
+        let worker = adapted(NodeRole::Worker, Peers::Grove { component: "dec" });
+        assert_eq!(
+            words_of(&worker)[2],
+            "exec python3 -m dynamo.sglang --tp 16 --dist-init-addr \
+             $(GROVE_PCSG_NAME)-$(GROVE_PCSG_INDEX)-dec-ldr-0.$(GROVE_HEADLESS_SERVICE):29500 --nnodes 2 \
+             --node-rank $((GROVE_PCLQ_POD_INDEX + 1))"
+        );
+    }
+
+    #[test]
+    fn a_single_node_runs_as_the_author_wrote_it() {
+        let mut main = container(&["python3", "-m", "dynamo.sglang"], &[]);
+        adapt_sglang_main(&launch(None), &mut main);
+        assert_eq!(main, container(&["python3", "-m", "dynamo.sglang"], &[]));
+    }
 }

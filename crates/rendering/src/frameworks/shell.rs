@@ -112,7 +112,7 @@ pub(super) fn with_flags(script: &str, flags: &str, engine: &str) -> Option<Stri
             continue;
         }
         if let Some(at) = insertion(&script[start..end], engine, &places[start..]) {
-            found.push((start + at, super::detect::runs_module(&script[start..end], &module)));
+            found.push((start + at, super::runs_module(&script[start..end], &module)));
         }
         start = end + 1;
     }

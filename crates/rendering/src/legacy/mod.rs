@@ -3,7 +3,6 @@
 //! What its users left to the operator is written into the component, which is an ordinary one after that.
 
 mod config;
-mod image;
 mod serve;
 
 use std::collections::BTreeMap;
@@ -18,7 +17,6 @@ use api_types::{
     violations::Violation,
 };
 pub use config::{configure, is_configured, workers};
-pub use image::{Awaited, Image, Running, image};
 use k8s_openapi::{
     api::core::v1::{
         Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec,
@@ -27,6 +25,8 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
 pub use serve::{check_source, check_told, is_entry};
+
+pub use self::serve::{Awaited, Image, Running, image};
 
 /// Makes a component run an image that is built: `main` starts what the tag says unless the user says what it starts.
 /// `inherited` is the environment of the whole graph, under the component's own.

@@ -1,11 +1,266 @@
 //! Components whose replicas span nodes, as LeaderWorkerSets.
+//!
+//! The LeaderWorkerSet of a component: a group of pods for each replica; and violations that only show when replicas
+//! span nodes.
+//! What a live LeaderWorkerSet says about its component. Its replicas are groups of pods.
 
-mod readiness;
-mod render;
 mod types;
 
-pub use render::{excess_of_names, render_leader_worker_set, validate_leader_worker_set};
+use api_types::{
+    annotations, labels, names,
+    v1beta1::{ComponentKind, ComponentReplicaStatus, ComponentType, MAIN_CONTAINER},
+    violations::Violation,
+};
+use k8s_openapi::{
+    api::core::v1::{PodSpec, PodTemplateSpec},
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
+};
 pub use types::{
     GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,
     LeaderWorkerTemplate, NetworkConfig, note_status_before,
 };
+
+use self::types::is_observed;
+use crate::{
+    NotReady, Readiness, RenderInput, TemplateDigest, ValidatedComponent, Workload, deployment,
+    frameworks::{Multinode, NodeRole, Peers},
+    metadata::{Pairs, some},
+    pod,
+};
+
+/// Workers start with their leader: they wait for it by themselves where they have to.
+const STARTUP: &str = "LeaderCreated";
+const SUBDOMAIN: &str = "Shared";
+
+/// The LeaderWorkerSet that runs a component whose replicas span nodes.
+///
+/// It carries the digest of its templates, see [`keep_live_pull_secrets`](crate::keep_live_pull_secrets()).
+pub fn render_leader_worker_set(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> LeaderWorkerSet {
+    let mut leader = template(input, valid, NodeRole::Leader);
+    let mut worker = template(input, valid, NodeRole::Worker);
+    let digest = TemplateDigest::of(&[&leader, &worker]);
+    deployment::add_pull_secrets(&mut leader, input, valid);
+    deployment::add_pull_secrets(&mut worker, input, valid);
+    let marks = Pairs::from([(annotations::TEMPLATE_DIGEST.to_owned(), digest.to_string())]);
+    LeaderWorkerSet {
+        metadata: valid.object_meta(names::leader_worker_set(valid.name), valid.workload_labels(), marks),
+        spec: LeaderWorkerSetSpec {
+            replicas: Some(valid.replicas(input)),
+            leader_worker_template: LeaderWorkerTemplate {
+                leader_template: Some(leader),
+                worker_template: worker,
+                size: Some(valid.spec().node_count()),
+            },
+            startup_policy: Some(STARTUP.to_owned()),
+            network_config: Some(NetworkConfig { subdomain_policy: SUBDOMAIN.to_owned() }),
+            rollout_strategy: Some(rollout()),
+        },
+        status: None,
+    }
+}
+
+/// Changes of what engines run make a new set; this is for the rest, a restart for example. Without room for more
+/// groups, one at a time goes.
+fn rollout() -> GroupRollout {
+    let measure =
+        GroupRollingUpdate { max_surge: IntOrString::Int(0), max_unavailable: IntOrString::Int(1), partition: 0 };
+    GroupRollout { type_: "RollingUpdate".to_owned(), rolling_update_configuration: Some(measure) }
+}
+
+fn template(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, role: NodeRole) -> PodTemplateSpec {
+    let multinode = Multinode { role, nodes: valid.spec().node_count(), peers: Peers::LeaderWorkerSet };
+    let mut all_labels = valid.pod_labels(input);
+    // The set selects its pods itself.
+    all_labels.remove(labels::SELECTOR);
+    all_labels.insert(labels::ROLE.to_owned(), role.as_str().to_owned());
+    let mut spec = pod::render(input, valid, Some(multinode));
+    state_resources(&mut spec);
+    PodTemplateSpec {
+        metadata: Some(ObjectMeta {
+            labels: some(all_labels),
+            annotations: some(valid.pod_annotations(input)),
+            ..ObjectMeta::default()
+        }),
+        spec: Some(spec),
+    }
+}
+
+/// A pod template within a custom resource is stored as it was sent, and other clients send this field always. Without
+/// it, the template of a set that another operator made would count as changed.
+fn state_resources(pod: &mut PodSpec) {
+    for container in pod.containers.iter_mut().chain(pod.init_containers.iter_mut().flatten()) {
+        container.resources.get_or_insert_default();
+    }
+}
+
+/// Most characters of the name of a StatefulSet. Its pods carry a label with this name, a hyphen and a hash of at most
+/// ten characters; names of pods, which are host names too, add less. (kubernetes/kubernetes#64023,
+/// kubernetes-sigs/lws#410)
+const STATEFUL_SET_MAX: usize = names::LABEL_MAX - 11;
+
+/// Looks for every violation that keeps a LeaderWorkerSet from running the component. One that `serves` has proved its
+/// name: hashes of fewer than ten characters leave room for some more.
+///
+/// # Errors
+/// All of them at once.
+pub fn validate_leader_worker_set(valid: &ValidatedComponent<'_>, serves: bool) -> Result<(), Vec<Violation>> {
+    let name = name_too_long(valid).filter(|_| !serves);
+    let violations: Vec<Violation> = name.into_iter().chain(nothing_to_run(valid)).collect();
+    if violations.is_empty() { Ok(()) } else { Err(violations) }
+}
+
+/// The longest name of a StatefulSet that a LeaderWorkerSet of this component needs, and how many characters it has too
+/// many; `None` if it fits.
+pub fn excess_of_names(component_deployment: &str, replicas: i64) -> Option<(String, usize)> {
+    let longest = format!("{}-{}", names::leader_worker_set(component_deployment), (replicas - 1).max(0));
+    let excess = longest.len().checked_sub(STATEFUL_SET_MAX).filter(|excess| *excess > 0)?;
+    Some((longest, excess))
+}
+
+/// The workers of a group are a StatefulSet that is called after the set and the group. One with a longer name is made,
+/// but each of its pods is refused.
+fn name_too_long(valid: &ValidatedComponent<'_>) -> Option<Violation> {
+    let (longest, excess) = excess_of_names(valid.name, valid.spec().desired_replicas().into())?;
+    Some(Violation::invalid(
+        "metadata.name",
+        valid.name,
+        format!(
+            "gives StatefulSets such as {longest}, and with more than {STATEFUL_SET_MAX} characters in its name none of their \
+             pods can be created"
+        ),
+        format!("shorten the name of the component or of its graph, by {excess} at least"),
+    ))
+}
+
+/// A shell that is given nothing to do ends at once. Frontends bring their own arguments along.
+fn nothing_to_run(valid: &ValidatedComponent<'_>) -> Option<Violation> {
+    let is_empty = |words: &Option<Vec<String>>| words.as_ref().is_none_or(Vec::is_empty);
+    let nothing = is_empty(&valid.main.command) && is_empty(&valid.main.args);
+    (nothing && valid.spec().type_ != Some(ComponentType::Frontend)).then(|| {
+        Violation::required(
+            format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].args"),
+            "is empty, and so is command: the nodes have nothing to run",
+            "give the command line that starts the engine",
+        )
+    })
+}
+
+impl Workload for LeaderWorkerSet {
+    fn object_meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn templates(&self) -> Vec<&PodTemplateSpec> {
+        let template = &self.spec.leader_worker_template;
+        template.leader_template.iter().chain([&template.worker_template]).collect()
+    }
+
+    fn templates_mut(&mut self) -> Vec<&mut PodTemplateSpec> {
+        let template = &mut self.spec.leader_worker_template;
+        template.leader_template.iter_mut().chain([&mut template.worker_template]).collect()
+    }
+
+    fn desired_replicas(&self) -> i32 {
+        self.spec.replicas.unwrap_or(1)
+    }
+
+    fn observed_generation(&self) -> Option<i64> {
+        self.status.as_ref().and_then(|status| status.observed_generation)
+    }
+
+    fn has_served(&self) -> bool {
+        self.status.as_ref().is_some_and(|status| status.ready_replicas > 0 || status.is_available())
+    }
+
+    fn readiness(&self) -> Readiness {
+        why_not_ready(self).into()
+    }
+
+    /// A set does not count available groups.
+    fn replica_status(&self, runtime_namespace: String) -> ComponentReplicaStatus {
+        let none = LeaderWorkerSetStatus::default();
+        let status = self.status.as_ref().unwrap_or(&none);
+        ComponentReplicaStatus {
+            component_kind: ComponentKind::LeaderWorkerSet,
+            component_names: self.metadata.name.iter().cloned().collect(),
+            runtime_namespace: Some(runtime_namespace),
+            replicas: status.replicas,
+            updated_replicas: status.updated_replicas,
+            ready_replicas: Some(status.ready_replicas),
+            available_replicas: None,
+            scheduled_replicas: None,
+        }
+    }
+}
+
+impl LeaderWorkerSetStatus {
+    fn is_available(&self) -> bool {
+        self.conditions.iter().any(|condition| condition.type_ == "Available" && condition.status == "True")
+    }
+}
+
+/// Groups of an older template do not count, and a status that speaks of an older spec does not either.
+fn why_not_ready(set: &LeaderWorkerSet) -> Option<NotReady> {
+    let desired = set.desired_replicas();
+    let none = LeaderWorkerSetStatus::default();
+    let status = set.status.as_ref().unwrap_or(&none);
+    if !is_observed(set) {
+        Some(NotReady::NotObserved)
+    } else if status.updated_replicas < desired {
+        Some(NotReady::Updating { updated: status.updated_replicas, desired })
+    } else if status.ready_replicas < desired {
+        Some(NotReady::Unavailable { available: status.ready_replicas, desired })
+    } else if status.replicas != desired {
+        Some(NotReady::Surplus { extra: status.replicas - desired })
+    } else if desired > 0 && !status.is_available() {
+        Some(NotReady::NoAvailableCondition)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// 2 desired at generation 3, and everything in order but for `status`.
+    fn with(replicas: i32, status: serde_json::Value) -> Option<NotReady> {
+        let mut all = json!({
+            "replicas": replicas, "readyReplicas": replicas, "updatedReplicas": replicas, "observedGeneration": 3,
+            "conditions": [{
+                "type": "Available", "status": "True", "reason": "AllGroupsReady", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        });
+        all.as_object_mut().unwrap().extend(status.as_object().unwrap().clone());
+        let set = json!({
+            "metadata": {"generation": 3},
+            "spec": {"replicas": replicas, "leaderWorkerTemplate": {"workerTemplate": {}, "size": 2}},
+            "status": all,
+        });
+        why_not_ready(&serde_json::from_value(set).unwrap())
+    }
+
+    #[test]
+    fn every_way_of_not_being_ready_has_its_reason() {
+        assert_eq!(with(2, json!({})), None);
+        assert_eq!(with(2, json!({"observedGeneration": 2})), Some(NotReady::NotObserved));
+        assert_eq!(with(2, json!({"updatedReplicas": 1})), Some(NotReady::Updating { updated: 1, desired: 2 }));
+        assert_eq!(with(2, json!({"readyReplicas": 1})), Some(NotReady::Unavailable { available: 1, desired: 2 }));
+        assert_eq!(with(2, json!({"replicas": 3})), Some(NotReady::Surplus { extra: 1 }));
+        assert_eq!(with(2, json!({"conditions": []})), Some(NotReady::NoAvailableCondition));
+    }
+
+    #[test]
+    fn zero_groups_are_ready_when_none_is_left() {
+        assert_eq!(with(0, json!({"conditions": []})), None);
+        assert_eq!(with(0, json!({"replicas": 1})), Some(NotReady::Surplus { extra: 1 }));
+    }
+
+    #[test]
+    fn an_api_without_observed_generation_is_believed_while_no_template_changes() {
+        assert_eq!(with(2, json!({"observedGeneration": null})), None);
+    }
+}

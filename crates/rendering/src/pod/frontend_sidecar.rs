@@ -3,8 +3,8 @@
 use api_types::v1beta1::ComponentType;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe, VolumeMount};
 
-use super::{PodContext, defaults, env, merge};
-use crate::RenderInput;
+use super::{PodContext, defaults, env};
+use crate::{RenderInput, pod};
 
 /// The user's sidecar over a frontend's defaults, with the main container's mounts that it has not itself.
 pub(super) fn render(
@@ -17,7 +17,7 @@ pub(super) fn render(
     base.name.clone_from(&own.name);
     let liveness = probe(base.liveness_probe.clone(), own.liveness_probe.as_ref());
     let readiness = probe(base.readiness_probe.clone(), own.readiness_probe.as_ref());
-    let merged = merge::container(base, own);
+    let merged = pod::container(base, own);
     let mut sidecar = Container { liveness_probe: liveness, readiness_probe: readiness, ..merged };
     env::add_operator_settings(&mut sidecar, input.settings);
     let mounts = sidecar.volume_mounts.get_or_insert_default();
@@ -33,7 +33,7 @@ pub(super) fn render(
 /// Unlike main's, a probe of the sidecar that asks over HTTP too takes from the default what it leaves open. One that
 /// asks otherwise stays as it is: a probe with two ways to ask is no probe.
 fn probe(default: Option<Probe>, own: Option<&Probe>) -> Option<Probe> {
-    let (Some(default), Some(own)) = (default.clone(), own) else { return merge::probe(&own.cloned(), default) };
+    let (Some(default), Some(own)) = (default.clone(), own) else { return pod::probe(&own.cloned(), default) };
     if *own == Probe::default() {
         return None;
     }

@@ -2,8 +2,8 @@
 //!
 //! | step | file |
 //! |---|---|
-//! | defaults of the component's type | `defaults`, `probes` |
-//! | the user's containers and pod over them | `merge` |
+//! | defaults of the component's type | `defaults` |
+//! | the user's containers and pod over them | this file |
 //! | mounts and volumes: cache, shared memory, claims | `volumes` |
 //! | operator's environment | `env` |
 //! | engine | [`crate::frameworks`] |
@@ -11,27 +11,31 @@
 //! | GPU memory that containers share, engines that stand by | `gpu_memory`, `failover` |
 //! | start from a checkpoint | [`crate::checkpoint`] |
 //! | image pull secrets | [`crate::pull_secrets`] |
+//! The user's container and pod, laid over the defaults of the component's type.
+//!
+//! What the user gives wins, zero included. An empty string and an empty list count as not given: most clients leave
+//! them out. Lists replace lists, environments unite by name, a probe replaces a probe as a whole, and one that is
+//! empty takes it away. Fields without a default are the user's alone.
 
 mod defaults;
 pub(crate) mod env;
 mod failover;
 mod frontend_sidecar;
 pub(crate) mod gpu_memory;
-mod merge;
-mod probes;
 pub(crate) mod volumes;
 
 use api_types::{
     annotations, names,
     v1beta1::{ComponentType, EngineMode, EppConfig, MAIN_CONTAINER},
 };
-pub use gpu_memory::inter_pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
-use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, VolumeMount};
+use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, Probe, VolumeMount};
 
+pub use self::gpu_memory::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 use crate::{
     DiscoveryBackend, RenderInput, ValidatedComponent,
     checkpoint::{Restore, restore_pod},
-    frameworks::{self, Launch, Multinode},
+    frameworks,
+    frameworks::{Launch, Multinode},
 };
 
 /// Group that owns the pod's volumes where the user says nothing about the pod's security.
@@ -46,13 +50,13 @@ pub(crate) fn render(
 ) -> PodSpec {
     let launch = Launch::of(input, valid, multinode);
     let context = PodContext::of(input, valid);
-    let mut main = merge::container(defaults::container(context.component_type, &context), valid.main);
+    let mut main = container(defaults::container(context.component_type, &context), valid.main);
     volumes::mount(&mut main, valid.cache);
     env::add_operator_settings(&mut main, input.settings);
     let mounts_for_sidecar = main.volume_mounts.clone().unwrap_or_default();
     frameworks::adapt_main(&launch, &mut main);
 
-    let mut pod = merge::pod(defaults::pod(&context), valid.pod);
+    let mut pod = pod(defaults::pod(&context), valid.pod);
     pod.security_context.get_or_insert_with(|| PodSecurityContext {
         fs_group: Some(DEFAULT_FS_GROUP),
         ..PodSecurityContext::default()
@@ -131,4 +135,50 @@ impl<'a> PodContext<'a> {
             epp_config: valid.spec().epp_config.as_ref(),
         }
     }
+}
+
+/// The user's container over the defaults; it keeps the name of the defaults.
+fn container(defaults: Container, own: &Container) -> Container {
+    let env = env::union(defaults.env.unwrap_or_default(), own.env.clone().unwrap_or_default());
+    Container {
+        name: defaults.name,
+        command: list(&own.command, defaults.command),
+        args: list(&own.args, defaults.args),
+        ports: list(&own.ports, defaults.ports),
+        env: (!env.is_empty()).then_some(env),
+        volume_mounts: list(&own.volume_mounts, defaults.volume_mounts),
+        liveness_probe: probe(&own.liveness_probe, defaults.liveness_probe),
+        readiness_probe: probe(&own.readiness_probe, defaults.readiness_probe),
+        startup_probe: probe(&own.startup_probe, defaults.startup_probe),
+        ..own.clone()
+    }
+}
+
+/// The user's pod over the defaults, without containers.
+fn pod(defaults: PodSpec, own: &PodSpec) -> PodSpec {
+    let text = |own: &Option<String>, default: Option<String>| own.clone().filter(|own| !own.is_empty()).or(default);
+    PodSpec {
+        containers: Vec::new(),
+        service_account_name: text(&own.service_account_name, defaults.service_account_name),
+        restart_policy: text(&own.restart_policy, defaults.restart_policy),
+        termination_grace_period_seconds: own
+            .termination_grace_period_seconds
+            .or(defaults.termination_grace_period_seconds),
+        volumes: list(&own.volumes, defaults.volumes),
+        ..own.clone()
+    }
+}
+
+/// The user's probe or the default; none if the user's is empty, which asks nothing in no way.
+fn probe(own: &Option<Probe>, default: Option<Probe>) -> Option<Probe> {
+    own.clone().or(default).filter(|probe| *probe != Probe::default())
+}
+
+fn list<T: Clone>(own: &Option<Vec<T>>, default: Option<Vec<T>>) -> Option<Vec<T>> {
+    own.clone().filter(|own| !own.is_empty()).or(default)
+}
+
+/// The pod's container of that name.
+fn find<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {
+    pod.containers.iter_mut().find(|container| container.name == name)
 }

@@ -8,9 +8,7 @@ use api_types::{
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::json;
 
-use super::{
-    Features, Findings, ProviderChoice, Version, discovery_backend, findings::below, fit, fragment, power_limit,
-};
+use super::{Features, Findings, ProviderChoice, Version, below, discovery_backend, fit, fragment, power_limit};
 use crate::{RolloutStrategy, frameworks, validate};
 
 /// What a component belongs to.
@@ -88,7 +86,7 @@ pub fn warn(at: &str, component: &ComponentSpec, out: &mut Findings) {
 
 /// What may change in a component beside what CEL keeps.
 #[derive(Clone, Copy, Debug)]
-pub struct Change {
+pub struct ComponentChange {
     /// Kind of the object that would have to be created anew.
     pub owner: &'static str,
     /// Whether the user may set replicas that a scaling adapter owns.
@@ -96,7 +94,7 @@ pub struct Change {
 }
 
 /// Checks the change of a component.
-pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, change: Change, out: &mut Findings) {
+pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, change: ComponentChange, out: &mut Findings) {
     let adapter = new.scaling_adapter.is_some() || old.scaling_adapter.is_some();
     if adapter && !change.may_scale && new.desired_replicas() != old.desired_replicas() {
         let text = format!(
@@ -115,7 +113,7 @@ pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, change: 
             violations::anew(change.owner),
         );
     }
-    if change.owner == super::findings::GRAPH {
+    if change.owner == super::GRAPH {
         power_limit::check_update(at, new, old, out);
     }
 }

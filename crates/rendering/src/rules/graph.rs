@@ -14,16 +14,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::{
-    Context, Features, Findings, ProviderChoice, Version, annotation, component,
-    component::{Change, Owner},
-    findings::{GRAPH, component_path, not_supported},
-    fragment,
+    Context, Features, Findings, GRAPH, ProviderChoice, Version, annotation, component,
+    component::{ComponentChange, Owner},
+    component_path, fragment,
     fragment::Place,
-    lacks_grove, power_limit,
+    lacks_grove, not_supported, power_limit,
     provider::{
         DISCOVERY_CONTAINER, discovery_backend, discovery_mode, grove_update_strategy, vllm_executor, workload_provider,
     },
-    provider_of_new, topology,
+    provider_of_new,
 };
 use crate::{RolloutStrategy, WorkloadProvider, grove, lws};
 
@@ -60,7 +59,7 @@ pub fn check(graph: &DynamoGraphDeployment, context: &Context<'_>, out: &mut Fin
         component::check(&at, component, &around, out);
     }
     restart(graph, out);
-    topology::check(graph, lacks_grove, context, out);
+    fragment::check_topology(graph, lacks_grove, context, out);
 }
 
 /// The label that a graph's name becomes must fit.
@@ -224,7 +223,7 @@ pub fn check_update(
 ) {
     provider(new, old, permissions, out);
     components(new, old, out);
-    let change = Change { owner: GRAPH, may_scale: permissions.may_scale };
+    let change = ComponentChange { owner: GRAPH, may_scale: permissions.may_scale };
     for (index, component) in new.spec.components.iter().enumerate() {
         if let Some(earlier) = old.spec.components.iter().find(|earlier| earlier.name == component.name) {
             component::check_update(&component_path(index, component), component, earlier, change, out);

@@ -8,32 +8,168 @@
 //! |---|---|
 //! | `graph` | a graph as it is, and its changes |
 //! | `component` | a component in a graph or on its own |
-//! | `fragment` | fragments of Grove's objects |
+//! | `fragment` | fragments of Grove's objects, and placement in the topology of the cluster |
 //! | `power_limit` | power limits of GPUs |
-//! | `topology` | placement in the topology of the cluster |
 //! | `request` | DynamoGraphDeploymentRequests |
 //! | `checkpoint` | DynamoCheckpoints |
-//! | `findings` | nothing: what rules find and depend on |
-//! | `provider` | the choice of the workload provider |
+//! | `provider` | the choice of the workload provider, and versions in texts |
 //! | `fitting` | values that do not fit into their types |
-//! | `version` | versions in texts |
+//! Violations and warnings that rules find, and what they depend on: the cluster's features, and the paths of a graph's
+//! components.
 
 pub mod checkpoint;
 pub mod component;
-mod findings;
 mod fitting;
 pub mod fragment;
 pub mod graph;
 mod power_limit;
 mod provider;
 pub mod request;
-mod topology;
-mod version;
 
-pub use findings::{Context, Features, Findings, Topology, Warning};
+use std::fmt::Display;
+
+use api_types::{
+    v1beta1::ComponentSpec,
+    violations::{Reason, Violation, immutable, supported},
+};
 pub use fitting::fit;
 pub use provider::{
     ProviderChoice, annotation, discovery_backend, grove_update_strategy, lacks_grove, provider_of_new, vllm_executor,
 };
-pub use topology::topologies;
-pub use version::Version;
+use serde_json::Value;
+
+pub use self::{fragment::topologies, provider::Version};
+
+/// The violations of an object and the warnings about it, in the order of its fields.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Findings {
+    /// The violations.
+    pub violations: Vec<Violation>,
+    /// The warnings.
+    pub warnings: Vec<Warning>,
+}
+
+/// A warning about a field of an object that is admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// The field.
+    pub path: String,
+    /// The consequence, and what to do.
+    pub text: String,
+}
+
+impl Findings {
+    /// Adds a warning.
+    pub fn warn(&mut self, path: impl Into<String>, text: impl Into<String>) {
+        self.warnings.push(Warning { path: path.into(), text: text.into() });
+    }
+
+    /// Adds violations that another rule has found.
+    pub fn extend(&mut self, violations: impl IntoIterator<Item = Violation>) {
+        self.violations.extend(violations);
+    }
+
+    fn required(&mut self, path: impl Into<String>, text: impl AsRef<str>) {
+        self.push(path, Reason::Required, Value::Null, text);
+    }
+
+    fn invalid(&mut self, path: impl Into<String>, value: impl Into<Value>, text: impl AsRef<str>) {
+        self.push(path, Reason::Invalid, value, text);
+    }
+
+    /// The field keeps the value that it was created with.
+    fn immutable(&mut self, path: impl Into<String>, value: impl Into<Value>, remedy: impl Display) {
+        self.invalid(path, value, immutable(remedy));
+    }
+
+    fn forbidden(&mut self, path: impl Into<String>, text: impl AsRef<str>) {
+        self.push(path, Reason::Forbidden, Value::Null, text);
+    }
+
+    fn push(&mut self, path: impl Into<String>, reason: Reason, value: impl Into<Value>, text: impl AsRef<str>) {
+        self.violations.push(Violation::of_text(path, reason, value, text.as_ref()));
+    }
+}
+
+/// The violation of a value that is not among the supported ones; `remedy` may be empty.
+fn not_supported(path: impl Into<String>, value: &str, values: &[&str], remedy: &str) -> Violation {
+    let separator = if remedy.is_empty() { "" } else { "; " };
+    Violation::of_text(path, Reason::NotSupported, value, &format!("{}{separator}{remedy}", supported(values)))
+}
+
+/// The violation of a rule about a component, whose paths begin with `spec.`, at the component's place `at`.
+pub(crate) fn below(violation: Violation, at: &str) -> Violation {
+    violation.at(|path| path.strip_prefix("spec.").map_or_else(|| path.clone(), |rest| format!("{at}.{rest}")))
+}
+
+/// Kind of graphs.
+const GRAPH: &str = "DynamoGraphDeployment";
+
+/// What the rules about a graph depend on.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// What the cluster offers.
+    pub features: &'a Features,
+    /// Whether the graph is being created.
+    pub is_new: bool,
+    /// Finds a topology of the cluster; none: graphs are not compared with it.
+    pub topology: Option<&'a dyn Fn(&str) -> Topology>,
+}
+
+/// What the cluster has under the name of a topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// Its domains, from the widest to the narrowest.
+    Domains(Vec<String>),
+    /// There is none.
+    Missing,
+    /// It could not be read; the text states why.
+    Unreadable(String),
+}
+
+/// The path of a component, by its name if it has one.
+fn component_path(index: usize, component: &ComponentSpec) -> String {
+    match component.name.as_str() {
+        "" => format!("spec.components[{index}]"),
+        name => format!("spec.components[{name}]"),
+    }
+}
+
+/// What the cluster offers, unless the configuration says otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent switches, each with its own name in the configuration")]
+pub struct Features {
+    /// Grove (`grove.io`).
+    pub grove: bool,
+    /// LeaderWorkerSet with Volcano.
+    pub lws: bool,
+    /// The KAI scheduler.
+    pub kai_scheduler: bool,
+    /// The Volcano scheduler.
+    pub volcano_scheduler: bool,
+    /// Dynamic resource allocation (`resource.k8s.io/v1`).
+    pub dra: bool,
+    /// Istio as service mesh.
+    pub istio: bool,
+    /// The Gateway API's InferencePool (`inference.networking.k8s.io`).
+    pub inference_pool: bool,
+    /// Checkpoints: switched on in the configuration, and the snapshot API is there.
+    pub checkpoint: bool,
+    /// GPUs of nodes may be looked up.
+    pub gpu_discovery: bool,
+}
+
+impl Features {
+    /// All of them.
+    pub const ALL: Self = Self {
+        grove: true,
+        lws: true,
+        kai_scheduler: true,
+        volcano_scheduler: true,
+        dra: true,
+        istio: true,
+        inference_pool: true,
+        checkpoint: true,
+        gpu_discovery: true,
+    };
+}

@@ -1,10 +1,9 @@
 //! The user's violations, all at once; and the component without them, the only input of what follows.
+//!
+//! The volume that keeps compiled kernels, and what may stand in its way.
+//! The checkpoint that a component starts from.
 
-mod cache;
-mod checkpoint;
 mod containers;
-mod device_claims;
-mod limits;
 mod shared_gpus;
 
 use std::collections::BTreeMap;
@@ -13,15 +12,25 @@ use api_types::{
     annotations,
     conversion::preserved::PreservedComponent,
     quantity,
-    v1beta1::{ComponentSpec, DynamoComponentDeployment},
-    violations::{MEMORY_SIZE, Violation},
+    v1beta1::{
+        BackendFramework, CompilationCache, ComponentSpec, DynamoComponentDeployment, EngineMode, MAIN_CONTAINER,
+    },
+    violations,
+    violations::{MEMORY_SIZE, Reason, Violation},
 };
 pub(crate) use containers::missing_image;
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::{
+    api::core::v1::{Container, PodSpec, PodTemplateSpec, Volume},
+    apimachinery::pkg::api::resource::Quantity,
+};
+use serde_json::Value;
 
 use crate::{
-    DiscoveryBackend, RolloutStrategy, ValidatedComponent, WorkloadProvider, component_annotations, frameworks,
-    model::DEFAULT_SHARED_MEMORY, rules, violation::Violations,
+    CheckpointUse, DiscoveryBackend, RolloutStrategy, SharedGpus, ValidatedComponent, WorkloadProvider,
+    component_annotations, frameworks,
+    model::{CacheMount, DEFAULT_SHARED_MEMORY},
+    rules,
+    violation::Violations,
 };
 
 /// Looks for every violation that only the user of a component with a workload of its own can mend.
@@ -47,7 +56,7 @@ pub fn validate_on(
     let name = violations.keep(identity("name", dcd.metadata.name.as_deref()));
     let namespace = violations.keep(identity("namespace", dcd.metadata.namespace.as_deref()));
     let uid = violations.keep(identity("uid", dcd.metadata.uid.as_deref()));
-    limits::check(spec, &mut violations);
+    containers::check_limits(spec, &mut violations);
     shared_gpus::check_provider(spec, provider, &mut violations);
     let shared_memory = violations.keep(shared_memory(spec.shared_memory_size.as_ref()));
     let discovery = violations.keep(discovery(&annotations));
@@ -57,7 +66,7 @@ pub fn validate_on(
     let main = pod.and_then(|pod| violations.keep_all(containers::main(pod, spec)));
     let cache = pod.zip(main).and_then(|(pod, main)| {
         let framework = framework.as_ref().copied().flatten();
-        violations.keep(cache::check(spec.compilation_cache.as_ref(), framework, pod, main))
+        violations.keep(check(spec.compilation_cache.as_ref(), framework, pod, main))
     });
     let shared_gpus = pod.zip(main).and_then(|(pod, main)| {
         let framework = framework.as_ref().copied().flatten();
@@ -65,10 +74,10 @@ pub fn validate_on(
     });
     let gpu_claims = pod.zip(main).and_then(|(pod, main)| {
         let framework = framework.as_ref().copied().flatten();
-        violations.keep_all(device_claims::check(spec, framework, pod, main))
+        violations.keep_all(shared_gpus::check_device_claims(spec, framework, pod, main))
     });
     let checkpoint =
-        pod.zip(shared_gpus).and_then(|(pod, shared)| violations.keep_all(checkpoint::check(spec, pod, shared)));
+        pod.zip(shared_gpus).and_then(|(pod, shared)| violations.keep_all(check_checkpoint(spec, pod, shared)));
 
     let violations = violations.into_inner();
     match (
@@ -169,4 +178,127 @@ fn discovery(given: &BTreeMap<String, String>) -> Result<Option<DiscoveryBackend
         Some(violation) => Err(violation),
         None => Ok(DiscoveryBackend::from_name(name)),
     }
+}
+
+/// Resolves the cache's path and rejects conflicting mounts and volumes.
+fn check<'a>(
+    cache: Option<&'a CompilationCache>,
+    framework: Option<BackendFramework>,
+    pod: &PodSpec,
+    main: &Container,
+) -> Result<Option<CacheMount<'a>>, Violation> {
+    let Some(cache) = cache else { return Ok(None) };
+    let claim = cache.pvc_name.as_str();
+    if claim.is_empty() {
+        return Err(invalid("pvcName", "", "is empty", "name the PersistentVolumeClaim that holds the cache"));
+    }
+    let given = cache.mount_path.as_deref().filter(|path| !path.is_empty());
+    let Some(path) = given.or_else(|| framework.and_then(frameworks::default_cache_path)) else {
+        let problem = "is missing, and the component's framework has no default";
+        return Err(invalid("mountPath", "", problem, "give the path at which the engine keeps its cache"));
+    };
+    let mount = CacheMount { claim, path };
+    check_mounts(mount, main)?;
+    check_volumes(mount, pod)?;
+    Ok(Some(mount))
+}
+
+fn check_mounts(cache: CacheMount<'_>, main: &Container) -> Result<(), Violation> {
+    for mount in main.volume_mounts.iter().flatten().filter(|mount| mount.mount_path == cache.path) {
+        if mount.name != cache.claim {
+            let problem = format!("is taken by volume {} of container {MAIN_CONTAINER}", mount.name);
+            return Err(invalid("mountPath", cache.path, &problem, "mount one of the two elsewhere"));
+        }
+        if mount.read_only == Some(true) {
+            let problem = format!("is mounted read-only by container {MAIN_CONTAINER}");
+            return Err(invalid("mountPath", cache.path, &problem, "remove readOnly from that volume mount"));
+        }
+    }
+    Ok(())
+}
+
+fn check_volumes(cache: CacheMount<'_>, pod: &PodSpec) -> Result<(), Violation> {
+    let named: Vec<&Volume> = pod.volumes.iter().flatten().filter(|volume| volume.name == cache.claim).collect();
+    let problem = match named.as_slice() {
+        [] => return Ok(()),
+        [volume] => match &volume.persistent_volume_claim {
+            None => "is also the name of a volume that is no PersistentVolumeClaim".to_owned(),
+            Some(claim) if claim.claim_name != cache.claim => {
+                format!("is also the name of a volume for the claim {}", claim.claim_name)
+            }
+            Some(claim) if claim.read_only == Some(true) => "is also the name of a read-only volume".to_owned(),
+            Some(_) => return Ok(()),
+        },
+        _ => "is the name of several volumes".to_owned(),
+    };
+    Err(invalid("pvcName", cache.claim, &problem, "remove that volume from spec.podTemplate.spec.volumes"))
+}
+
+fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Violation {
+    Violation::invalid(format!("spec.compilationCache.{field}"), value, problem, remedy)
+}
+
+const FIELD: &str = "spec.experimental.checkpoint";
+
+/// What the component says, `None` if it always starts cold.
+///
+/// # Errors
+/// Every violation.
+fn check_checkpoint<'a>(
+    spec: &'a ComponentSpec,
+    pod: &PodSpec,
+    shared: Option<SharedGpus<'_>>,
+) -> Result<Option<CheckpointUse<'a>>, Vec<Violation>> {
+    let experimental = spec.experimental.as_ref();
+    let given = experimental.and_then(|experimental| experimental.checkpoint.as_ref());
+    let Some(checkpoint) = given.filter(|checkpoint| checkpoint.enabled) else { return Ok(None) };
+    let mut violations = Violations::default();
+    if experimental.is_some_and(|experimental| experimental.failover.is_some()) {
+        violations.push(Violation::of_text(FIELD, Reason::Forbidden, Value::Null, violations::CHECKPOINT_FAILOVER));
+    }
+    if shared.is_some_and(|shared| shared.mode == EngineMode::InterPod) {
+        let text = violations::CHECKPOINT_BETWEEN_PODS;
+        violations.push(Violation::of_text(FIELD, Reason::Forbidden, Value::Null, text));
+    }
+    let target = checkpoint.target_container_name.as_deref().unwrap_or(MAIN_CONTAINER);
+    if pod.containers.iter().all(|container| container.name != target) {
+        let problem = "names no container of spec.podTemplate.spec";
+        violations.push(invalid_checkpoint(
+            ".targetContainerName",
+            target,
+            problem,
+            "name the container that runs the engine",
+        ));
+    }
+    let job = checkpoint.job.as_ref();
+    let overlay = job.and_then(|job| job.pod_template.as_ref());
+    let clients = job.and_then(|job| job.gms_client_containers.as_deref()).unwrap_or_default();
+    check_captured_pod(target, overlay, clients, &mut violations);
+    let violations = violations.into_inner();
+    let reference = checkpoint.checkpoint_ref.as_deref().filter(|name| !name.is_empty());
+    let identity = checkpoint.identity.as_ref().filter(|_| reference.is_none());
+    let usage = CheckpointUse { reference, identity, policy: checkpoint.startup_policy, target, overlay, clients };
+    if violations.is_empty() { Ok(Some(usage)) } else { Err(violations) }
+}
+
+/// The pod that is captured has the target, and what the user adds.
+fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String], violations: &mut Violations) {
+    let at = format!("{FIELD}.job.podTemplate");
+    let (template, misfits) = rules::fit::<PodTemplateSpec>(&at, overlay.unwrap_or(&Value::Null));
+    if !misfits.is_empty() {
+        misfits.into_iter().for_each(|misfit| violations.push(misfit));
+        return;
+    }
+    let added: Vec<_> = template.spec.into_iter().flat_map(|pod| pod.containers).map(|added| added.name).collect();
+    for (index, client) in clients.iter().enumerate() {
+        if client != target && !added.contains(client) {
+            let problem = "names no container of the pod that is captured";
+            let remedy = "the pod has the target and the containers of job.podTemplate; name one of those";
+            violations.push(invalid_checkpoint(&format!(".job.gmsClientContainers[{index}]"), client, problem, remedy));
+        }
+    }
+}
+
+fn invalid_checkpoint(field: &str, value: &str, problem: &str, remedy: &str) -> Violation {
+    Violation::invalid(format!("{FIELD}{field}"), value, problem, remedy)
 }

@@ -8,13 +8,13 @@ use api_types::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rendering::rules::{
-    Findings,
-    component::{self, Change, Context, Owner},
+    Findings, component,
+    component::{ComponentChange, Context, Owner},
 };
 
-use super::{Facts, Request, field::Node, kind::Kind, request};
+use super::{Facts, Request, field::Node, kind::ReviewedKind, request};
 
-const KIND: &str = Kind::Component.name();
+const KIND: &str = ReviewedKind::Component.name();
 const AT: &str = "spec";
 
 /// Checks a component as it is.
@@ -55,14 +55,14 @@ pub(super) fn check_update(
         )]);
         out.warn(path, "another engine reads other commands and settings than those of this object");
     }
-    component::check_update(AT, new.0, old.0, Change { owner: KIND, may_scale: true }, out);
+    component::check_update(AT, new.0, old.0, ComponentChange { owner: KIND, may_scale: true }, out);
 }
 
 /// Where the component of a v1alpha1 object registers: with the graph that owns it, where its user says if its image
 /// is built, or by its own name.
 pub(super) fn dynamo_namespace(object: &Node<'_>) -> String {
     let metadata = object.field("metadata");
-    let is_graph = |owner: &Node<'_>| owner.field("kind").text() == Kind::Graph.name();
+    let is_graph = |owner: &Node<'_>| owner.field("kind").text() == ReviewedKind::Graph.name();
     let graph = metadata.field("ownerReferences").items().find(is_graph);
     let given = object.fields(&["spec", "dynamoNamespace"]);
     if graph.is_none() && !given.text().is_empty() && is_built(object) {

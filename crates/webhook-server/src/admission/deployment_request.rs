@@ -7,7 +7,7 @@ use api_types::{
 use rendering::rules::{Findings, request as rules};
 use serde_json::Value;
 
-use super::{field::Node, ratchet::is_same};
+use super::{field::Node, is_same};
 
 /// Checks the change of a request. `alphas`: both in v1alpha1, if that is what the user sent; it says some things that
 /// v1beta1 does not.

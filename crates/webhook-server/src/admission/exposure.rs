@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{
     Facts, Found, Lookup, Request,
     field::{FieldPath, Findings, Node},
-    kind::Kind,
+    kind::ReviewedKind,
     request,
 };
 
@@ -27,7 +27,7 @@ struct Exposed<'a> {
 }
 
 /// The rights to create what the object exposes, where it departs from the configuration.
-pub(super) fn lookups(kind: Kind, hub: &Value, request: &Request, facts: &Facts) -> Vec<Lookup> {
+pub(super) fn lookups(kind: ReviewedKind, hub: &Value, request: &Request, facts: &Facts) -> Vec<Lookup> {
     let Some(settings) = facts.exposure.as_ref().filter(|settings| !settings.only_configured) else {
         return Vec::new();
     };
@@ -43,7 +43,7 @@ pub(super) fn lookups(kind: Kind, hub: &Value, request: &Request, facts: &Facts)
 
 /// Checks the exposures that the request adds or changes.
 pub(super) fn check(
-    kind: Kind,
+    kind: ReviewedKind,
     new: &Value,
     old: Option<&Value>,
     is_alpha: bool,
@@ -51,7 +51,7 @@ pub(super) fn check(
     facts: &Facts,
 ) -> Vec<Violation<FieldPath>> {
     // The operator copies a graph's exposure to the component, and the component controller applies the configuration.
-    if kind == Kind::Component && request::is_operator(request, facts) {
+    if kind == ReviewedKind::Component && request::is_operator(request, facts) {
         return Vec::new();
     }
     let before = old.map(|old| exposed(kind, old)).unwrap_or_default();
@@ -96,10 +96,10 @@ fn violation(ingress: &PreservedIngress, object: ExposureObject, request: &Reque
 }
 
 /// The field in the version that the user sent.
-fn place<'a>(kind: Kind, object: &'a Value, component: Option<&str>, is_alpha: bool) -> Node<'a> {
+fn place<'a>(kind: ReviewedKind, object: &'a Value, component: Option<&str>, is_alpha: bool) -> Node<'a> {
     let root = Node::root(object);
     let saved = match kind {
-        Kind::Graph => PreservedGraph::ANNOTATION,
+        ReviewedKind::Graph => PreservedGraph::ANNOTATION,
         _ => PreservedComponent::ANNOTATION,
     };
     match component {
@@ -109,7 +109,7 @@ fn place<'a>(kind: Kind, object: &'a Value, component: Option<&str>, is_alpha: b
     }
 }
 
-fn exposed<'a>(kind: Kind, hub: &'a Value) -> Vec<Exposed<'a>> {
+fn exposed<'a>(kind: ReviewedKind, hub: &'a Value) -> Vec<Exposed<'a>> {
     let root = Node::root(hub);
     let annotations: BTreeMap<String, String> = root.fields(&["metadata", "annotations"]).parse().unwrap_or_default();
     let spec = root.field("spec");
@@ -119,8 +119,10 @@ fn exposed<'a>(kind: Kind, hub: &'a Value) -> Vec<Exposed<'a>> {
         Some(Exposed { component: Some(name), ingress: PreservedComponent::of_graph(&annotations, name).ingress? })
     };
     let all: Vec<_> = match kind {
-        Kind::Graph => spec.field("components").items().filter(is_frontend).filter_map(|c| of_graph(&c)).collect(),
-        Kind::Component if is_frontend(&spec) => {
+        ReviewedKind::Graph => {
+            spec.field("components").items().filter(is_frontend).filter_map(|c| of_graph(&c)).collect()
+        }
+        ReviewedKind::Component if is_frontend(&spec) => {
             let ingress = PreservedComponent::of_component_deployment(&annotations).ingress;
             ingress.map(|ingress| Exposed { component: None, ingress }).into_iter().collect()
         }

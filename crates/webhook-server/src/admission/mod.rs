@@ -13,11 +13,8 @@ mod facts;
 mod field;
 mod graph;
 mod kind;
-mod path;
-mod ratchet;
 mod request;
 mod restore;
-mod size;
 mod subject;
 mod validate;
 
@@ -28,10 +25,11 @@ use api_types::{
 pub use facts::{CheckpointSettings, DiscoveryBackend, Facts, Features, Found, Lookup, Principals};
 use field::Node;
 use json_patch::PatchOperation;
-use kind::Kind;
-pub use path::Path;
+use kind::ReviewedKind;
 pub use request::{GroupVersionKind, GroupVersionResource, Operation, Request, User};
 use serde_json::Value;
+
+pub use self::kind::Path;
 
 /// The objects that the rules for this request want to read, without duplicates. Each is fetched once and comes back in
 /// [`Facts::found`], which is empty here. A feature that is off needs none.
@@ -41,11 +39,11 @@ pub fn lookups(path: Path, request: &Request, facts: &Facts) -> Vec<Lookup> {
     if path == Path::RestorePod && facts.features.checkpoint {
         return restore::lookups(request, object);
     }
-    let Some(kind @ (Kind::Graph | Kind::Component)) = path.validated_kind() else { return Vec::new() };
+    let Some(kind @ (ReviewedKind::Graph | ReviewedKind::Component)) = path.validated_kind() else { return Vec::new() };
     let Ok(hub) = convert(object.clone(), ApiVersion::V1Beta1) else { return Vec::new() };
     let mut lookups = exposure::lookups(kind, &hub, request, facts);
     let is_changed = request.old_object.as_ref().is_none_or(|old| old.get("spec") != object.get("spec"));
-    if kind == Kind::Graph && is_changed {
+    if kind == ReviewedKind::Graph && is_changed {
         lookups.extend(graph::lookups(&hub, request.operation, facts));
     }
     lookups
@@ -118,6 +116,27 @@ impl Answer {
             Self::Allow { patch: Vec::new(), warnings }
         } else {
             Self::Deny { violations, warnings }
+        }
+    }
+}
+
+/// Whether two values say the same. Null says nothing.
+fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
+    let set = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
+    match (one, other) {
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
+            one.iter().all(|(key, value)| is_same(Some(value), other.get(key)))
+                && other.iter().all(|(key, value)| value.is_null() || one.contains_key(key))
+        }
+        (Some(Value::Array(one)), Some(Value::Array(other))) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(Some(one), Some(other)))
+        }
+        (one, other) => {
+            if set(one) && set(other) {
+                one == other
+            } else {
+                set(one) == set(other)
+            }
         }
     }
 }

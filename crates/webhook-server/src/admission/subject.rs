@@ -9,10 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rendering::rules::fit;
 use serde_json::Value;
 
-use super::kind::Kind;
+use super::kind::ReviewedKind;
 
 /// An object of a kind that is validated.
-pub(super) struct Subject {
+pub(super) struct TypedSubject {
     pub(super) typed: Typed,
     pub(super) misfits: Vec<Violation>,
 }
@@ -26,14 +26,14 @@ pub(super) enum Typed {
     Model,
 }
 
-impl Subject {
-    pub(super) fn new(kind: Kind, object: &Value) -> Self {
+impl TypedSubject {
+    pub(super) fn new(kind: ReviewedKind, object: &Value) -> Self {
         let (typed, misfits) = match kind {
-            Kind::Graph => {
+            ReviewedKind::Graph => {
                 let (graph, misfits) = graph(object);
                 (Typed::Graph(Box::new(graph)), misfits)
             }
-            Kind::Component => {
+            ReviewedKind::Component => {
                 let (component, mut misfits) = fit("spec", &object["spec"]);
                 let (framework, unknown) = fit("spec.backendFramework", &object["spec"]["backendFramework"]);
                 misfits.extend(unknown);
@@ -46,17 +46,17 @@ impl Subject {
                     misfits,
                 )
             }
-            Kind::Request => {
+            ReviewedKind::Request => {
                 let (spec, misfits) = fit("spec", &object["spec"]);
                 (Typed::Request(Box::new(spec)), misfits)
             }
-            Kind::Checkpoint => {
+            ReviewedKind::Checkpoint => {
                 let (service, mut misfits) = fit("spec.gpuMemoryService", &object["spec"]["gpuMemoryService"]);
                 let (job, more) = fit("spec.job", &object["spec"]["job"]);
                 misfits.extend(more);
                 (Typed::Checkpoint { service: Box::new(service), job: Box::new(job) }, misfits)
             }
-            Kind::Model => (Typed::Model, Vec::new()),
+            ReviewedKind::Model => (Typed::Model, Vec::new()),
         };
         Self { typed, misfits }
     }

@@ -37,7 +37,7 @@ const COMPONENT: &str = "webhook";
 
 /// A failed write; it is retried.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ActError {
+pub(super) enum WriteError {
     /// A certificate could not be created.
     #[error(transparent)]
     Issue(#[from] IssueError),
@@ -80,7 +80,7 @@ impl Hand {
     ///
     /// # Errors
     /// The API server rejects the write for another reason.
-    pub(super) async fn store(&self, write: &Write, secret: Option<Secret>, now: Timestamp) -> Result<(), ActError> {
+    pub(super) async fn store(&self, write: &Write, secret: Option<Secret>, now: Timestamp) -> Result<(), WriteError> {
         let contents = carry_out(write, &self.host, now)?;
         let (api, params) = (self.secrets(), self.params());
         let done = match secret {
@@ -107,7 +107,7 @@ impl Hand {
     ///
     /// # Errors
     /// The API server rejects the write for another reason than a concurrent write.
-    pub(super) async fn inject(&mut self, plan: &Plan, from: Option<&str>) -> Result<(), ActError> {
+    pub(super) async fn inject(&mut self, plan: &Plan, from: Option<&str>) -> Result<(), WriteError> {
         let Plan { inject: targets, bundle, publish, .. } = plan;
         // The ConfigMap may be older than the definitions, and the program `crds` follows the ConfigMap.
         let is_new = self.published.as_ref().is_none_or(|published| published.as_bytes() != bundle);
@@ -131,8 +131,8 @@ impl Hand {
     }
 
     /// Applies the ConfigMap, unless it has the bundle already.
-    async fn publish(&mut self, name: &str, bundle: &[u8]) -> Result<(), ActError> {
-        let bundle = std::str::from_utf8(bundle).map_err(|_| ActError::NotText)?;
+    async fn publish(&mut self, name: &str, bundle: &[u8]) -> Result<(), WriteError> {
+        let bundle = std::str::from_utf8(bundle).map_err(|_| WriteError::NotText)?;
         let namespace = &self.host.namespace;
         let config_map = ConfigMap {
             metadata: self.metadata(name),
@@ -149,7 +149,7 @@ impl Hand {
         Ok(())
     }
 
-    async fn inject_one_of_all(&self, resource: ApiResource, target: &Target, bundle: &[u8]) -> Result<(), ActError> {
+    async fn inject_one_of_all(&self, resource: ApiResource, target: &Target, bundle: &[u8]) -> Result<(), WriteError> {
         match self.inject_one(resource, target, bundle).await {
             Ok(()) => info!(kind = %target.kind, name = target.name, "set the CA bundle"),
             Err(error) if lost_race(&error) => debug!(name = target.name, "another writer was faster"),
@@ -158,7 +158,7 @@ impl Hand {
         Ok(())
     }
 
-    async fn inject_one(&self, resource: ApiResource, target: &Target, bundle: &[u8]) -> Result<(), ActError> {
+    async fn inject_one(&self, resource: ApiResource, target: &Target, bundle: &[u8]) -> Result<(), WriteError> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
         let set = |path: &str, value| json!({ "op": "add", "path": path, "value": value });
         let version = set("/metadata/resourceVersion", json!(target.resource_version));
@@ -212,7 +212,7 @@ impl Hand {
         }
     }
 
-    async fn step<T>(&self, verb: &str, request: impl Future<Output = Result<T, Error>>) -> Result<T, ActError> {
+    async fn step<T>(&self, verb: &str, request: impl Future<Output = Result<T, Error>>) -> Result<T, WriteError> {
         timed(format!("{verb} Secret {}/{}", self.host.namespace, self.secret_name), request).await
     }
 }
@@ -228,20 +228,20 @@ fn resource(kind: PlaceKind) -> Option<ApiResource> {
     Some(ApiResource::from_gvk_with_plural(&kind, plural))
 }
 
-async fn timed<T>(action: String, request: impl Future<Output = Result<T, Error>>) -> Result<T, ActError> {
+async fn timed<T>(action: String, request: impl Future<Output = Result<T, Error>>) -> Result<T, WriteError> {
     match timeout(STEP, request).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(source)) => Err(ActError::Api { action, source: Box::new(source) }),
-        Err(_) => Err(ActError::Time { action }),
+        Ok(Err(source)) => Err(WriteError::Api { action, source: Box::new(source) }),
+        Err(_) => Err(WriteError::Time { action }),
     }
 }
 
 /// Whether another writer wrote, created or deleted the object first. The next event shows it.
-fn lost_race(error: &ActError) -> bool {
+fn lost_race(error: &WriteError) -> bool {
     match error {
-        ActError::Api { source, .. } => {
+        WriteError::Api { source, .. } => {
             matches!(&**source, Error::Api(status) if status.is_conflict() || status.is_already_exists() || status.is_not_found())
         }
-        ActError::Issue(_) | ActError::NotText | ActError::Time { .. } => false,
+        WriteError::Issue(_) | WriteError::NotText | WriteError::Time { .. } => false,
     }
 }

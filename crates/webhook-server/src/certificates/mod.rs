@@ -20,7 +20,6 @@
 mod apply;
 mod issue;
 mod material;
-mod observe;
 pub mod plan;
 mod run;
 mod targets;

@@ -5,7 +5,6 @@
 //! while it exists: pods that run have read it. All replicas do so: a Secret that exists already, of any origin,
 //! stays as it is.
 
-mod apply;
 mod run;
 
 use std::collections::BTreeMap;

@@ -1,25 +1,35 @@
 //! Makes a key in each namespace whose graphs need one.
+//! Makes keys. Nothing that is there is ever written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-use api_types::{conditions::MPI_KEY_AVAILABLE, v1beta1::DynamoGraphDeployment};
+use api_types::{conditions::MPI_KEY_AVAILABLE, labels, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
+    apply,
+    apply::{OF_NO_OBJECT, ObjectId, timed},
+    failure::{ErrorType, Failure},
     scope::Fence,
     settings::Mpi,
     store::{Key, Scope, Store, watch_api},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{Client, Resource};
+use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{
+    Client, Resource,
+    api::{Api, Patch, PatchParams},
+};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
-use super::apply::create_key;
-use crate::changes::{Changes, ticks};
+use super::{KeyError, make};
+use crate::{
+    NAME,
+    changes::{Changes, ticks},
+};
 
 /// After something failed, and where another install acts.
 const RETRY: Duration = Duration::from_secs(5);
@@ -132,6 +142,43 @@ pub(super) fn watch_graphs(client: Client, scope: &Scope) -> (Store<Graph>, Chan
 pub(super) fn namespaces_in_need(graphs: &Store<Graph>) -> BTreeSet<String> {
     let graphs = graphs.all();
     graphs.iter().filter(|graph| graph.lacks_key).filter_map(|graph| graph.metadata.namespace.clone()).collect()
+}
+
+/// Why there is no Secret now.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MakeKeyError {
+    /// No key could be made.
+    #[error(transparent)]
+    Make(#[from] KeyError),
+    /// The API server refused or did not answer.
+    #[error(transparent)]
+    Write(#[from] Box<apply::Error>),
+}
+
+/// Creates the Secret with a new key, by a server-side apply: its URL names the Secret, so that a right on this name
+/// alone is enough. Returns whether it was created: a Secret of that name may exist already.
+///
+/// # Errors
+/// Why there is no such Secret now.
+pub(super) async fn create_key(client: &Client, key: &Key) -> Result<bool, MakeKeyError> {
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(key.name.clone()),
+            namespace: Some(key.namespace.clone()),
+            resource_version: Some(OF_NO_OBJECT.to_owned()),
+            labels: Some([(labels::MANAGED_BY.to_owned(), labels::OPERATOR.to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        data: Some(make()?),
+        ..Secret::default()
+    };
+    let api: Api<Secret> = Api::namespaced(client.clone(), &key.namespace);
+    let (params, id) = (PatchParams::apply(NAME), ObjectId::of(&secret));
+    match timed("create", &id, api.patch(&key.name, &params, &Patch::Apply(secret))).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.error_type() == ErrorType::Conflict => Ok(false),
+        Err(error) => Err(Box::new(error).into()),
+    }
 }
 
 #[cfg(test)]

@@ -13,11 +13,9 @@ use tokio::{runtime::Handle, sync::mpsc, task::spawn_blocking, time::timeout};
 use tracing::{error, warn};
 
 use super::{
-    RequestMetrics, STOPPING,
-    body::{Received, SMALL},
-    peers::{Connection, Limits},
-    reply::{Chunk, Chunks, Reply},
-    weight::Values,
+    Chunk, Chunks, Reply, RequestMetrics, STOPPING,
+    body::{Received, SMALL, Values},
+    peers::{PeerConnection, PeerLimits},
 };
 
 /// The answer is sent in parts of about this size.
@@ -29,8 +27,8 @@ const STALL: Duration = Duration::from_secs(5);
 /// reads.
 pub(super) async fn convert(
     body: Received,
-    limits: &Limits,
-    connection: &Connection,
+    limits: &PeerLimits,
+    connection: &PeerConnection,
     values: Values,
     metrics: RequestMetrics,
 ) -> Reply {
@@ -48,7 +46,7 @@ pub(super) async fn convert(
     connection.works();
     let (sender, chunks) = mpsc::channel(1);
     spawn_blocking(move || {
-        stream(&body.bytes, Parts { sender, part: Vec::with_capacity(PART) }, &values, &metrics);
+        stream(&body.bytes, ReviewParts { sender, part: Vec::with_capacity(PART) }, &values, &metrics);
         drop((body, slot));
     });
     first(chunks).await
@@ -91,7 +89,7 @@ async fn first(mut chunks: mpsc::Receiver<Chunk>) -> Reply {
 }
 
 /// Answers a review part by part.
-fn stream(body: &[u8], mut out: Parts, values: &Values, metrics: &RequestMetrics) {
+fn stream(body: &[u8], mut out: ReviewParts, values: &Values, metrics: &RequestMetrics) {
     let begin = Instant::now();
     let room = |object: &str| {
         let room = Handle::current().block_on(values.room_for(object.as_bytes()));
@@ -137,19 +135,19 @@ fn failed() -> Reply {
 }
 
 /// Sends what is written to it in parts.
-struct Parts {
+struct ReviewParts {
     sender: mpsc::Sender<Chunk>,
     part: Vec<u8>,
 }
 
-impl Parts {
+impl ReviewParts {
     fn send(&self, chunk: Chunk) -> io::Result<()> {
         let sent = Handle::current().block_on(timeout(STALL, self.sender.send(chunk)));
         sent.map_err(|_| io::ErrorKind::TimedOut)?.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
-impl Write for Parts {
+impl Write for ReviewParts {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let taken = bytes.len().min(PART - self.part.len());
         self.part.extend_from_slice(&bytes[..taken]);

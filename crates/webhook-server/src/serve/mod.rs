@@ -4,38 +4,44 @@
 //! |---|---|
 //! | `/convert` | conversion between versions; needs nothing but the request |
 //! | those of [`Path`] | admission; needs facts about the cluster, which are gathered for each request |
+//!
+//! What is answered, and how it goes out.
 
 mod body;
-mod clients;
 mod convert;
 mod listener;
 mod metrics;
 mod peers;
-mod reply;
-mod weight;
 
 use std::{
     collections::BTreeMap,
+    io,
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
-pub use clients::{Clients, ClientsError};
-use hyper::{Method, Request, Response, StatusCode, body::Incoming};
+use hyper::{
+    Method, Request, Response, StatusCode,
+    body::{Body, Bytes, Frame, Incoming, SizeHint},
+    header::{CONNECTION, CONTENT_TYPE, HeaderValue},
+};
 pub use listener::{Drain, Serving, serve};
 pub use metrics::RequestMetrics;
-use peers::{Connection, Limited, Limits, Peers};
-use reply::{Reply, ReplyBody};
-use tokio::time::timeout;
+use peers::{ConnectedPeers, Limited, PeerConnection, PeerLimits};
+use tokio::{sync::mpsc, time::timeout};
 use tracing::{error, info};
-use weight::Values;
 
+use self::body::Values;
+pub use self::listener::{Clients, ClientsError};
 use crate::{
-    admission::{self, Answer, Path},
+    admission,
+    admission::{Answer, Path},
     facts::observe::Source,
     review,
 };
@@ -77,7 +83,7 @@ struct Inner {
     verifies: bool,
     metrics: RequestMetrics,
     draining: Draining,
-    limits: Arc<Limits>,
+    limits: Arc<PeerLimits>,
     values: Values,
 }
 
@@ -101,7 +107,7 @@ impl Service {
     #[must_use]
     pub fn new(admission: Source, converts: bool, clients: &Clients, metrics: RequestMetrics) -> Self {
         let paths = Path::ALL.into_iter().map(|path| (path.as_str(), path)).collect();
-        let limits = Arc::new(Limits {
+        let limits = Arc::new(PeerLimits {
             bodies: Limited::new(BODIES / body::UNIT),
             admissions: Limited::new(ADMISSIONS),
             conversions: Limited::new(CONVERSIONS),
@@ -112,15 +118,15 @@ impl Service {
     }
 
     /// The clients of this service; none is connected.
-    fn peers(&self) -> Peers {
-        Peers::new(Arc::clone(&self.inner.limits))
+    fn peers(&self) -> ConnectedPeers {
+        ConnectedPeers::new(Arc::clone(&self.inner.limits))
     }
 
     /// Answers a request that came on a connection, of a client with a certificate if it is `identified`.
     async fn call(
         &self,
         request: Request<Incoming>,
-        connection: Arc<Connection>,
+        connection: Arc<PeerConnection>,
         identified: bool,
     ) -> Response<ReplyBody> {
         connection.begins();
@@ -138,7 +144,7 @@ impl Service {
 }
 
 impl Inner {
-    async fn reply(&self, request: Request<Incoming>, connection: &Connection, identified: bool) -> Reply {
+    async fn reply(&self, request: Request<Incoming>, connection: &PeerConnection, identified: bool) -> Reply {
         let uri_path = request.uri().path();
         let path = self.paths.get(uri_path).copied();
         let convert = self.converts && uri_path == CONVERT;
@@ -198,5 +204,95 @@ impl Inner {
             info!(kind, operation, namespace, name, violations = violations.len(), first = %violations[0].path, "refused");
         }
         Reply::json(serde_json::to_vec(&review::encode(&request, &answer)).unwrap_or_default())
+    }
+}
+
+/// A part of an answer, or why the rest does not come.
+type Chunk = io::Result<Bytes>;
+
+/// An answer, before it is HTTP.
+struct Reply {
+    status: StatusCode,
+    content_type: &'static str,
+    content: Content,
+}
+
+enum Content {
+    Whole(Bytes),
+    Stream(Chunks),
+}
+
+/// An answer that is still being written.
+struct Chunks {
+    first: Option<Bytes>,
+    rest: mpsc::Receiver<Chunk>,
+}
+
+impl Reply {
+    fn json(body: Vec<u8>) -> Self {
+        Self { status: StatusCode::OK, content_type: JSON, content: Content::Whole(body.into()) }
+    }
+
+    fn stream(chunks: Chunks) -> Self {
+        Self { status: StatusCode::OK, content_type: JSON, content: Content::Stream(chunks) }
+    }
+
+    fn text(status: StatusCode, text: impl Into<String>) -> Self {
+        let content = Content::Whole(text.into().into_bytes().into());
+        Self { status, content_type: "text/plain; charset=utf-8", content }
+    }
+
+    /// The response on a connection; `closes`: the client is asked for a new connection with its next request.
+    fn response(self, connection: Arc<PeerConnection>, closes: bool) -> Response<ReplyBody> {
+        let mut response = Response::new(ReplyBody { content: self.content, connection });
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        if closes {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}
+
+const JSON: &str = "application/json";
+
+/// The body of a response. Once it has gone out, its connection is idle.
+struct ReplyBody {
+    content: Content,
+    connection: Arc<PeerConnection>,
+}
+
+impl Drop for ReplyBody {
+    fn drop(&mut self) {
+        self.connection.idles();
+    }
+}
+
+impl Body for ReplyBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let chunk = match &mut self.content {
+            Content::Whole(bytes) if bytes.is_empty() => None,
+            Content::Whole(bytes) => Some(Ok(std::mem::take(bytes))),
+            Content::Stream(chunks) => match chunks.first.take() {
+                Some(first) => Some(Ok(first)),
+                None => std::task::ready!(chunks.rest.poll_recv(context)),
+            },
+        };
+        Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.content, Content::Whole(bytes) if bytes.is_empty())
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::Stream(_) => SizeHint::default(),
+        }
     }
 }

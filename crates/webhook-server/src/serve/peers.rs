@@ -19,8 +19,10 @@ use tokio::{
 
 /// The longest that TLS and the first request's head may take together.
 const FIRST_HEAD: Duration = Duration::from_secs(10);
+
 /// The longest that a request and its answer may take, both on their way included. No API server waits longer.
 const EXCHANGE: Duration = Duration::from_secs(30);
+
 /// The longest a connection may be idle between requests. API servers end connections that were idle for 90 s; if we
 /// were first, a request could get lost in between.
 const IDLE: Duration = Duration::from_secs(150);
@@ -52,7 +54,7 @@ impl Limited {
 }
 
 /// What is scarce.
-pub(super) struct Limits {
+pub(super) struct PeerLimits {
     /// Bodies that are being received or answered, in KiB.
     pub(super) bodies: Limited,
     /// Admissions that are worked on.
@@ -68,7 +70,7 @@ pub(super) struct Shares {
     pub(super) conversions: Arc<Semaphore>,
 }
 
-impl Limits {
+impl PeerLimits {
     fn shares(&self) -> Shares {
         let (bodies, admissions, conversions) =
             (self.bodies.share(), self.admissions.share(), self.conversions.share());
@@ -78,12 +80,12 @@ impl Limits {
 
 /// All connections. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub(super) struct Peers {
+pub(super) struct ConnectedPeers {
     inner: Arc<PeersInner>,
 }
 
 struct PeersInner {
-    limits: Arc<Limits>,
+    limits: Arc<PeerLimits>,
     state: Mutex<PeersState>,
 }
 
@@ -103,16 +105,16 @@ struct Open {
 }
 
 /// One connection, until it is dropped.
-pub(super) struct Connection {
-    peers: Peers,
+pub(super) struct PeerConnection {
+    peers: ConnectedPeers,
     id: u64,
     peer: IpAddr,
     pub(super) shares: Arc<Shares>,
     deadline: watch::Sender<Instant>,
 }
 
-impl Peers {
-    pub(super) fn new(limits: Arc<Limits>) -> Self {
+impl ConnectedPeers {
+    pub(super) fn new(limits: Arc<PeerLimits>) -> Self {
         Self { inner: Arc::new(PeersInner { limits, state: Mutex::default() }) }
     }
 
@@ -121,7 +123,7 @@ impl Peers {
     }
 
     /// A new connection.
-    pub(super) fn connected(&self, peer: IpAddr) -> Arc<Connection> {
+    pub(super) fn connected(&self, peer: IpAddr) -> Arc<PeerConnection> {
         let now = Instant::now();
         let (id, shares) = self.with(|state| {
             state.next += 1;
@@ -129,7 +131,13 @@ impl Peers {
             let shares = state.shares.entry(peer).or_insert_with(|| Arc::new(self.inner.limits.shares()));
             (state.next, Arc::clone(shares))
         });
-        Arc::new(Connection { peers: self.clone(), id, peer, shares, deadline: watch::Sender::new(now + FIRST_HEAD) })
+        Arc::new(PeerConnection {
+            peers: self.clone(),
+            id,
+            peer,
+            shares,
+            deadline: watch::Sender::new(now + FIRST_HEAD),
+        })
     }
 
     /// Ends the connection that has waited longest for its client, of the peer that has most of those that wait. Says
@@ -153,7 +161,7 @@ impl Peers {
     }
 }
 
-impl Connection {
+impl PeerConnection {
     /// Its task, which may be ended from now on.
     pub(super) fn is_served_by(&self, task: AbortHandle) {
         self.change(|open| open.task = Some(task));
@@ -197,7 +205,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for PeerConnection {
     fn drop(&mut self) {
         self.peers.with(|state| {
             state.open.remove(&self.id);
@@ -214,12 +222,12 @@ mod tests {
 
     use super::*;
 
-    fn peers() -> Peers {
+    fn peers() -> ConnectedPeers {
         let limited = || Limited::new(4);
-        Peers::new(Arc::new(Limits { bodies: limited(), admissions: limited(), conversions: limited() }))
+        ConnectedPeers::new(Arc::new(PeerLimits { bodies: limited(), admissions: limited(), conversions: limited() }))
     }
 
-    async fn connect(peers: &Peers, peer: u8) -> (Arc<Connection>, JoinHandle<()>) {
+    async fn connect(peers: &ConnectedPeers, peer: u8) -> (Arc<PeerConnection>, JoinHandle<()>) {
         let connection = peers.connected([10, 0, 0, peer].into());
         let task = tokio::spawn(std::future::pending());
         connection.is_served_by(task.abort_handle());
@@ -261,7 +269,8 @@ mod tests {
         let begin = Instant::now();
         connection.overdue().await;
         assert!(begin.elapsed() <= FIRST_HEAD);
-        for (step, limit) in [(Connection::begins as fn(&Connection), EXCHANGE), (Connection::idles, IDLE)] {
+        for (step, limit) in [(PeerConnection::begins as fn(&PeerConnection), EXCHANGE), (PeerConnection::idles, IDLE)]
+        {
             let begin = Instant::now();
             step(&connection);
             connection.overdue().await;

@@ -4,8 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     Alpha, Name, SAME, SIDECAR, alpha_saved,
-    resources::{checkpoint_to_beta, feature_to_beta},
-    to_template::template,
+    main_container::{checkpoint_to_beta, feature_to_beta, template},
 };
 use crate::conversion::{
     lens::{Edit, Side},

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Beta, Name, SAME, beta_saved, main_container::take_apart, resources::feature_to_alpha};
+use super::{
+    Beta, Name, SAME, beta_saved,
+    main_container::{feature_to_alpha, take_apart},
+};
 use crate::conversion::{
     lens::{Edit, Side},
     value::{Object, copy, copy_as, nanos, object, text},

@@ -1,15 +1,18 @@
 //! How the pod template of v1beta1 and the many fields of v1alpha1 become each other, and how
 //! `extraPodSpec.mainContainer` goes over the container that v1alpha1's own fields describe.
+//!
+//! The pod template of v1beta1, made from the many fields of v1alpha1.
+//! Fields of another form in each version: `resources`, with fixed names in v1alpha1 and any names in v1beta1, and
+//! features, which v1alpha1 switches on and v1beta1 has under `experimental` if they are on.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
-use super::{
-    MAIN,
-    resources::{from_native, to_native},
+use super::{MAIN, SIDECAR};
+use crate::conversion::value::{
+    Object, copy, insert_filled, is_empty, is_quantity, is_true, list, name_of, named, object, places, text,
 };
-use crate::conversion::value::{Object, copy, insert_filled, is_empty, list, name_of, object, places, text};
 
 /// The ways to ask a container; a probe has one.
 const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
@@ -210,4 +213,166 @@ fn append_mounts(mounts: &[Value], alpha: &mut Object) {
     if !flat.is_empty() {
         alpha.insert("volumeMounts".to_owned(), Value::Array(flat));
     }
+}
+
+/// The pod template of a v1alpha1 component; none if it says nothing about its pods.
+pub(super) fn template(alpha: &Object) -> Option<Object> {
+    let extra = object(alpha, "extraPodSpec");
+    if !has_content(alpha, extra) {
+        return None;
+    }
+    let mut template = Object::new();
+    if let Some(metadata) = object(alpha, "extraPodMetadata") {
+        insert_filled(&mut template, "metadata", filled_fields(metadata, &["annotations", "labels"]));
+    }
+    // Containers are as large as all the rest; they are copied once, to where they belong.
+    let is_rest = |key: &str, value: &Value| !matches!(key, "mainContainer" | "containers") && !value.is_null();
+    let rest = extra.into_iter().flatten().filter(|(key, value)| is_rest(key, value));
+    let mut spec: Object = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
+    spec.insert("containers".to_owned(), Value::Array(containers(alpha, extra)));
+    template.insert("spec".to_owned(), Value::Object(spec));
+    Some(template)
+}
+
+fn filled_fields(from: &Object, keys: &[&str]) -> Object {
+    let fields = keys.iter().filter_map(|key| Some(((*key).to_owned(), from.get(*key)?.clone())));
+    fields.filter(|(_, value)| !is_empty(value)).collect()
+}
+
+fn has_content(alpha: &Object, extra: Option<&Object>) -> bool {
+    let present = ["resources", "livenessProbe", "readinessProbe", "extraPodMetadata", "frontendSidecar"];
+    let mounts = list(alpha, "volumeMounts").iter().filter_map(Value::as_object);
+    present.iter().any(|key| object(alpha, key).is_some())
+        || alpha.get("envFromSecret").is_some_and(Value::is_string)
+        || !list(alpha, "envs").is_empty()
+        || mounts.into_iter().any(|mount| !is_true(mount, "useAsCompilationCache"))
+        || extra.is_some_and(says_something)
+}
+
+/// Whether `extraPodSpec` says more than the name of its main container.
+fn says_something(extra: &Object) -> bool {
+    extra.iter().any(|(key, value)| match (key.as_str(), value) {
+        ("mainContainer", Value::Object(main)) => main.iter().any(|(key, value)| key != "name" && !is_empty(value)),
+        ("mainContainer", _) => false,
+        (_, value) => !is_empty(value),
+    })
+}
+
+fn containers(alpha: &Object, extra: Option<&Object>) -> Vec<Value> {
+    let others = extra.map_or(&[][..], |extra| list(extra, "containers"));
+    // A container with the reserved name is the main container, if that is not given in its own field.
+    let main = extra.and_then(|extra| object(extra, "mainContainer")).or_else(|| named(others, MAIN));
+    let mut containers = vec![Value::Object(main_container(alpha, main))];
+    containers.extend(others.iter().filter(|container| name_of(container) != Some(MAIN)).cloned());
+    if let Some(sidecar) = object(alpha, "frontendSidecar").filter(|_| named(&containers, SIDECAR).is_none()) {
+        containers.push(Value::Object(sidecar_container(sidecar)));
+    }
+    containers
+}
+
+fn sidecar_container(sidecar: &Object) -> Object {
+    let mut container = filled_fields(sidecar, &["image", "args"]);
+    container.insert("name".to_owned(), json!(SIDECAR));
+    let env = list(sidecar, "envs");
+    if !env.is_empty() {
+        container.insert("env".to_owned(), Value::Array(env.to_vec()));
+    }
+    if let Some(secret) = text(sidecar, "envFromSecret") {
+        container.insert("envFrom".to_owned(), json!([{ "secretRef": { "name": secret } }]));
+    }
+    container
+}
+
+/// What a GPU is called if v1alpha1 does not say.
+pub(super) const GPU: &str = "nvidia.com/gpu";
+
+/// Requirements of a container. What is not a quantity is left out, as no pod could have it.
+pub(super) fn to_native(alpha: &Object) -> Object {
+    let mut native = Object::new();
+    for side in ["requests", "limits"] {
+        if let Some(item) = object(alpha, side) {
+            insert_filled(&mut native, side, list_of(item));
+        }
+    }
+    copy(alpha, &mut native, &["claims"]);
+    native
+}
+
+fn list_of(item: &Object) -> Object {
+    let mut list = Object::new();
+    let gpu = text(item, "gpuType").unwrap_or(GPU);
+    let fixed = [("cpu", "cpu"), ("memory", "memory"), ("gpu", gpu)];
+    let fixed = fixed.into_iter().filter_map(|(key, name)| Some((name, item.get(key)?)));
+    let custom = object(item, "custom").into_iter().flatten().map(|(name, quantity)| (name.as_str(), quantity));
+    for (name, quantity) in fixed.chain(custom) {
+        if quantity.as_str().is_some_and(is_quantity) {
+            list.insert(name.to_owned(), quantity.clone());
+        }
+    }
+    list
+}
+
+/// The requirements of a container in the form of v1alpha1; none if they say nothing.
+pub(super) fn from_native(native: &Object) -> Object {
+    let mut alpha = Object::new();
+    for side in ["requests", "limits"] {
+        if let Some(list) = object(native, side) {
+            insert_filled(&mut alpha, side, item_of(list));
+        }
+    }
+    if native.get("claims").and_then(Value::as_array).is_some_and(|claims| !claims.is_empty()) {
+        copy(native, &mut alpha, &["claims"]);
+    }
+    alpha
+}
+
+fn item_of(list: &Object) -> Object {
+    let mut item = Object::new();
+    let mut custom = Object::new();
+    for (name, quantity) in list {
+        // A number is a quantity too, but v1alpha1 only takes text.
+        let quantity = match quantity {
+            Value::Number(number) => json!(number.to_string()),
+            other => other.clone(),
+        };
+        match name.as_str() {
+            "cpu" | "memory" => item.insert(name.clone(), quantity),
+            GPU => item.insert("gpu".to_owned(), quantity),
+            _ => custom.insert(name.clone(), quantity),
+        };
+    }
+    insert_filled(&mut item, "custom", custom);
+    item
+}
+
+/// The modes of GPU memory service and failover, in v1alpha1 and v1beta1. Others are kept as they are.
+const MODES: [(&str, &str); 2] = [("intraPod", "IntraPod"), ("interPod", "InterPod")];
+
+/// GPU memory service or failover in v1beta1; none if it is off.
+pub(super) fn feature_to_beta(alpha: &Object) -> Option<Object> {
+    is_true(alpha, "enabled").then(|| {
+        let mut beta = alpha.clone();
+        beta.remove("enabled");
+        if let Some((_, mode)) = MODES.iter().find(|(mode, _)| text(alpha, "mode") == Some(mode)) {
+            beta.insert("mode".to_owned(), json!(mode));
+        }
+        beta
+    })
+}
+
+/// GPU memory service or failover in v1alpha1.
+pub(super) fn feature_to_alpha(beta: &Object) -> Object {
+    let mut alpha = beta.clone();
+    alpha.insert("enabled".to_owned(), json!(true));
+    if let Some((mode, _)) = MODES.iter().find(|(_, mode)| text(beta, "mode") == Some(mode)) {
+        alpha.insert("mode".to_owned(), json!(mode));
+    }
+    alpha
+}
+
+/// Checkpointing in v1beta1, where `enabled` has no default.
+pub(super) fn checkpoint_to_beta(alpha: &Object) -> Object {
+    let mut beta = alpha.clone();
+    beta.entry("enabled").or_insert_with(|| json!(false));
+    beta
 }

@@ -1,18 +1,15 @@
 //! The component of a graph, which is also the spec of a `DynamoComponentDeployment`.
+//! The status of a component, which is part of the status of a graph.
 
 mod alpha;
-mod alpha_items;
 mod alpha_saved;
 mod beta;
-mod beta_mounts;
 mod beta_saved;
 mod main_container;
-mod resources;
-mod to_template;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::value::{Object, name_of};
+use super::value::{Object, list, name_of, object, text};
 
 /// Name of the container that the operator fills in.
 const MAIN: &str = "main";
@@ -55,4 +52,56 @@ fn live_containers(beta: &mut Object) -> Option<&mut Vec<Value>> {
 fn live_container<'a>(beta: &'a mut Object, name: &str) -> Option<&'a mut Object> {
     let containers = live_containers(beta)?.iter_mut();
     containers.into_iter().find(|container| name_of(container) == Some(name))?.as_object_mut()
+}
+
+/// The status of a service in v1beta1, which only has a list of names.
+pub(super) fn replicas_to_beta(alpha: &Object) -> Object {
+    let mut beta = alpha.clone();
+    beta.remove("componentName");
+    if let (true, Some(name)) = (list(alpha, "componentNames").is_empty(), text(alpha, "componentName")) {
+        beta.insert("componentNames".to_owned(), json!([name]));
+    }
+    beta
+}
+
+/// The status of a component in v1alpha1, which has the last name a second time and requires it.
+pub(super) fn replicas_to_alpha(beta: &Object) -> Object {
+    let mut alpha = beta.clone();
+    let last = list(beta, "componentNames").last().and_then(Value::as_str);
+    alpha.insert("componentName".to_owned(), json!(last.unwrap_or_default()));
+    alpha
+}
+
+/// Names of a service that v1beta1 cannot say; none if it can.
+pub(super) fn saved_names(original: &Object, rebuilt: Option<&Object>) -> Option<Object> {
+    let lost = |key: &str| rebuilt.is_none_or(|rebuilt| rebuilt.get(key) != original.get(key));
+    (lost("componentName") || lost("componentNames")).then(|| {
+        let keys = ["componentName", "componentNames"].into_iter();
+        keys.filter_map(|key| Some((key.to_owned(), original.get(key)?.clone()))).collect()
+    })
+}
+
+/// Puts the names of a service back.
+pub(super) fn put_names(service: &mut Object, saved: &Object) {
+    for key in ["componentName", "componentNames"] {
+        match saved.get(key) {
+            Some(value) => service.insert(key.to_owned(), value.clone()),
+            None => service.remove(key),
+        };
+    }
+}
+
+/// A status in the other version: what is the same, without a state that says nothing. An empty state is not among
+/// those that the schema knows.
+pub(super) fn common(status: &Object, renamed: &[&str]) -> Object {
+    let says_nothing = |key: &str, value: &Value| value.is_null() || (key == "state" && value == "");
+    let common = status.iter().filter(|(key, value)| !renamed.contains(&key.as_str()) && !says_nothing(key, value));
+    common.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// Every object in the map `key`, changed, as a map.
+pub(super) fn each(status: &Object, key: &str, change: impl Fn(&Object) -> Object) -> Option<Value> {
+    let entries = object(status, key)?.iter();
+    let changed = entries.filter_map(|(name, entry)| Some((name.clone(), Value::Object(change(entry.as_object()?)))));
+    Some(Value::Object(changed.collect()))
 }

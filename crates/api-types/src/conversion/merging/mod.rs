@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    ApiVersion, ConversionError, Extent, convert_within, kind,
-    size::{self, ANNOTATION_BYTES, bytes},
+    ApiVersion, ConversionError, Extent, convert_within, kind, payload,
+    payload::{ANNOTATION_BYTES, bytes},
     value::Object,
 };
 
@@ -37,7 +37,7 @@ const MOST: usize = 32;
 
 /// An object before its conversion: what is converted, and the saved data that was kept with it.
 #[derive(Serialize, Deserialize)]
-struct Record {
+struct FieldRecord {
     /// Spec and status.
     body: Value,
     #[serde(default, skip_serializing_if = "Object::is_empty")]
@@ -46,7 +46,7 @@ struct Record {
 
 /// The source of a converted object, and the fields that it still has.
 struct Notes {
-    record: Record,
+    record: FieldRecord,
     kept: HashSet<String>,
     bytes: usize,
 }
@@ -69,7 +69,7 @@ pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, Con
         None => convert_within(object, to, extent)?,
     };
     if !same_version {
-        size::fit(&mut target, to)?;
+        payload::fit(&mut target, to)?;
     }
     if let Some(new) = new {
         attach(&mut target, new);
@@ -127,8 +127,10 @@ fn note(object: &Value) -> Option<Object> {
     let keys = kind(object["kind"].as_str()?)?.keys;
     let saved = annotations(object).into_iter().flatten();
     let saved = saved.filter(|(key, _)| [keys.spec, keys.status].contains(&key.as_str()));
-    let record =
-        Record { body: body(object), annotations: saved.map(|(key, value)| (key.clone(), value.clone())).collect() };
+    let record = FieldRecord {
+        body: body(object),
+        annotations: saved.map(|(key, value)| (key.clone(), value.clone())).collect(),
+    };
     let text = serde_json::to_string(&record).ok()?;
     let version = object["apiVersion"].as_str()?.parse().ok()?;
     let mut notes: Object =

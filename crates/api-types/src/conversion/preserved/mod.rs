@@ -2,22 +2,24 @@
 //!
 //! An object of v1beta1 that came from v1alpha1 keeps it in its annotations, in the format of the payloads of
 //! conversion. Only what cannot contradict the live object is read: nothing in v1beta1 says the same.
-//! [`archive`] holds what the legacy API says, [`autoscaling`] how components are scaled.
+//! [`archive`] holds what the legacy API says; how components are scaled is here.
 
 pub mod archive;
-pub mod autoscaling;
+#[cfg(test)]
+mod autoscaling_tests;
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscalerBehavior, MetricSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    COMPONENT_DEPLOYMENT, GRAPH, kind,
-    payload::{self, Keys},
+    COMPONENT_DEPLOYMENT, GRAPH, kind, payload,
+    payload::Keys,
     value::{Object, object},
 };
-use crate::v1beta1::ComponentType;
+use crate::v1beta1::{ComponentType, DynamoGraphDeployment, ScalingAdapterMarker};
 
 type Texts = BTreeMap<String, String>;
 
@@ -191,6 +193,49 @@ fn read(annotations: &Texts, kind_name: &str) -> Option<Object> {
     match payload::read_spec(annotations.get(spec)?)?.sparse.remove("spec")? {
         Value::Object(spec) => Some(spec),
         _ => None,
+    }
+}
+
+/// Rules of a HorizontalPodAutoscaler. The API server validates them, and fills in what is unset.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PreservedAutoscaling {
+    enabled: bool,
+    /// Least replicas.
+    pub min_replicas: Option<i32>,
+    /// Most replicas; 0 if unset, which the API server rejects.
+    pub max_replicas: i32,
+    /// How fast to scale.
+    pub behavior: Option<HorizontalPodAutoscalerBehavior>,
+    /// What to scale by.
+    pub metrics: Option<Vec<MetricSpec>>,
+}
+
+impl PreservedAutoscaling {
+    /// What the annotations of a v1beta1 `DynamoComponentDeployment` keep; `None` if it is not enabled.
+    pub fn of_component_deployment(annotations: &Texts) -> Option<Self> {
+        read(annotations, COMPONENT_DEPLOYMENT).as_ref().and_then(Self::of)
+    }
+
+    /// What the annotations of a v1beta1 `DynamoGraphDeployment` keep, by component; those that do not enable it are
+    /// left out.
+    pub fn of_graph(annotations: &Texts) -> BTreeMap<String, Self> {
+        let spec = read(annotations, GRAPH);
+        let services = spec.as_ref().and_then(|spec| object(spec, "services")).into_iter().flatten();
+        services.filter_map(|(name, service)| Some((name.clone(), Self::of(service.as_object()?)?))).collect()
+    }
+
+    fn of(spec: &Object) -> Option<Self> {
+        Some(field::<Self>(spec, "autoscaling")).filter(|rules| rules.enabled)
+    }
+}
+
+/// Gives the components that are autoscaled a scaling adapter, which is what the autoscaler scales.
+pub fn add_implied_adapters(graph: &mut DynamoGraphDeployment) {
+    let Some(annotations) = &graph.metadata.annotations else { return };
+    let autoscaled = PreservedAutoscaling::of_graph(annotations);
+    for component in graph.spec.components.iter_mut().filter(|component| autoscaled.contains_key(&component.name)) {
+        component.scaling_adapter.get_or_insert(ScalingAdapterMarker {});
     }
 }
 

@@ -1,14 +1,13 @@
 //! `DynamoGraphDeploymentRequest`.
 
-mod config;
 mod saved;
 mod spec;
 
 use serde_json::{Value, json};
 
 use super::{
-    ApiVersion, Extent, Source,
-    lens::{self, Edit, Saved, Side},
+    ApiVersion, ConversionSource, Extent, lens,
+    lens::{Edit, Saved, Side},
     value::{Object, object},
 };
 use crate::conversion::value::{at, copy, is_true, put, text};
@@ -26,10 +25,10 @@ pub(super) const RETIRED: [&str; 9] = [
     "nvidia.com/dgdr-profiling-job-name",
 ];
 
-struct Alpha(Extent);
-struct Beta(Extent);
+struct AlphaRequest(Extent);
+struct BetaRequest(Extent);
 
-impl Side for Alpha {
+impl Side for AlphaRequest {
     fn project(&self, body: &Object) -> Object {
         each_part(body, self.0, spec::to_beta, to_beta)
     }
@@ -49,7 +48,7 @@ impl Side for Alpha {
     }
 }
 
-impl Side for Beta {
+impl Side for BetaRequest {
     fn project(&self, body: &Object) -> Object {
         each_part(body, self.0, spec::to_alpha, to_alpha)
     }
@@ -88,8 +87,8 @@ fn each_part(body: &Object, extent: Extent, spec: Projection, status: Projection
     projected
 }
 
-pub(super) fn convert_request(source: Source<'_>) -> (Object, Option<Saved>) {
-    let (alpha, beta) = (Alpha(source.extent), Beta(source.extent));
+pub(super) fn convert_request(source: ConversionSource<'_>) -> (Object, Option<Saved>) {
+    let (alpha, beta) = (AlphaRequest(source.extent), BetaRequest(source.extent));
     match source.to {
         ApiVersion::V1Beta1 => lens::convert_part(&source.body, source.saved.as_ref(), &alpha, &beta),
         ApiVersion::V1Alpha1 => lens::convert_part(&source.body, source.saved.as_ref(), &beta, &alpha),

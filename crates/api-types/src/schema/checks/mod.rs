@@ -8,17 +8,20 @@
 //! - A rule about a single value is at that value. The API server skips it while the value is unchanged.
 //! - A rule about several fields is above them, and is [`When::Broken`]: it is skipped if the old object violates it.
 //! - A rule about a change sees old and new.
+//!
+//! Rules of kinds that are neither graphs nor components.
 
 mod component;
 mod engines;
 mod graph;
-mod other;
 
 use serde_json::{Value, json};
 
 use super::{SchemaError, edit};
 use crate::{
     conversion::{ApiVersion, COMPONENT_DEPLOYMENT, GRAPH},
+    v1alpha1::ModelSource,
+    violations,
     violations::Reason,
 };
 
@@ -124,7 +127,7 @@ fn of_old(rule: &str) -> String {
 /// All of them.
 #[must_use]
 pub fn all() -> Vec<Check> {
-    let mut all = other::checks();
+    let mut all = checks();
     for version in [ApiVersion::V1Alpha1, ApiVersion::V1Beta1] {
         all.extend(graph::checks(version));
         all.extend([GRAPH, COMPONENT_DEPLOYMENT].into_iter().flat_map(|kind| component::checks(kind, version)));
@@ -151,6 +154,69 @@ pub fn add(schema: &mut Value, kind: &str, api_version: &str) -> Result<(), Sche
 /// Whether a field is the same in old and new, or in neither.
 fn same(field: &str) -> String {
     format!("has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})")
+}
+
+const MODEL: &str = "DynamoModel";
+
+/// The rules of models, checkpoints and requests.
+fn checks() -> Vec<Check> {
+    let place = |kind, version| move |check| Check { kind, version, ..check };
+    let models = models().into_iter().map(place(MODEL, ApiVersion::V1Alpha1));
+    let checkpoint = Check::new(
+        "spec",
+        "!self.?gpuMemoryService.?enabled.orValue(false) || self.gpuMemoryService.?mode.orValue('intraPod') == 'intraPod'",
+        violations::supported(&["intraPod"]),
+    )
+    .field(".gpuMemoryService.mode")
+    .shows("'\"' + self.gpuMemoryService.mode + '\"'")
+    .unless_broken();
+    let request = Check::new(
+        "spec",
+        "self.?searchStrategy.orValue('rapid') != 'thorough' || self.?backend.orValue('auto') != 'auto'",
+        violations::THOROUGH,
+    )
+    .field(".searchStrategy")
+    .shows("'\"' + self.searchStrategy + '\"'")
+    .unless_broken();
+    models
+        .chain([place("DynamoCheckpoint", ApiVersion::V1Alpha1)(checkpoint)])
+        .chain([place("DynamoGraphDeploymentRequest", ApiVersion::V1Beta1)(request)])
+        .collect()
+}
+
+fn models() -> Vec<Check> {
+    let schemes = ModelSource::SCHEMES.map(|scheme| format!("'{scheme}'")).join(", ");
+    let stays = || violations::immutable(violations::anew(MODEL));
+    vec![
+        Check::new("spec.modelName", "self != ''", violations::MODEL_NAME).required(),
+        Check::new("spec.baseModelName", "self != ''", violations::BASE_MODEL_NAME).required(),
+        Check::new("spec.baseModelName", "self == oldSelf", stays()),
+        Check::new("spec.modelType", "self == oldSelf", stays()),
+        Check::new("spec", "self.?modelType.orValue('') != 'lora' || has(self.source)", violations::source())
+            .field(".source")
+            .required()
+            .unless_broken(),
+        Check::new(
+            "spec",
+            "self.?modelType.orValue('') != 'lora' || !has(self.source) || self.source.?uri.orValue('') != ''",
+            violations::source(),
+        )
+        .field(".source.uri")
+        .required()
+        .unless_broken(),
+        // At `spec`, because the API server shows the value at which a rule stands, and people put credentials into
+        // addresses.
+        Check::new(
+            "spec",
+            format!(
+                "self.?modelType.orValue('') != 'lora' || self.?source.?uri.orValue('') == '' || \
+                 [{schemes}].exists(scheme, self.source.uri.startsWith(scheme))"
+            ),
+            violations::scheme(),
+        )
+        .field(".source.uri")
+        .unless_broken(),
+    ]
 }
 
 #[cfg(test)]

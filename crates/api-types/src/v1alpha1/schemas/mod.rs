@@ -3,7 +3,6 @@
 mod graph;
 mod request;
 mod service;
-mod service_parts;
 
 pub use graph::{
     DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus, DynamoGraphDeploymentScalingAdapterSpec,
@@ -15,7 +14,8 @@ pub use request::{
     DynamoGraphDeploymentRequestStatus, ProfilingConfig, RequestState,
 };
 pub use service::Service;
-pub use service_parts::{
+
+pub use self::service::{
     Autoscaling, Checkpoint, EppConfig, Failover, FrontendSidecar, Ingress, IngressTls, ModelReference, Multinode,
     PodMetadata, ResourceItem, Resources, ScalingAdapter, VolumeMount,
 };

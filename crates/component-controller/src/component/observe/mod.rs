@@ -17,7 +17,7 @@ use api_types::{
 use controller_kit::{
     failure::ErrorType,
     pull_secrets::PullSecrets,
-    read::{Interruption, find},
+    request::{Interruption, find},
     store::{Key, Packed, Store, UnpackError, controller_owner},
 };
 use k8s_openapi::api::{
@@ -46,7 +46,7 @@ use super::{
         WorkloadKind,
     },
 };
-use crate::checkpoint_caches::CheckpointCaches;
+use crate::checkpoint::observe::CheckpointCaches;
 
 /// The caches.
 pub struct Caches {

@@ -1,10 +1,7 @@
 //! Diagnoses the pods of a component that does not become ready.
 
 use api_types::{labels, names, v1beta1::DynamoComponentDeployment};
-use controller_kit::{
-    pods::{PodDiagnostics, PodsOf},
-    warnings::Warning,
-};
+use controller_kit::pods::{PodDiagnostics, PodsOf, Warning};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use rendering::Diagnosis;

@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{
-    conversion::preserved::autoscaling::PreservedAutoscaling, labels, names, v1beta1::DynamoComponentDeployment,
-};
+use api_types::{conversion::preserved::PreservedAutoscaling, labels, names, v1beta1::DynamoComponentDeployment};
 use controller_kit::store::controller_owner;
 use k8s_openapi::{
     api::{

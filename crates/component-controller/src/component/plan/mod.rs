@@ -1,14 +1,11 @@
 //! Plans the children of a component. Pure: no I/O, no clock.
 
 pub mod autoscaler;
-mod deployment;
-mod desired;
-mod leader_worker_set;
-mod model_service;
 #[cfg(test)]
 mod tests;
+mod workload;
 
-use controller_kit::{apply::Desired, read::Interruption, store::controller_owner};
+use controller_kit::{apply::Desired, request::Interruption, store::controller_owner};
 use kube::Resource;
 use rendering::{
     LeaderWorkerSet, PodSettings, RenderInput, ValidatedComponent, Workload,
@@ -50,8 +47,8 @@ pub fn plan(
     let serves = desired > 0 && live_workload.is_some_and(|live| live.desired_replicas() > 0);
     let known = (observed.uid.as_str(), observed.accounts.as_slice());
     let workload = || match kind {
-        WorkloadKind::LeaderWorkerSet => leader_worker_set::plan(&input, valid, known, live_set),
-        WorkloadKind::Deployment => deployment::plan(&input, valid, known, live_deployment),
+        WorkloadKind::LeaderWorkerSet => workload::plan_leader_worker_set(&input, valid, known, live_set),
+        WorkloadKind::Deployment => workload::plan(&input, valid, known, live_deployment),
     };
     let autoscaler = autoscaler::autoscaler(&observed.component);
     let (checkpoint_volume, mut waiting) = checkpoint_volume(observed, valid)?;
@@ -65,7 +62,7 @@ pub fn plan(
     let unserved = virtual_service.take_if(|_| !observed.serves_virtual_services);
     waiting.extend(unserved.iter().map(needs_api));
     let model_service = match (valid.model(), &observed.model) {
-        (Some(model), Some(live)) => model_service::plan(&observed.namespace, model, live)?,
+        (Some(model), Some(live)) => workload::plan_model_service(&observed.namespace, model, live)?,
         _ => None,
     };
     let workload = match start {
@@ -78,7 +75,7 @@ pub fn plan(
         _ if claimed_gpus.is_none() => {
             let is_ours = |set: &LeaderWorkerSet| controller_owner(set).is_some_and(|owner| owner.uid == observed.uid);
             let own = live_set.filter(|set| is_ours(set) && set.spec.replicas != Some(desired));
-            own.map(|live| leader_worker_set::scaled(&input, valid, &observed.uid, live)).transpose()?
+            own.map(|live| workload::scaled(&input, valid, &observed.uid, live)).transpose()?
         }
         // Serving pods stay while another checkpoint is made.
         Start::Awaited(why) => {

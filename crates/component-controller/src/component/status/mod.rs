@@ -1,17 +1,24 @@
 //! Computes the status of a component from what was applied and what is live, never from what is desired.
+//! What a live workload lacks until all its desired replicas serve.
 
-mod shortfall;
+#[cfg(test)]
+mod tests;
 
 use api_types::{
-    conditions::{self, component as reason},
+    conditions,
+    conditions::component as reason,
     v1beta1::{ComponentKind, ComponentReplicaStatus, DynamoComponentDeploymentStatus, MAIN_CONTAINER},
 };
 use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use rendering::{Diagnosis, device_claims::GpuCountError};
+use k8s_openapi::{
+    api::apps::v1::{Deployment, DeploymentCondition},
+    apimachinery::pkg::apis::meta::v1::Condition,
+};
+use rendering::{Diagnosis, NotReady, Readiness, Workload, device_claims::GpuCountError};
 
 use super::model::{Applied, Blocked, NamedPullSecrets, Observed, Rejection, RejectionCause, WorkloadKind};
+use crate::component::model::LiveWorkload;
 
 /// Everything that the status depends on.
 #[derive(Clone, Debug)]
@@ -81,9 +88,9 @@ impl ComponentPhase {
             None if !applied.waiting.is_empty() => Self::Progressing(applied.waiting.join("; ")),
             None => applied.workload.as_ref().map_or_else(
                 || Self::Progressing("the workload is being created".to_owned()),
-                |workload| match shortfall::shortfall(workload) {
+                |workload| match shortfall(workload) {
                     None => Self::Ready,
-                    Some(message) if shortfall::pods_are_rejected(workload) => {
+                    Some(message) if pods_are_rejected(workload) => {
                         Self::Failing { reason: reason::PODS_REFUSED, message }
                     }
                     Some(message) => Self::Progressing(message),
@@ -296,5 +303,64 @@ fn set_nodes_joined(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Ti
     set_condition(all, reason::NODES_JOINED, Status::False, why, &message, inputs.generation, now);
 }
 
-#[cfg(test)]
-mod tests;
+/// What is missing until all desired replicas serve; `None` if nothing is.
+///
+/// Failed conditions of a Deployment (a quota, an admission policy, the progress deadline) are included: they show the
+/// cause of missing pods.
+fn shortfall(live: &LiveWorkload) -> Option<String> {
+    let workload = live.get();
+    let Readiness::NotReady(reason) = workload.readiness() else { return None };
+    let name = workload.object_meta().name.as_deref().unwrap_or_default();
+    let what = match reason {
+        NotReady::Updating { .. } | NotReady::Unavailable { .. } => counts(live),
+        // Of a new workload, the same message until its first pod exists, so that it is written only once.
+        NotReady::NotObserved if workload.observed_generation().unwrap_or_default() == 0 => counts(live),
+        other => other.to_string(),
+    };
+    let failures = match live {
+        LiveWorkload::Deployment(deployment) => {
+            failures(deployment).map(|failure| format!("; {failure}")).collect::<String>()
+        }
+        LiveWorkload::LeaderWorkerSet(_) => String::new(),
+    };
+    Some(format!("{} {name}: {what}{failures}", live.kind()))
+}
+
+fn counts(live: &LiveWorkload) -> String {
+    let workload: &dyn Workload = live.get();
+    let counts = workload.replica_status(String::new());
+    let serving = counts.available_replicas.or(counts.ready_replicas).unwrap_or_default();
+    let unit = match live.kind() {
+        WorkloadKind::LeaderWorkerSet => "groups of pods are ready",
+        WorkloadKind::Deployment => "pods are available",
+    };
+    format!(
+        "{serving} of {} desired {unit}, {} have the latest template",
+        workload.desired_replicas(),
+        counts.updated_replicas
+    )
+}
+
+/// Whether the API server rejects pods of a workload.
+fn pods_are_rejected(live: &LiveWorkload) -> bool {
+    let LiveWorkload::Deployment(deployment) = live else { return false };
+    let mut all = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    all.any(|condition| condition.type_ == "ReplicaFailure" && condition.status == "True")
+}
+
+/// Failed conditions of a Deployment.
+fn failures(deployment: &Deployment) -> impl Iterator<Item = String> {
+    let all = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    all.filter(|condition| is_failure(condition)).map(|condition| {
+        let reason = condition.reason.as_deref().unwrap_or(&condition.type_);
+        let message = condition.message.as_deref().unwrap_or_default();
+        format!("{reason}: {message}")
+    })
+}
+
+fn is_failure(condition: &DeploymentCondition) -> bool {
+    matches!(
+        (condition.type_.as_str(), condition.status.as_str()),
+        ("ReplicaFailure", "True") | ("Progressing", "False")
+    )
+}

@@ -1,6 +1,7 @@
 //! Tests of the status.
 
 use controller_kit::{apply::ObjectId, conditions::find};
+use k8s_openapi::api::apps::v1::{DeploymentSpec, DeploymentStatus};
 
 use super::*;
 use crate::component::validate::invalid_spec;
@@ -177,4 +178,84 @@ fn an_engine_whose_nodes_cannot_be_joined_has_a_condition() {
     assert!(find(&first.conditions, "Ready").unwrap().status == "True", "it may work nevertheless");
     let second = status(Some(&first), &inputs, at(2));
     assert!(find(&second.conditions, reason::NODES_JOINED).is_none());
+}
+
+fn deployment(observed: i64, status: DeploymentStatus) -> LiveWorkload {
+    let mut deployment = Deployment::default();
+    deployment.metadata.name = Some("w".into());
+    deployment.metadata.generation = Some(2);
+    deployment.spec = Some(DeploymentSpec { replicas: Some(2), ..DeploymentSpec::default() });
+    deployment.status = Some(DeploymentStatus { observed_generation: Some(observed), ..status });
+    LiveWorkload::Deployment(Box::new(deployment))
+}
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str) -> DeploymentCondition {
+    DeploymentCondition {
+        type_: type_.into(),
+        status: status.into(),
+        reason: Some(reason.into()),
+        message: Some(message.into()),
+        ..DeploymentCondition::default()
+    }
+}
+
+#[test]
+fn the_message_of_a_new_deployment_is_constant_until_its_first_pod_exists() {
+    let unseen = shortfall(&deployment(0, DeploymentStatus::default()));
+    let seen = shortfall(&deployment(2, DeploymentStatus::default()));
+    assert_eq!(unseen, seen);
+    assert_eq!(seen.unwrap(), "Deployment w: 0 of 2 desired pods are available, 0 have the latest template");
+}
+
+#[test]
+fn counts_of_an_older_spec_do_not_count() {
+    let status = DeploymentStatus {
+        replicas: Some(2),
+        updated_replicas: Some(2),
+        ready_replicas: Some(2),
+        available_replicas: Some(2),
+        conditions: Some(vec![condition("Available", "True", "", "")]),
+        ..DeploymentStatus::default()
+    };
+    assert_eq!(shortfall(&deployment(2, status.clone())), None);
+    let message = shortfall(&deployment(1, status)).unwrap();
+    assert_eq!(message, "Deployment w: its controller has not yet seen the latest spec");
+}
+
+#[test]
+fn pods_that_a_quota_rejects_differ_from_slow_pods() {
+    let with = |condition| deployment(2, DeploymentStatus { conditions: Some(vec![condition]), ..Default::default() });
+    assert!(pods_are_rejected(&with(condition("ReplicaFailure", "True", "FailedCreate", "exceeded quota"))));
+    assert!(!pods_are_rejected(&with(condition("Progressing", "False", "ProgressDeadlineExceeded", "timed out"))));
+}
+
+#[test]
+fn failed_conditions_of_a_deployment_are_included() {
+    let status = DeploymentStatus {
+        replicas: Some(1),
+        updated_replicas: Some(1),
+        conditions: Some(vec![
+            condition("Progressing", "False", "ProgressDeadlineExceeded", "timed out"),
+            condition("ReplicaFailure", "True", "FailedCreate", "exceeded quota: gpus"),
+            condition("Available", "False", "MinimumReplicasUnavailable", "no"),
+        ]),
+        ..DeploymentStatus::default()
+    };
+    assert_eq!(
+        shortfall(&deployment(2, status)).unwrap(),
+        "Deployment w: 0 of 2 desired pods are available, 1 have the latest template; \
+         ProgressDeadlineExceeded: timed out; FailedCreate: exceeded quota: gpus"
+    );
+}
+
+/// A standalone component may name an account that only graphs create.
+#[test]
+fn a_missing_service_account_is_named() {
+    let words = "pods \"w-1\" is forbidden: error looking up service account team/w-k8s-service-discovery: not found";
+    let status = DeploymentStatus {
+        conditions: Some(vec![condition("ReplicaFailure", "True", "FailedCreate", words)]),
+        ..DeploymentStatus::default()
+    };
+    let message = shortfall(&deployment(1, status)).unwrap();
+    assert!(message.contains("service account team/w-k8s-service-discovery"), "{message}");
 }

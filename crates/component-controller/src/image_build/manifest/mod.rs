@@ -3,12 +3,20 @@
 //! Tenants choose archives, so a read is limited in bytes, entries, time and number, and reaches no address inside the
 //! machine, the link or the control plane unless the API store has it. The archive is read as a stream, up to the
 //! manifest. The status keeps the result, so an archive is read once for each generation.
+//!
+//! The pieces of an answer as a reader of a blocking thread.
+//! Limits reads of manifests: a few at a time, one of each namespace, and after a failure only after a pause.
 
 pub mod parse;
-mod slots;
-mod stream;
+#[cfg(test)]
+mod tests;
 
-use std::time::Duration;
+use std::{
+    collections::{BTreeSet, HashMap},
+    io::{self, Read},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
 
 use api_types::{
     annotations,
@@ -17,14 +25,12 @@ use api_types::{
     v1alpha1::{ArchiveManifest, DynamoComponent},
 };
 use bytes::Bytes;
-use controller_kit::conditions::find;
+use controller_kit::{conditions::find, fairness::Backoff, store::Key};
 use http::{Request, Uri};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use outbound::{Error, Limits, Outbound};
-pub use slots::ReadSlots;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, mpsc::Receiver};
 
-use self::stream::Pieces;
 use super::model::Obstacle;
 
 /// Limits of a read. The parser gives up before, at 64 MiB.
@@ -77,5 +83,96 @@ pub async fn read(client: &Outbound, address: &Uri, shown: &str) -> Result<Archi
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Reads pieces as they arrive. The end of the sender is the end of the text.
+pub struct Pieces {
+    receiver: Receiver<Bytes>,
+    rest: Bytes,
+}
+
+impl Pieces {
+    /// Reads what arrives here.
+    pub fn new(receiver: Receiver<Bytes>) -> Self {
+        Self { receiver, rest: Bytes::new() }
+    }
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty() {
+            match self.receiver.blocking_recv() {
+                Some(piece) => self.rest = piece,
+                None => return Ok(0),
+            }
+        }
+        let piece = self.rest.split_to(self.rest.len().min(buffer.len()));
+        buffer[..piece.len()].copy_from_slice(&piece);
+        Ok(piece.len())
+    }
+}
+
+/// Most reads at a time.
+const MAX_READS: usize = 4;
+/// Pause of a component whose turn has not come.
+const NEXT_TURN: Duration = Duration::from_secs(2);
+
+/// Reads in progress, and pauses after failures.
+#[derive(Debug, Default)]
+pub struct ReadSlots(Mutex<ReadState>);
+
+#[derive(Debug, Default)]
+struct ReadState {
+    /// Namespaces with a read in progress.
+    reading: BTreeSet<String>,
+    backoff: Backoff<Key>,
+    /// Generation that failed, and the end of the pause.
+    pauses: HashMap<Key, (Option<i64>, Instant)>,
+}
+
+/// A read in progress.
+#[derive(Debug)]
+pub struct ReadSlot<'a> {
+    slots: &'a ReadSlots,
+    namespace: String,
+}
+
+impl Drop for ReadSlot<'_> {
+    fn drop(&mut self) {
+        self.slots.state().reading.remove(&self.namespace);
+    }
+}
+
+impl ReadSlots {
+    /// A slot for a read of this generation.
+    ///
+    /// # Errors
+    /// How long to wait for one.
+    pub fn try_acquire(&self, key: &Key, generation: Option<i64>, now: Instant) -> Result<ReadSlot<'_>, Duration> {
+        let mut state = self.state();
+        if let Some((_, end)) = state.pauses.get(key).filter(|(failed, end)| *failed == generation && *end > now) {
+            return Err(end.duration_since(now));
+        }
+        if state.reading.len() >= MAX_READS || !state.reading.insert(key.namespace.clone()) {
+            return Err(NEXT_TURN);
+        }
+        Ok(ReadSlot { slots: self, namespace: key.namespace.clone() })
+    }
+
+    /// Records a failure, and returns the pause after it.
+    pub fn failed(&self, key: &Key, generation: Option<i64>, now: Instant) -> Duration {
+        let mut state = self.state();
+        let pause = state.backoff.next(key);
+        state.pauses.insert(key.clone(), (generation, now + pause));
+        pause
+    }
+
+    /// Forgets the failures of a component that was read, or is gone.
+    pub fn clear(&self, key: &Key) {
+        let mut state = self.state();
+        state.backoff.clear(key);
+        state.pauses.remove(key);
+    }
+
+    fn state(&self) -> MutexGuard<'_, ReadState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

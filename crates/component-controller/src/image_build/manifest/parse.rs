@@ -101,7 +101,7 @@ pub fn parse(text: &str) -> Result<ArchiveManifest, String> {
         return Err(format!("services has {} entries; 1 to {MAX_SERVICES} are allowed", services.len()));
     }
     let mut names = BTreeSet::new();
-    for Service { name, config } in &services {
+    for ServiceEntry { name, config } in &services {
         let is_legal = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(is_legal) {
             return Err(format!("services: {name:?} is no name of a service"));
@@ -115,27 +115,27 @@ pub fn parse(text: &str) -> Result<ArchiveManifest, String> {
     }
     Ok(ArchiveManifest {
         dynamo_tag: manifest.service,
-        services: services.into_iter().map(Service::into_manifest).collect(),
+        services: services.into_iter().map(ServiceEntry::into_manifest).collect(),
     })
 }
 
 #[derive(Deserialize)]
 struct Manifest {
     service: String,
-    services: Option<Vec<Service>>,
+    services: Option<Vec<ServiceEntry>>,
 }
 
 #[derive(Deserialize)]
-struct Service {
+struct ServiceEntry {
     name: String,
-    config: Option<Config>,
+    config: Option<ManifestConfig>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Config {
+struct ManifestConfig {
     dynamo: Option<Dynamo>,
-    resources: Option<Resources>,
+    resources: Option<ManifestResources>,
     workers: Option<i32>,
 }
 
@@ -147,7 +147,7 @@ struct Dynamo {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Resources {
+struct ManifestResources {
     cpu: Option<Amount>,
     memory: Option<Amount>,
     gpu: Option<Amount>,
@@ -172,10 +172,10 @@ impl Amount {
     }
 }
 
-impl Service {
+impl ServiceEntry {
     fn into_manifest(self) -> ManifestService {
-        let Config { dynamo, resources, workers } = self.config.unwrap_or_default();
-        let Resources { cpu, memory, gpu, custom } = resources.unwrap_or_default();
+        let ManifestConfig { dynamo, resources, workers } = self.config.unwrap_or_default();
+        let ManifestResources { cpu, memory, gpu, custom } = resources.unwrap_or_default();
         let known = [("cpu", cpu), ("memory", memory), (api_types::GPU, gpu)].into_iter();
         let known = known.filter_map(|(name, amount)| Some((name.to_owned(), amount?.into_text()?)));
         let custom = custom.into_iter().flatten().filter_map(|(name, amount)| {

@@ -1,7 +1,7 @@
 //! Log of a failed build.
 
 use api_types::labels;
-use controller_kit::read::read;
+use controller_kit::request::read;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::{
     Api, Client, ResourceExt,

@@ -17,7 +17,7 @@ use controller_kit::{
     failure::ErrorType,
     pods::{JobWaits, PodDiagnostics},
     pull_secrets::DATA_KEY,
-    read::{Interruption, find, read},
+    request::{Interruption, find, read},
     store::{Key, Packed, Store},
 };
 use http::{Method, Request, Uri};
@@ -34,12 +34,13 @@ use rendering::{Diagnosis, RegistryHost};
 use serde_json::{Value, json};
 
 use super::{
-    image::{image, is_known, source, was_built_by, was_found},
     job,
     job::docker_secret,
     manifest,
     manifest::ReadSlots,
-    model::{ManifestRead, Observed, Obstacle, has_failed, has_succeeded},
+    model::{
+        ManifestRead, Observed, Obstacle, has_failed, has_succeeded, image, is_known, source, was_built_by, was_found,
+    },
     settings::{BuildSettings, CONFIG_MAP, Defaults},
 };
 

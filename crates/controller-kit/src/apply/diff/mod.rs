@@ -3,6 +3,9 @@
 //! Fields that only the live object has are not ours and do not count. The API server fills in defaults and rewrites
 //! some values to a canonical form; both must not look like a difference, or every reconcile would write.
 
+#[cfg(test)]
+mod tests;
+
 use api_types::quantity::nanos;
 use serde_json::{Map, Value};
 
@@ -62,19 +65,6 @@ pub fn semantic_diff(live: &Value, desired: &Value) -> Vec<Difference> {
     let mut walk = Walk { path: Vec::new(), found: Vec::new() };
     walk.value(Some(live), desired, false);
     walk.found
-}
-
-/// True for the values that mean the same as an absent field.
-pub(crate) fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Bool(flag) => !flag,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
-        Value::Array(items) => items.is_empty(),
-        // Blocks of nothing but empty blocks are dropped on the way, too; a zero or `false` inside one is a choice.
-        Value::Object(fields) => fields.values().all(|v| !v.is_boolean() && !v.is_number() && is_empty(v)),
-    }
 }
 
 struct Walk {
@@ -180,5 +170,15 @@ fn leaf_text(value: &Value) -> Option<String> {
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// True for the values that mean the same as an absent field.
+pub(crate) fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        // Blocks of nothing but empty blocks are dropped on the way, too; a zero or `false` inside one is a choice.
+        Value::Object(fields) => fields.values().all(|v| !v.is_boolean() && !v.is_number() && is_empty(v)),
+    }
+}

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 use super::{includes, semantic_diff};
+use crate::apply::plan::{Write, first_step, plan_write, stamp};
 
 #[test]
 fn what_the_api_server_adds_or_rewrites_is_no_difference() {
@@ -158,7 +159,7 @@ fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
         Value::Array(items) => {
             items.iter().enumerate().for_each(|(index, below)| leaves(below, &format!("{at}/{index}"), found));
         }
-        leaf if super::is_empty(leaf) => {}
+        leaf if crate::apply::diff::is_empty(leaf) => {}
         _ => found.push(at.to_owned()),
     }
 }
@@ -194,4 +195,34 @@ proptest! {
         *live.pointer_mut(&all[pick.index(all.len())]).unwrap() = Value::Null;
         prop_assert!(!includes(&live, &object));
     }
+}
+
+#[test]
+fn only_objects_that_have_fields_live_are_removed_with_the_parents_that_they_leave_empty() {
+    for (desired, live, rest) in [
+        (json!({ "a": {} }), json!({ "a": { "b": 1 } }), Some(json!({}))),
+        (json!({ "a": { "b": {} }, "c": 1 }), json!({ "a": { "b": { "x": 1 } } }), Some(json!({ "c": 1 }))),
+        (
+            json!({ "c": [{ "name": "m", "limits": {} }, { "name": "n", "limits": {} }] }),
+            json!({ "c": [{ "name": "n", "limits": { "cpu": "1" } }, { "name": "m" }] }),
+            Some(json!({ "c": [{ "name": "m", "limits": {} }, { "name": "n" }] })),
+        ),
+        (json!({ "a": {} }), json!({ "a": {} }), None),
+        (json!({ "a": {} }), json!({ "b": { "x": 1 } }), None),
+        (json!({ "a": [{}] }), json!({ "a": [{ "x": 1 }] }), None),
+        (json!({ "a": [] }), json!({ "a": [1] }), None),
+    ] {
+        assert_eq!(first_step(&desired, &live), rest, "{desired} {live}");
+    }
+}
+
+#[test]
+fn what_only_the_first_step_reached_is_written_again() {
+    let owner = json!([{ "apiVersion": "v1", "kind": "Parent", "name": "p", "uid": "u", "controller": true }]);
+    let object = |spec: Value| stamp(json!({ "metadata": { "name": "o", "ownerReferences": owner }, "spec": spec }));
+    let desired = object(json!({ "limits": {}, "size": 1 }));
+    let mut live = first_step(&desired, &object(json!({ "limits": { "cpu": "1" }, "size": 1 }))).unwrap();
+    assert_eq!(live["spec"], json!({ "size": 1 }));
+    live["metadata"]["uid"] = json!("live");
+    assert!(matches!(plan_write(&desired, Some(&live), "u", false), Write::Update { .. }));
 }

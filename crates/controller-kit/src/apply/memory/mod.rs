@@ -17,7 +17,7 @@ pub(super) const EXPIRY: Duration = Duration::from_secs(5);
 
 /// Everything remembered, by uid of the reconciled object.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct WriteMemory {
     parents: HashMap<String, Parent>,
 }
 
@@ -65,7 +65,7 @@ struct Corrections {
     count: u32,
 }
 
-impl Memory {
+impl WriteMemory {
     /// A write of an object of this kind came back with this resourceVersion.
     pub(super) fn wrote(&mut self, parent: &str, id: &ObjectId, version: u64, at: Instant) {
         let writes = &mut self.parents.entry(parent.to_owned()).or_default().writes;

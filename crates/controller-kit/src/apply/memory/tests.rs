@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::{CORRECTIONS_WINDOW, EXPIRY, MAX_CORRECTIONS, Memory};
+use super::{CORRECTIONS_WINDOW, EXPIRY, MAX_CORRECTIONS, WriteMemory};
 use crate::{
     apply::Difference,
     request::ObjectId,
@@ -39,7 +39,7 @@ fn deployments(latest: u64) -> Cache {
 
 #[test]
 fn a_write_is_waited_for_until_the_cache_has_seen_it() {
-    let (mut memory, now) = (Memory::default(), Instant::now());
+    let (mut memory, now) = (WriteMemory::default(), Instant::now());
     memory.wrote("p", &id("Deployment", "a"), 12, now);
     memory.wrote("p", &id("Deployment", "b"), 11, now);
     assert_eq!(memory.stale("p", &[&deployments(11)], now), Some(EXPIRY), "the newer write counts");
@@ -50,7 +50,7 @@ fn a_write_is_waited_for_until_the_cache_has_seen_it() {
 
 #[test]
 fn a_lost_event_blocks_for_a_while_only() {
-    let (mut memory, now) = (Memory::default(), Instant::now());
+    let (mut memory, now) = (WriteMemory::default(), Instant::now());
     memory.wrote("p", &id("Deployment", "a"), 12, now);
     let soon = now + EXPIRY - Duration::from_secs(1);
     assert_eq!(memory.stale("p", &[&deployments(1)], soon), Some(Duration::from_secs(1)));
@@ -59,14 +59,14 @@ fn a_lost_event_blocks_for_a_while_only() {
 
 #[test]
 fn kinds_without_cache_are_not_waited_for() {
-    let (mut memory, now) = (Memory::default(), Instant::now());
+    let (mut memory, now) = (WriteMemory::default(), Instant::now());
     memory.wrote("p", &id("ServiceAccount", "a"), 12, now);
     assert_eq!(memory.stale("p", &[&deployments(1)], now), None);
 }
 
 #[test]
 fn a_deletion_is_waited_for_until_the_object_is_gone_or_leaving() {
-    let (mut memory, now) = (Memory::default(), Instant::now());
+    let (mut memory, now) = (WriteMemory::default(), Instant::now());
     memory.removed("p", &id("Deployment", "a"), "old", now);
     assert_eq!(memory.stale("p", &[&deployments(9)], now), Some(EXPIRY));
     let leaving = Cache { shown: Shown::Deleting, ..deployments(9) };
@@ -79,7 +79,7 @@ fn a_deletion_is_waited_for_until_the_object_is_gone_or_leaving() {
 
 #[test]
 fn only_the_very_same_difference_is_settled() {
-    let mut memory = Memory::default();
+    let mut memory = WriteMemory::default();
     let left = |value: &str| vec![Difference { path: "spec.x".into(), live: Some(value.into()) }];
     let object = id("Deployment", "a");
     memory.record_residual("p", &object, "wish", &left("rounded"));
@@ -94,7 +94,7 @@ fn only_the_very_same_difference_is_settled() {
 
 #[test]
 fn a_parent_that_is_gone_leaves_nothing_behind() {
-    let (mut memory, now) = (Memory::default(), Instant::now());
+    let (mut memory, now) = (WriteMemory::default(), Instant::now());
     memory.wrote("p", &id("Deployment", "a"), 12, now);
     memory.forget("p");
     assert_eq!(memory.stale("p", &[&deployments(1)], now), None);
@@ -103,7 +103,7 @@ fn a_parent_that_is_gone_leaves_nothing_behind() {
 
 #[test]
 fn an_inheritance_holds_for_one_object_and_its_marks_until_the_parent_is_gone() {
-    let mut memory = Memory::default();
+    let mut memory = WriteMemory::default();
     assert!(!memory.has_inherited("p", "u", "1"));
     memory.inherited("p", "u", "1");
     assert!(memory.has_inherited("p", "u", "1"));
@@ -115,7 +115,7 @@ fn an_inheritance_holds_for_one_object_and_its_marks_until_the_parent_is_gone() 
 
 #[test]
 fn a_first_word_is_held_back_from_the_first_try_on() {
-    let (mut memory, now) = (Memory::default(), Instant::now());
+    let (mut memory, now) = (WriteMemory::default(), Instant::now());
     let second = Duration::from_secs(1);
     assert_eq!(memory.held_back("p", now), Duration::ZERO);
     assert_eq!(memory.held_back("p", now + second), second);
@@ -126,7 +126,7 @@ fn a_first_word_is_held_back_from_the_first_try_on() {
 
 #[test]
 fn drift_is_corrected_a_limited_number_of_times_a_minute() {
-    let (mut memory, now) = (Memory::default(), Instant::now());
+    let (mut memory, now) = (WriteMemory::default(), Instant::now());
     let (a, b) = (id("Deployment", "a"), id("Deployment", "b"));
     for _ in 0..MAX_CORRECTIONS {
         assert!(memory.may_correct("p", &a, now));

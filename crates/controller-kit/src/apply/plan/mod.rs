@@ -1,7 +1,16 @@
 //! What has to be written, decided without any I/O.
+//!
+//! Objects inside an object that lose all their fields.
+//!
+//! By the schema of a CustomResourceDefinition, the API server rejects a server-side apply of `{}` in place of fields
+//! that the same manager applied before: it removes the fields first, and what is left counts as null. Kinds of
+//! Kubernetes do not have that. The way around it is to remove the object as a whole, and to apply it again.
+
+#[cfg(test)]
+mod tests;
 
 use api_types::annotations;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::diff::{Difference, semantic_diff};
@@ -191,5 +200,54 @@ pub(super) fn text(value: &Value, pointer: &str) -> String {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-#[cfg(test)]
-mod tests;
+/// Whether a rejection is one of an object that lost all its fields.
+pub(super) fn counts_as_null(answer: &str) -> bool {
+    answer.contains(r#"must be of type object: "null""#)
+}
+
+/// What is applied first: the desired object without the empty objects that have fields live; `None` if there are none.
+/// It has no fingerprint, so that a reconcile after a failure between the two steps finds a difference.
+pub(super) fn first_step(desired: &Value, live: &Value) -> Option<Value> {
+    let mut first = desired.clone();
+    if !remove(&mut first, live) {
+        return None;
+    }
+    if let Some(fingerprint) =
+        first.pointer_mut("/metadata/annotations").and_then(|all| all.get_mut(APPLIED_ANNOTATION))
+    {
+        *fingerprint = json!("");
+    }
+    Some(first)
+}
+
+/// Removes them; returns whether there were any.
+fn remove(desired: &mut Value, live: &Value) -> bool {
+    match (desired, live) {
+        (Value::Object(desired), Value::Object(live)) => {
+            let mut removed = false;
+            for (name, live) in live {
+                let Some(value) = desired.get_mut(name) else { continue };
+                removed |= remove(value, live);
+                if is_empty_object(value) && live.as_object().is_some_and(|live| !live.is_empty()) {
+                    desired.remove(name);
+                    removed = true;
+                }
+            }
+            removed
+        }
+        (Value::Array(desired), Value::Array(live)) => {
+            let mut removed = false;
+            for item in desired {
+                let name = item.get("name").cloned();
+                let same = live.iter().find(|live| name.is_some() && live.get("name") == name.as_ref());
+                removed |= same.is_some_and(|live| remove(item, live));
+            }
+            removed
+        }
+        _ => false,
+    }
+}
+
+fn is_empty_object(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
+}

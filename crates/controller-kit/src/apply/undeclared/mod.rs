@@ -24,7 +24,7 @@ pub(super) struct Undeclared {
 
 #[derive(Debug)]
 struct Lacking {
-    fields: BTreeSet<FieldPath>,
+    fields: BTreeSet<UndeclaredPath>,
     /// When a status was last sent with all of them.
     tried: Instant,
 }
@@ -48,7 +48,7 @@ impl Undeclared {
 
     /// Whether this field of the status, with all that is below it, is known to be refused.
     pub(super) fn lacks(&self, id: &ObjectId, field: &str) -> bool {
-        let path = FieldPath(vec![PathStep::Field(field.to_owned())]);
+        let path = UndeclaredPath(vec![PathStep::Field(field.to_owned())]);
         self.of(id).is_some_and(|lacking| lacking.fields.contains(&path))
     }
 
@@ -103,7 +103,7 @@ fn kind_of(id: &ObjectId) -> (String, String) {
 
 /// Path of a field below the status.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct FieldPath(Vec<PathStep>);
+struct UndeclaredPath(Vec<PathStep>);
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum PathStep {
@@ -113,7 +113,7 @@ enum PathStep {
     Items,
 }
 
-impl FieldPath {
+impl UndeclaredPath {
     /// Reads `.status.endpoints[podName="a"].ready`; none for what is not below the status.
     fn parse(text: &str) -> Option<Self> {
         let mut rest = text.strip_prefix(".status")?;
@@ -141,7 +141,7 @@ impl FieldPath {
     }
 }
 
-impl fmt::Display for FieldPath {
+impl fmt::Display for UndeclaredPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("status")?;
         self.0.iter().try_for_each(|step| match step {
@@ -189,9 +189,9 @@ fn contains(steps: &[PathStep], value: &Value) -> bool {
 
 /// The fields that the API server names as not declared in its answer to a server-side apply. Of the fields of one
 /// object it names one at a time, of several objects in lists and maps all together.
-fn undeclared(answer: &str) -> Vec<FieldPath> {
+fn undeclared(answer: &str) -> Vec<UndeclaredPath> {
     let named = answer.lines().filter_map(|line| line.trim().strip_suffix(NOT_DECLARED)?.strip_suffix(": "));
-    named.filter_map(|line| FieldPath::parse(line.split_once("): ").map_or(line, |(_, path)| path))).collect()
+    named.filter_map(|line| UndeclaredPath::parse(line.split_once("): ").map_or(line, |(_, path)| path))).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! Who may read metrics: clients with a bearer token of a user who has the right `get` on `/metrics`. The API server
 //! answers both, in a TokenReview and a SubjectAccessReview.
+//!
+//! Answers about tokens, kept for a limited time, and the number of reviews a second. The caller passes the time.
 
-mod answers;
+#[cfg(test)]
+mod tests;
 
 use std::{
+    collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -23,8 +27,6 @@ use kube::{Api, Client, api::PostParams};
 use sha2::{Digest, Sha256};
 use tokio::{sync::Semaphore, time::timeout};
 use tracing::{info, warn};
-
-use self::answers::{Answer, Answers, Fingerprint, Known, Lane};
 
 /// The path that the right is about.
 pub(super) const PATH: &str = "/metrics";
@@ -77,10 +79,10 @@ impl Authorizer {
         let token = bearer(headers).ok_or(Denial::Unauthenticated)?;
         let fingerprint: Fingerprint = Sha256::digest(token).into();
         let lane = match self.answers().look_up(&fingerprint, Instant::now()) {
-            Known::Answer(answer) => return answer.verdict(),
-            Known::TooMany => return Err(Denial::TooMany),
-            Known::Review(Lane::Returning) => &self.0.returning,
-            Known::Review(Lane::New) => &self.0.new,
+            KnownToken::Answer(answer) => return answer.verdict(),
+            KnownToken::TooMany => return Err(Denial::TooMany),
+            KnownToken::Review(ReviewLane::Returning) => &self.0.returning,
+            KnownToken::Review(ReviewLane::New) => &self.0.new,
         };
         let _slot = lane.try_acquire().map_err(|_| Denial::TooMany)?;
         let outcome = timeout(REVIEW, review(&self.0.client, token)).await;
@@ -112,7 +114,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     Some(token.trim()).filter(|token| scheme.eq_ignore_ascii_case("bearer") && !token.is_empty())
 }
 
-async fn review(client: &Client, token: &str) -> Result<Answer, kube::Error> {
+async fn review(client: &Client, token: &str) -> Result<ReviewAnswer, kube::Error> {
     let review = TokenReview {
         spec: TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() },
         ..TokenReview::default()
@@ -120,12 +122,12 @@ async fn review(client: &Client, token: &str) -> Result<Answer, kube::Error> {
     let review = Api::<TokenReview>::all(client.clone()).create(&PostParams::default(), &review).await?;
     let status = review.status.unwrap_or_default();
     let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) else {
-        return Ok(Answer::Unauthenticated);
+        return Ok(ReviewAnswer::Unauthenticated);
     };
     let review = SubjectAccessReview { spec: reads_metrics(user), ..SubjectAccessReview::default() };
     let review = Api::<SubjectAccessReview>::all(client.clone()).create(&PostParams::default(), &review).await?;
     let allowed = review.status.is_some_and(|status| status.allowed);
-    Ok(if allowed { Answer::Allowed } else { Answer::Forbidden })
+    Ok(if allowed { ReviewAnswer::Allowed } else { ReviewAnswer::Forbidden })
 }
 
 fn reads_metrics(user: UserInfo) -> SubjectAccessReviewSpec {
@@ -142,7 +144,7 @@ fn reads_metrics(user: UserInfo) -> SubjectAccessReviewSpec {
     }
 }
 
-impl Answer {
+impl ReviewAnswer {
     fn verdict(self) -> Result<(), Denial> {
         match self {
             Self::Allowed => Ok(()),
@@ -164,22 +166,102 @@ impl IntoResponse for Denial {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// How long a client with the right reads metrics without another review.
+const ALLOWED: Duration = Duration::from_secs(60);
+/// How long a client without it is refused without another review.
+const REFUSED: Duration = Duration::from_secs(10);
+/// How long a token that was allowed goes before new ones.
+const RETURNING: Duration = Duration::from_secs(3600);
+/// Answers that are kept. More than there are reviews while an answer holds: no flood removes the answer about a client
+/// that reads metrics each minute.
+const ANSWERS: usize = 1024;
+/// Reviews a second of each lane. A scraper has one a minute.
+const REVIEWS: usize = 5;
+const SECOND: Duration = Duration::from_secs(1);
 
-    #[test]
-    fn a_token_is_what_follows_the_word_bearer() {
-        let of = |value: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(AUTHORIZATION, value.parse().unwrap());
-            bearer(&headers).map(str::to_owned)
-        };
-        assert_eq!(of("Bearer x.y").as_deref(), Some("x.y"));
-        assert_eq!(of("bearer  x").as_deref(), Some("x"));
-        for no_token in ["Bearer", "Bearer ", "Basic eDp5", "x.y"] {
-            assert_eq!(of(no_token), None, "{no_token:?}");
+/// SHA-256 of a token.
+type Fingerprint = [u8; 32];
+
+/// The API server's answer about a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReviewAnswer {
+    /// It may read metrics.
+    Allowed,
+    /// It is no valid token.
+    Unauthenticated,
+    /// Its user has no right to read metrics.
+    Forbidden,
+}
+
+/// Tokens of one lane take no reviews from those of the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReviewLane {
+    /// Tokens that were allowed within the last hour.
+    Returning,
+    /// All others.
+    New,
+}
+
+/// What is known about a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KnownToken {
+    /// An answer that still holds.
+    Answer(ReviewAnswer),
+    /// None: a review is to be sent, and counted.
+    Review(ReviewLane),
+    /// None, and there were too many reviews within the last second.
+    TooMany,
+}
+
+#[derive(Debug, Default)]
+struct Answers {
+    kept: HashMap<Fingerprint, (ReviewAnswer, Instant)>,
+    /// Times of the last reviews, by lane.
+    returning: VecDeque<Instant>,
+    new: VecDeque<Instant>,
+}
+
+impl Answers {
+    /// What is known about a token. A review is counted.
+    fn look_up(&mut self, token: &Fingerprint, now: Instant) -> KnownToken {
+        let kept = self.kept.get(token).copied();
+        if let Some((answer, since)) = kept
+            && now.duration_since(since) < answer.holds()
+        {
+            return KnownToken::Answer(answer);
         }
-        assert_eq!(bearer(&HeaderMap::new()), None);
+        let allowed = kept
+            .is_some_and(|(answer, since)| answer == ReviewAnswer::Allowed && now.duration_since(since) < RETURNING);
+        let (lane, last) =
+            if allowed { (ReviewLane::Returning, &mut self.returning) } else { (ReviewLane::New, &mut self.new) };
+        last.retain(|at| now.duration_since(*at) < SECOND);
+        if last.len() >= REVIEWS {
+            return KnownToken::TooMany;
+        }
+        last.push_back(now);
+        KnownToken::Review(lane)
+    }
+
+    /// Keeps an answer.
+    fn record(&mut self, token: Fingerprint, answer: ReviewAnswer, now: Instant) {
+        if self.kept.len() >= ANSWERS && !self.kept.contains_key(&token) {
+            self.kept.retain(|_, (answer, since)| {
+                now.duration_since(*since) < if *answer == ReviewAnswer::Allowed { RETURNING } else { REFUSED }
+            });
+        }
+        if self.kept.len() >= ANSWERS && !self.kept.contains_key(&token) {
+            let oldest = self.kept.iter().min_by_key(|(_, (_, since))| *since).map(|(token, _)| *token);
+            oldest.map(|oldest| self.kept.remove(&oldest));
+        }
+        self.kept.insert(token, (answer, now));
+    }
+}
+
+impl ReviewAnswer {
+    fn holds(self) -> Duration {
+        match self {
+            Self::Allowed => ALLOWED,
+            Self::Unauthenticated | Self::Forbidden => REFUSED,
+        }
     }
 }

@@ -17,12 +17,12 @@ use tracing::{info, warn};
 
 use super::{
     Excluded, MARKER_LEASE, MAX_AGE, Marker, Markers, Released,
-    look::{Found, Look},
-    shard::{Permit, Shard, Work},
+    marker::{Found, Look},
+    shard::{Permit, Shard, ShardWork},
 };
 use crate::{
     settings::OperatorConfiguration,
-    store::{Change, Packed, Scope, Source, Watch, watch_named_briskly},
+    store::{CacheChange, Packed, Scope, Source, Watch, watch_named_briskly},
 };
 
 /// How many releases may wait for a reader before it has to reconcile everything.
@@ -79,7 +79,7 @@ enum Role {
 /// Why the fence is evaluated again.
 enum Wake {
     /// The watch brought something, or has ended.
-    Changed(Option<Change<Packed<Lease>>>),
+    Changed(Option<CacheChange<Packed<Lease>>>),
     /// The watch has brought all that there is.
     Ready,
     /// A look has ended.
@@ -148,15 +148,15 @@ impl Fence {
     /// # Errors
     /// If the process may not act there, with the reason.
     pub fn begin_work(&self, namespace: &str) -> Result<Option<Permit>, Excluded> {
-        self.begin(namespace, Work::Reconcile)
+        self.begin(namespace, ShardWork::Reconcile)
     }
 
     /// Begins a write into a namespace.
     pub(super) fn begin_write(&self, namespace: &str) -> Result<Option<Permit>, Excluded> {
-        self.begin(namespace, Work::Write)
+        self.begin(namespace, ShardWork::Write)
     }
 
-    fn begin(&self, namespace: &str, work: Work) -> Result<Option<Permit>, Excluded> {
+    fn begin(&self, namespace: &str, work: ShardWork) -> Result<Option<Permit>, Excluded> {
         let now = Instant::now();
         // Checked last: what has begun is counted.
         self.leads(now).and_then(|()| self.markers_allow(namespace, now))?;
@@ -345,7 +345,7 @@ impl Fence {
         known && lapsed
     }
 
-    fn take_in(&self, change: &Change<Packed<Lease>>) {
+    fn take_in(&self, change: &CacheChange<Packed<Lease>>) {
         let Some(object) = change.after.as_ref().or(change.before.as_ref()) else { return };
         let namespace = object.metadata.namespace.clone().unwrap_or_default();
         let lease = change.after.as_ref().and_then(|lease| lease.unpack().ok());

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::json;
 
 use super::*;
-use crate::scope::look::{Answer, Unanswered};
+use crate::scope::marker::{MarkerAnswer, Unanswered};
 
 fn marker(second: u32) -> Marker {
     let lease = json!({
@@ -34,7 +34,7 @@ impl Fence {
 }
 
 fn found(second: u32, started: Instant) -> Found {
-    Ok(Answer { started, markers: HashMap::from([("team".to_owned(), marker(second))]) })
+    Ok(MarkerAnswer { started, markers: HashMap::from([("team".to_owned(), marker(second))]) })
 }
 
 /// A cluster-wide process that knows of one marker, and reads it every two seconds until `seconds` have passed.
@@ -106,7 +106,8 @@ fn a_member_acts_on_answers_too() {
         marker.owner = Some("us".to_owned());
         marker
     };
-    let answer = |second, started| Ok(Answer { started, markers: HashMap::from([("team".to_owned(), owned(second))]) });
+    let answer =
+        |second, started| Ok(MarkerAnswer { started, markers: HashMap::from([("team".to_owned(), owned(second))]) });
     assert_eq!(fence.may_act_at("team", start), Err(Excluded::Unknown));
     fence.conclude(answer(0, start), start);
     fence.conclude(answer(10, after(10)), after(10));

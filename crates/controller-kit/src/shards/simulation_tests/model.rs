@@ -2,11 +2,8 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use super::super::{
-    member::Record,
-    protocol::{Answer, Request, Target},
-    replica::Replica,
-};
+use super::super::{member::Record, replica::Replica};
+use crate::shards::{Answer, Request, Target};
 
 pub(super) const NAMESPACES: [&str; 6] = ["team-a", "team-b", "prod", "default", "inference", "x"];
 

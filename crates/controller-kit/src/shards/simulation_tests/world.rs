@@ -7,14 +7,13 @@ use std::{
 };
 
 use super::{
-    super::{
-        member::Record,
-        protocol::{Answer, Request, Target},
-        replica::Replica,
-    },
+    super::{member::Record, replica::Replica},
     model::{Disturbance, Event, NAMESPACES, Outcome, Process, Random},
 };
-use crate::places::{Places, Span, place};
+use crate::{
+    places::{Places, Span, place},
+    shards::{Answer, Request, Target},
+};
 
 /// Length of a schedule and of the quiet time at its end, in ms.
 const LENGTH: u64 = 150_000;

@@ -15,7 +15,7 @@ use super::{Key, packed::controller_owner};
 
 /// An object that appeared, changed or went.
 #[derive(Debug)]
-pub struct Change<O> {
+pub struct CacheChange<O> {
     /// As it was; `None` if it is new.
     pub before: Option<Arc<O>>,
     /// As it is; `None` if it is gone.
@@ -198,7 +198,7 @@ impl<O: Resource> Store<O> {
     }
 
     /// Takes in one event and says what changed by it.
-    pub fn handle(&self, event: Event<O>) -> Vec<Change<O>> {
+    pub fn handle(&self, event: Event<O>) -> Vec<CacheChange<O>> {
         let done = matches!(event, Event::InitDone);
         let changes = self.shared.content.write().unwrap_or_else(PoisonError::into_inner).handle(event);
         if done {
@@ -208,7 +208,7 @@ impl<O: Resource> Store<O> {
     }
 
     /// Keeps of each object what `kept` says from now on, and says what changed by it.
-    pub(super) fn confine(&self, kept: impl Fn(&O) -> Kept<O>) -> Vec<Change<O>> {
+    pub(super) fn confine(&self, kept: impl Fn(&O) -> Kept<O>) -> Vec<CacheChange<O>> {
         self.shared.content.write().unwrap_or_else(PoisonError::into_inner).confine(kept)
     }
 
@@ -266,7 +266,7 @@ impl<O> Default for CacheContent<O> {
 }
 
 impl<O: Resource> CacheContent<O> {
-    fn handle(&mut self, event: Event<O>) -> Vec<Change<O>> {
+    fn handle(&mut self, event: Event<O>) -> Vec<CacheChange<O>> {
         match event {
             Event::Init => {
                 self.incoming.clear();
@@ -286,7 +286,7 @@ impl<O: Resource> CacheContent<O> {
     }
 
     /// Only what really differs is a change: after a broken connection most objects come back as they were.
-    fn replace_all(&mut self) -> Vec<Change<O>> {
+    fn replace_all(&mut self) -> Vec<CacheChange<O>> {
         let incoming = std::mem::take(&mut self.incoming);
         // The watch accepts an older list only from an API server that was restored; its versions count from there.
         let is_older = |(key, object): (&Key, &O)| {
@@ -306,7 +306,7 @@ impl<O: Resource> CacheContent<O> {
         changes
     }
 
-    fn confine(&mut self, kept: impl Fn(&O) -> Kept<O>) -> Vec<Change<O>> {
+    fn confine(&mut self, kept: impl Fn(&O) -> Kept<O>) -> Vec<CacheChange<O>> {
         for (key, object) in std::mem::take(&mut self.incoming) {
             match kept(&object) {
                 Kept::Whole => drop(self.incoming.insert(key, object)),
@@ -326,7 +326,7 @@ impl<O: Resource> CacheContent<O> {
         changes.collect()
     }
 
-    fn put(&mut self, object: O) -> Change<O> {
+    fn put(&mut self, object: O) -> CacheChange<O> {
         self.see(&object);
         let key = Key::of(&object);
         let object = Arc::new(object);
@@ -339,13 +339,13 @@ impl<O: Resource> CacheContent<O> {
         {
             self.unlink(before.as_ref(), &key);
         }
-        Change { before, after: Some(object) }
+        CacheChange { before, after: Some(object) }
     }
 
-    fn take(&mut self, key: &Key) -> Option<Change<O>> {
+    fn take(&mut self, key: &Key) -> Option<CacheChange<O>> {
         let before = self.objects.remove(key)?;
         self.unlink(before.as_ref(), key);
-        Some(Change { before: Some(before), after: None })
+        Some(CacheChange { before: Some(before), after: None })
     }
 
     fn unlink(&mut self, object: &O, key: &Key) {

@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::runtime::watcher::Event;
 use serde_json::{Value, json};
 
-use super::{CacheView, Change, Shown, Store};
+use super::{CacheChange, CacheView, Shown, Store};
 use crate::store::{Key, Packed};
 
 type Object = Packed<ConfigMap>;
@@ -21,7 +21,7 @@ fn object(name: &str, version: u64, owner: Option<&str>) -> Object {
     .unwrap()
 }
 
-fn listed(store: &Store<Object>, objects: Vec<Object>) -> Vec<Change<Object>> {
+fn listed(store: &Store<Object>, objects: Vec<Object>) -> Vec<CacheChange<Object>> {
     store.handle(Event::Init);
     for object in objects {
         assert!(store.handle(Event::InitApply(object)).is_empty(), "a list counts when it is complete");
@@ -30,7 +30,7 @@ fn listed(store: &Store<Object>, objects: Vec<Object>) -> Vec<Change<Object>> {
 }
 
 /// Changes as `name: version before -> version after`, sorted.
-fn texts(changes: Vec<Change<Object>>) -> Vec<String> {
+fn texts(changes: Vec<CacheChange<Object>>) -> Vec<String> {
     let version = |object: &Option<std::sync::Arc<Object>>| {
         object.as_ref().and_then(|o| o.metadata.resource_version.clone()).unwrap_or("-".into())
     };

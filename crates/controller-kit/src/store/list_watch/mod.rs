@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::{anew::Reader, pause::Pauses};
+use super::{looks::Reader, pause::Pauses};
 use crate::failure::ErrorType;
 
 /// The parameter of a request for the initial state; an API server that does not know it names it in its refusal.
@@ -123,7 +123,7 @@ where
         streams: true,
         history: History::default(),
         pending: VecDeque::new(),
-        state: State::Start,
+        state: WatchState::Start,
         reader: Reader::new(),
         pauses,
         is_broken: false,
@@ -141,7 +141,7 @@ struct ListWatch<O> {
     history: History,
     /// Events that were received and not yet delivered.
     pending: VecDeque<Event<O>>,
-    state: State<O>,
+    state: WatchState<O>,
     reader: Reader,
     pauses: Pauses,
     /// Whether the last event was an error.
@@ -150,7 +150,7 @@ struct ListWatch<O> {
 
 type Events<O> = BoxStream<'static, kube::Result<WatchEvent<O>>>;
 
-enum State<O> {
+enum WatchState<O> {
     /// Nothing is known.
     Start,
     /// The initial state is being streamed.
@@ -192,13 +192,13 @@ where
                 }
                 return Ok(event);
             }
-            let is_start = matches!(self.state, State::Start);
+            let is_start = matches!(self.state, WatchState::Start);
             let desired = self.reader.newer_requested();
             let step = tokio::select! {
                 step = self.step() => step,
                 // What was received of the step is received again.
                 () = desired, if !is_start => {
-                    self.state = State::Start;
+                    self.state = WatchState::Start;
                     continue;
                 }
             };
@@ -213,13 +213,13 @@ where
 
     /// An error leads to the start, unless the step has set another state.
     async fn step(&mut self) -> Result<(), WatchError> {
-        match std::mem::replace(&mut self.state, State::Start) {
-            State::Start if self.streams => self.start().await,
-            State::Start => self.page(None).await,
-            State::Page(token) => self.page(Some(token)).await,
-            State::Initial(stream) => self.initial(stream).await,
-            State::Resume(version) => self.resume(version).await,
-            State::Following(version, stream) => self.follow(version, stream).await,
+        match std::mem::replace(&mut self.state, WatchState::Start) {
+            WatchState::Start if self.streams => self.start().await,
+            WatchState::Start => self.page(None).await,
+            WatchState::Page(token) => self.page(Some(token)).await,
+            WatchState::Initial(stream) => self.initial(stream).await,
+            WatchState::Resume(version) => self.resume(version).await,
+            WatchState::Following(version, stream) => self.follow(version, stream).await,
         }
     }
 
@@ -237,7 +237,7 @@ where
         let params = self.watch_params().initial_events();
         let stream = self.api.watch(&params, "").await.map_err(|error| WatchError::Start(Box::new(error)))?;
         self.pending.push_back(Event::Init);
-        self.state = State::Initial(stream.boxed());
+        self.state = WatchState::Initial(stream.boxed());
         Ok(())
     }
 
@@ -252,13 +252,13 @@ where
                 let version = bookmark.metadata.resource_version;
                 self.history.accept(&version)?;
                 self.pending.push_back(Event::InitDone);
-                self.state = State::Following(version, stream);
+                self.state = WatchState::Following(version, stream);
                 return Ok(());
             }
             WatchEvent::Deleted(_) | WatchEvent::Bookmark(_) => {}
             WatchEvent::Error(status) => return Err(WatchError::Ended(status)),
         }
-        self.state = State::Initial(stream);
+        self.state = WatchState::Initial(stream);
         Ok(())
     }
 
@@ -283,10 +283,10 @@ where
         }
         self.pending.extend(list.items.into_iter().map(Event::InitApply));
         self.state = match list.metadata.continue_.filter(filled) {
-            Some(token) => State::Page(token),
+            Some(token) => WatchState::Page(token),
             None => {
                 self.pending.push_back(Event::InitDone);
-                State::Resume(version)
+                WatchState::Resume(version)
             }
         };
         Ok(())
@@ -295,10 +295,10 @@ where
     async fn resume(&mut self, version: String) -> Result<(), WatchError> {
         match self.api.watch(&self.watch_params(), &version).await {
             Ok(stream) => {
-                self.state = State::Following(version, stream.boxed());
+                self.state = WatchState::Following(version, stream.boxed());
                 Ok(())
             }
-            Err(error) => self.broken(WatchError::Start(Box::new(error)), State::Resume(version)),
+            Err(error) => self.broken(WatchError::Start(Box::new(error)), WatchState::Resume(version)),
         }
     }
 
@@ -306,11 +306,11 @@ where
         let event = match received(&mut stream).await {
             Ok(Some(event)) => event,
             Ok(None) => {
-                self.state = State::Resume(version);
+                self.state = WatchState::Resume(version);
                 return Ok(());
             }
             // One object that cannot be read does not end the watch of the others.
-            Err(error) => return self.broken(error, State::Following(version, stream)),
+            Err(error) => return self.broken(error, WatchState::Following(version, stream)),
         };
         let event = match event {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => Event::Apply(object),
@@ -318,10 +318,10 @@ where
             WatchEvent::Bookmark(bookmark) => {
                 let version = bookmark.metadata.resource_version;
                 self.history.saw(&version);
-                self.state = State::Following(version, stream);
+                self.state = WatchState::Following(version, stream);
                 return Ok(());
             }
-            WatchEvent::Error(status) => return self.broken(WatchError::Ended(status), State::Resume(version)),
+            WatchEvent::Error(status) => return self.broken(WatchError::Ended(status), WatchState::Resume(version)),
         };
         if let Event::Apply(object) | Event::Delete(object) = &event
             && let Some(newer) = object.resource_version()
@@ -330,12 +330,12 @@ where
             version = newer;
         }
         self.pending.push_back(event);
-        self.state = State::Following(version, stream);
+        self.state = WatchState::Following(version, stream);
         Ok(())
     }
 
     /// Goes on from `state` after the error, or from the start if that version is gone.
-    fn broken(&mut self, error: WatchError, state: State<O>) -> Result<(), WatchError> {
+    fn broken(&mut self, error: WatchError, state: WatchState<O>) -> Result<(), WatchError> {
         if error.status_code() != Some(GONE) {
             self.state = state;
         }

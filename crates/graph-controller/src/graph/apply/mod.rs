@@ -5,10 +5,10 @@
 //! beginning on: nothing here waits for them. Old workers shrink after new ones were asked for; deletions last. A step
 //! that fails holds up only what needs its object: new components need their accounts, a binding its role, the
 //! shrinking of old workers the new ones.
+//!
+//! Writes what several graphs and requests share, and what therefore belongs to none of them.
 
-mod checkpoints;
 mod objects;
-pub mod shared;
 mod writer;
 
 use std::{collections::BTreeSet, future::Future};
@@ -18,20 +18,23 @@ use api_types::{
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
 };
 use controller_kit::{
-    apply::{Applier, Error},
+    apply::{Applier, Desired, Error, Outcome},
     events::EventSink,
     failure::Class,
-    store::{Key, Packed, controller_owner},
+    store::{Key, Packed, Store, controller_owner},
 };
 use futures::{StreamExt, join, stream};
+use k8s_openapi::api::rbac::v1::RoleBinding;
 use kube::{Resource, ResourceExt};
-use tracing::warn;
+use serde::Serialize;
+use serde_json::Value;
+use tracing::{debug, warn};
 
 use self::writer::{Writer, Written};
 pub use crate::graph::model::Tally;
 use crate::graph::{
     model::{Applied, Observed, Plan},
-    observe::Caches,
+    observe::{Caches, live_value},
 };
 
 /// Writes what differs, as far as the API server lets it.
@@ -46,7 +49,7 @@ pub async fn apply(
     let mut applied = Applied { live: observed.present().cloned().collect(), ..Applied::default() };
     let rest = async {
         let (mut tally, accounts_exist) = objects::before_pods(writer, caches, &plan.objects).await;
-        tally.add(checkpoints::write(writer, caches, &plan.checkpoints).await);
+        tally.add(objects::write(writer, caches, &plan.checkpoints).await);
         // Pods of what is live run already; those of a new object would be refused.
         let is_live = |d: &DynamoComponentDeployment| caches.components.get(&Key::of(d)).is_some();
         let write = async |d| match accounts_exist || is_live(d) {
@@ -88,7 +91,7 @@ pub async fn apply(
         applied.tally.add(objects::prune(writer, caches, &plan.objects).await);
     }
     if complete {
-        applied.tally.add(checkpoints::prune(writer, &plan.stale_checkpoints).await);
+        applied.tally.add(objects::prune_checkpoints(writer, &plan.stale_checkpoints).await);
     }
     if let Err(error) = applier.patch_metadata(writer.graph, writer.uid(), &plan.bookkeeping).await {
         // Nothing that runs depends on a note, so a policy that refuses it changes no status.
@@ -178,6 +181,72 @@ const AT_ONCE: usize = 8;
 /// Runs all of the steps, a few at a time. The results have the order of the steps.
 pub async fn bounded<T>(steps: Vec<impl Future<Output = T>>) -> Vec<T> {
     stream::iter(steps).buffered(AT_ONCE).collect().await
+}
+
+/// Applies an object that several share. A foreign one of the same name is used as it is. `parent_uid` is
+/// the object being reconciled. Gives what it waits for.
+///
+/// # Errors
+/// What the API server answered.
+pub async fn write_shared<K>(
+    applier: &Applier,
+    parent_uid: &str,
+    store: &Store<Packed<K>>,
+    object: &K,
+) -> Result<Option<String>, Error>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let live = live_value(store, &object.namespace().unwrap_or_default(), &object.name_any());
+    write_beside(applier, parent_uid, object, live.as_ref()).await
+}
+
+/// As [`write_shared`]. The role of a binding cannot be changed: one of ours that names another role is made anew, and
+/// deleted only if the API server lets us create the new one.
+///
+/// # Errors
+/// What the API server answered.
+pub async fn write_binding(
+    applier: &Applier,
+    parent_uid: &str,
+    store: &Store<Packed<RoleBinding>>,
+    object: &RoleBinding,
+) -> Result<Option<String>, Error> {
+    let live = store.get(&Key::of(object)).filter(|live| controller_owner(live.as_ref()).is_none());
+    if let Some(live) = live
+        && live.unpack().is_ok_and(|binding| binding.role_ref != object.role_ref)
+    {
+        applier.check_creation(&Desired::of(object, parent_uid)?).await?;
+        applier.delete(live.as_ref(), parent_uid).await?;
+        return write_beside(applier, parent_uid, object, None).await;
+    }
+    write_shared(applier, parent_uid, store, object).await
+}
+
+async fn write_beside<K>(
+    applier: &Applier,
+    parent_uid: &str,
+    object: &K,
+    live: Option<&Value>,
+) -> Result<Option<String>, Error>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let mut desired = Desired::of(object, parent_uid)?;
+    for key in [labels::MANAGED_BY, labels::APP_NAME] {
+        if let Some(value) = object.labels().get(key) {
+            desired = desired.adopt_if_labelled(key, value);
+        }
+    }
+    match applier.apply(&desired, live).await {
+        Ok(Outcome::Waiting { reason }) => Ok(Some(format!("{}: {reason}", desired.id()))),
+        Ok(_) => Ok(None),
+        Err(error) if error.class() == Class::Foreign => {
+            debug!(%error, "used as it is");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! Writes what a graph needs beside its components.
 //!
 //! What pods mount or run under comes before them, the rest beside them; rights are a chain of their own.
+//! Writes the checkpoints that a graph makes, and what their captures need.
 
 use api_types::{
-    annotations, grove::PodCliqueSet, labels, v1alpha1::DynamoComponent,
+    annotations,
+    grove::PodCliqueSet,
+    labels, owner,
+    v1alpha1::{DynamoCheckpoint, DynamoComponent},
     v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter,
 };
 use controller_kit::{
@@ -15,17 +19,21 @@ use futures::join;
 use k8s_openapi::api::{
     core::v1::{PersistentVolumeClaim, Service},
     rbac::v1::RoleBinding,
+    resource::v1::ResourceClaimTemplate,
 };
 use kube::{Resource, ResourceExt};
+use serde_json::Value;
 
 use super::{
-    bounded,
-    shared::{write_binding, write_shared},
-    writer::{Writer, Written},
+    bounded, write_binding, write_shared,
+    writer::{Writer, Written, unserved},
 };
 use crate::graph::{
-    model::{Child, GraphVolume, GrovePlan, MARKS, Objects, Observed, Scale, SharedAccount, Tally},
-    observe::Caches,
+    model::{
+        Child, ComponentCheckpoint, DesiredCheckpoint, GraphVolume, GrovePlan, MARKS, Objects, Observed, Scale,
+        SharedAccount, Tally,
+    },
+    observe::{Caches, live_value},
 };
 
 type Waits = Result<Option<String>, Error>;
@@ -239,4 +247,82 @@ pub(super) async fn apply(
         tally.take(scaled);
     }
     (set, tally)
+}
+
+/// Writes the checkpoints.
+pub(super) async fn write(writer: Writer<'_>, caches: &Caches, checkpoints: &[ComponentCheckpoint]) -> Tally {
+    let mut tally = Tally::default();
+    for checkpoint in checkpoints.iter().filter_map(|checkpoint| checkpoint.desired.as_ref()) {
+        tally.take_waiting(write_one(writer, caches, checkpoint).await);
+    }
+    tally
+}
+
+/// Writes a checkpoint, and then the claim that belongs to it.
+async fn write_one(
+    writer: Writer<'_>,
+    caches: &Caches,
+    checkpoint: &DesiredCheckpoint,
+) -> Result<Option<String>, Error> {
+    let (namespace, name) = (checkpoint.object.namespace().unwrap_or_default(), checkpoint.object.name_any());
+    let live = live_value(&caches.checkpoints, &namespace, &name);
+    let now = match writer.write_checkpoint(checkpoint, live.as_ref()).await? {
+        Written::As(object) => Some(*object),
+        Written::Not => live,
+        Written::Waits(why) => return Ok(Some(why)),
+    };
+    let uid = now.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str());
+    match (&checkpoint.claim, uid) {
+        (Some(claim), Some(uid)) => write_claim(writer, caches, claim, &name, uid).await,
+        _ => Ok(None),
+    }
+}
+
+/// The claim belongs to the checkpoint, so that it goes with it.
+async fn write_claim(
+    writer: Writer<'_>,
+    caches: &Caches,
+    claim: &ResourceClaimTemplate,
+    checkpoint: &str,
+    uid: &str,
+) -> Result<Option<String>, Error> {
+    if !caches.claim_templates.is_served() {
+        caches.claim_templates.need();
+        return Ok(Some(unserved(claim)));
+    }
+    let mut claim = claim.clone();
+    claim.metadata.owner_references = Some(vec![owner::controller::<DynamoCheckpoint>(checkpoint, uid)]);
+    let live = live_value(&caches.claim_templates, &claim.namespace().unwrap_or_default(), &claim.name_any());
+    let written = writer.send(&Desired::of(&claim, uid)?, live.as_ref()).await;
+    // Nothing is decided on a cache for the checkpoint here: the memory of this write is not needed.
+    writer.applier.forget(uid);
+    Ok(written?.reason())
+}
+
+/// Deletes checkpoints that nothing starts from any more. Their data are removed by the component controller.
+pub(super) async fn prune_checkpoints(writer: Writer<'_>, stale: &[DynamoCheckpoint]) -> Tally {
+    let mut tally = Tally::default();
+    for checkpoint in stale {
+        tally.take(writer.applier.delete(checkpoint, writer.uid()).await);
+    }
+    tally
+}
+
+impl Writer<'_> {
+    /// One that is kept when the graph goes has no owner; its labels say whose it is. It loses the owner before
+    /// anything else is said of it: whatever happens in between, it is there still.
+    async fn write_checkpoint(&self, checkpoint: &DesiredCheckpoint, live: Option<&Value>) -> Result<Written, Error> {
+        let object =
+            if checkpoint.goes_with_graph { self.owned(&checkpoint.object) } else { checkpoint.object.clone() };
+        let mut desired = Desired::of(&object, self.uid())?;
+        for key in [labels::CHECKPOINT_ID, labels::GRAPH] {
+            if let Some(value) = object.labels().get(key) {
+                desired = desired.adopt_if_labelled(key, value);
+            }
+        }
+        if let Some(live) = live.filter(|_| !checkpoint.goes_with_graph) {
+            self.applier.release(&desired, live).await?;
+        }
+        self.send(&desired, live).await
+    }
 }

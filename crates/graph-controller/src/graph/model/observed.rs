@@ -16,11 +16,8 @@ use controller_kit::{apply::APPLIED_ANNOTATION, conditions::is_true, store::cont
 use kube::Resource;
 use rendering::{PullSecretIndex, WorkloadProvider, checkpoint::StorageLocation};
 
-use super::{
-    needs::{LegacyResources, Reads, Served, Target},
-    obstacle::Blocked,
-    valid::ValidationContext,
-};
+use super::{Blocked, valid::ValidationContext};
+use crate::graph::model::{LegacyResources, Reads, Served, Target};
 
 /// Pods of one DynamoComponentDeployment that have not ended. The object itself may be gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -1,4 +1,7 @@
 //! What a reconcile plans to write and delete.
+//! What is live after the writes of a reconcile, and what they wait for.
+
+use std::collections::BTreeMap;
 
 use api_types::{
     external::{DestinationRule, InferencePool, VirtualService},
@@ -9,7 +12,7 @@ use api_types::{
         CheckpointStatus, DynamoComponentDeployment, DynamoGraphDeploymentScalingAdapter as Adapter, RestartStatus,
     },
 };
-use controller_kit::apply::MetadataPatch;
+use controller_kit::apply::{Error, MetadataPatch};
 use k8s_openapi::{
     api::{
         autoscaling::v2::HorizontalPodAutoscaler,
@@ -20,9 +23,10 @@ use k8s_openapi::{
     },
     jiff::Timestamp,
 };
+use rendering::Diagnosis;
 
 use super::{
-    obstacle::Obstacle,
+    Obstacle,
     rollout::{RolloutCondition, RolloutHold},
 };
 
@@ -281,5 +285,57 @@ impl Child {
             Self::PodCliqueScalingGroup(group) => &group.metadata,
         };
         metadata.deletion_timestamp.is_some()
+    }
+}
+
+/// Why pods do not serve, by component.
+pub type Troubles = BTreeMap<String, Diagnosis>;
+
+/// What is live after the writes.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// The graph's components.
+    pub live: Vec<DynamoComponentDeployment>,
+    /// The graph's PodCliqueSet, if it runs on Grove.
+    pub grove: Option<PodCliqueSet>,
+    /// Why pods do not serve, on Grove and as far as it is known.
+    pub troubles: Troubles,
+    /// What the writes wait for, and those that failed.
+    pub tally: Tally,
+}
+
+/// What several steps wait for, and those that failed.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Objects that block a write until they are deleted, and why, one line each.
+    pub waiting: Vec<String>,
+    /// Failures, in the order of the steps.
+    pub failed: Vec<Error>,
+}
+
+impl Tally {
+    /// Adds a step. Returns its result if it succeeded.
+    pub(in crate::graph) fn take<T>(&mut self, step: Result<T, Error>) -> Option<T> {
+        step.map_err(|error| self.failed.push(error)).ok()
+    }
+
+    /// Adds a step that may wait for an object.
+    pub(in crate::graph) fn take_waiting(&mut self, step: Result<Option<String>, Error>) {
+        let waits = self.take(step).flatten();
+        self.waiting.extend(waits);
+    }
+
+    /// Adds other steps.
+    pub(in crate::graph) fn add(&mut self, other: Self) {
+        self.waiting.extend(other.waiting);
+        self.failed.extend(other.failed);
+    }
+}
+
+impl FromIterator<Result<Option<String>, Error>> for Tally {
+    fn from_iter<I: IntoIterator<Item = Result<Option<String>, Error>>>(steps: I) -> Self {
+        let mut tally = Self::default();
+        steps.into_iter().for_each(|step| tally.take_waiting(step));
+        tally
     }
 }

@@ -9,8 +9,8 @@ use api_types::{
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use rendering::{DiscoveryBackend, WorkloadProvider, device_claims::Claim};
 
-use super::{needs::Served, obstacle::Obstacle};
-use crate::graph::settings::Settings;
+use super::Served;
+use crate::graph::{model::Obstacle, settings::Settings};
 
 /// A graph whose spec has no violation.
 #[derive(Clone, Debug)]

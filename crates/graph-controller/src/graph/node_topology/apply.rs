@@ -8,8 +8,9 @@ use std::{
 
 use api_types::{labels, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
-    apply::{Applier, Error, MetadataPatch},
-    events::{Event, EventSink},
+    apply::{Error, MetadataPatch},
+    controller::Outputs,
+    events::Event,
     failure::Class,
     store::{Key, Store},
 };
@@ -19,8 +20,8 @@ use serde_json::Value;
 use tracing::{debug, info};
 
 use super::{
-    labels::{Level, levels},
-    lookup::{Memory, PodTopology, TopologyLookup},
+    Level, levels,
+    lookup::{PodTopology, TopologyLookup, TopologyMemory},
 };
 use crate::graph::{
     apply::bounded,
@@ -36,10 +37,9 @@ const ABSENT_RETRY: Duration = Duration::from_secs(15);
 /// Sets topology labels on worker pods.
 #[derive(Clone)]
 pub struct TopologyLabeler {
-    applier: Applier,
-    events: EventSink,
+    outputs: Outputs,
     pods: Store<PartialObjectMeta<Pod>>,
-    memory: Arc<Mutex<Memory>>,
+    memory: Arc<Mutex<TopologyMemory>>,
 }
 
 /// Key of a graph with a KV-transfer policy.
@@ -87,8 +87,8 @@ impl LabelingResult {
 
 impl TopologyLabeler {
     /// `pods`: those of workers that have not ended.
-    pub fn new(applier: Applier, events: EventSink, pods: Store<PartialObjectMeta<Pod>>) -> Self {
-        Self { applier, events, pods, memory: Arc::default() }
+    pub fn new(outputs: &Outputs, pods: Store<PartialObjectMeta<Pod>>) -> Self {
+        Self { outputs: outputs.clone(), pods, memory: Arc::default() }
     }
 
     /// Labels the pods of a graph.
@@ -141,11 +141,11 @@ impl TopologyLabeler {
                 None => note_on(topology),
             };
             let event = Event::warning(MISSING, "Update", note);
-            self.events.publish_once(&pod.object_ref(&()), event, &topology.node);
+            self.outputs.events.publish_once(&pod.object_ref(&()), event, &topology.node);
         }
         let none = MetadataPatch::default();
         let patch = topology.found.iter().fold(none, |patch, (key, value)| patch.label(key, Some(value)));
-        if self.applier.patch_metadata(&pod, parent, &patch).await? {
+        if self.outputs.applier.patch_metadata(&pod, parent, &patch).await? {
             info!(pod = %pod.name_any(), node = topology.node, labels = topology.found.len(), "set topology labels");
         }
         self.memory().settle(topology, now);
@@ -155,7 +155,7 @@ impl TopologyLabeler {
     /// The levels of a cluster topology; `None` if it does not exist or must not be read, which the graph's status
     /// says.
     async fn levels(&self, topology: &str) -> Result<Option<(String, Vec<Level>)>, Error> {
-        let binding = match get(&self.applier, &topology_bindings(), topology).await {
+        let binding = match get(&self.outputs.applier, &topology_bindings(), topology).await {
             Err(error) if error.class() == Class::Forbidden => None,
             other => other?,
         };
@@ -167,14 +167,14 @@ impl TopologyLabeler {
 
     /// The node of a pod, from its spec, which no cache holds.
     async fn node_of(&self, namespace: &str, pod: &str) -> Result<(String, Option<String>), Error> {
-        let live = self.applier.find::<Pod>(namespace, pod).await?;
+        let live = self.outputs.applier.find::<Pod>(namespace, pod).await?;
         let node = live.as_ref().and_then(|live| live.pointer("/spec/nodeName")?.as_str());
         Ok((pod.to_owned(), node.filter(|name| !name.is_empty()).map(str::to_owned)))
     }
 
     /// The labels of a node; `None` if it does not exist.
     async fn node(&self, name: &str) -> Result<Option<(String, NodeLabels)>, Error> {
-        let labels = match self.applier.find::<Node>("", name).await {
+        let labels = match self.outputs.applier.find::<Node>("", name).await {
             Ok(None) => return Ok(None),
             Ok(Some(node)) => NodeLabels { labels: labels_of(&node), hidden: None },
             Err(error) if error.class() == Class::Forbidden => {
@@ -192,7 +192,7 @@ impl TopologyLabeler {
         }
     }
 
-    fn memory(&self) -> MutexGuard<'_, Memory> {
+    fn memory(&self) -> MutexGuard<'_, TopologyMemory> {
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

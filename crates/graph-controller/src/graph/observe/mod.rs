@@ -1,14 +1,17 @@
 //! Collects what the caches hold of a graph.
+//! Collects what the caches hold of a graph's checkpoints.
 
-pub mod checkpoints;
 pub mod grove;
 pub mod read;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use api_types::{
     annotations,
-    conversion::preserved::{archive::PreservedGraph, autoscaling::add_implied_adapters},
+    conversion::preserved::{add_implied_adapters, archive::PreservedGraph},
     external::{DestinationRule, InferencePool, VirtualService},
     labels, names,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
@@ -26,10 +29,11 @@ use k8s_openapi::api::{
     resource::v1::ResourceClaimTemplate,
 };
 use kube::{ResourceExt, core::PartialObjectMeta};
+use rendering::checkpoint::{StorageLocation, storage_of_agents};
 
 use self::grove::GroveCaches;
 use crate::graph::{
-    model::{Cached, MARKS, RunningPods, Served},
+    model::{Cached, LiveCheckpoints, MARKS, RunningPods, Served},
     settings::Settings,
 };
 
@@ -96,7 +100,7 @@ pub fn cached(
     let owned = caches.components.children_of(&graph.uid().unwrap_or_default());
     let mut components = owned.iter().map(|d| d.unpack()).collect::<Result<Vec<_>, _>>()?;
     components.extend(orphans(caches, &graph).iter().filter_map(|d| d.unpack().ok()));
-    let mut checkpoints = checkpoints::cached(caches, &graph, &components);
+    let mut checkpoints = cached_checkpoints(caches, &graph, &components);
     let mut grove = grove::cached(&caches.grove, &graph)?;
     let has_set = !grove.sets.is_empty();
     if has_set
@@ -111,7 +115,7 @@ pub fn cached(
         Served { grove: caches.grove.is_served(), checkpoints: settings.snapshots.is_some(), ..Served::default() };
     if has_set || served.grove {
         grove.unknown_types = grove::unknown_types(&packed.value(), graph.annotations());
-        checkpoints.place = checkpoints::place(caches, settings, &namespace);
+        checkpoints.place = place(caches, settings, &namespace);
     }
     let running_pods = match !has_set && is_changing(&graph, &components) {
         true => running_pods(caches, &graph),
@@ -249,4 +253,70 @@ where
     K::DynamicType: Default,
 {
     store.get(&Key::new(namespace, name)).map(|packed| packed.value())
+}
+
+/// The checkpoints that a graph made or names. Free for a graph without checkpoints.
+fn cached_checkpoints(
+    caches: &Caches,
+    graph: &DynamoGraphDeployment,
+    components: &[DynamoComponentDeployment],
+) -> LiveCheckpoints {
+    let uid = graph.uid().unwrap_or_default();
+    let mut named: BTreeSet<&str> = graph.spec.components.iter().filter_map(reference).collect();
+    named.extend(components.iter().filter_map(|d| reference(&d.spec.component)));
+    if !graph.spec.components.iter().any(has_checkpoint) && caches.checkpoints.children_of(&uid).is_empty() {
+        return LiveCheckpoints::default();
+    }
+    let (namespace, name) = (graph.namespace(), graph.name_any());
+    let concerns = |found: &Packed<DynamoCheckpoint>| {
+        let owner = controller_owner(found).map(|owner| owner.uid == uid);
+        let of_graph = found.labels().get(labels::GRAPH) == Some(&name);
+        found.namespace() == namespace && (named.contains(found.name_any().as_str()) || owner.unwrap_or(of_graph))
+    };
+    let all = caches.checkpoints.all().into_iter().filter(|found| concerns(found));
+    // The schema is our own: what is there can be read.
+    let all = all.filter_map(|found| found.unpack().ok()).collect();
+    LiveCheckpoints { all, in_use: in_use(caches, graph), place: StorageLocation::Unknown }
+}
+
+/// Storage of the checkpoints of a namespace.
+fn place(caches: &Caches, settings: &Settings, namespace: &str) -> StorageLocation {
+    let Some(snapshots) = &settings.snapshots else { return StorageLocation::Unknown };
+    match snapshots.storage.storage() {
+        Err(problem) => StorageLocation::Invalid(problem),
+        // The claim was there, or made, before the first checkpoint became ready.
+        Ok(Some(storage)) => StorageLocation::Named { storage, exists: true },
+        Ok(None) => {
+            let all = caches.agents.as_ref().map(|agents| agents.all()).unwrap_or_default();
+            let here = all.iter().filter(|agent| agent.namespace().as_deref() == Some(namespace));
+            let agents: Vec<DaemonSet> = here.filter_map(|agent| agent.unpack().ok()).collect();
+            storage_of_agents(&agents).map_or(StorageLocation::Unknown, StorageLocation::OfAgent)
+        }
+    }
+}
+
+fn in_use(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeSet<String> {
+    let namespace = graph.namespace();
+    let components = caches.components.all().into_iter().filter(|d| d.namespace() == namespace);
+    let components = components.filter_map(|d| reference(&d.unpack().ok()?.spec.component).map(str::to_owned));
+    let graphs = caches.graphs.all().into_iter().filter(|graph| graph.namespace() == namespace);
+    let graphs = graphs.filter_map(|graph| graph.unpack().ok());
+    let graphs = graphs.flat_map(|graph| names_in(&graph));
+    components.chain(graphs).collect()
+}
+
+/// Names of the checkpoints that a graph's user names.
+pub fn names_in(graph: &DynamoGraphDeployment) -> Vec<String> {
+    graph.spec.components.iter().filter_map(reference).map(str::to_owned).collect()
+}
+
+/// Whether a component has a checkpoint.
+pub fn has_checkpoint(component: &ComponentSpec) -> bool {
+    let experimental = component.experimental.as_ref();
+    experimental.and_then(|experimental| experimental.checkpoint.as_ref()).is_some_and(|checkpoint| checkpoint.enabled)
+}
+
+fn reference(component: &ComponentSpec) -> Option<&str> {
+    let checkpoint = component.experimental.as_ref()?.checkpoint.as_ref().filter(|checkpoint| checkpoint.enabled)?;
+    checkpoint.checkpoint_ref.as_deref().filter(|name| !name.is_empty())
 }

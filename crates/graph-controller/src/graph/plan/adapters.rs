@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api_types::{
-    conversion::preserved::autoscaling::PreservedAutoscaling,
+    conversion::preserved::PreservedAutoscaling,
     labels, names,
     v1beta1::{
         ComponentSpec, DynamoGraphDeploymentScalingAdapter as Adapter, DynamoGraphDeploymentScalingAdapterSpec,
@@ -16,7 +16,7 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt};
 
-use super::graph_label::add_graph_label;
+use super::add_graph_label;
 use crate::graph::model::{Adapters, Observed, ValidGraph};
 
 /// Decides on the adapters of a graph.

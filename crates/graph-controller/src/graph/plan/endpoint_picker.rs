@@ -14,7 +14,7 @@ use controller_kit::settings::{Istio, TlsMode};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde_json::json;
 
-use super::graph_label::add_graph_label;
+use super::add_graph_label;
 use crate::graph::{merge::complete_picker_config, model::ValidGraph};
 
 /// The ConfigMap with the configuration; none if the user keeps one.

@@ -14,14 +14,13 @@ use k8s_openapi::{
 use rendering::{WorkloadProvider, legacy::render_claim};
 
 use super::{
-    accounts::shared_accounts,
     adapters::{adapters, autoscalers},
-    discovery::{DiscoveryAccess, discovery_access},
+    discovery::{DiscoveryAccess, discovery_access, shared_accounts},
     endpoint_picker,
-    graph_label::add_graph_label,
 };
 use crate::graph::{
     model::{GraphVolume, Objects, Observed, ValidGraph},
+    plan::add_graph_label,
     validate::DiscoveryBackend,
 };
 

@@ -12,7 +12,7 @@ use rendering::WorkloadProvider;
 
 use crate::graph::{
     model::{Obstacle, Progress, Served},
-    observe::checkpoints::has_checkpoint,
+    observe::has_checkpoint,
 };
 
 /// One obstacle for all rejections of a reconcile, with the most urgent reason. `None` if all failures are transient:

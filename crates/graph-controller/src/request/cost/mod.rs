@@ -28,12 +28,12 @@ pub struct Trials {
     running: Vec<String>,
     /// Names of those that are gone and have pods left.
     ending: Vec<String>,
-    pods: Vec<Held>,
+    pods: Vec<HeldCost>,
 }
 
 /// GPUs that a pod holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Held {
+struct HeldCost {
     gpus: i64,
     /// Since it has a node.
     since: Timestamp,
@@ -63,7 +63,7 @@ pub fn known(remembered: Option<&TrialGraphs>) -> impl Iterator<Item = &String> 
     remembered.into_iter().flat_map(|trials| trials.running.iter().chain(&trials.ending))
 }
 
-fn held(pod: &Pod) -> Option<Held> {
+fn held(pod: &Pod) -> Option<HeldCost> {
     let status = pod.status.as_ref()?;
     let gpus = gpus(&pod.spec.as_ref()?.containers);
     let since = status.start_time.as_ref()?.0;
@@ -72,7 +72,7 @@ fn held(pod: &Pod) -> Option<Held> {
     let ends = containers.filter_map(|container| container.state.as_ref()?.terminated.as_ref()?.finished_at.as_ref());
     // One that was turned away by its node has run nothing.
     let until = has_ended.then(|| ends.map(|time| time.0).max().unwrap_or(since));
-    (gpus > 0).then_some(Held { gpus, since, until })
+    (gpus > 0).then_some(HeldCost { gpus, since, until })
 }
 
 fn gpus(containers: &[Container]) -> i64 {

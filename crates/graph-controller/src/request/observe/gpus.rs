@@ -10,7 +10,7 @@ use api_types::v1beta1::GpuSku;
 use bytes::Bytes;
 use controller_kit::{
     failure::{Class, ErrorType},
-    read::{ReadError, read},
+    request::{ReadError, read},
     store::Packed,
 };
 use futures::{StreamExt, stream};

@@ -16,7 +16,7 @@ use controller_kit::{
     apply::{Applier, Error, ObjectId, timed},
     failure::Class,
     pods::PodDiagnostics,
-    read::Interruption,
+    request::Interruption,
     store::{Key, Packed, Store},
 };
 use k8s_openapi::{
@@ -36,8 +36,7 @@ use serde_json::Value;
 
 use self::gpus::Gpus;
 use super::{
-    model::{CacheClaim, Observed, Search},
-    phase::{Phase, graph_name, phase_of},
+    model::{CacheClaim, Observed, Phase, Search, graph_name, phase_of},
     plan,
     settings::Settings,
     validate,

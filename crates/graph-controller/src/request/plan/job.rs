@@ -18,8 +18,8 @@ use kube::ResourceExt;
 
 use super::{
     config::{profiled_spec, profiler_config},
-    override_tool,
-    overrides::{self, PROFILER, RELAY},
+    overrides,
+    overrides::{PROFILER, RELAY},
 };
 use crate::request::{model::Observed, validate::ValidRequest};
 
@@ -46,7 +46,7 @@ pub fn render(request: &ValidRequest<'_>, observed: &Observed) -> Job {
         overrides::lay_over(spec, given);
     }
     if let (Some(spec), Some(_)) = (&mut job.spec, given.and_then(|given| given.dgd.as_ref())) {
-        override_tool::add(spec, &observed.settings.args);
+        overrides::add_override_tool(spec, &observed.settings.args);
     }
     job
 }

@@ -8,11 +8,9 @@
 //! ```
 
 mod config;
-mod deployment;
 pub mod generated;
 pub mod job;
 pub mod output;
-mod override_tool;
 pub mod overrides;
 mod profiling;
 
@@ -24,13 +22,10 @@ mod tests;
 use k8s_openapi::jiff::Timestamp;
 
 pub use self::{
-    deployment::taken,
+    generated::taken,
     profiling::{awaits_output, is_overdue},
 };
-use super::{
-    model::{Observed, Plan, Stage},
-    phase::{Phase, phase_of},
-};
+use super::model::{Observed, Phase, Plan, Stage, phase_of};
 
 /// Plans the next step of a request that is not being deleted.
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
@@ -38,7 +33,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         Phase::New => profiling::begin(observed),
         Phase::Changed => profiling::begin_again(observed),
         Phase::Profiling => profiling::follow(observed, now),
-        Phase::Known if observed.selected().is_some() => deployment::follow(observed),
+        Phase::Known if observed.selected().is_some() => generated::follow(observed),
         Phase::Known => profiling::follow(observed, now),
         Phase::Ended => profiling::generate_late(observed).unwrap_or_default(),
     };

@@ -12,12 +12,11 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use rendering::JobEnd;
 
-use super::{at, config::profiled_spec, deployment, generated, job, output, overrides::RELAY};
+use super::{at, config::profiled_spec, generated, job, output, overrides::RELAY};
 use crate::{
-    graph::plan::accounts::shared_account,
+    graph::plan::discovery::shared_account,
     request::{
-        model::{Observed, Plan, Profiling, Stage},
-        phase::desired_graph_name,
+        model::{Observed, Plan, Profiling, Stage, desired_graph_name},
         validate::validate,
     },
 };
@@ -61,7 +60,7 @@ pub(super) fn begin(observed: &Observed) -> Plan {
 pub(super) fn begin_again(observed: &Observed) -> Plan {
     let same = observed.job.as_ref().is_some_and(|job| job::profiled_for(job) == Some(&profiled_spec(&observed.spec)));
     if same && observed.selected().is_some() {
-        return deployment::follow(observed);
+        return generated::follow(observed);
     }
     clear(observed, "waiting for what is left of the last profile to go".to_owned())
 }

@@ -10,12 +10,12 @@ use rendering::{Cause as PodCause, diagnose};
 use status_view::pods::{component_of, has_ended, is_ready};
 
 use super::{
-    chain, claims,
     model::{Cause, ObjectName, Observed, Weight},
     operator::seconds,
-    placement,
-    rules::{self, ENDS, IMAGES, LOGS, Rule, SCHEDULING, SETUP, VOLUMES},
+    placement, rules,
+    rules::{ENDS, IMAGES, LOGS, Rule, SCHEDULING, SETUP, VOLUMES},
 };
+use crate::diagnosis;
 
 /// How long a pod may take to end, in seconds, beside its own grace period.
 const ENDING: i64 = 60;
@@ -63,7 +63,7 @@ fn of_component(observed: &Observed, pods: &[&Pod], now: Timestamp) -> Vec<Cause
         if ready > 0 {
             found.evidence.push(format!("{ready} of {} pods of the component are ready", judged.len()));
         }
-        let mut chain = chain::to_pod(observed, pod);
+        let mut chain = diagnosis::to_pod(observed, pod);
         chain.extend(found.lacks);
         let Found { code, weight, cause, evidence, remedy, .. } = found;
         causes.push((key, Cause { code, weight, chain, others: 0, cause, evidence, remedy }));
@@ -258,8 +258,8 @@ fn cause_in(log: &str) -> Option<(&'static Rule, &str)> {
 
 fn unschedulable(observed: &Observed, pod: &Pod, message: String) -> Found {
     let mut found = by_rule(SCHEDULING, PodCause::Unschedulable, message);
-    if let Some(claim) =
-        claims::of_pod(observed, pod).filter(|_| found.code.starts_with("Claim") || found.code == "Unschedulable")
+    if let Some(claim) = placement::claims_of_pod(observed, pod)
+        .filter(|_| found.code.starts_with("Claim") || found.code == "Unschedulable")
     {
         found.evidence.push(format!("the scheduler: {}", found.cause));
         found.code = claim.code.to_owned();

@@ -5,7 +5,7 @@ use api_types::{
     labels,
     v1beta1::DynamoComponentDeployment,
 };
-use component_controller::{checkpoint_caches::CheckpointCaches, component::observe::Caches as ComponentCaches};
+use component_controller::{checkpoint::observe::CheckpointCaches, component::observe::Caches as ComponentCaches};
 use controller_kit::{
     pull_secrets::PullSecrets,
     settings::OperatorConfiguration,
@@ -40,7 +40,7 @@ pub struct Source<'a> {
 }
 
 /// The parts of a label selector as the controllers' watches have them.
-enum Labels {
+enum LabelMatch {
     All,
     Has(&'static str),
     Is(&'static [(&'static str, &'static str)]),
@@ -48,7 +48,7 @@ enum Labels {
     OfModels,
 }
 
-impl Labels {
+impl LabelMatch {
     fn select(&self, object: &Value) -> bool {
         let label = |key: &str| object["metadata"]["labels"][key].as_str();
         match self {
@@ -63,10 +63,11 @@ impl Labels {
     }
 }
 
-const ACCOUNTS: Labels = Labels::Is(&[(labels::MANAGED_BY, labels::OPERATOR), (labels::APP_COMPONENT, labels::RBAC)]);
-const AGENTS: Labels = Labels::Is(&[(labels::APP_COMPONENT, labels::SNAPSHOT_AGENT)]);
+const ACCOUNTS: LabelMatch =
+    LabelMatch::Is(&[(labels::MANAGED_BY, labels::OPERATOR), (labels::APP_COMPONENT, labels::RBAC)]);
+const AGENTS: LabelMatch = LabelMatch::Is(&[(labels::APP_COMPONENT, labels::SNAPSHOT_AGENT)]);
 /// Those of components are the component controller's.
-const WAYS_IN: Labels = Labels::HasButNot(labels::OWN_GRAPH, labels::OWN_COMPONENT);
+const WAYS_IN: LabelMatch = LabelMatch::HasButNot(labels::OWN_GRAPH, labels::OWN_COMPONENT);
 
 impl Source<'_> {
     /// The caches of the graph controller.
@@ -74,30 +75,30 @@ impl Source<'_> {
         let agents = self.configuration.checkpoint.snapshots().is_some()
             && self.configuration.orchestrators.grove.enabled != Some(false);
         GraphCaches {
-            graphs: self.store(&Labels::All),
-            components: self.store(&Labels::Has(labels::GRAPH)),
+            graphs: self.store(&LabelMatch::All),
+            components: self.store(&LabelMatch::Has(labels::GRAPH)),
             accounts: self.store(&ACCOUNTS),
             roles: self.store(&ACCOUNTS),
             bindings: self.store(&ACCOUNTS),
             worker_pods: self.worker_pods(),
-            config_maps: self.store(&Labels::Has(labels::GRAPH)),
-            claim_templates: self.store(&Labels::Has(labels::OWN_GRAPH)),
-            pools: self.store(&Labels::Has(labels::GRAPH)),
-            destination_rules: self.store(&Labels::Has(labels::OWN_GRAPH)),
-            adapters: self.store(&Labels::All),
+            config_maps: self.store(&LabelMatch::Has(labels::GRAPH)),
+            claim_templates: self.store(&LabelMatch::Has(labels::OWN_GRAPH)),
+            pools: self.store(&LabelMatch::Has(labels::GRAPH)),
+            destination_rules: self.store(&LabelMatch::Has(labels::OWN_GRAPH)),
+            adapters: self.store(&LabelMatch::All),
             autoscalers: self.store(&WAYS_IN),
             mpi_keys: self.mpi_keys(),
-            checkpoints: self.store(&Labels::All),
+            checkpoints: self.store(&LabelMatch::All),
             agents: agents.then(|| self.store(&AGENTS)),
-            services: self.store(&Labels::Has(labels::OWN_GRAPH)),
+            services: self.store(&LabelMatch::Has(labels::OWN_GRAPH)),
             ingresses: self.store(&WAYS_IN),
             virtual_services: self.store(&WAYS_IN),
-            model_services: self.store(&Labels::OfModels),
-            builds: self.store(&Labels::All),
+            model_services: self.store(&LabelMatch::OfModels),
+            builds: self.store(&LabelMatch::All),
             grove: GroveCaches {
-                sets: self.store(&Labels::Has(labels::GRAPH)),
-                cliques: self.store::<PodClique>(&Labels::Has(labels::GRAPH)),
-                groups: self.store::<PodCliqueScalingGroup>(&Labels::All),
+                sets: self.store(&LabelMatch::Has(labels::GRAPH)),
+                cliques: self.store::<PodClique>(&LabelMatch::Has(labels::GRAPH)),
+                groups: self.store::<PodCliqueScalingGroup>(&LabelMatch::All),
                 pull_secrets: self.pull_secrets.cloned(),
             },
         }
@@ -107,17 +108,18 @@ impl Source<'_> {
     pub fn of_components(&self) -> ComponentCaches {
         let uses_sets = self.configuration.orchestrators.lws.enabled != Some(false);
         ComponentCaches {
-            deployments: self.store(&Labels::Has(labels::COMPONENT)),
-            leader_worker_sets: uses_sets.then(|| self.store(&Labels::Has(labels::COMPONENT))),
-            pod_groups: uses_sets.then(|| self.store(&Labels::Has(labels::LEGACY_INSTANCE))),
-            services: self.store(&Labels::Has(labels::COMPONENT)),
-            ingresses: self.store(&Labels::Has(labels::OWN_COMPONENT)),
-            virtual_services: self.store(&Labels::Has(labels::OWN_COMPONENT)),
-            autoscalers: self.store(&Labels::Has(labels::OWN_COMPONENT)),
-            model_services: self.store(&Labels::OfModels),
-            components: self.store::<DynamoComponentDeployment>(&Labels::All),
-            builds: self.store(&Labels::All),
-            accounts: self.metadata::<ServiceAccount>(&Labels::Is(&[(labels::COMPONENT_POD_ACCOUNT, labels::TRUE)])),
+            deployments: self.store(&LabelMatch::Has(labels::COMPONENT)),
+            leader_worker_sets: uses_sets.then(|| self.store(&LabelMatch::Has(labels::COMPONENT))),
+            pod_groups: uses_sets.then(|| self.store(&LabelMatch::Has(labels::LEGACY_INSTANCE))),
+            services: self.store(&LabelMatch::Has(labels::COMPONENT)),
+            ingresses: self.store(&LabelMatch::Has(labels::OWN_COMPONENT)),
+            virtual_services: self.store(&LabelMatch::Has(labels::OWN_COMPONENT)),
+            autoscalers: self.store(&LabelMatch::Has(labels::OWN_COMPONENT)),
+            model_services: self.store(&LabelMatch::OfModels),
+            components: self.store::<DynamoComponentDeployment>(&LabelMatch::All),
+            builds: self.store(&LabelMatch::All),
+            accounts: self
+                .metadata::<ServiceAccount>(&LabelMatch::Is(&[(labels::COMPONENT_POD_ACCOUNT, labels::TRUE)])),
         }
     }
 
@@ -126,14 +128,14 @@ impl Source<'_> {
         let config = self.configuration.checkpoint.snapshots();
         let claim = config.as_ref().and_then(|config| config.storage.storage().ok().flatten()).map(|named| named.claim);
         let volumes = claim.map(|claim| {
-            let all = self.list::<PersistentVolumeClaim>(&Labels::All).unwrap_or_default();
+            let all = self.list::<PersistentVolumeClaim>(&LabelMatch::All).unwrap_or_default();
             let named = all.into_iter().filter(|volume| volume["metadata"]["name"] == claim.as_str());
             Store::snapshot(Some(named.filter_map(metadata_of).collect()))
         });
-        CheckpointCaches { config, checkpoints: self.store(&Labels::All), agents: self.store(&AGENTS), volumes }
+        CheckpointCaches { config, checkpoints: self.store(&LabelMatch::All), agents: self.store(&AGENTS), volumes }
     }
 
-    fn list<K: Resource<DynamicType = ()>>(&self, labels: &Labels) -> Option<Vec<Value>> {
+    fn list<K: Resource<DynamicType = ()>>(&self, labels: &LabelMatch) -> Option<Vec<Value>> {
         let resource = ApiResource::erase::<K>(&());
         let kind = (resource.group, resource.plural);
         if self.unserved.contains(&kind) {
@@ -143,13 +145,13 @@ impl Source<'_> {
         Some(all.filter(|object| labels.select(object)).cloned().collect())
     }
 
-    fn store<K: Resource<DynamicType = ()>>(&self, labels: &Labels) -> Store<Packed<K>> {
+    fn store<K: Resource<DynamicType = ()>>(&self, labels: &LabelMatch) -> Store<Packed<K>> {
         let pack =
             |objects: Vec<Value>| objects.into_iter().filter_map(|object| Packed::from_value(object).ok()).collect();
         Store::snapshot(self.list::<K>(labels).map(pack))
     }
 
-    fn metadata<K: Resource<DynamicType = ()>>(&self, labels: &Labels) -> Store<PartialObjectMeta<K>> {
+    fn metadata<K: Resource<DynamicType = ()>>(&self, labels: &LabelMatch) -> Store<PartialObjectMeta<K>> {
         Store::snapshot(self.list::<K>(labels).map(|all| all.into_iter().filter_map(metadata_of).collect()))
     }
 

@@ -34,7 +34,7 @@ pub enum Admission {
 }
 
 /// The answer to an edit.
-pub enum Answer {
+pub enum DryRunAnswer {
     /// The graph as it would be stored, in v1beta1.
     Accepted(Value, Admission),
     /// Why it is refused.
@@ -45,7 +45,7 @@ pub enum Answer {
 ///
 /// # Errors
 /// The API server does not answer, or the manifest cannot be converted.
-pub async fn admit(client: &Client, namespace: &str, edit: &Edit) -> anyhow::Result<Answer> {
+pub async fn admit(client: &Client, namespace: &str, edit: &Edit) -> anyhow::Result<DryRunAnswer> {
     let (Edit::Manifest(graph) | Edit::ServerSide(graph, _) | Edit::Replacement(graph)) = edit;
     let name = graph.pointer("/metadata/name").and_then(Value::as_str).context("metadata.name is missing")?;
     let version = graph["apiVersion"].as_str().unwrap_or_default();
@@ -58,17 +58,17 @@ pub async fn admit(client: &Client, namespace: &str, edit: &Edit) -> anyhow::Res
             Sent { status, body, .. } if status.is_success() => Some(body),
             sent => return Err(anyhow!("cannot read graph {namespace}/{name}: {}", sent.message())),
         };
-        let Question { method, target, type_, body } = question(edit, live.as_ref(), &all, &path)?;
+        let DryRunQuestion { method, target, type_, body } = question(edit, live.as_ref(), &all, &path)?;
         let sent = send(client, method, &target, type_, &body).await?;
         if sent.status.is_success() {
             let graph = convert(sent.body, ApiVersion::V1Beta1)?;
-            return Ok(Answer::Accepted(graph, Admission::Asked { warnings: sent.warnings }));
+            return Ok(DryRunAnswer::Accepted(graph, Admission::Asked { warnings: sent.warnings }));
         }
         let message = sent.message();
         let is_admission = message.contains("admission webhook");
         if sent.status == StatusCode::FORBIDDEN && message.contains(" cannot ") && !is_admission {
             let merged = merged(live, graph, matches!(edit, Edit::Replacement(_)), namespace)?;
-            return Ok(Answer::Accepted(merged, Admission::NotAsked(message)));
+            return Ok(DryRunAnswer::Accepted(merged, Admission::NotAsked(message)));
         }
         // A controller has written its status since the graph was read.
         let is_outdated = sent.status == StatusCode::CONFLICT && matches!(edit, Edit::Replacement(_));
@@ -78,13 +78,13 @@ pub async fn admit(client: &Client, namespace: &str, edit: &Edit) -> anyhow::Res
         }
         return match sent.status.is_server_error() {
             true => Err(anyhow!("the API server cannot check the graph: {message}")),
-            false => Ok(Answer::Refused(message)),
+            false => Ok(DryRunAnswer::Refused(message)),
         };
     }
 }
 
 /// A request for a dry run.
-struct Question {
+struct DryRunQuestion {
     method: Method,
     target: String,
     type_: &'static str,
@@ -92,11 +92,11 @@ struct Question {
 }
 
 /// The dry run of an edit. `all` is the path of all graphs, `path` that of the one.
-fn question(edit: &Edit, live: Option<&Value>, all: &str, path: &str) -> anyhow::Result<Question> {
+fn question(edit: &Edit, live: Option<&Value>, all: &str, path: &str) -> anyhow::Result<DryRunQuestion> {
     let options = "dryRun=All&fieldValidation=Strict";
     let client_side = format!("{options}&fieldManager=kubectl-client-side-apply");
     Ok(match (edit, live) {
-        (Edit::ServerSide(graph, manager), _) => Question {
+        (Edit::ServerSide(graph, manager), _) => DryRunQuestion {
             method: Method::PATCH,
             target: format!("{path}?{options}&fieldManager={manager}"),
             type_: "application/apply-patch+yaml",
@@ -108,9 +108,9 @@ fn question(edit: &Edit, live: Option<&Value>, all: &str, path: &str) -> anyhow:
                 body["metadata"]["resourceVersion"] = version.clone();
             }
             let target = format!("{path}?{options}&fieldManager=kubectl-edit");
-            Question { method: Method::PUT, target, type_: "application/json", body }
+            DryRunQuestion { method: Method::PUT, target, type_: "application/json", body }
         }
-        (Edit::Manifest(graph), Some(live)) => Question {
+        (Edit::Manifest(graph), Some(live)) => DryRunQuestion {
             method: Method::PATCH,
             target: format!("{path}?{client_side}"),
             type_: "application/merge-patch+json",
@@ -120,7 +120,7 @@ fn question(edit: &Edit, live: Option<&Value>, all: &str, path: &str) -> anyhow:
             let mut body = graph.clone();
             body["metadata"]["annotations"][LAST_APPLIED] = json!(graph.to_string());
             let target = format!("{all}?{client_side}");
-            Question { method: Method::POST, target, type_: "application/json", body }
+            DryRunQuestion { method: Method::POST, target, type_: "application/json", body }
         }
     })
 }

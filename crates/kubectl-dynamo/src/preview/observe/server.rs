@@ -40,7 +40,7 @@ impl Server {
         let (parts, body) = request.into_parts();
         let body = body.collect_bytes().await?;
         let (path, query) = (parts.uri.path().to_owned(), parts.uri.query().unwrap_or_default().to_owned());
-        let target = Target::of(&path);
+        let target = RequestTarget::of(&path);
         let is_read = parts.method == Method::GET;
         let Some(target) = target else {
             // What is served, for example.
@@ -83,7 +83,7 @@ impl Server {
         }
     }
 
-    fn patch(&self, target: &Target, type_: &str, query: &str, body: &Value) -> Result<Value, Refusal> {
+    fn patch(&self, target: &RequestTarget, type_: &str, query: &str, body: &Value) -> Result<Value, Refusal> {
         let mut objects = self.objects();
         if target.subresource.as_deref() == Some("status") {
             objects.set_status(&target.key, body["status"].clone());
@@ -145,12 +145,12 @@ impl Service<Request<Body>> for Server {
 
 /// What a path names.
 #[derive(Debug, PartialEq, Eq)]
-struct Target {
+struct RequestTarget {
     key: ObjectKey,
     subresource: Option<String>,
 }
 
-impl Target {
+impl RequestTarget {
     /// `None` for paths that name neither objects nor a list of them.
     fn of(path: &str) -> Option<Self> {
         let mut parts = path.trim_matches('/').split('/');
@@ -197,7 +197,7 @@ fn answer_with(status: StatusCode, value: &Value) -> Result<Response<Body>, BoxE
 
 #[cfg(test)]
 mod tests {
-    use super::Target;
+    use super::RequestTarget;
 
     #[test]
     fn paths_name_objects_lists_and_what_is_served() {
@@ -214,8 +214,8 @@ mod tests {
             ("/apis/apps/v1", None),
             ("/version", None),
         ] {
-            let found = Target::of(path);
-            let found = found.as_ref().map(|Target { key, subresource }| {
+            let found = RequestTarget::of(path);
+            let found = found.as_ref().map(|RequestTarget { key, subresource }| {
                 (
                     key.group.as_str(),
                     key.plural.as_str(),

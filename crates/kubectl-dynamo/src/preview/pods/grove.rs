@@ -15,7 +15,7 @@ const CLIQUES: &str = "podcliques";
 const GROUPS: &str = "podcliquescalinggroups";
 
 /// A PodClique or PodCliqueScalingGroup that a PodCliqueSet consists of.
-pub struct Child {
+pub struct GroveChild {
     /// Which one.
     pub key: ObjectKey,
     /// Pod templates of a replica, each with its number of pods.
@@ -28,7 +28,7 @@ pub struct Child {
     replicas: Value,
 }
 
-impl Child {
+impl GroveChild {
     /// Fingerprint of its pod templates.
     pub fn fingerprint(&self) -> String {
         fingerprint(&json!([self.priority, self.templates]))
@@ -51,7 +51,7 @@ impl Child {
 }
 
 /// The children of all PodCliqueSets.
-pub fn children(objects: &Objects) -> Vec<Child> {
+pub fn children(objects: &Objects) -> Vec<GroveChild> {
     objects.of_kind(GROUP, SETS).flat_map(|(key, set)| children_of(key, set)).collect()
 }
 
@@ -63,12 +63,12 @@ pub fn template_before(objects: &Objects, child: &ObjectKey) -> Option<String> {
     all.find(|found| found.key == *child).map(|found| found.fingerprint())
 }
 
-fn children_of(set_key: &ObjectKey, set: &Value) -> Vec<Child> {
+fn children_of(set_key: &ObjectKey, set: &Value) -> Vec<GroveChild> {
     let template = &set["spec"]["template"];
     let all = |list: &str| template[list].as_array().cloned().unwrap_or_default();
     let (cliques, groups) = (all("cliques"), all("podCliqueScalingGroups"));
     let on_delete = set.pointer("/spec/updateStrategy/type").is_some_and(|type_| type_ == ON_DELETE);
-    let child = |plural: &str, name: &Value, templates, replicas: &Value| Child {
+    let child = |plural: &str, name: &Value, templates, replicas: &Value| GroveChild {
         key: ObjectKey {
             group: GROUP.to_owned(),
             plural: plural.to_owned(),
@@ -137,7 +137,7 @@ pub fn carry_out(objects: &mut Objects) -> bool {
 
 /// The hash by which Grove names the template of a set: the live one while the template stays.
 fn hash_of(before: Option<&Value>, key: &ObjectKey, set: &Value) -> Value {
-    let prints = |set: &Value| children_of(key, set).iter().map(Child::fingerprint).collect::<Vec<_>>();
+    let prints = |set: &Value| children_of(key, set).iter().map(GroveChild::fingerprint).collect::<Vec<_>>();
     let live = before.filter(|before| prints(before) == prints(set));
     let known = live.and_then(|live| live.pointer("/status/currentGenerationHash")).filter(|hash| hash.is_string());
     known.cloned().unwrap_or_else(|| json!(fingerprint(&json!(prints(set)))))

@@ -1,12 +1,17 @@
 //! Pods as the controllers of Deployments and LeaderWorkerSets, Grove, scheduler and kubelet would have them: in each
 //! step, all pods that were made become ready.
+//!
+//! What ResourceQuotas say of the pods of a preview.
 
 pub mod grove;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_types::labels;
+use api_types::{labels, quantity::nanos};
+use serde::Serialize;
 use serde_json::Value;
 
 pub use self::workload::{Amounts, Workload};
@@ -198,5 +203,61 @@ pub fn is_worker(labels: &BTreeMap<String, String>) -> bool {
     type_.is_some_and(api_types::v1beta1::ComponentType::is_worker)
 }
 
-#[cfg(test)]
-mod tests;
+const ONE: i128 = 1_000_000_000;
+
+/// A limit that the pods exceed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Excess {
+    /// The quota.
+    pub quota: String,
+    /// The resource, as the quota names it.
+    pub resource: String,
+    /// Its limit.
+    pub hard: String,
+    /// What is used now.
+    pub used: String,
+    /// What would be used.
+    pub needed: String,
+}
+
+/// What a quota counts of pods.
+fn counted(resource: &str, pods: &[Pod]) -> Option<i128> {
+    let requested = |name: &str| pods.iter().filter_map(|pod| pod.requests.get(name)).sum();
+    match resource {
+        "pods" | "count/pods" => Some(i128::try_from(pods.len()).unwrap_or(i128::MAX) * ONE),
+        "cpu" | "memory" => Some(requested(resource)),
+        _ => resource.strip_prefix("requests.").map(requested),
+    }
+}
+
+/// The limits that pods exceed if they come in place of those of today. Quotas with a scope are left out: whether they
+/// count a pod is for the API server to say.
+pub fn excesses(quotas: &[Value], today: &[Pod], pods: &[Pod]) -> Vec<Excess> {
+    let mut found = Vec::new();
+    let is_plain =
+        |quota: &&Value| quota["spec"].get("scopes").is_none() && quota["spec"].get("scopeSelector").is_none();
+    for quota in quotas.iter().filter(is_plain) {
+        for (resource, hard) in quota["spec"]["hard"].as_object().into_iter().flatten() {
+            let used = &quota["status"]["used"][resource];
+            let (Some(hard), used) = (hard.as_str(), used.as_str().unwrap_or("0")) else { continue };
+            let amounts = (counted(resource, today), counted(resource, pods), nanos(hard), nanos(used));
+            let (Some(before), Some(after), Some(limit), Some(now)) = amounts else { continue };
+            let needed = now + after - before;
+            if after > before && needed > limit {
+                found.push(Excess {
+                    quota: quota["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+                    resource: resource.clone(),
+                    hard: hard.to_owned(),
+                    used: used.to_owned(),
+                    needed: shown(needed),
+                });
+            }
+        }
+    }
+    found
+}
+
+fn shown(nanos: i128) -> String {
+    if nanos % ONE == 0 { (nanos / ONE).to_string() } else { format!("{}m", nanos / 1_000_000) }
+}

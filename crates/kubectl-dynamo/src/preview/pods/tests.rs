@@ -4,7 +4,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::preview::objects::Preconditions;
+use crate::preview::objects::{ObjectKey, Preconditions};
 
 fn key() -> ObjectKey {
     let text = str::to_owned;
@@ -100,4 +100,36 @@ fn gpus_are_those_of_all_containers() {
     let pods = Pods::read(&objects, Some(&live(3)));
     assert_eq!(gpus(pods.all().iter()), 6);
     assert_eq!(pods.all()[0].component, "Decode");
+}
+
+fn pods(count: usize) -> Vec<Pod> {
+    let key = ObjectKey { group: String::new(), plural: String::new(), namespace: String::new(), name: String::new() };
+    let requests = [("nvidia.com/gpu".to_owned(), 2 * ONE), ("cpu".to_owned(), ONE / 2)].into();
+    (0..count).map(|_| Pod::of_test(key.clone(), &requests)).collect()
+}
+
+#[test]
+fn only_what_grows_beyond_a_limit_is_named() {
+    let quota = |resource: &str, hard: &str, used: &str, scopes: Value| {
+        json!({ "metadata": { "name": "q" }, "spec": { "hard": { resource: hard }, "scopes": scopes },
+            "status": { "used": { resource: used } } })
+    };
+    for (resource, hard, used, needed) in [
+        ("pods", "3", "2", Some("4")),
+        ("pods", "4", "2", None),
+        ("requests.nvidia.com/gpu", "6", "4", Some("8")),
+        ("requests.nvidia.com/gpu", "8", "4", None),
+        ("cpu", "1", "1", Some("2")),
+        ("requests.cpu", "1500m", "1", Some("2")),
+        ("persistentvolumeclaims", "0", "1", None),
+    ] {
+        let mut quota = quota(resource, hard, used, Value::Null);
+        quota["spec"].as_object_mut().unwrap().remove("scopes");
+        let found = excesses(&[quota], &pods(2), &pods(4));
+        assert_eq!(found.first().map(|excess| excess.needed.as_str()), needed, "{resource} {hard}");
+    }
+    assert!(excesses(&[quota("pods", "0", "9", json!(["BestEffort"]))], &pods(2), &pods(4)).is_empty());
+    let mut full = quota("pods", "0", "9", Value::Null);
+    full["spec"].as_object_mut().unwrap().remove("scopes");
+    assert!(excesses(&[full], &pods(4), &pods(4)).is_empty(), "nothing grows");
 }

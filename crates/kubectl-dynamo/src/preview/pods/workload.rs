@@ -71,7 +71,7 @@ impl Workload {
     }
 
     /// Grove deletes a pod, or a replica of a group, before it makes the next one.
-    fn of_grove(child: grove::Child, object: &Value) -> Self {
+    fn of_grove(child: grove::GroveChild, object: &Value) -> Self {
         Self {
             replicas: replicas(object),
             surge: 0,

@@ -16,10 +16,7 @@ use super::{
     memory_annotation,
     validate::{Valid, validate},
 };
-use crate::engine::{
-    AdapterName, PoolId, Source,
-    desired::{DesiredAdapter, DesiredAdapters, Trust},
-};
+use crate::engine::{AdapterName, DesiredAdapter, DesiredAdapters, PoolId, Source, Trust};
 
 /// The finalizer that keeps a model until its adapter is unloaded. It is that of the upstream operator, so that each
 /// operator cleans up after the other.

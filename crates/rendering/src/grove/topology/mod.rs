@@ -49,12 +49,12 @@ pub(super) fn apply_overrides(template: &mut PodCliqueSetTemplate, spec: &Dynamo
     for (_, fragment, place) in fragment::of_graph(spec) {
         let Some(value) = place.path().iter().try_fold(&fragment.value, |value, key| value.get(key)) else { continue };
         let place = match part(place) {
-            Part::Set => Some(&mut template.topology_constraint),
-            Part::Group(name) => {
+            TopologyPart::Set => Some(&mut template.topology_constraint),
+            TopologyPart::Group(name) => {
                 let group = template.pod_clique_scaling_groups.iter_mut().find(|group| group.name == name);
                 group.map(|group| &mut group.topology_constraint)
             }
-            Part::Clique(name) => {
+            TopologyPart::Clique(name) => {
                 let clique = template.cliques.iter_mut().find(|clique| clique.name == name);
                 clique.map(|clique| &mut clique.topology_constraint)
             }
@@ -71,20 +71,20 @@ pub(super) fn check(spec: &DynamoGraphDeploymentSpec) -> Vec<Violation> {
 }
 
 /// The part of a PodCliqueSet that a fragment is laid over.
-enum Part {
+enum TopologyPart {
     Set,
     Group(String),
     Clique(String),
 }
 
-fn part(place: Place<'_>) -> Part {
+fn part(place: Place<'_>) -> TopologyPart {
     let clique =
-        |component: &ComponentSpec, suffix| Part::Clique(format!("{}-{suffix}", component.name.to_lowercase()));
+        |component: &ComponentSpec, suffix| TopologyPart::Clique(format!("{}-{suffix}", component.name.to_lowercase()));
     match place {
-        Place::Root => Part::Set,
+        Place::Root => TopologyPart::Set,
         Place::Component(component) => match child_of(component) {
-            ChildKind::PodClique => Part::Clique(component.name.to_lowercase()),
-            ChildKind::PodCliqueScalingGroup => Part::Group(component.name.to_lowercase()),
+            ChildKind::PodClique => TopologyPart::Clique(component.name.to_lowercase()),
+            ChildKind::PodCliqueScalingGroup => TopologyPart::Group(component.name.to_lowercase()),
         },
         Place::Role(component, NodeRole::Leader) => clique(component, LEADER_CLIQUE),
         Place::Role(component, NodeRole::Worker) => clique(component, WORKER_CLIQUE),

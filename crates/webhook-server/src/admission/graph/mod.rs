@@ -1,21 +1,26 @@
 //! DynamoGraphDeployments: what the rules about graphs depend on.
+//!
+//! The Dynamo namespace of a graph, `<namespace>-<graph>`. Namespace and graph may both have hyphens, so two graphs can
+//! have the same one. Their workers would then serve each other's requests, and the end of one would clear the other
+//! away.
 
 mod alpha;
-mod archive;
-mod dynamo_namespace;
 
 use std::collections::BTreeSet;
 
 pub(super) use alpha::{component as alpha_component, graph as alpha_graph};
-use api_types::v1beta1::DynamoGraphDeployment;
-use rendering::rules::{self, Context, Findings, Topology, graph::Permissions};
+use api_types::{names, v1beta1::DynamoGraphDeployment, violations::Violation};
+use rendering::{
+    rules,
+    rules::{Context, Findings, Topology, graph::Permissions},
+};
 
 use super::{Facts, Found, Lookup, Operation, Request, field::Node, request, request::is_dns_subdomain, subject};
 
 /// The objects that the rules for a graph read. Topologies are checked when a graph is created.
 pub(super) fn lookups(object: &serde_json::Value, operation: Operation, facts: &Facts) -> Vec<Lookup> {
     let (graph, _) = subject::graph(object);
-    let mut lookups = dynamo_namespace::lookups(&graph, facts);
+    let mut lookups = dynamo_namespace_lookups(&graph, facts);
     if facts.features.grove && operation == Operation::Create {
         let names: BTreeSet<&str> = rules::topologies(&graph.spec).filter(|name| is_dns_subdomain(name)).collect();
         lookups.extend(names.into_iter().map(binding));
@@ -29,7 +34,7 @@ fn binding(name: &str) -> Lookup {
 
 /// Checks a graph as it is.
 pub(super) fn check(graph: &DynamoGraphDeployment, operation: Operation, facts: &Facts, out: &mut Findings) {
-    dynamo_namespace::check(graph, operation, facts, out);
+    check_dynamo_namespace(graph, operation, facts, out);
     let find = |name: &str| topology(name, facts);
     let is_new = operation == Operation::Create;
     let context = Context { features: &facts.features, is_new, topology: Some(&find) };
@@ -50,7 +55,7 @@ fn topology(name: &str, facts: &Facts) -> Topology {
 /// Warns about what will not work although the graph is admitted.
 pub(super) fn warn(graph: &DynamoGraphDeployment, operation: Operation, facts: &Facts, out: &mut Findings) {
     if operation == Operation::Update {
-        dynamo_namespace::warn(graph, facts, out);
+        warn_of_dynamo_namespace(graph, facts, out);
     }
     rules::graph::warn(graph, &facts.features, out);
 }
@@ -68,4 +73,80 @@ pub(super) fn check_update(
         may_choose_provider: request::may_choose_provider(request, facts),
     };
     rules::graph::check_update(new, old, permissions, out);
+}
+
+/// Whether all components of a graph are in the global Dynamo namespace.
+fn is_global(graph: &DynamoGraphDeployment) -> bool {
+    graph.spec.components.iter().all(|component| component.global_dynamo_namespace)
+}
+
+fn name_of(graph: &DynamoGraphDeployment) -> (&str, &str) {
+    let metadata = &graph.metadata;
+    (metadata.namespace.as_deref().unwrap_or_default(), metadata.name.as_deref().unwrap_or_default())
+}
+
+/// The Dynamo namespace that a graph uses; none if all its components are in the global one, or if servers are not
+/// shared.
+fn used(graph: &DynamoGraphDeployment, facts: &Facts) -> Option<String> {
+    let (namespace, name) = name_of(graph);
+    let is_used = facts.shared_servers && !is_global(graph) && !name.is_empty();
+    let used = is_used.then(|| names::dynamo_namespace(namespace, name, false));
+    // A longer one is refused.
+    used.filter(|used| used.len() <= names::LABEL_MAX)
+}
+
+/// The graphs that would have the same Dynamo namespace, one for each hyphen in it. Names with dots, which become
+/// hyphens, are not looked up: that would take a list of all graphs.
+fn dynamo_namespace_lookups(graph: &DynamoGraphDeployment, facts: &Facts) -> Vec<Lookup> {
+    let Some(used) = used(graph, facts) else { return Vec::new() };
+    let others = used.match_indices('-').map(|(end, _)| (&used[..end], &used[end + 1..]));
+    let others = others.filter(|other| *other != name_of(graph));
+    let others = others.filter(|(namespace, name)| is_dns_subdomain(namespace) && is_dns_subdomain(name));
+    let lookup = |(namespace, name): (&str, &str)| Lookup::Graph { namespace: namespace.into(), name: name.into() };
+    others.map(lookup).collect()
+}
+
+/// Whether another graph has the Dynamo namespace.
+fn is_taken(graph: &DynamoGraphDeployment, facts: &Facts) -> bool {
+    let is_user = |lookup: &Lookup| match facts.found.get(lookup) {
+        Some(Found::Object(other)) => !is_global(&subject::graph(other).0),
+        Some(Found::Missing | Found::Unreadable(_)) | None => false,
+    };
+    dynamo_namespace_lookups(graph, facts).iter().any(is_user)
+}
+
+/// Why it is unknown whether another graph has the Dynamo namespace.
+fn unknown(graph: &DynamoGraphDeployment, facts: &Facts) -> Option<String> {
+    dynamo_namespace_lookups(graph, facts).iter().find_map(|lookup| match facts.found.get(lookup) {
+        Some(Found::Unreadable(error)) => Some(error.clone()),
+        _ => None,
+    })
+}
+
+/// The other graph is not named: it may be that of another tenant.
+fn conflict(graph: &DynamoGraphDeployment, facts: &Facts) -> Option<String> {
+    let used = used(graph, facts).filter(|_| is_taken(graph, facts))?;
+    Some(format!("the Dynamo namespace {used:?}, made from namespace and name, is that of another graph"))
+}
+
+/// A graph must not come into the Dynamo namespace of another one. One that exists does not wait for what cannot be
+/// read.
+fn check_dynamo_namespace(graph: &DynamoGraphDeployment, operation: Operation, facts: &Facts, out: &mut Findings) {
+    let conflict = conflict(graph, facts).map(|conflict| (conflict, "choose another name"));
+    let unknown = || {
+        let error = unknown(graph, facts).filter(|_| operation == Operation::Create)?;
+        Some((format!("graphs with the same Dynamo namespace could not be read: {error}"), "try again"))
+    };
+    let violation = conflict.or_else(unknown);
+    out.extend(
+        violation.map(|(message, remedy)| Violation::invalid("metadata.name", name_of(graph).1, message, remedy)),
+    );
+}
+
+/// Graphs that share one already go on.
+fn warn_of_dynamo_namespace(graph: &DynamoGraphDeployment, facts: &Facts, out: &mut Findings) {
+    if let Some(conflict) = conflict(graph, facts) {
+        let remedy = "their workers may serve each other's requests: create one of them anew with another name";
+        out.warn("metadata.name", format!("{conflict}; {remedy}"));
+    }
 }

@@ -27,7 +27,7 @@ use tokio::{
     time::{Duration, sleep},
 };
 
-use super::{Args, ConfigMapName, health::Readiness, pace::Pass};
+use super::{Args, ConfigMapName, Pass, health::Readiness};
 use crate::{
     apply::{self, Applied, Outcome, PAUSE, Revision},
     cluster::FIELD_MANAGER,

@@ -5,18 +5,17 @@
 //! rejected.
 
 pub mod answer;
-pub mod challenge;
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use answer::{ManifestAnswer, manifest_answer, on_same_host, redirect, token, token_address};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
-use challenge::Challenge;
 use http::{HeaderValue, Method, Request, Response, Uri, header};
 use oci_spec::distribution::Reference;
 use outbound::{Limits, Outbound, Trust};
 
+use self::answer::Challenge;
 use crate::image_build::settings::KnownRegistries;
 
 /// For all requests of one question.
@@ -126,7 +125,7 @@ impl Registries {
         // Reads files, and authorities take their time.
         let client = tokio::task::spawn_blocking(move || client(authorities)).await;
         let client = client.unwrap_or_else(|error| Err(error.to_string())).map_err(unreachable)?;
-        let question = Question { registries: self, client, reference, secure, login };
+        let question = RegistryQuestion { registries: self, client, reference, secure, login };
         let answer = tokio::time::timeout(TIMEOUT, question.ask()).await;
         answer.unwrap_or_else(|_| Err(unreachable(format!("no answer within {} s", TIMEOUT.as_secs()))))
     }
@@ -142,7 +141,7 @@ fn client(authorities: Option<PathBuf>) -> Result<Outbound, String> {
 }
 
 /// One question to one registry.
-struct Question<'a> {
+struct RegistryQuestion<'a> {
     registries: &'a Registries,
     client: Outbound,
     reference: &'a Reference,
@@ -150,7 +149,7 @@ struct Question<'a> {
     login: Option<(String, String)>,
 }
 
-impl Question<'_> {
+impl RegistryQuestion<'_> {
     async fn ask(&self) -> Result<bool, RegistryError> {
         let authorization = self.authorize().await?;
         let name = self.reference.digest().or(self.reference.tag()).unwrap_or("latest");

@@ -10,7 +10,7 @@ use std::{
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::labels::{LabelCopy, Level, TopologyRequest, changes, copies, request};
+use super::{LabelCopy, Level, TopologyRequest, changes, copies, request};
 
 /// Backoff of reading a node again that lacks a label: first and longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
@@ -18,10 +18,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
 /// What is known of pods, by uid.
 #[derive(Debug, Default)]
-pub struct Memory(HashMap<String, Known>);
+pub struct TopologyMemory(HashMap<String, KnownTopology>);
 
 #[derive(Debug)]
-enum Known {
+enum KnownTopology {
     /// It had no node in this version.
     Unplaced(String),
     /// It has this node, for good.
@@ -45,14 +45,16 @@ impl NextLookup {
     }
 }
 
-impl Memory {
+impl TopologyMemory {
     /// Whether a lookup for a pod may find something new.
     fn is_due(&self, pod: &ObjectMeta, now: Instant) -> bool {
         match self.0.get(uid(pod)) {
-            None | Some(Known::Placed(_)) => true,
-            Some(Known::Unplaced(version)) => version != version_of(pod),
-            Some(Known::Settled { next: Some(next), .. }) if next.at <= now => true,
-            Some(Known::Settled { version, labels, .. }) => version != version_of(pod) && *labels != labels_of(pod),
+            None | Some(KnownTopology::Placed(_)) => true,
+            Some(KnownTopology::Unplaced(version)) => version != version_of(pod),
+            Some(KnownTopology::Settled { next: Some(next), .. }) if next.at <= now => true,
+            Some(KnownTopology::Settled { version, labels, .. }) => {
+                version != version_of(pod) && *labels != labels_of(pod)
+            }
         }
     }
 
@@ -66,20 +68,20 @@ impl Memory {
 
     fn next_lookup(&self, pod: &ObjectMeta) -> Option<NextLookup> {
         match self.0.get(uid(pod))? {
-            Known::Settled { next, .. } => *next,
-            Known::Unplaced(_) | Known::Placed(_) => None,
+            KnownTopology::Settled { next, .. } => *next,
+            KnownTopology::Unplaced(_) | KnownTopology::Placed(_) => None,
         }
     }
 
     fn node_of(&self, pod: &ObjectMeta) -> Option<&String> {
         match self.0.get(uid(pod))? {
-            Known::Unplaced(_) => None,
-            Known::Placed(node) => Some(node),
-            Known::Settled { node, .. } => node.as_ref(),
+            KnownTopology::Unplaced(_) => None,
+            KnownTopology::Placed(node) => Some(node),
+            KnownTopology::Settled { node, .. } => node.as_ref(),
         }
     }
 
-    fn remember(&mut self, pod: &ObjectMeta, known: Known) {
+    fn remember(&mut self, pod: &ObjectMeta, known: KnownTopology) {
         self.0.insert(uid(pod).to_owned(), known);
     }
 
@@ -89,7 +91,7 @@ impl Memory {
         let mut after = pod.pod.clone();
         after.labels.get_or_insert_default().extend(pod.found.clone());
         let (version, labels) = (version_of(&after).to_owned(), labels_of(&after));
-        self.remember(pod.pod, Known::Settled { version, labels, node: Some(pod.node.clone()), next });
+        self.remember(pod.pod, KnownTopology::Settled { version, labels, node: Some(pod.node.clone()), next });
     }
 
     /// Whether it holds more pods than exist.
@@ -132,7 +134,7 @@ pub struct PodTopology<'a> {
 
 impl<'a> TopologyLookup<'a> {
     /// Selects the pods that request labels and are due.
-    pub fn at(pods: impl IntoIterator<Item = &'a ObjectMeta>, memory: &Memory, now: Instant) -> Self {
+    pub fn at(pods: impl IntoIterator<Item = &'a ObjectMeta>, memory: &TopologyMemory, now: Instant) -> Self {
         let pending = |pod: &'a ObjectMeta| {
             let request = request(pod).filter(|_| memory.is_due(pod, now))?;
             Some(PendingPod { pod, request, node: memory.node_of(pod).cloned(), copies: Vec::new() })
@@ -146,7 +148,7 @@ impl<'a> TopologyLookup<'a> {
     }
 
     /// Resolves the topologies that exist. Pods of others wait for the next lookup.
-    pub fn resolve_levels(&mut self, levels: &BTreeMap<String, Vec<Level>>, memory: &mut Memory) {
+    pub fn resolve_levels(&mut self, levels: &BTreeMap<String, Vec<Level>>, memory: &mut TopologyMemory) {
         self.pods.retain_mut(|pending| {
             let levels = match &pending.request.topology {
                 Some(topology) => levels.get(topology).map(Vec::as_slice),
@@ -157,7 +159,10 @@ impl<'a> TopologyLookup<'a> {
             pending.copies = copies(&pending.request, levels, pending.pod.labels.as_ref().unwrap_or(&none));
             if pending.copies.is_empty() {
                 let (version, labels) = (version_of(pending.pod).to_owned(), labels_of(pending.pod));
-                memory.remember(pending.pod, Known::Settled { version, labels, node: pending.node.take(), next: None });
+                memory.remember(
+                    pending.pod,
+                    KnownTopology::Settled { version, labels, node: pending.node.take(), next: None },
+                );
             }
             !pending.copies.is_empty()
         });
@@ -170,17 +175,17 @@ impl<'a> TopologyLookup<'a> {
     }
 
     /// Resolves the nodes of pods, by the names of pods. Others wait for the next lookup.
-    pub fn resolve_nodes(&mut self, nodes: &BTreeMap<String, Option<String>>, memory: &mut Memory) {
+    pub fn resolve_nodes(&mut self, nodes: &BTreeMap<String, Option<String>>, memory: &mut TopologyMemory) {
         self.pods.retain_mut(|pending| {
             if pending.node.is_some() {
                 return true;
             }
             match nodes.get(pending.pod.name.as_deref().unwrap_or_default()) {
                 Some(Some(node)) => {
-                    memory.remember(pending.pod, Known::Placed(node.clone()));
+                    memory.remember(pending.pod, KnownTopology::Placed(node.clone()));
                     pending.node = Some(node.clone());
                 }
-                Some(None) => memory.remember(pending.pod, Known::Unplaced(version_of(pending.pod).to_owned())),
+                Some(None) => memory.remember(pending.pod, KnownTopology::Unplaced(version_of(pending.pod).to_owned())),
                 None => {}
             }
             pending.node.is_some()

@@ -12,7 +12,7 @@ const RACK: &str = "nvidia.com/dynamo-topology.rack";
 /// A small cluster, and what was read of it.
 struct World {
     pods: Vec<Pod>,
-    memory: Memory,
+    memory: TopologyMemory,
     now: Instant,
     /// Node 0 says its rack, as all others do.
     complete: bool,
@@ -34,7 +34,7 @@ impl World {
         let pod = || Pod { version: 1, node: None, labels: BTreeMap::new() };
         Self {
             pods: (0..count).map(|_| pod()).collect(),
-            memory: Memory::default(),
+            memory: TopologyMemory::default(),
             now: Instant::now(),
             complete: false,
             topologies: 0,
@@ -197,7 +197,7 @@ fn pods_that_go_are_not_waited_for() {
 #[test]
 fn pods_that_could_not_be_looked_at_are_the_next_time() {
     let world = World::with_pods(1);
-    let (metadata, mut memory) = (world.metadata(), Memory::default());
+    let (metadata, mut memory) = (world.metadata(), TopologyMemory::default());
     let mut lookup = TopologyLookup::at(&metadata, &memory, world.now);
     lookup.resolve_levels(&BTreeMap::new(), &mut memory);
     assert!(lookup.unplaced().is_empty(), "there is no such topology");

@@ -30,7 +30,7 @@ use rendering::{
     validate_on,
 };
 
-use super::graph_label::add_graph_label;
+use super::add_graph_label;
 use crate::graph::{
     merge::{Placement, checkpoint_engine, component_deployment},
     model::{Capture, ComponentCheckpoint, DesiredCheckpoint, Observed, ValidGraph},

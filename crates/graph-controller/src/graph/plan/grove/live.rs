@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 use super::{render, restart_states};
 use crate::graph::{
-    grove_readiness::revision_of,
     model::{Observed, ValidGraph},
     plan::revision,
+    status::grove::revision_of,
 };
 
 /// The first clique of a component.

@@ -25,9 +25,10 @@ use rendering::{
 
 use super::{checkpoints, restart, restart::RestartState, spread};
 use crate::graph::{
-    grove_readiness::{child, is_observed, readiness},
-    merge::{self, Placement, component_deployment},
+    merge,
+    merge::{Placement, component_deployment},
     model::{ComponentCheckpoint, GrovePlan, Observed, Obstacle, Plan, Progress, Scale, ValidGraph},
+    status::grove::{child, is_observed, readiness},
 };
 
 /// Decides on a graph that Grove runs. Replicas never change through the PodCliqueSet: for Grove, any change of it is a

@@ -86,12 +86,12 @@ pub struct Targets {
 
 /// The part of its work that a revision can do: the least `ready / desired` of its components.
 #[derive(Clone, Copy, Debug)]
-struct Share {
+struct RevisionShare {
     ready: i64,
     desired: i64,
 }
 
-impl Share {
+impl RevisionShare {
     /// The least of `(ready, desired)`; everything where no component is desired.
     fn least(parts: impl Iterator<Item = (i32, i32)>) -> Self {
         let parts = parts.filter(|(_, desired)| *desired > 0);
@@ -170,8 +170,8 @@ impl Component {
 }
 
 /// The share of the target revision. A scale-down of it in the same step must not be counted as capacity.
-fn target_share(components: &[Component]) -> Share {
-    Share::least(components.iter().map(|c| (c.new.serving().min(c.desired), c.desired)))
+fn target_share(components: &[Component]) -> RevisionShare {
+    RevisionShare::least(components.iter().map(|c| (c.new.serving().min(c.desired), c.desired)))
 }
 
 /// Plans one step for all worker components of a graph, in the order given.
@@ -185,7 +185,7 @@ pub fn plan(components: &[Component]) -> Vec<Targets> {
         let planned = components.iter().zip(kept).map(|(c, old)| Targets { new: c.new_target(), old });
         planned.collect::<Vec<_>>()
     };
-    let targets = with(Share::ceil);
+    let targets = with(RevisionShare::ceil);
     let stays = |(c, t): (&Component, &Targets)| {
         t.new == c.new.spec && t.old.iter().enumerate().all(|(revision, target)| *target == c.old(revision).spec)
     };
@@ -194,7 +194,7 @@ pub fn plan(components: &[Component]) -> Vec<Targets> {
         return targets;
     }
     // Without this, nothing would move again: the old revisions give up fragments.
-    with(Share::floor)
+    with(RevisionShare::floor)
 }
 
 /// The same while new pods of the target revision wait for a checkpoint: keeps the serving workers that are desired.
@@ -205,7 +205,7 @@ pub fn hold(components: &[Component]) -> Vec<Targets> {
     let gives_way = |c: &Component| c.strategy == RolloutStrategy::Recreate && c.capture == Capture::Running;
     let need = |c: &Component| c.desired - share.floor(c.desired);
     let needs: Vec<i32> = components.iter().map(|c| if gives_way(c) { 0 } else { need(c).max(0) }).collect();
-    let kept = keep(components, &needs, Share::ceil, usize::MAX).into_iter();
+    let kept = keep(components, &needs, RevisionShare::ceil, usize::MAX).into_iter();
     let planned = components.iter().zip(&needs).zip(kept).map(|((c, needed), mut old)| {
         let recreate = c.strategy == RolloutStrategy::Recreate;
         // A component that is at zero for another reason stays there: the capture of another one needs the room.
@@ -225,14 +225,19 @@ pub fn hold(components: &[Component]) -> Vec<Targets> {
 /// for nothing, and is kept only where its own component would have too few. `whole` says how a share becomes workers.
 /// Of the first `unready` revisions, workers that do not serve now are kept as well: of the others, they were
 /// superseded before they ever did.
-fn keep(components: &[Component], needs: &[i32], whole: fn(Share, i32) -> i32, unready: usize) -> Vec<Vec<i32>> {
+fn keep(
+    components: &[Component],
+    needs: &[i32],
+    whole: fn(RevisionShare, i32) -> i32,
+    unready: usize,
+) -> Vec<Vec<i32>> {
     let revisions = components.iter().map(|c| c.old.len()).max().unwrap_or(0);
     let mut kept: Vec<Vec<i32>> = components.iter().map(|c| vec![0; c.old.len()]).collect();
     let mut left: Vec<i32> = needs.iter().map(|need| (*need).max(0)).collect();
     for revision in (0..revisions).rev() {
         // A revision that was never completed serves no requests. A component that no old revision has was added since.
         let parts = components.iter().filter(|c| c.has_old()).map(|c| (c.old(revision).serving(), c.desired));
-        let share = Share::least(parts);
+        let share = RevisionShare::least(parts);
         for ((c, kept), left) in components.iter().zip(&mut kept).zip(&mut left) {
             let Some(kept) = kept.get_mut(revision) else { continue };
             *kept = whole(share, c.desired).min(*left).min(c.old(revision).serving());

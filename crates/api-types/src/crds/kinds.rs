@@ -1,0 +1,231 @@
+//! The versions of each kind: columns of `kubectl get`, rules, and edits of the schema.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceDefinition,
+};
+use serde_json::Value;
+
+use super::{
+    CrdError,
+    version::{KindVersion, age_column, age_column_named, backend_column, column, count_column},
+};
+use crate::{
+    schema::{SchemaError, edit, kubernetes::Definitions, rules},
+    v1alpha1::{
+        DynamoCheckpoint, DynamoCheckpointSpec, DynamoCheckpointStatus, DynamoComponent, DynamoComponentSpec,
+        DynamoComponentStatus, DynamoModel, DynamoModelSpec, DynamoModelStatus, DynamoWorkerMetadata,
+        DynamoWorkerMetadataSpec, schemas,
+    },
+    v1beta1::{
+        DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus,
+        DynamoGraphDeployment, DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec,
+        DynamoGraphDeploymentRequestStatus, DynamoGraphDeploymentScalingAdapter,
+        DynamoGraphDeploymentScalingAdapterSpec, DynamoGraphDeploymentScalingAdapterStatus, DynamoGraphDeploymentSpec,
+        DynamoGraphDeploymentStatus,
+    },
+};
+
+const GRAPH: &str = "An inference graph: components that serve a model together.";
+
+pub(super) fn graph(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    let v1beta1 = KindVersion::new(definitions, GRAPH, graph_columns());
+    let v1alpha1 = KindVersion {
+        // An empty name of a model was never refused in this version.
+        edit: |spec| edit::remove_limit(spec, "services{}.checkpoint.identity.model", "minLength"),
+        ..KindVersion::new(definitions, GRAPH, graph_columns())
+    };
+    Ok(vec![
+        v1alpha1.deprecated_definition::<
+            DynamoGraphDeployment,
+            schemas::DynamoGraphDeploymentSpec,
+            schemas::DynamoGraphDeploymentStatus,
+        >()?,
+        v1beta1.definition::<DynamoGraphDeployment, DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus>()?,
+    ])
+}
+
+fn graph_columns() -> Vec<CustomResourceColumnDefinition> {
+    let ready = column("Ready", r#".status.conditions[?(@.type=="Ready")].status"#, "Whether the graph serves");
+    vec![ready, backend_column(), age_column()]
+}
+
+const COMPONENT_DEPLOYMENT: &str = "One component of an inference graph, of one generation.";
+
+pub(super) fn component_deployment(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    let v1alpha1 = KindVersion {
+        edit: alpha_stand_alone,
+        ..KindVersion::new(definitions, COMPONENT_DEPLOYMENT, component_deployment_alpha_columns())
+    };
+    let v1beta1 = KindVersion {
+        edit: stand_alone,
+        ..KindVersion::new(definitions, COMPONENT_DEPLOYMENT, component_deployment_columns())
+    };
+    Ok(vec![
+        v1alpha1.deprecated_definition::<
+            DynamoComponentDeployment,
+            schemas::DynamoComponentDeploymentSpec,
+            schemas::DynamoComponentDeploymentStatus,
+        >()?,
+        v1beta1.definition::<
+            DynamoComponentDeployment,
+            DynamoComponentDeploymentSpec,
+            DynamoComponentDeploymentStatus,
+        >()?,
+    ])
+}
+
+fn component_deployment_columns() -> Vec<CustomResourceColumnDefinition> {
+    let available = column(
+        "Available",
+        r#".status.conditions[?(@.type=="Available")].status"#,
+        "Whether enough replicas of the component serve",
+    );
+    vec![available, backend_column(), age_column()]
+}
+
+fn component_deployment_alpha_columns() -> Vec<CustomResourceColumnDefinition> {
+    let image = column("DynamoComponent", ".spec.dynamoComponent", "What the image is built from; empty if nothing is");
+    std::iter::once(image).chain(component_deployment_columns()).collect()
+}
+
+/// A component on its own takes its name from its object.
+fn stand_alone(spec: &mut Value) -> Result<(), SchemaError> {
+    edit::make_optional(spec, "name")?;
+    outside_of_graphs(spec)
+}
+
+/// An empty name of a model was never refused in this version.
+fn alpha_stand_alone(spec: &mut Value) -> Result<(), SchemaError> {
+    edit::remove_limit(spec, "checkpoint.identity.model", "minLength")?;
+    outside_of_graphs(spec)
+}
+
+/// A component on its own has no part in a Grove unit of a graph.
+fn outside_of_graphs(spec: &mut Value) -> Result<(), SchemaError> {
+    edit::remove_property(spec, "providerOverride")?;
+    let multinode = edit::property(spec, "multinode")?;
+    edit::remove_property(multinode, "leader")?;
+    edit::remove_property(multinode, "worker")
+}
+
+const SCALING_ADAPTER: &str = "The replicas of one component of a graph, with a scale subresource for autoscalers.";
+
+pub(super) fn scaling_adapter(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    let component = column("COMPONENT", ".spec.dgdRef.componentName", "The component");
+    let service = column("SERVICE", ".spec.dgdRef.serviceName", "The service");
+    let v1alpha1 = KindVersion::new(definitions, SCALING_ADAPTER, scaling_adapter_columns(service));
+    let v1beta1 = KindVersion::new(definitions, SCALING_ADAPTER, scaling_adapter_columns(component));
+    Ok(vec![
+        v1alpha1.deprecated_definition::<
+            DynamoGraphDeploymentScalingAdapter,
+            schemas::DynamoGraphDeploymentScalingAdapterSpec,
+            schemas::DynamoGraphDeploymentScalingAdapterStatus,
+        >()?,
+        v1beta1.definition::<
+            DynamoGraphDeploymentScalingAdapter,
+            DynamoGraphDeploymentScalingAdapterSpec,
+            DynamoGraphDeploymentScalingAdapterStatus,
+        >()?,
+    ])
+}
+
+fn scaling_adapter_columns(target: CustomResourceColumnDefinition) -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column("DGD", ".spec.dgdRef.name", "The graph"),
+        target,
+        count_column("REPLICAS", ".status.replicas", "Replicas of the component"),
+        age_column_named("AGE"),
+    ]
+}
+
+const REQUEST: &str = "A model with its targets, from which the operator makes an inference graph.";
+
+pub(super) fn request(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    let columns = vec![
+        column("Model", ".spec.model", "The model"),
+        column("Backend", ".spec.backend", "Engine family: auto, sglang, trtllm or vllm"),
+        column("Phase", ".status.phase", "Where the request is in its life"),
+        column("Profiling", ".status.profilingPhase", "What the profiler is doing"),
+        column("Reason", r#".status.conditions[?(@.type=="Succeeded")].reason"#, "Why it is there, in one word"),
+        column("Message", r#".status.conditions[?(@.type=="Succeeded")].message"#, "Why it is there"),
+        column("DGD", ".status.dgdName", "The graph"),
+        age_column(),
+    ];
+    let v1beta1 = KindVersion::new(definitions, REQUEST, columns);
+    let v1alpha1 = KindVersion::new(definitions, REQUEST, request_alpha_columns());
+    Ok(vec![
+        v1alpha1.deprecated_definition::<
+            DynamoGraphDeploymentRequest,
+            schemas::DynamoGraphDeploymentRequestSpec,
+            schemas::DynamoGraphDeploymentRequestStatus,
+        >()?,
+        v1beta1.definition::<
+            DynamoGraphDeploymentRequest,
+            DynamoGraphDeploymentRequestSpec,
+            DynamoGraphDeploymentRequestStatus,
+        >()?,
+    ])
+}
+
+fn request_alpha_columns() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column("Model", ".spec.model", "The model"),
+        column("Backend", ".status.backend", "Engine family"),
+        column("State", ".status.state", "Where the request is in its life"),
+        column("DGD-State", ".status.deployment.state", "Where the graph is in its life"),
+        age_column(),
+    ]
+}
+
+const MODEL: &str = "A model on the workers of a base model, such as a LoRA adapter.";
+
+pub(super) fn model(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    let columns = vec![
+        column("BaseModel", ".spec.baseModelName", "The base model"),
+        column("Type", ".spec.modelType", "base, lora or adapter"),
+        count_column("Ready", ".status.readyEndpoints", "Workers that serve the model"),
+        count_column("Total", ".status.totalEndpoints", "Workers of the base model"),
+        age_column(),
+    ];
+    let v1alpha1 = KindVersion::new(definitions, MODEL, columns);
+    Ok(vec![v1alpha1.definition::<DynamoModel, DynamoModelSpec, DynamoModelStatus>()?])
+}
+
+const CHECKPOINT: &str = "The state of an engine process, from which pods start faster.";
+
+pub(super) fn checkpoint(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    let columns = vec![
+        column("Model", ".spec.identity.model", "The model"),
+        column("Backend", ".spec.identity.backendFramework", "Engine family: vllm, sglang or trtllm"),
+        column("Phase", ".status.phase", "Where the checkpoint is in its life"),
+        column("CheckpointID", ".status.checkpointID", "Identifier of the artifact"),
+        age_column(),
+    ];
+    let v1alpha1 = KindVersion {
+        rules: rules::DYNAMO_CHECKPOINT,
+        // An empty name of a model is refused in a graph, and was never refused here.
+        edit: |spec| edit::remove_limit(spec, "identity.model", "minLength"),
+        ..KindVersion::new(definitions, CHECKPOINT, columns)
+    };
+    Ok(vec![v1alpha1.definition::<DynamoCheckpoint, DynamoCheckpointSpec, DynamoCheckpointStatus>()?])
+}
+
+const DYNAMO_COMPONENT: &str = "Code in an archive that is built into an image.";
+
+pub(super) fn dynamo_component(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    let exists = ".status.conditions[?(@.type==\"ImageExists\")].status";
+    let columns = vec![
+        column("DynamoComponent", ".spec.dynamoComponent", "What is built, as name:version"),
+        column("Image-Exists", exists, "Whether the registry has the image"),
+        age_column(),
+    ];
+    let v1alpha1 = KindVersion::new(definitions, DYNAMO_COMPONENT, columns);
+    Ok(vec![v1alpha1.definition::<DynamoComponent, DynamoComponentSpec, DynamoComponentStatus>()?])
+}
+
+const WORKER_METADATA: &str = "What a worker says of itself, for the other processes of its graph.";
+
+pub(super) fn worker_metadata(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+    let v1alpha1 = KindVersion::new(definitions, WORKER_METADATA, vec![age_column()]);
+    Ok(vec![v1alpha1.definition_without_status::<DynamoWorkerMetadata, DynamoWorkerMetadataSpec>()?])
+}

@@ -1,0 +1,177 @@
+//! Plans the Deployment or LeaderWorkerSet of a component, and what its pods need beside it.
+
+#[cfg(test)]
+mod tests;
+
+use api_types::{annotations, labels};
+use controller_kit::{
+    apply::{Desired, includes},
+    request::Interruption,
+    store::controller_owner,
+};
+use k8s_openapi::{
+    api::apps::v1::Deployment,
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference},
+};
+use kube::Resource;
+use rendering::{
+    LeaderWorkerSet, RenderInput, TemplateDigest, ValidatedComponent, Workload, keep_live_pull_secrets,
+    note_status_before, render_deployment, render_leader_worker_set, render_model_service,
+};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::component::model::{ObservedModel, Step};
+
+impl Step {
+    /// Applies what was rendered, or deletes the live object that the component owns.
+    pub(super) fn new<K>(rendered: Option<K>, live: Option<&K>, uid: &str) -> Result<Self, Interruption>
+    where
+        K: Resource<DynamicType = ()> + Serialize,
+    {
+        if let Some(rendered) = rendered {
+            return Ok(Self::Apply(Box::new(desired(&rendered, uid, true)?)));
+        }
+        let ours = live.and_then(controller_owner).is_some_and(|owner| owner.uid == uid);
+        let going = live.is_some_and(|live| live.meta().deletion_timestamp.is_some());
+        Ok(if ours && !going { Self::Delete } else { Self::Nothing })
+    }
+}
+
+/// A child of the component `uid`. If it is `adoptable`, a live object without controller owner that has the same
+/// component labels is adopted: deletion with `--cascade=orphan` leaves such objects.
+pub(super) fn desired<K>(object: &K, uid: &str, adoptable: bool) -> Result<Desired, Interruption>
+where
+    K: Resource<DynamicType = ()> + Serialize,
+{
+    let mut desired = Desired::of(object, uid)?;
+    for key in [labels::COMPONENT, labels::DYNAMO_NAMESPACE, labels::BASE_MODEL_HASH, labels::OWN_COMPONENT] {
+        if let Some(value) = label(object.meta(), key).filter(|_| adoptable) {
+            desired = desired.adopt_if_labelled(key, value);
+        }
+    }
+    Ok(desired)
+}
+
+fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
+    metadata.labels.as_ref()?.get(key).map(String::as_str)
+}
+
+/// Plans the Deployment of the component `uid`. `accounts` are labelled for its pods.
+pub(super) fn plan(
+    input: &RenderInput<'_>,
+    valid: &ValidatedComponent<'_>,
+    (uid, accounts): (&str, &[String]),
+    live: Option<&Deployment>,
+) -> Result<Desired, Interruption> {
+    let mut rendered = render(input, valid, accounts, live, render_deployment);
+    keep_live_pull_secrets(&mut rendered, valid, live);
+    desired(&rendered, uid, live.is_none_or(|live| has_selector_of(live, &rendered)))
+}
+
+/// Selectors are immutable: a Deployment with another one is never adopted, whatever its labels.
+fn has_selector_of(live: &Deployment, rendered: &Deployment) -> bool {
+    selector(live) == selector(rendered)
+}
+
+fn selector(deployment: &Deployment) -> Option<&LabelSelector> {
+    deployment.spec.as_ref().map(|spec| &spec.selector)
+}
+
+/// Plans the Service with all its owners; `None` while its controller owner is being garbage-collected.
+pub(super) fn plan_model_service(
+    namespace: &str,
+    model: &str,
+    live: &ObservedModel,
+) -> Result<Option<Desired>, Interruption> {
+    let service = live.service.as_ref().map(|live| &live.object);
+    let controller = service.and_then(controller_owner);
+    // Exactly one owner is the controller, the same one in the reconcile of every owner.
+    let Some(first) = controller.map(|owner| owner.uid.clone()).or_else(|| live.owners.first().map(|o| o.uid.clone()))
+    else {
+        return Ok(None);
+    };
+    if !live.owners.iter().any(|owner| owner.uid == first) {
+        return Ok(None);
+    }
+    let owner = |owner: &OwnerReference| OwnerReference {
+        controller: (owner.uid == first).then_some(true),
+        block_owner_deletion: Some(true),
+        ..owner.clone()
+    };
+    let mut service = render_model_service(namespace, model);
+    service.metadata.owner_references = Some(live.owners.iter().map(owner).collect());
+    Ok(Some(desired(&service, &first, true)?))
+}
+
+/// Renders a workload with its account: the first of `labelled`; or the live one, if it is still labelled and the rest
+/// of the template is unchanged, so that labelling another account rolls no pod.
+///
+/// Pods that have served under the default account of the namespace keep it for the same reason.
+pub(super) fn render<W: Workload>(
+    input: &RenderInput<'_>,
+    valid: &ValidatedComponent<'_>,
+    labelled: &[String],
+    live: Option<&W>,
+    render: impl Fn(&RenderInput<'_>, &ValidatedComponent<'_>) -> W,
+) -> W {
+    let rendered = render(input, valid);
+    let Some(live) = live else { return rendered };
+    let known = labelled.iter().map(String::as_str).find(|account| Some(*account) == account_of(live));
+    if known == input.fallback_service_account || (known.is_none() && !live.has_served()) {
+        return rendered;
+    }
+    let as_live = render(&RenderInput { fallback_service_account: known, ..*input }, valid);
+    // A workload of another operator has no digest, so other changes cannot be recognized.
+    let digest = TemplateDigest::carried_by(live);
+    let same = digest.is_none() || digest == TemplateDigest::carried_by(&as_live);
+    if same && account_of(&as_live) == account_of(live) { as_live } else { rendered }
+}
+
+fn account_of(workload: &impl Workload) -> Option<&str> {
+    workload.templates().first()?.spec.as_ref()?.service_account_name.as_deref()
+}
+
+/// Plans the LeaderWorkerSet of the component `uid`. `accounts` are labelled for its pods.
+pub(super) fn plan_leader_worker_set(
+    input: &RenderInput<'_>,
+    valid: &ValidatedComponent<'_>,
+    (uid, accounts): (&str, &[String]),
+    live: Option<&LeaderWorkerSet>,
+) -> Result<Desired, Interruption> {
+    let mut rendered = render(input, valid, accounts, live, render_leader_worker_set);
+    keep_live_pull_secrets(&mut rendered, valid, live);
+    let noted = match live {
+        Some(live) => {
+            let same = has_templates_of(live, &rendered);
+            note_status_before(&mut rendered, live, same)
+        }
+        None => false,
+    };
+    let desired = desired(&rendered, uid, true)?;
+    Ok(if noted { desired.only_if_unchanged() } else { desired })
+}
+
+/// Whether the templates are semantically equal.
+fn has_templates_of(live: &LeaderWorkerSet, rendered: &LeaderWorkerSet) -> bool {
+    let (live, rendered) = (json!(live.spec.leader_worker_template), json!(rendered.spec.leader_worker_template));
+    includes(&live, &rendered) && includes(&rendered, &live)
+}
+
+/// The live LeaderWorkerSet with the desired replicas, while its templates cannot be rendered.
+pub(super) fn scaled(
+    input: &RenderInput<'_>,
+    valid: &ValidatedComponent<'_>,
+    uid: &str,
+    live: &LeaderWorkerSet,
+) -> Result<Desired, Interruption> {
+    let mut rendered = render_leader_worker_set(input, valid);
+    rendered.spec.leader_worker_template.clone_from(&live.spec.leader_worker_template);
+    let marks = rendered.metadata.annotations.get_or_insert_default();
+    for key in [annotations::TEMPLATE_DIGEST, annotations::STATUS_BEFORE] {
+        marks.remove(key);
+        let kept = live.metadata.annotations.iter().find_map(|all| all.get_key_value(key));
+        marks.extend(kept.map(|(key, value)| (key.clone(), value.clone())));
+    }
+    desired(&rendered, uid, true)
+}

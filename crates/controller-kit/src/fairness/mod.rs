@@ -1,0 +1,148 @@
+//! Shares a bounded number of places between namespaces, so that no tenant delays another for longer than a small share
+//! of its own work takes. Pure.
+//! How long to wait before trying a key again.
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    hash::Hash,
+    time::Duration,
+};
+
+/// How many places one namespace may take for each place that it leaves free.
+const PER_FREE_PLACE: usize = 3;
+
+/// Number of places that a namespace may take now, if it uses `own` of the `in_use` places and there are `most`.
+///
+/// A namespace alone gets three quarters of the places. The more namespaces are busy, the less each of them gets, and a
+/// namespace that uses none finds a free one.
+#[must_use]
+pub fn room(own: usize, in_use: usize, most: usize) -> usize {
+    let free = most.saturating_sub(in_use);
+    let spare = (PER_FREE_PLACE * free).saturating_sub(own);
+    spare.div_ceil(PER_FREE_PLACE + 1).min(free)
+}
+
+/// Items that wait for a place, by namespace. The namespace with the fewest places in use comes next, and among equals
+/// the one that was served the longest time ago.
+#[derive(Debug)]
+pub struct FairQueue<T> {
+    most: usize,
+    in_use: usize,
+    served: u64,
+    lanes: HashMap<String, Lane<T>>,
+    /// Namespaces with waiting items: places in use, last turn, name.
+    order: BTreeSet<(usize, u64, String)>,
+}
+
+#[derive(Debug)]
+struct Lane<T> {
+    waiting: VecDeque<T>,
+    in_use: usize,
+    turn: u64,
+}
+
+impl<T> FairQueue<T> {
+    /// An empty queue for so many places.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self { most, in_use: 0, served: 0, lanes: HashMap::new(), order: BTreeSet::new() }
+    }
+
+    /// Places in use.
+    #[must_use]
+    pub fn in_use(&self) -> usize {
+        self.in_use
+    }
+
+    /// Number of places that a namespace may take now.
+    #[must_use]
+    pub fn room(&self, namespace: &str) -> usize {
+        room(self.lanes.get(namespace).map_or(0, |lane| lane.in_use), self.in_use, self.most)
+    }
+
+    /// Adds an item at the end of its namespace's line.
+    pub fn push(&mut self, namespace: &str, item: T) {
+        let turn = self.served;
+        self.change(namespace, |lane| {
+            // A namespace that begins to wait has no claim from before, and comes before the one that was served last.
+            lane.turn = if lane.waiting.is_empty() { lane.turn.max(turn) } else { lane.turn };
+            lane.waiting.push_back(item);
+        });
+    }
+
+    /// The next item whose namespace may take a place. It takes none by itself: see [`FairQueue::take`].
+    pub fn pop(&mut self) -> Option<T> {
+        let (own, _, namespace) = self.order.first()?.clone();
+        if room(own, self.in_use, self.most) == 0 {
+            return None;
+        }
+        self.served += 1;
+        let turn = self.served + 1;
+        let mut item = None;
+        self.change(&namespace, |lane| {
+            lane.turn = turn;
+            item = lane.waiting.pop_front();
+        });
+        item
+    }
+
+    /// A namespace takes so many places.
+    pub fn take(&mut self, namespace: &str, places: usize) {
+        self.in_use += places;
+        self.change(namespace, |lane| lane.in_use += places);
+    }
+
+    /// A namespace gives a place back.
+    pub fn give_back(&mut self, namespace: &str) {
+        self.in_use = self.in_use.saturating_sub(1);
+        self.change(namespace, |lane| lane.in_use = lane.in_use.saturating_sub(1));
+    }
+
+    fn change(&mut self, namespace: &str, edit: impl FnOnce(&mut Lane<T>)) {
+        let mut lane = self.lanes.remove(namespace).unwrap_or(Lane { waiting: VecDeque::new(), in_use: 0, turn: 0 });
+        self.order.remove(&(lane.in_use, lane.turn, namespace.to_owned()));
+        edit(&mut lane);
+        if !lane.waiting.is_empty() {
+            self.order.insert((lane.in_use, lane.turn, namespace.to_owned()));
+        }
+        if lane.in_use > 0 || !lane.waiting.is_empty() {
+            self.lanes.insert(namespace.to_owned(), lane);
+        }
+    }
+}
+
+/// Delay after the first failure.
+pub const FIRST: Duration = Duration::from_secs(1);
+
+/// Longest delay.
+pub const LONGEST: Duration = Duration::from_secs(300);
+
+/// Exponential backoff per key. Only failures count; how often something triggers in between does not.
+#[derive(Debug)]
+pub struct Backoff<K> {
+    failures: HashMap<K, u32>,
+}
+
+impl<K> Default for Backoff<K> {
+    fn default() -> Self {
+        Self { failures: HashMap::new() }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Backoff<K> {
+    /// Records a failure and returns how long to wait: 1 s, 2 s, 4 s … up to [`LONGEST`].
+    pub fn next(&mut self, key: &K) -> Duration {
+        let failures = self.failures.entry(key.clone()).or_insert(0);
+        let delay = FIRST.saturating_mul(1_u32.checked_shl(*failures).unwrap_or(u32::MAX)).min(LONGEST);
+        *failures = failures.saturating_add(1);
+        delay
+    }
+
+    /// Records a success, or that the key is gone.
+    pub fn clear(&mut self, key: &K) {
+        self.failures.remove(key);
+    }
+}

@@ -1,0 +1,96 @@
+//! Tests of `fairness`.
+
+use proptest::prelude::*;
+
+use super::{Backoff, *};
+
+/// Starts as many items as may run.
+fn start(queue: &mut FairQueue<&'static str>) -> Vec<&'static str> {
+    let mut started = Vec::new();
+    while let Some(namespace) = queue.pop() {
+        queue.take(namespace, 1);
+        started.push(namespace);
+    }
+    started
+}
+
+#[test]
+fn one_namespace_leaves_room_for_others() {
+    for (most, alone) in [(1, 1), (2, 2), (4, 3), (8, 6), (128, 96)] {
+        let mut queue = FairQueue::new(most);
+        (0..10_000).for_each(|_| queue.push("busy", "busy"));
+        assert_eq!(start(&mut queue).len(), alone, "of {most}");
+    }
+}
+
+/// One object of a tenant waited for all the objects that another tenant had queued before.
+#[test]
+fn a_single_item_does_not_wait_for_ten_thousand_of_another_namespace() {
+    let mut queue = FairQueue::new(8);
+    (0..10_000).for_each(|_| queue.push("busy", "busy"));
+    start(&mut queue);
+    queue.push("quiet", "quiet");
+    assert_eq!(start(&mut queue)[0], "quiet");
+    queue.give_back("quiet");
+    // Also where places were not enough for all: it comes as soon as one is free.
+    let mut queue = FairQueue::new(1);
+    (0..10_000).for_each(|_| queue.push("busy", "busy"));
+    start(&mut queue);
+    queue.push("quiet", "quiet");
+    assert!(start(&mut queue).is_empty());
+    queue.give_back("busy");
+    assert_eq!(start(&mut queue), ["quiet"]);
+}
+
+#[test]
+fn namespaces_take_turns() {
+    let mut queue = FairQueue::new(1);
+    for namespace in ["a", "a", "a", "b", "b", "c"] {
+        queue.push(namespace, namespace);
+    }
+    let mut order = Vec::new();
+    while let [namespace] = start(&mut queue)[..] {
+        order.push(namespace);
+        queue.give_back(namespace);
+    }
+    assert_eq!(order, ["a", "b", "c", "a", "b", "a"]);
+    assert!(queue.lanes.is_empty() && queue.order.is_empty(), "nothing is kept of namespaces without work");
+}
+
+proptest! {
+    #[test]
+    fn places_are_never_exceeded_and_all_items_are_served(
+        most in 1_usize..20,
+        items in prop::collection::vec(0_usize..6, 0..200),
+    ) {
+        const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+        let mut queue = FairQueue::new(most);
+        items.iter().for_each(|index| queue.push(NAMES[*index], NAMES[*index]));
+        let (mut running, mut served) = (Vec::new(), 0);
+        loop {
+            running.extend(start(&mut queue));
+            prop_assert!(running.len() <= most && running.len() == queue.in_use());
+            let Some(done) = running.pop() else { break };
+            queue.give_back(done);
+            served += 1;
+        }
+        prop_assert_eq!(served, items.len());
+    }
+}
+
+#[test]
+fn doubles_up_to_the_limit_and_starts_again_after_a_success() {
+    let mut backoff = Backoff::default();
+    let seconds: Vec<u64> = (0..11).map(|_| backoff.next(&"a").as_secs()).collect();
+    assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
+    assert_eq!(backoff.next(&"b").as_secs(), 1, "keys are independent");
+    backoff.clear(&"a");
+    assert_eq!(backoff.next(&"a").as_secs(), 1);
+}
+
+#[test]
+fn many_failures_do_not_overflow() {
+    let mut backoff = Backoff::default();
+    let last = (0..100).map(|_| backoff.next(&0)).last();
+    assert_eq!(last, Some(super::LONGEST));
+}

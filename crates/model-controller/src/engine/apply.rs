@@ -1,0 +1,284 @@
+//! Sends the requests that the fleet plans, and enqueues the models whose state changed.
+//! One request to one engine, over a connection of its own.
+//! Metrics of requests to engines.
+
+use std::{
+    fmt,
+    net::SocketAddr,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use bytes::Bytes;
+use controller_kit::{metrics::Metrics, scope::Fence, store::Key};
+use futures::channel::mpsc;
+use http::{StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+};
+use tokio::{net::TcpStream, sync::Notify, task::JoinSet};
+use tracing::{debug, info, warn};
+
+use super::{
+    DesiredAdapters, Endpoint, Outcome, PoolId, Request,
+    fleet::{EngineCall, Fleet},
+};
+use crate::engine::protocol::{MAX_RESPONSE_BYTES, encode, outcome_of};
+
+/// How long changes are collected before models are enqueued: hundreds of engines respond at the same time.
+const COLLECT: Duration = Duration::from_millis(100);
+
+/// The fleet, shared by the reconciles and the task that sends its requests. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct SharedFleet {
+    fleet: Arc<Mutex<Fleet>>,
+    work: Arc<Notify>,
+}
+
+impl SharedFleet {
+    /// Shares a fleet.
+    pub fn new(fleet: Fleet) -> Self {
+        Self { fleet: Arc::new(Mutex::new(fleet)), work: Arc::default() }
+    }
+
+    /// Locks the fleet. Never held across an await.
+    pub fn lock(&self) -> MutexGuard<'_, Fleet> {
+        self.fleet.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`Fleet::sync`]; wakes the task that sends requests.
+    pub fn sync(&self, pool: &PoolId, endpoints: &[Endpoint], desired: DesiredAdapters) {
+        if self.lock().sync(pool, endpoints, desired, Instant::now()) {
+            self.work.notify_one();
+        }
+    }
+
+    /// Sends requests until dropped, which cancels those under way: the next lists show what they did. Skips namespaces
+    /// of other installs.
+    pub async fn work(&self, http: Http, changed: mpsc::UnboundedSender<Key>, fence: &Fence) {
+        let mut tasks: JoinSet<(EngineCall, Outcome)> = JoinSet::new();
+        let mut notify_at: Option<Instant> = None;
+        loop {
+            let (calls, wake) = {
+                let mut fleet = self.lock();
+                fleet.forget_namespaces(|namespace| fence.may_act(namespace).is_err());
+                fleet.advance(Instant::now())
+            };
+            for call in calls {
+                // Another replica takes the namespace after the request, unless it is long. None: it has been lost by
+                // now, and the engine is forgotten in the next turn.
+                let permit = fence.begin_work(&call.engine.pool.namespace).ok();
+                let http = http.clone();
+                tasks.spawn(async move {
+                    let outcome = match permit {
+                        Some(_until_answered) => http.send(call.socket, &call.request).await,
+                        None => Outcome::Unreachable { reason: "another process serves the namespace".to_owned() },
+                    };
+                    (call, outcome)
+                });
+            }
+            tokio::select! {
+                () = self.work.notified() => {}
+                Some(done) = tasks.join_next() => {
+                    // A request that panics never ends; nothing in it panics.
+                    if let Ok((call, outcome)) = done {
+                        log(&call, &outcome);
+                        self.lock().finish(&call, outcome, Instant::now());
+                    }
+                }
+                () = sleep_until(notify_at) => {
+                    for key in self.lock().take_changed() {
+                        // Fails only after the controller has ended.
+                        let _ = changed.unbounded_send(key);
+                    }
+                    notify_at = None;
+                    continue;
+                }
+                () = sleep_until(wake) => {}
+            }
+            notify_at = notify_at.or_else(|| Instant::now().checked_add(COLLECT));
+        }
+    }
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn log(call: &EngineCall, outcome: &Outcome) {
+    let (pod, engine) = (&call.pod_name, call.socket);
+    let namespace = &call.engine.pool.namespace;
+    let adapter = call.request.name().map(tracing::field::display);
+    match (&call.request, outcome) {
+        (Request::Load { .. }, Outcome::Done) => info!(%namespace, pod, %engine, adapter, "loaded adapter"),
+        (Request::Unload { .. }, Outcome::Done) => info!(%namespace, pod, %engine, adapter, "unloaded adapter"),
+        (Request::List { .. }, Outcome::Listed { names, others }) => {
+            debug!(%namespace, pod, %engine, adapters = names.len(), others, "listed adapters");
+        }
+        (Request::List { .. }, Outcome::NoList) => debug!(%namespace, pod, %engine, "does not list its adapters"),
+        (request, outcome) => {
+            let request = match request {
+                Request::List { .. } => "list",
+                Request::Load { .. } => "load",
+                Request::Unload { .. } => "unload",
+            };
+            warn!(%namespace, pod, %engine, adapter, request, ?outcome, "request to an engine failed");
+        }
+    }
+}
+
+/// Time limit of a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Maps the addresses of engines.
+#[derive(Clone, Default)]
+pub struct Dial(Option<Arc<dyn Fn(SocketAddr) -> SocketAddr + Send + Sync>>);
+
+impl Dial {
+    /// Connects to other addresses. For tests, whose engines listen on addresses that no endpoint may have.
+    pub fn through(map: impl Fn(SocketAddr) -> SocketAddr + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(map)))
+    }
+
+    fn resolve(&self, socket: SocketAddr) -> SocketAddr {
+        self.0.as_ref().map_or(socket, |map| map(socket))
+    }
+}
+
+impl fmt::Debug for Dial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Dial::through(…)" } else { "Dial::default()" })
+    }
+}
+
+/// HTTP client for engines. Cheap to clone.
+///
+/// Every request has its own connection: requests are rare, and engines need not keep connections open. Redirects are
+/// not followed. There is no authentication and no TLS, because the runtime has none on this port.
+#[derive(Clone, Debug)]
+pub struct Http {
+    dial: Dial,
+    metrics: EngineMetrics,
+}
+
+impl Http {
+    /// A client that counts its requests in `metrics`.
+    pub fn new(dial: Dial, metrics: EngineMetrics) -> Self {
+        Self { dial, metrics }
+    }
+
+    /// Sends one request, and returns its outcome within its timeout.
+    pub async fn send(&self, engine: SocketAddr, request: &Request) -> Outcome {
+        let start = Instant::now();
+        let exchange = exchange(engine, self.dial.resolve(engine), request);
+        let outcome = match tokio::time::timeout(request.timeout(), exchange).await {
+            Ok(Ok((status, body))) => outcome_of(request, status, &body),
+            Ok(Err(reason)) => Outcome::Unreachable { reason },
+            Err(_) => Outcome::TimedOut,
+        };
+        self.metrics.request_finished(request, &outcome, start.elapsed());
+        outcome
+    }
+}
+
+async fn exchange(engine: SocketAddr, socket: SocketAddr, request: &Request) -> Result<(StatusCode, Bytes), String> {
+    let (method, path, body) = encode(request);
+    let request = http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::HOST, engine.to_string())
+        .header(header::USER_AGENT, concat!("dynamo-model-controller/", env!("CARGO_PKG_VERSION")))
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::CONNECTION, "close")
+        .body(Full::new(Bytes::from(body.unwrap_or_default())))
+        .map_err(|error| error.to_string())?;
+    let stream = tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(socket)).await;
+    let stream = stream.map_err(|_| "no connection in time".to_owned())?.map_err(|error| error.to_string())?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    let exchange = async {
+        let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
+        let status = answer.status();
+        let body = Limited::new(answer.into_body(), MAX_RESPONSE_BYTES).collect().await;
+        // The status of a response that is too long still counts.
+        Ok((status, body.map(http_body_util::Collected::to_bytes).unwrap_or_default()))
+    };
+    let mut exchange = pin!(exchange);
+    tokio::select! {
+        answer = &mut exchange => answer,
+        // The connection ends when everything is read; the response is still to be returned.
+        _ = connection => exchange.await,
+    }
+}
+
+/// Upper bounds of the histogram, in seconds. Loading an adapter includes its download.
+const BUCKETS: [f64; 10] = [0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0];
+
+/// Metrics of requests to engines. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct EngineMetrics {
+    requests: Family<RequestLabels, Counter>,
+    duration: Family<OperationLabels, Histogram, fn() -> Histogram>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
+    operation: String,
+    result: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OperationLabels {
+    operation: String,
+}
+
+impl EngineMetrics {
+    /// Adds the families to the registry of the process.
+    pub fn register(metrics: &Metrics) -> Self {
+        let own = Self {
+            requests: Family::default(),
+            duration: Family::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram),
+        };
+        metrics.register(|registry| {
+            registry.register(
+                "model_engine_requests",
+                "Requests to inference engines about adapters, by what came of them",
+                own.requests.clone(),
+            );
+            registry.register(
+                "model_engine_request_duration_seconds",
+                "Time until an engine answered",
+                own.duration.clone(),
+            );
+        });
+        own
+    }
+
+    /// Counts one request.
+    pub fn request_finished(&self, request: &Request, outcome: &Outcome, took: Duration) {
+        let operation = match request {
+            Request::List { .. } => "list",
+            Request::Load { .. } => "load",
+            Request::Unload { .. } => "unload",
+        };
+        let result = match outcome {
+            Outcome::Done | Outcome::Listed { .. } => "done",
+            Outcome::NoList | Outcome::NotThere => "not_found",
+            Outcome::Unmanaged => "unmanaged",
+            Outcome::Refused { .. } => "refused",
+            Outcome::Unreachable { .. } => "unreachable",
+            Outcome::TimedOut => "timeout",
+        };
+        let labels = RequestLabels { operation: operation.to_owned(), result: result.to_owned() };
+        self.requests.get_or_create(&labels).inc();
+        let labels = OperationLabels { operation: operation.to_owned() };
+        self.duration.get_or_create(&labels).observe(took.as_secs_f64());
+    }
+}

@@ -1,0 +1,344 @@
+//! Fields of an object: where they are, what stands there, and what is wrong with them.
+//!
+//! A value together with its path, for violations.
+//! Where a field is.
+
+use std::{collections::BTreeMap, fmt, fmt::Display};
+
+use api_types::violations::{Reason, Violation};
+use rendering::rules;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// The most violations of one object that are reported.
+const MOST: usize = 200;
+
+/// The violations of an object, in the order of its fields, and warnings.
+#[derive(Debug, Default)]
+pub(in crate::admission) struct Findings {
+    pub(in crate::admission) violations: Vec<Violation<FieldPath>>,
+    pub(in crate::admission) warnings: Vec<String>,
+}
+
+impl Findings {
+    /// Adds a warning.
+    pub(in crate::admission) fn warn(&mut self, warning: impl Display) {
+        self.warnings.push(warning.to_string());
+    }
+
+    /// The field must be set.
+    pub(in crate::admission) fn required(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+        self.push(at, Reason::Required, Value::Null, text);
+    }
+
+    /// The value of the field is not possible.
+    pub(in crate::admission) fn invalid(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+        self.push(at, Reason::Invalid, at.value().clone(), text);
+    }
+
+    /// The field must not be set, or not by this user.
+    pub(in crate::admission) fn forbidden(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+        self.push(at, Reason::Forbidden, Value::Null, text);
+    }
+
+    /// Adds what typed rules have found in the object `root`.
+    pub(in crate::admission) fn take(&mut self, root: &Node<'_>, found: rules::Findings) {
+        found.violations.into_iter().for_each(|violation| self.add(root, violation));
+        let warnings =
+            found.warnings.into_iter().map(|warning| format!("{}: {}", root.at(&warning.path).path(), warning.text));
+        self.warnings.extend(warnings);
+    }
+
+    /// Adds a violation that a typed rule has found below `root`; its value is as the user wrote it.
+    pub(in crate::admission) fn add(&mut self, root: &Node<'_>, violation: Violation) {
+        if self.violations.len() < MOST {
+            let at = root.at(&violation.path);
+            let value = if violation.value.is_null() { Value::Null } else { at.value().clone() };
+            self.violations.push(Violation { value, ..violation.at(|_| at.path().clone()) });
+        }
+    }
+
+    /// The field has more than fits.
+    pub(in crate::admission) fn too_long(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+        self.push(at, Reason::TooLong, Value::Null, text);
+    }
+
+    fn push(&mut self, at: &Node<'_>, reason: Reason, value: Value, text: impl AsRef<str>) {
+        if self.violations.len() < MOST {
+            self.violations.push(Violation::of_text(at.path().clone(), reason, value, text.as_ref()));
+        }
+    }
+}
+
+static ABSENT: Value = Value::Null;
+
+/// A place in an object and what stands there. Null and nothing are the same: the API server drops nulls, and people
+/// write them for "not set".
+#[derive(Debug, Clone)]
+pub(in crate::admission) struct Node<'a> {
+    path: FieldPath,
+    value: &'a Value,
+}
+
+impl<'a> Node<'a> {
+    /// The object itself.
+    pub(in crate::admission) fn root(object: &'a Value) -> Self {
+        Self { path: FieldPath::default(), value: object }
+    }
+
+    /// Where it is.
+    pub(in crate::admission) fn path(&self) -> &FieldPath {
+        &self.path
+    }
+
+    /// What stands there; null if nothing does.
+    pub(in crate::admission) fn value(&self) -> &'a Value {
+        self.value
+    }
+
+    /// The field of that name.
+    pub(in crate::admission) fn field(&self, name: &str) -> Self {
+        self.below(Segment::Field(name.to_owned()), self.value.get(name))
+    }
+
+    /// The field at the end of several names.
+    pub(in crate::admission) fn fields(&self, names: &[&str]) -> Self {
+        names.iter().fold(self.clone(), |node, name| node.field(name))
+    }
+
+    /// The entry of a map with that key.
+    pub(in crate::admission) fn key(&self, key: &str) -> Self {
+        self.below(Segment::Key(key.to_owned()), self.value.get(key))
+    }
+
+    /// The entries of a map, sorted by key.
+    pub(in crate::admission) fn entries(&self) -> impl Iterator<Item = (&'a str, Self)> + '_ {
+        let entries: BTreeMap<&str, &Value> =
+            self.value.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value)).collect();
+        entries.into_iter().map(|(key, value)| (key, self.below(Segment::Key(key.to_owned()), Some(value))))
+    }
+
+    /// The items of a list.
+    pub(in crate::admission) fn items(&self) -> impl Iterator<Item = Self> + '_ {
+        self.value.as_array().into_iter().flatten().enumerate().map(|(index, value)| {
+            let name = value.get("name").and_then(Value::as_str).map(ToOwned::to_owned);
+            self.below(Segment::Item { index, name }, Some(value))
+        })
+    }
+
+    /// The item of a list that has this name.
+    pub(in crate::admission) fn named(&self, name: &str) -> Option<Self> {
+        self.items().find(|item| item.field("name").text() == name)
+    }
+
+    /// The node at the end of a path in which items stand by their names or positions: `a.b[name].c[key]`.
+    pub(in crate::admission) fn at(&self, path: &str) -> Self {
+        let (mut node, mut rest) = (self.clone(), path.trim_start_matches('.'));
+        while !rest.is_empty() {
+            if let Some((key, after)) = rest.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+                let item = || node.named(key).or_else(|| node.items().nth(key.parse().ok()?));
+                node = if node.value.is_array() { item().unwrap_or(node) } else { node.key(key) };
+                rest = after.trim_start_matches('.');
+            } else {
+                let end = rest.char_indices().skip(1).find(|(_, c)| matches!(c, '.' | '['));
+                let end = end.map_or(rest.len(), |(at, _)| at);
+                node = node.field(&rest[..end]);
+                rest = rest[end..].trim_start_matches('.');
+            }
+        }
+        node
+    }
+
+    /// Whether anything stands there.
+    pub(in crate::admission) fn is_set(&self) -> bool {
+        !self.value.is_null()
+    }
+
+    /// The text there; empty if there is none.
+    pub(in crate::admission) fn text(&self) -> &'a str {
+        self.value.as_str().unwrap_or_default()
+    }
+
+    /// The text there, if there is one.
+    pub(in crate::admission) fn given(&self) -> Option<&'a str> {
+        self.value.as_str()
+    }
+
+    /// The whole number there.
+    pub(in crate::admission) fn number(&self) -> Option<i64> {
+        self.value.as_i64()
+    }
+
+    /// Whether it is the boolean `true`.
+    pub(in crate::admission) fn is_true(&self) -> bool {
+        self.value == &Value::Bool(true)
+    }
+
+    /// Whether a list or map holds anything.
+    pub(in crate::admission) fn has_entries(&self) -> bool {
+        match self.value {
+            Value::Array(items) => !items.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            _ => false,
+        }
+    }
+
+    /// What stands there as a type of the API; `None` if it is no such thing.
+    pub(in crate::admission) fn parse<T: DeserializeOwned>(&self) -> Option<T> {
+        T::deserialize(self.value).ok()
+    }
+
+    /// The quantity there, which may also be written as a number.
+    pub(in crate::admission) fn quantity(&self) -> Option<String> {
+        match self.value {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        }
+    }
+
+    fn below(&self, segment: Segment, value: Option<&'a Value>) -> Self {
+        Self { path: self.path.join(segment), value: value.unwrap_or(&ABSENT) }
+    }
+}
+
+/// One step of a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::admission) enum Segment {
+    /// A field that the API names: `.spec`.
+    Field(String),
+    /// An entry of a map, whose key the user chose: `[my-key]`.
+    Key(String),
+    /// An item of a list: `[0]`.
+    Item {
+        /// Position.
+        index: usize,
+        /// Its `name`, if it has one. Lists of the API may be sorted anew; the name identifies an item in every order.
+        name: Option<String>,
+    },
+}
+
+/// The path of a field within its object, written as the API server writes it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(in crate::admission) struct FieldPath(Vec<Segment>);
+
+impl FieldPath {
+    /// A path of these steps.
+    pub(in crate::admission) fn of(segments: Vec<Segment>) -> Self {
+        Self(segments)
+    }
+
+    /// A path of named fields.
+    pub(in crate::admission) fn fields(names: &[&str]) -> Self {
+        Self(names.iter().map(|name| Segment::Field((*name).to_owned())).collect())
+    }
+
+    /// The steps.
+    pub(in crate::admission) fn segments(&self) -> &[Segment] {
+        &self.0
+    }
+
+    /// One step further.
+    pub(in crate::admission) fn join(&self, segment: Segment) -> Self {
+        let mut segments = self.0.clone();
+        segments.push(segment);
+        Self(segments)
+    }
+
+    /// Whether the path begins with this field.
+    pub(in crate::admission) fn is_below(&self, field: &str) -> bool {
+        matches!(self.0.first(), Some(Segment::Field(first)) if first == field)
+    }
+
+    /// Whether both lead to the same place, in whatever order lists are.
+    pub(in crate::admission) fn is_same_place(&self, other: &Self) -> bool {
+        let same = |(one, other): (&Segment, &Segment)| match (one, other) {
+            (Segment::Item { name: Some(one), .. }, Segment::Item { name: Some(other), .. }) => one == other,
+            (one, other) => one == other,
+        };
+        self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(same)
+    }
+
+    /// The path without its last step, and that step, if it is a field.
+    pub(in crate::admission) fn split_last(&self) -> Option<(Self, &str)> {
+        match self.0.split_last() {
+            Some((Segment::Field(name), parent)) => Some((Self(parent.to_vec()), name)),
+            _ => None,
+        }
+    }
+
+    /// What stands there in `object`, to be changed. Items are found by their position.
+    pub(in crate::admission) fn find_mut<'v>(&self, object: &'v mut Value) -> Option<&'v mut Value> {
+        self.0.iter().try_fold(object, |value, segment| match segment {
+            Segment::Field(key) | Segment::Key(key) => value.get_mut(key),
+            Segment::Item { index, .. } => value.get_mut(index),
+        })
+    }
+
+    /// What stands there in `object`.
+    pub(in crate::admission) fn find<'v>(&self, object: &'v Value) -> Option<&'v Value> {
+        self.0.iter().try_fold(object, |value, segment| match segment {
+            Segment::Field(key) | Segment::Key(key) => value.get(key),
+            Segment::Item { name: Some(name), .. } => {
+                value.as_array()?.iter().find(|item| item.get("name").and_then(Value::as_str) == Some(name))
+            }
+            Segment::Item { index, name: None } => value.get(index),
+        })
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, segment) in self.0.iter().enumerate() {
+            match segment {
+                Segment::Field(name) if position == 0 => f.write_str(name)?,
+                Segment::Field(name) => write!(f, ".{name}")?,
+                Segment::Key(key) => write!(f, "[{key}]")?,
+                Segment::Item { index, .. } => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn items_are_found_by_name_and_by_position_and_entries_by_key() {
+        let object = json!({ "a": [{ "name": "x.y", "b": { "c.d/e": 1 } }, { "b": ["f", "g"] }] });
+        for (path, at, value) in [
+            ("a[x.y].b[c.d/e]", "a[0].b[c.d/e]", json!(1)),
+            ("a[1].b[1]", "a[1].b[1]", json!("g")),
+            ("a[1].z.y", "a[1].z.y", json!(null)),
+            ("[", "[", json!(null)),
+            ("", "", object.clone()),
+        ] {
+            let node = Node::root(&object).at(path);
+            assert_eq!((node.path().to_string().as_str(), node.value()), (at, &value), "{path}");
+        }
+    }
+
+    fn item(index: usize, name: &str) -> Segment {
+        Segment::Item { index, name: Some(name.to_owned()) }
+    }
+
+    #[test]
+    fn paths_read_as_those_of_the_api_server() {
+        let path = FieldPath::fields(&["metadata", "annotations"]).join(Segment::Key("a.b/c".to_owned()));
+        assert_eq!(path.to_string(), "metadata.annotations[a.b/c]");
+        assert_eq!(FieldPath::fields(&["spec", "components"]).join(item(2, "a")).to_string(), "spec.components[2]");
+    }
+
+    #[test]
+    fn named_items_are_found_in_every_order() {
+        let path = FieldPath::fields(&["list"]).join(item(0, "b"));
+        assert_eq!(path.find(&json!({ "list": [{ "name": "a" }, { "name": "b", "x": 1 }] })).unwrap()["x"], 1);
+        assert_eq!(path.find(&json!({ "list": [{ "name": "a" }] })), None);
+        assert!(path.is_same_place(&FieldPath::fields(&["list"]).join(item(1, "b"))));
+        assert!(!path.is_same_place(&FieldPath::fields(&["list"]).join(item(0, "a"))));
+    }
+}
