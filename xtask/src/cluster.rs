@@ -22,7 +22,7 @@ enum Command {
     /// cores, once, and needs Go and the Go module proxy. The cache is $DYNAMO_CACHE_DIR, else $XDG_CACHE_HOME, else
     /// ~/.cache.
     Build {
-        /// What to build.
+        /// Set of programs to build
         #[arg(default_value = ToolSet::Control.name(), value_parser = PossibleValuesParser::new(sets()))]
         set: String,
     },

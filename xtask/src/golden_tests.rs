@@ -1,4 +1,5 @@
-//! What others rely on and no change of names may touch, as files under version control: `xtask/golden`.
+//! Golden tests of names that others rely on and that no renaming may change, as files under version control:
+//! `xtask/golden`.
 //!
 //! | file | content |
 //! |---|---|

@@ -8,7 +8,7 @@ use repository::cargo;
 /// Names of the suites: of the command, of the package, and of its binary.
 pub(crate) const NAMES: [&str; 4] = ["bench", "conformance", "e2e", "rights"];
 
-/// What the suite reads by itself; `--help` lists it.
+/// Arguments that the suite parses by itself; `--help` lists them
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Arguments of the suite

@@ -22,7 +22,7 @@ use crate::{charts, tidy};
 const NODES: u16 = 2;
 /// The cases that must all be equal.
 const CASES: &str = "tier1.txt";
-/// What every build has in common.
+/// Arguments that all builds have in common.
 const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 /// The tests of the Tiltfile are a workspace of their own.
 const TILTFILE: [&str; 4] = ["--manifest-path", "tilt/check/Cargo.toml", "--target-dir", "target/tilt-check"];
@@ -49,7 +49,7 @@ pub async fn run(args: &Args) -> ExitCode {
 }
 
 struct Run {
-    /// Where the audit logs of all control planes are kept; `None`: they go with them.
+    /// Directory that keeps the audit logs of all control planes; `None`: the logs are removed with them.
     audit: Option<PathBuf>,
     started: Instant,
     steps: Vec<(&'static str, Duration)>,
@@ -94,7 +94,7 @@ impl Run {
         Ok(())
     }
 
-    /// What reads the source only.
+    /// Runs the checks of the source only.
     fn checks(&mut self) -> Result<()> {
         self.command("format", formatter().args(["--all", "--check"]))?;
         self.step("tidy", "cargo xtask tidy", tidy::run)?;
@@ -169,7 +169,7 @@ impl Run {
     }
 }
 
-/// What test programs count, in the order of their last lines.
+/// Counts of test programs, in the order of their last lines.
 const COUNTS: [&str; 5] = ["passed", "failed", "ignored", "measured", "filtered out"];
 
 /// Sums of the results of test programs, as in [`COUNTS`].

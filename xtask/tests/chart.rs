@@ -1,4 +1,4 @@
-//! What the chart asks the cluster while it is rendered, on a real API server.
+//! Lookups of the chart in the cluster during rendering, on a real API server.
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{
@@ -124,8 +124,7 @@ async fn each_program_is_installed_alone() {
     assert!(others.iter().all(|deployment| deployment.metadata.generation == Some(1)));
 }
 
-/// What `helm install` for one namespace would make there. It says no where an object of others has a name that it
-/// needs.
+/// Runs `helm install` for one namespace as a dry run. It fails if an object of others has a name that it needs.
 fn install(release: &str, namespace: &str, kubeconfig: &Path) -> Output {
     let mut helm = Command::new(Assets::from_env().unwrap().find(Tool::Helm).unwrap());
     helm.args(["install", release, CHART, "--namespace", namespace, "--dry-run=server", "--kubeconfig"]);

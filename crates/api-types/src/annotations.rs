@@ -106,7 +106,8 @@ pub const PROGRESS_DEADLINE: &str = "operator.dynamo/progress-deadline";
 /// Uid of the checkpoint for which a Job removes what was kept.
 pub const CLEANUP_FOR: &str = "operator.dynamo/cleanup-for";
 
-/// What of a graph only its other version can say, for the spec and for the status; only the conversion writes them.
+/// Annotations with the data of a graph that only its other version can express, for the spec and for the status; only
+/// the conversion writes them.
 pub const GRAPH_SAVED: [&str; 2] = ["nvidia.com/dgd-spec", "nvidia.com/dgd-status"];
 /// Fingerprint of the spec for which a profiling Job runs.
 pub const PROFILED_SPEC: &str = "operator.dynamo/profiled-spec";
@@ -116,7 +117,7 @@ pub const REQUEST_UID: &str = "operator.dynamo/request-uid";
 /// On a DynamoModel: what was loaded for it, where the served CustomResourceDefinition has no `status.adapter`.
 pub const ADAPTER: &str = "operator.dynamo/adapter";
 
-/// What a build was made from; another value makes a new build.
+/// Identifier of the inputs of a build; another value starts a new build.
 pub const BUILD_REQUEST: &str = "nvidia.com/dynamo-request-hash";
 /// The same, on the build's pod.
 pub const BUILD_POD_REQUEST: &str = "nvidia.com/dynamo-request-image-builder-hash";

@@ -68,11 +68,11 @@ pub const DYN_ENFORCE_DISAGG: &str = "DYN_ENFORCE_DISAGG";
 pub const POD_IP: &str = "POD_IP";
 /// Address of vLLM's data-parallel master.
 pub const VLLM_DP_MASTER_IP: &str = "VLLM_DP_MASTER_IP";
-/// Where vLLM keeps compiled kernels.
+/// Folder in which vLLM keeps compiled kernels.
 pub const VLLM_CACHE_ROOT: &str = "VLLM_CACHE_ROOT";
 /// Folder with the sockets of the GPU memory service.
 pub const GMS_SOCKET_DIR: &str = "GMS_SOCKET_DIR";
-/// Which of the engines that share GPU memory a process is.
+/// Identifier of a process among the engines that share GPU memory.
 pub const ENGINE_ID: &str = "ENGINE_ID";
 /// File whose lock the serving engine holds.
 pub const FAILOVER_LOCK_PATH: &str = "FAILOVER_LOCK_PATH";

@@ -40,9 +40,9 @@ pub const VOLCANO_QUEUE: &str = "scheduling.grove.io/volcano-queue";
     status = "PodCliqueSetStatus"
 )]
 pub struct PodCliqueSetSpec {
-    /// How often the whole exists; ours have one.
+    /// Number of replicas of the whole; ours have one.
     pub replicas: i32,
-    /// How pods are replaced when the template changes; Grove's choice if unset.
+    /// Method by which pods are replaced when the template changes; Grove's choice if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_strategy: Option<PodCliqueSetUpdateStrategy>,
     /// One replica.
@@ -52,7 +52,7 @@ pub struct PodCliqueSetSpec {
 /// Update strategy: pods are replaced when they are deleted.
 pub const ON_DELETE: &str = "OnDelete";
 
-/// How pods are replaced when the template changes.
+/// Method by which pods are replaced when the template changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodCliqueSetUpdateStrategy {
@@ -82,10 +82,10 @@ pub struct PodCliqueSetTemplate {
     /// Templates of claims that cliques share, as Grove writes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_claim_templates: Vec<Value>,
-    /// How long less than the minimum may be available before the gang is restarted, as a Go duration.
+    /// Longest time for which less than the minimum may be available before the gang is restarted, as a Go duration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_delay: Option<String>,
-    /// Where the whole is placed; opaque, because users may write it in the form of a newer Grove.
+    /// Placement of the whole; opaque, because users may write it in the form of a newer Grove.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology_constraint: Option<Value>,
 }
@@ -110,14 +110,14 @@ pub struct PodCliqueTemplate {
     /// Annotations of the same.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Where the clique is placed; opaque.
+    /// Placement of the clique; opaque.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology_constraint: Option<Value>,
-    /// What it runs.
+    /// Specification of its pods.
     pub spec: PodCliqueTemplateSpec,
 }
 
-/// What a clique runs.
+/// Specification of the pods of a clique.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodCliqueTemplateSpec {
@@ -143,7 +143,7 @@ pub struct ScalingGroupConfig {
     pub name: String,
     /// Its cliques.
     pub clique_names: Vec<String>,
-    /// How often they exist, to begin with.
+    /// Initial number of replicas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
     /// Least replicas that are placed together.
@@ -152,12 +152,12 @@ pub struct ScalingGroupConfig {
     /// Claims that its cliques share, as Grove writes them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub resource_sharing: Vec<Value>,
-    /// Where a replica is placed; opaque.
+    /// Placement of a replica; opaque.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology_constraint: Option<Value>,
 }
 
-/// What Grove says of a PodCliqueSet.
+/// Status of a PodCliqueSet, as reported by Grove.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodCliqueSetStatus {
@@ -173,7 +173,7 @@ pub struct PodCliqueSetStatus {
     /// For example `TopologyLevelsUnavailable`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What Grove could not do.
+    /// Operations that failed in Grove.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub last_errors: Vec<LastError>,
 }
@@ -184,7 +184,7 @@ pub struct PodCliqueSetStatus {
 pub struct LastError {
     /// Grove's own word for it.
     pub code: String,
-    /// What happened.
+    /// Description of the failure.
     pub description: String,
 }
 
@@ -206,7 +206,7 @@ pub struct PodCliqueSpec {
     pub replicas: i32,
 }
 
-/// What Grove says of a clique.
+/// Status of a clique, as reported by Grove.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodCliqueStatus {
@@ -232,7 +232,7 @@ pub struct PodCliqueStatus {
     /// For example `PodCliqueScheduled`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What Grove could not do.
+    /// Operations that failed in Grove.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub last_errors: Vec<LastError>,
 }
@@ -241,7 +241,7 @@ pub struct PodCliqueStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct UpdateProgress {
-    /// When it was done; unset while it goes on. With the update strategy `OnDelete`, set from the start.
+    /// Time of its end; unset while it is in progress. With the update strategy `OnDelete`, set from the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_ended_at: Option<Time>,
 }
@@ -272,7 +272,7 @@ pub struct PodCliqueScalingGroupSpec {
     pub replicas: i32,
 }
 
-/// What Grove says of a scaling group.
+/// Status of a scaling group, as reported by Grove.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodCliqueScalingGroupStatus {
@@ -296,7 +296,7 @@ pub struct PodCliqueScalingGroupStatus {
     /// For example `MinAvailableBreached`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
-    /// What Grove could not do.
+    /// Operations that failed in Grove.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub last_errors: Vec<LastError>,
 }

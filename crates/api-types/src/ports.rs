@@ -34,11 +34,11 @@ pub const MPI_SSH: i32 = 2222;
 pub const RAY: i32 = 6379;
 /// Name of [`RAY`] in Services.
 pub const RAY_NAME: &str = "ray-gcs";
-/// Where the nodes of an SGLang replica meet.
+/// Port at which the nodes of an SGLang replica meet.
 pub const SGLANG_INIT: i32 = 29500;
-/// Where the nodes of a vLLM replica meet.
+/// Port at which the nodes of a vLLM replica meet.
 pub const VLLM_MASTER: i32 = 29500;
-/// Where vLLM engines that run side by side are coordinated.
+/// Port for the coordination of vLLM engines that run side by side.
 pub const VLLM_DATA_PARALLEL_RPC: i32 = 13445;
 /// Health of what `dynamo serve` runs: the legacy API.
 pub const SERVE_HEALTH: i32 = 5000;

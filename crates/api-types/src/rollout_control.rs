@@ -18,18 +18,18 @@ pub const UNDONE: &str = "undone";
 /// The longest deadline, in seconds: 30 days.
 const MOST_SECONDS: i64 = 30 * 24 * 3600;
 
-/// How the rollout of a graph's workers is controlled. The default lets it go on.
+/// Control of the rollout of a graph's workers. The default lets it continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RolloutControl {
-    /// What stops it.
+    /// Reason for which it stops.
     pub stop: Option<RolloutStop>,
-    /// How far the new revision may go.
+    /// Limit of the new revision's progress.
     pub step: Option<RolloutStep>,
-    /// When it is undone.
+    /// Deadline after which it is undone.
     pub deadline: Option<ProgressDeadline>,
 }
 
-/// What stops a rollout.
+/// Reason for which a rollout stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutStop {
     /// [`PAUSED`].

@@ -25,9 +25,9 @@ pub struct Violation<P = String> {
     pub reason: Reason,
     /// The value at fault; null if there is none to show.
     pub value: Value,
-    /// What is wrong.
+    /// Description of the problem.
     pub message: String,
-    /// What to do about it; empty if the message says it.
+    /// Remedy for the problem; empty if the message contains it.
     pub remedy: String,
 }
 

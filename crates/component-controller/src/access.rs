@@ -1,4 +1,4 @@
-//! What this controller may do, as data. The role of its ServiceAccount is made from this list.
+//! Rights of this controller, as data. The role of its ServiceAccount is generated from this list.
 
 use controller_kit::{
     access::{Access, NamedAccess, Verb},

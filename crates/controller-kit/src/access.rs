@@ -1,5 +1,5 @@
-//! What a controller may do, as data. The RBAC rules of the chart are made from it, and tests compare it with the audit
-//! log.
+//! Rights of a controller, as data. The RBAC rules of the chart are made from them, and tests compare them with the
+//! audit log.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,11 +34,11 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// What a cache needs.
+    /// Verbs that a cache needs.
     pub const CACHE: &'static [Self] = &[Self::Get, Self::List, Self::Watch];
-    /// What the apply engine needs to own objects that are cached.
+    /// Verbs that the apply engine needs to own objects that are cached.
     pub const OWN: &'static [Self] = &[Self::Get, Self::List, Self::Watch, Self::Create, Self::Patch, Self::Delete];
-    /// What the apply engine needs to own objects that are cached, and that go with their owner.
+    /// Verbs that the apply engine needs to own objects that are cached and that are removed with their owner.
     pub const KEEP: &'static [Self] = &[Self::Get, Self::List, Self::Watch, Self::Create, Self::Patch];
 
     /// As RBAC writes it.
@@ -67,9 +67,9 @@ pub struct Access {
     pub resource: &'static str,
     /// Subresource, for example `status`.
     pub subresource: Option<&'static str>,
-    /// What may be done.
+    /// Allowed verbs.
     pub verbs: &'static [Verb],
-    /// Why it is needed, for the reader of the role.
+    /// Reason for the right, for the reader of the role.
     pub why: &'static str,
 }
 
@@ -104,10 +104,10 @@ pub struct NamedAccess {
     pub resource: &'static str,
     /// The only objects that this is about.
     pub names: &'static [&'static str],
-    /// What may be done. [`Verb::Create`] allows a server-side apply that creates the object: its URL has the name. A
+    /// Allowed verbs. [`Verb::Create`] allows a server-side apply that creates the object: its URL contains the name. A
     /// POST has no name to check.
     pub verbs: &'static [Verb],
-    /// Why it is needed, for the reader of the role.
+    /// Reason for the right, for the reader of the role.
     pub why: &'static str,
 }
 
@@ -147,7 +147,7 @@ pub const METRICS: &[Access] = &[
     },
 ];
 
-/// Where the rights hold.
+/// Scope of the rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoleScope<'a> {
     /// In the whole cluster: a ClusterRole.

@@ -91,14 +91,14 @@ pub enum Progress {
     Working {
         /// Reason in CamelCase.
         reason: String,
-        /// What is being waited for.
+        /// Description of what is awaited.
         message: String,
     },
     /// A user has to change something.
     Stuck {
         /// Reason in CamelCase.
         reason: String,
-        /// What is wrong and what helps.
+        /// The problem and its remedy.
         message: String,
     },
 }

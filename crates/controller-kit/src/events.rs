@@ -28,7 +28,7 @@ use crate::access::{Access, Verb};
 /// thing to give up.
 const QUEUE: usize = 256;
 
-/// How long one event may take.
+/// Time limit of one event.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Objects whose last note is remembered.
@@ -37,7 +37,7 @@ const REMEMBERED: usize = 4096;
 /// A repetition within this time counts in the series of the first event; later ones are events of their own.
 const SERIES: Duration = Duration::from_secs(6 * 60);
 
-/// What of an object's name is part of an event's, which must not be longer than 253 characters.
+/// Maximum length of an object's name within an event's name, which must not be longer than 253 characters.
 const LONGEST_NAME: usize = 200;
 
 /// The right that an [`EventSink`] needs.

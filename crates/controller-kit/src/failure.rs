@@ -1,9 +1,9 @@
-//! What kinds of failure there are, and what follows from each.
+//! Kinds of failure and their consequences.
 
 use std::fmt;
 
-/// How the API server's answer to a server-side apply ends, line by line, that has a field which the schema of the
-/// served kind does not declare.
+/// End of each line of the API server's answer to a server-side apply with a field that the schema of the served kind
+/// does not declare.
 pub(crate) const NOT_DECLARED: &str = "field not declared in schema";
 
 /// Whether that is the answer.
@@ -11,17 +11,17 @@ pub(crate) fn is_not_declared(status: &kube::core::Status) -> bool {
     status.message.contains(NOT_DECLARED)
 }
 
-/// How the API server names a webhook that it could not call, for admission and for conversion, in an answer of code
-/// 500.
+/// Texts by which the API server reports a webhook that it could not call, for admission and for conversion, in an
+/// answer of code 500.
 const WEBHOOK_FAILED: [&str; 2] = ["failed calling webhook", "conversion webhook for"];
 
-/// How the API server names a webhook that denied a request. The webhook chooses the code of that answer.
+/// Texts by which the API server reports a webhook that denied a request. The webhook chooses the code of that answer.
 const WEBHOOK_DENIED: [&str; 2] = ["admission webhook", "denied the request"];
 
-/// How etcd refuses an object, in an answer of code 500.
+/// Text by which etcd rejects an object, in an answer of code 500.
 const TOO_LARGE: &str = "etcdserver: request is too large";
 
-/// Why something failed. The names are the values of the metric label `error_type`.
+/// Reason for a failure. The names are the values of the metric label `error_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorType {
     /// The object, its namespace or its kind does not exist (404).
@@ -54,7 +54,7 @@ pub enum ErrorType {
     Internal,
 }
 
-/// What to do about a failure.
+/// Reaction to a failure.
 ///
 /// Of all but [`Class::Transient`], the API server has answered, and the answer is about one object: it becomes a
 /// condition, is tried again every 15 s or so, and holds up nothing that does not need the object.
@@ -110,7 +110,7 @@ impl ErrorType {
         }
     }
 
-    /// What to do about it.
+    /// Returns the reaction to it.
     #[must_use]
     pub fn class(self) -> Class {
         match self {
@@ -169,7 +169,7 @@ impl fmt::Display for ErrorType {
     }
 }
 
-/// How a controller goes on after a failed reconcile.
+/// Reaction of a controller to a failed reconcile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     /// Try again, later each time.
@@ -183,7 +183,7 @@ pub trait Failure: std::error::Error + Send + 'static {
     /// The value of the metric label `error_type`.
     fn error_type(&self) -> ErrorType;
 
-    /// How to go on. Backing off is right unless it is known that trying again cannot help.
+    /// Returns the reaction. Backing off is right unless another try is known to be useless.
     fn retry(&self) -> Retry {
         Retry::Backoff
     }

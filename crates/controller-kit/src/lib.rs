@@ -1,4 +1,4 @@
-//! What every controller process of the operator shares.
+//! Code that all controller processes of the operator share.
 //!
 //! - [`process`]: flags, logs, client, health and metrics servers, shutdown.
 //! - [`settings`]: the `OperatorConfiguration` file.

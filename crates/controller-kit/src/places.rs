@@ -45,7 +45,7 @@ impl Span {
         (both.first <= both.last).then_some(both)
     }
 
-    /// What is left without the places of another span.
+    /// Returns the rest without the places of another span.
     fn without(self, other: Self) -> impl Iterator<Item = Self> {
         let before = other.first.checked_sub(1).map(|last| Self { first: self.first, last: last.min(self.last) });
         let after = other.last.checked_add(1).map(|first| Self { first: first.max(self.first), last: self.last });

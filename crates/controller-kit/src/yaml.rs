@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Why a text is no YAML.
+/// Error of a text that is not YAML.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct NoYaml(serde_saphyr::Error);

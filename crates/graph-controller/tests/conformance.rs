@@ -29,7 +29,8 @@ fn owner(object: &Value) -> &Value {
     &object["metadata"]["ownerReferences"][0]
 }
 
-/// What the comparison leaves open: revision suffixes, bookkeeping, defaults that the API server fills in.
+/// Returns the object without the parts that the comparison ignores: revision suffixes, bookkeeping, defaults that the
+/// API server fills in.
 fn comparable(object: &Value) -> Value {
     let mut text = object.to_string();
     if let Some(suffix) = object.pointer("/metadata/labels/nvidia.com~1dynamo-worker-hash").and_then(Value::as_str) {

@@ -51,7 +51,7 @@ fn is_free(key: &str) -> bool {
     bookkeeping.iter().any(|prefix| key.starts_with(prefix)) || key == "nvidia.com/dynamo-operator-origin-version"
 }
 
-/// What the comparison leaves open, and what the API server fills in.
+/// Returns the object without the parts that the comparison ignores, and without those that the API server fills in.
 fn comparable(object: &Value, generation: Option<&str>) -> Value {
     let text = object.to_string();
     let text = generation.map_or(text.clone(), |suffix| text.replace(suffix, "<generation>"));

@@ -1,4 +1,4 @@
-//! What one Secret holds for NATS and etcd.
+//! Contents of one Secret for NATS and etcd.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -9,13 +9,13 @@ use outbound::{Identity, Trust};
 pub struct Credentials {
     /// Trust roots and the client certificate: `ca.crt`, `tls.crt` and `tls.key`.
     pub trust: Trust,
-    /// How to get into NATS.
+    /// Login to NATS.
     pub nats: NatsLogin,
     /// User and password of etcd: `etcd-username`, `etcd-password`.
     pub etcd: Option<(String, String)>,
 }
 
-/// How to get into NATS.
+/// Login to NATS.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum NatsLogin {
     /// As anybody.

@@ -9,7 +9,7 @@ use etcd_client::{
 use super::{CLEANING_PATIENCE, PATIENCE, shown, within};
 use crate::{Credentials, Error, layout};
 
-/// What the runtime keeps; reading it is the question whether etcd can be used.
+/// Prefix of the keys that the runtime keeps; etcd can be used if they can be read.
 const KEPT: &str = "v1/";
 const SECURE: &str = "https://";
 
@@ -141,7 +141,7 @@ fn failure(server: &str, error: &etcd_client::Error) -> Error {
     }
 }
 
-/// What all of it comes from; what stands above only says that a call or a connection failed.
+/// Returns the first cause of an error; the outer errors only report that a call or a connection failed.
 fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,4 +1,4 @@
-//! Where the runtime keeps what belongs to one Dynamo namespace.
+//! Places at which the runtime keeps the data of one Dynamo namespace.
 //!
 //! | kept | as |
 //! |---|---|

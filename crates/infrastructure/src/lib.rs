@@ -35,7 +35,7 @@ pub async fn within<T>(
     outcome.unwrap_or_else(|_| Err(outbound::Error::TimedOut { server, patience }.into()))
 }
 
-/// Why NATS or etcd cannot be used. None of the texts holds a credential.
+/// Reason for which NATS or etcd cannot be used. None of the texts contains a credential.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no connection, or no answer in time.
@@ -46,7 +46,7 @@ pub enum Error {
     Nats {
         /// Its address.
         server: String,
-        /// What was wrong.
+        /// Reason for the error.
         reason: String,
     },
     /// etcd answered with an error.
@@ -54,7 +54,7 @@ pub enum Error {
     Etcd {
         /// Its address.
         server: String,
-        /// What was wrong.
+        /// Reason for the error.
         reason: String,
     },
 }

@@ -6,7 +6,7 @@ use futures::TryStreamExt;
 use super::{CLEANING_PATIENCE, PATIENCE, shown, within};
 use crate::{Credentials, Error, credentials::NatsLogin, layout};
 
-/// What the server calls us.
+/// Name of the operator at the server.
 const NAME: &str = "dynamo-operator";
 
 /// One NATS system.

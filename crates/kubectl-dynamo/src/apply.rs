@@ -39,7 +39,7 @@ pub struct AnnotationChange {
     pub value: Option<String>,
     /// The change as one word, or a few, after the name of the graph.
     pub done: String,
-    /// What else the user has to know.
+    /// Further information for the user.
     pub note: Option<String>,
 }
 

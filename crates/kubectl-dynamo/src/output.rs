@@ -5,7 +5,7 @@ use std::{io::Write, process::ExitCode};
 use clap::ValueEnum;
 use serde::Serialize;
 
-/// How a command that could be carried out ended.
+/// Result of a command that could be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Done, and what was asked about is well.

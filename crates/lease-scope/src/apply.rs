@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use crate::plan::Sibling;
 
-/// Why a request failed.
+/// Reason for the failure of a request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The response of the API server.

@@ -15,7 +15,7 @@ pub(crate) struct Sibling {
     pub(crate) goes: bool,
 }
 
-/// What to do with the marker.
+/// Next step for the marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MarkerStep {
     /// There is no marker, and the install is complete: create it.

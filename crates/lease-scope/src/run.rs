@@ -59,7 +59,7 @@ pub enum ConfigError {
     Times {
         /// Time between two renewals.
         interval: Duration,
-        /// How long a marker is valid.
+        /// Duration of a marker's validity.
         duration: Duration,
     },
 }

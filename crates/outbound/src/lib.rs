@@ -1,6 +1,6 @@
-//! What programs need to call servers other than the API server: one HTTP request, to an API store, for the metrics of a
-//! DCGM exporter or to a receiver of notifications, and TLS as clients of registries, NATS and etcd set it up. All of
-//! them may be inside the cluster or outside.
+//! Client code for servers other than the API server: one HTTP request, to an API store, for the metrics of a DCGM
+//! exporter or to a receiver of notifications, and TLS as clients of registries, NATS and etcd set it up. All of these
+//! servers may be inside the cluster or outside.
 //!
 //! Every request has a connection of its own: there are few of them, and the other side need not keep connections of
 //! idle operators. HTTP/1.1, TLS by rustls with ring. Redirects are not followed. Every request has a deadline and a
@@ -32,7 +32,7 @@ pub use trust::{Identity, Trust, client_config, provide_tls};
 /// A server that listens accepts a connection at once, wherever it is.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long an exchange may take, and how much an answer may hold.
+/// Limits of the duration of an exchange and of the size of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// From the first packet to the last byte of the answer.
@@ -199,7 +199,7 @@ fn in_origin_form(request: Request<Bytes>, server: &OutboundServer) -> Result<Re
     Ok(Request::from_parts(head, Full::new(body)))
 }
 
-/// Where a request goes.
+/// Server that a request is sent to.
 struct OutboundServer {
     secure: bool,
     /// As in the header.
@@ -235,7 +235,7 @@ impl std::fmt::Display for OutboundServer {
     }
 }
 
-/// Where clouds serve credentials and settings of a machine, beside the link-local addresses.
+/// Addresses at which clouds serve credentials and settings of a machine, beside the link-local addresses.
 const METADATA: [IpAddr; 3] = [
     IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)),
     IpAddr::V4(Ipv4Addr::new(100, 100, 100, 200)),
@@ -255,7 +255,7 @@ pub(crate) fn is_inside(address: IpAddr, barred: &[IpAddr]) -> bool {
 #[cfg(test)]
 mod tests;
 
-/// Why there is no answer. None of the texts holds anything of a request beside the server's address.
+/// Reason for a missing answer. None of the texts contains anything of a request except the server's address.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address cannot be used.
@@ -263,15 +263,15 @@ pub enum Error {
     Address {
         /// As given.
         address: String,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
     /// A certificate or a key cannot be used.
     #[error("{what} cannot be used: {reason}")]
     Trust {
-        /// Which.
+        /// Unusable item, such as the key.
         what: &'static str,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
     /// There is no connection.
@@ -279,7 +279,7 @@ pub enum Error {
     Unreachable {
         /// Scheme and host.
         server: String,
-        /// Why not.
+        /// Reason.
         reason: String,
     },
     /// The server has an address that may not be asked.
@@ -293,7 +293,7 @@ pub enum Error {
     Broken {
         /// Scheme and host.
         server: String,
-        /// How.
+        /// Reason.
         reason: String,
     },
     /// The answer took too long.
@@ -301,7 +301,7 @@ pub enum Error {
     TimedOut {
         /// Scheme and host.
         server: String,
-        /// How long it was waited for.
+        /// Time limit of the answer.
         patience: Duration,
     },
 }

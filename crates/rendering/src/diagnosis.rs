@@ -10,11 +10,12 @@ use crate::frameworks::WAITS_FOR_LEADER;
 
 /// Most characters of a message of Kubernetes.
 const LONGEST: usize = 400;
-/// What the scheduler reports of its attempts to make room: by claims for devices that it could release, by preemption.
+/// Texts in which the scheduler reports its attempts to make room: by claims for devices that it could release, by
+/// preemption.
 const ATTEMPTS: [&str; 4] =
     ["no new claims to deallocate", "still not schedulable", "deallocation of ResourceClaim completed", "preemption:"];
 
-/// Why a pod does not serve, in the order of how surely something must be changed.
+/// Reason for which a pod does not serve, ordered by the certainty that something must be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// The API server rejects pods: a quota or a policy.
@@ -73,7 +74,7 @@ impl Cause {
     }
 }
 
-/// Why pods do not serve.
+/// Reason for which pods do not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
     /// The cause.

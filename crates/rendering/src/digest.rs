@@ -1,4 +1,4 @@
-//! Which pod templates a live workload runs, regardless of the pull secrets that were found for it.
+//! Identification of the pod templates of a live workload, regardless of the pull secrets that were found for it.
 
 use std::fmt;
 

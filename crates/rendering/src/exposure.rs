@@ -1,4 +1,4 @@
-//! How frontends are reached from outside the cluster: an Ingress, or a VirtualService of Istio.
+//! Exposure of frontends outside the cluster: an Ingress, or a VirtualService of Istio.
 
 use std::fmt;
 
@@ -134,7 +134,7 @@ impl ExposureSettings {
     }
 }
 
-/// How one frontend is reached.
+/// Exposure of one frontend.
 struct Exposure {
     host: String,
     /// Class and certificate of the Ingress; `None`: there must be none.

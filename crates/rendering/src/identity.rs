@@ -1,4 +1,4 @@
-//! Who a component is: its name, its graph, its namespaces, its generation, its type.
+//! Identity of a component: its name, its graph, its namespaces, its generation, its type.
 
 use std::collections::BTreeMap;
 

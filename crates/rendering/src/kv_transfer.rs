@@ -1,4 +1,4 @@
-//! Which workers may exchange key-value caches: what a worker's pod has to know about its place and the policy.
+//! Exchange of key-value caches between workers: the data about its place and the policy that a worker's pod needs.
 //!
 //! It is part of the user's template and not of the rendering, because a component does not know its graph's policy.
 

@@ -23,7 +23,7 @@ const OWNED_BY_COMPONENT: [&str; 5] =
     [labels::COMPONENT, labels::DYNAMO_NAMESPACE, labels::GRAPH, labels::WORKER_HASH, labels::COMPONENT_CLASS];
 
 impl ValidatedComponent<'_> {
-    /// How the component's pods find each other.
+    /// Returns the discovery backend of the component's pods.
     pub(crate) fn discovery_backend(&self, input: &RenderInput<'_>) -> DiscoveryBackend {
         self.discovery.unwrap_or(input.settings.discovery_backend)
     }

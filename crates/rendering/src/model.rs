@@ -30,7 +30,7 @@ pub struct ValidatedComponent<'a> {
     pub(crate) name: &'a str,
     pub(crate) namespace: &'a str,
     pub(crate) uid: &'a str,
-    /// What only v1alpha1 could say.
+    /// Data that only v1alpha1 could express.
     pub(crate) preserved: PreservedComponent,
     /// Annotations that the user gave the component, in whichever version.
     pub(crate) annotations: BTreeMap<String, String>,
@@ -78,7 +78,7 @@ impl<'a> ValidatedComponent<'a> {
         self.checkpoint.map_or(MAIN_CONTAINER, |checkpoint| checkpoint.target)
     }
 
-    /// How its Deployment replaces pods.
+    /// Returns its Deployment's rollout strategy.
     pub fn strategy(&self) -> &RolloutStrategy {
         &self.strategy
     }
@@ -97,19 +97,19 @@ impl<'a> ValidatedComponent<'a> {
     }
 }
 
-/// Where the compilation cache is mounted. Claim and volume have the same name.
+/// Mount of the compilation cache. Claim and volume have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CacheMount<'a> {
     pub(crate) claim: &'a str,
     pub(crate) path: &'a str,
 }
 
-/// What a component says about its checkpoint.
+/// Settings of a component for its checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointUse<'a> {
     /// Name of the DynamoCheckpoint; `None` if there is none yet.
     pub reference: Option<&'a str>,
-    /// What the checkpoint is of, where the component says that instead of a name.
+    /// Identity of the checkpoint's content, where the component specifies it instead of a name.
     pub identity: Option<&'a CheckpointIdentity>,
     /// Whether pods wait for it.
     pub policy: CheckpointStartupPolicy,
@@ -148,7 +148,7 @@ pub struct RenderInput<'a> {
     /// Live objects of a prefill or decode component still select the type `worker`, see
     /// [`legacy_type_is_worker`](crate::legacy_type_is_worker); selectors are immutable, so it stays so.
     pub legacy_type_is_worker: bool,
-    /// How the pods start.
+    /// Method by which the pods start.
     pub restore: Restore<'a>,
     /// GPUs that the main container has through claims, where
     /// [`ValidatedComponent::gpu_claims`](crate::ValidatedComponent::gpu_claims) names some; else 0.
@@ -158,7 +158,7 @@ pub struct RenderInput<'a> {
 /// Settings of the operator that reach pods and how they are reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSettings {
-    /// How pods find each other, unless the component's pod template says otherwise.
+    /// Backend by which pods discover each other, unless the component's pod template specifies another.
     pub discovery_backend: DiscoveryBackend,
     /// Address of NATS, `nats://host:port`.
     pub nats_address: Option<String>,
@@ -174,7 +174,7 @@ pub struct PodSettings {
     pub mpi_secret: Option<String>,
 }
 
-/// How pods of a graph find each other.
+/// Backend by which pods of a graph discover each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DiscoveryBackend {
     /// Through Kubernetes objects.
@@ -215,7 +215,7 @@ pub struct ExposureSettings {
     pub only_configured: bool,
 }
 
-/// What runs the pods of a graph.
+/// Program that runs the pods of a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkloadProvider {
     /// A DynamoComponentDeployment for each component.

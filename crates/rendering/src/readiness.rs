@@ -27,7 +27,7 @@ impl Readiness {
     }
 }
 
-/// Why a workload is not ready; the first reason that applies, in this order.
+/// Reason for which a workload is not ready; the first that applies, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotReady {
     /// It is paused.
@@ -167,7 +167,7 @@ fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
     }
 }
 
-/// How a Job can end.
+/// Possible end of a Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobEnd {
     /// As many pods succeeded as it wants.

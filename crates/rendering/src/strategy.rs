@@ -1,4 +1,4 @@
-//! How a Deployment replaces its pods.
+//! Strategy by which a Deployment replaces its pods.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const RECREATE: &str = "Recreate";
 const ROLLING_UPDATE: &str = "RollingUpdate";
 const FIELD: &str = "spec.podTemplate.metadata.annotations";
 
-/// How a Deployment replaces its pods.
+/// Strategy by which a Deployment replaces its pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RolloutStrategy {
     /// All old pods go before the first new one comes.

@@ -70,7 +70,7 @@ pub struct State {
     pub components: Vec<ComponentState>,
 }
 
-/// What is read of one component.
+/// Data that is read of one component.
 struct Parts<'a> {
     spec: &'a ComponentSpec,
     counts: Option<&'a ComponentReplicaStatus>,
@@ -185,7 +185,8 @@ fn phases(pods: &[&Pod]) -> String {
     counts.collect::<Vec<_>>().join(", ")
 }
 
-/// What keeps a component from being ready: what it says, what its pods say, or the number that is missing.
+/// Returns the reason why a component is not ready: as reported by its status or by its pods, or the ready and desired
+/// replicas.
 fn waits_for(parts: &Parts<'_>, ready: i32) -> String {
     let statuses = || parts.objects.iter().filter_map(|one| one.status.as_ref());
     let find = |type_: &str, status: &str| {

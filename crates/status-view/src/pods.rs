@@ -28,7 +28,7 @@ fn phase(pod: &Pod) -> Option<&str> {
     pod.status.as_ref().and_then(|status| status.phase.as_deref())
 }
 
-/// Where a pod is in its life.
+/// Phase of a pod's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PodPhase {
     Ready,
@@ -64,7 +64,7 @@ impl fmt::Display for PodPhase {
     }
 }
 
-/// Why a pod does not run, in a sentence: the reason of the scheduler, or that of a container which waits.
+/// Returns the reason why a pod does not run, in a sentence: that of the scheduler, or that of a container which waits.
 pub(crate) fn shortfall(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let scheduled = status.conditions.iter().flatten().find(|one| one.type_ == "PodScheduled" && one.status == "False");

@@ -1,6 +1,6 @@
-//! What the webhook server may do, as data. The roles of its ServiceAccount are made from these lists. An install for
-//! one namespace has no right that reaches beyond it, except where it makes its own certificates: webhook
-//! configurations belong to the cluster.
+//! Rights of the webhook server, as data. The roles of its ServiceAccount are made from these lists. An install for one
+//! namespace has no right that reaches beyond it, except where it makes its own certificates: webhook configurations
+//! belong to the cluster.
 
 use controller_kit::access::{Access, NamedAccess, Verb};
 
@@ -123,7 +123,7 @@ pub const OWN_CONVERTING: &[NamedAccess] = &[NamedAccess {
 mod tests {
     use super::*;
 
-    /// Who may write a definition decides who converts the objects of all namespaces.
+    /// A user who may write a definition decides on the conversion of the objects of all namespaces.
     #[test]
     fn definitions_are_only_read() {
         let all = CLUSTER.iter().map(|line| (line.resource, line.verbs));

@@ -14,7 +14,7 @@ pub const CONVERTED: [&str; 4] = [
     "dynamographdeploymentscalingadapters",
 ];
 
-/// What the API server does when it gets no answer.
+/// Reaction of the API server to a missing answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum FailurePolicy {
     /// It refuses the object.
@@ -32,10 +32,10 @@ impl FailurePolicy {
     }
 }
 
-/// How the configurations are installed.
+/// Settings for installing the configurations.
 #[derive(Debug, Clone)]
 pub struct Install {
-    /// What the names of both configurations begin with.
+    /// Prefix of the names of both configurations.
     pub name: String,
     /// The Service by which the API server finds the server.
     pub host: Host,
@@ -47,7 +47,7 @@ pub struct Install {
     pub failure_policy: FailurePolicy,
     /// For pods that start from a checkpoint.
     pub pod_failure_policy: FailurePolicy,
-    /// How long the API server waits for an answer.
+    /// Time limit of the API server for an answer, in seconds.
     pub timeout_seconds: u8,
 }
 

@@ -37,7 +37,7 @@ enum Command {
     Configurations(ConfigurationArgs),
 }
 
-/// Where further rights are needed.
+/// Place in which further rights are needed.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum RightsPlace {
     /// In the operator's own namespace
@@ -46,24 +46,24 @@ enum RightsPlace {
 
 #[derive(clap::Args)]
 struct ConfigurationArgs {
-    /// What the names of the configurations begin with
+    /// Prefix of the names of the configurations
     #[arg(long, value_name = "NAME", default_value = "dynamo-operator")]
     name: String,
     /// Port of the Service
     #[arg(long, default_value_t = 443)]
     port: u16,
-    /// What the API server does when it gets no answer
+    /// Reaction of the API server to a missing answer
     #[arg(long, value_enum, default_value = "fail")]
     failure_policy: FailurePolicy,
     /// The same for pods that start from a checkpoint
     #[arg(long, value_enum, default_value = "ignore")]
     pod_failure_policy: FailurePolicy,
-    /// How long the API server waits for an answer, in seconds
+    /// Time limit of the API server for an answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=30))]
     timeout_seconds: u8,
 }
 
-/// Why the server ended.
+/// Reason for the end of the server.
 #[derive(Debug, thiserror::Error)]
 enum ServerFailure {
     #[error(transparent)]

@@ -22,7 +22,7 @@ use crate::{
     serve::{Clients, ClientsError, Drain, RequestMetrics, Service, Serving, serve},
 };
 
-/// Where a pod finds its own namespace.
+/// File with the namespace of a pod.
 const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
 
 /// Flags of the webhook server.
@@ -40,7 +40,7 @@ pub struct ServerArgs {
     #[arg(long, value_name = "NAME", default_value = CA_CONFIG_MAP, global = true)]
     pub ca_config_map: String,
 
-    /// Where admission and conversion are served; default: server.webhook.host and .port of the configuration
+    /// Address of admission and conversion; default: server.webhook.host and .port of the configuration
     #[arg(long, value_name = "ADDRESS", env = "DYNAMO_WEBHOOK_ADDRESS", global = true)]
     pub webhook_address: Option<SocketAddr>,
 
@@ -69,7 +69,7 @@ pub struct ServerArgs {
     pub idle_connection_seconds: u16,
 }
 
-/// Why the server cannot run.
+/// Reason why the server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// Certificates are made for a Service.
@@ -86,7 +86,7 @@ pub enum RunError {
     Listen {
         /// As configured.
         address: SocketAddr,
-        /// Why not.
+        /// Reason.
         source: std::io::Error,
     },
     /// The CAs of clients, or TLS itself.
@@ -116,7 +116,7 @@ impl ServerArgs {
         }
     }
 
-    /// How the server ends.
+    /// Returns the limits of the drain.
     #[must_use]
     pub fn drain(&self) -> Drain {
         Drain::waiting(Duration::from_secs(self.idle_connection_seconds.into()))
@@ -130,7 +130,7 @@ impl ServerArgs {
         Ok(address)
     }
 
-    /// What rules know and never changes.
+    /// Returns the facts for the rules that never change.
     fn facts(&self, context: &Context) -> Facts {
         Facts {
             principals: Principals {
@@ -157,8 +157,8 @@ fn meets_in_servers(settings: &OperatorConfiguration) -> bool {
     settings.discovery.backend == settings::DiscoveryBackend::Etcd || !settings.infrastructure.nats_address.is_empty()
 }
 
-/// How pods start from checkpoints. Storage that is configured wrongly is no storage; the controllers report it on the
-/// objects that need it.
+/// Returns the settings for starting pods from checkpoints. Storage that is configured wrongly counts as no storage;
+/// the controllers report it on the objects that need it.
 fn checkpoints(context: &Context) -> CheckpointSettings {
     let Some(snapshots) = context.settings.checkpoint.snapshots() else { return CheckpointSettings::default() };
     let storage = snapshots.storage.storage().unwrap_or_else(|problem| {

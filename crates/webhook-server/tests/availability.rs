@@ -41,7 +41,7 @@ const PACE: Duration = Duration::from_millis(10);
 /// Calls that may wait for their answers at the same time: a machine that is too slow gets fewer calls, and none that
 /// waits until it is too late.
 const WAITING: usize = 12;
-/// What the API server asks for when it answers with 429.
+/// Pause that the API server requests when it answers with 429.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Between the ends of two replicas.
 const BETWEEN_ENDS: Duration = Duration::from_secs(5);
@@ -50,8 +50,8 @@ const STOPPED: Duration = Duration::from_secs(150);
 /// After how many calls without a failure the service counts as back.
 const ENOUGH: usize = 100;
 
-/// What a Service does: new connections go to replicas that are ready, connections that are there stay where they are.
-/// A connection to a replica that does not accept it is lost; no retry follows.
+/// Simulation of a Service: new connections go to replicas that are ready, existing connections remain at their
+/// replica. A connection to a replica that does not accept it is lost; no retry follows.
 #[derive(Clone)]
 struct Service(Arc<Mutex<Vec<SocketAddr>>>);
 
@@ -145,7 +145,7 @@ impl Load {
         Self { sender: sender.abort_handle(), count, failed, in_a_row, waiting }
     }
 
-    /// What failed, and how often.
+    /// Counts the failures by their text.
     fn failures(&self) -> BTreeMap<String, usize> {
         let mut failures = BTreeMap::new();
         for failure in &*self.failed.lock().unwrap() {

@@ -29,7 +29,7 @@ struct User {
     username: String,
 }
 
-/// What a request is about; empty where it has no such part.
+/// Object of a request; empty where it has no such part.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct ObjectRef {
@@ -54,7 +54,7 @@ impl AuditLog {
         Self { path, position: 0 }
     }
 
-    /// What was logged since the last call.
+    /// Returns the events logged since the last call.
     pub(super) fn next(&mut self) -> Result<Vec<Event>> {
         let what = || format!("cannot read {}", self.path.display());
         let mut file = File::open(&self.path).with_context(what)?;
@@ -129,7 +129,7 @@ impl Event {
         (write && self.counts() && users.contains(&self.user.username.as_str())).then_some(object)
     }
 
-    /// When it ended, if it is a request of one of the users about something else than a Lease, and no watch.
+    /// Returns the end time of a request by one of the users, if it is neither for a Lease nor a watch.
     pub(super) fn worked(&self, users: &[&str]) -> Option<Timestamp> {
         let lease = self.object_ref.as_ref().is_some_and(|object| object.resource == "leases");
         let works = self.counts() && self.verb != "watch" && !lease;

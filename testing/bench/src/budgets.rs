@@ -1,4 +1,4 @@
-//! What the figures are held against.
+//! Limits for the figures.
 
 use super::{
     audit::Requests,
@@ -13,11 +13,11 @@ const SHIPPED: [&str; 2] = ["dist", "release"];
 /// One figure and its limit.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Budget {
-    /// What was measured.
+    /// Name of the figure.
     pub(super) what: String,
     /// The figure.
     pub(super) measured: f64,
-    /// What it may be at most.
+    /// Maximum of the figure.
     pub(super) limit: f64,
     /// The unit of both.
     pub(super) unit: &'static str,

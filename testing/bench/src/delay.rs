@@ -41,7 +41,7 @@ impl Delay {
     }
 }
 
-/// What fails ends the connection, which both sides see.
+/// Forwards a connection with a delay. A failure ends it on both sides.
 async fn pass(client: TcpStream, server: String, delay: Duration) {
     let Ok(server) = TcpStream::connect(server).await else { return };
     if client.set_nodelay(true).and(server.set_nodelay(true)).is_err() {

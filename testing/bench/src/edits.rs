@@ -31,7 +31,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 /// The budget of an edit, in seconds.
 const BUDGET: f64 = 10.0;
 
-/// What is edited: a text that a controller writes into the status of what it serves.
+/// Edit of a text that a controller writes into the status of its objects.
 struct Edit {
     controller: &'static str,
     file: &'static str,

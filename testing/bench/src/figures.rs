@@ -1,4 +1,4 @@
-//! What was measured.
+//! Measured figures.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -128,7 +128,7 @@ impl Percentiles {
     }
 }
 
-/// How many of something come on one; 0 if there is none.
+/// Returns `count` divided by `on`; 0 if `on` is 0.
 pub(super) fn ratio(count: usize, on: usize) -> f64 {
     if on == 0 { 0.0 } else { count as f64 / on as f64 }
 }

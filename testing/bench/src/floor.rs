@@ -24,7 +24,7 @@ use super::{
 
 /// Requests of the plain client at a time.
 const CONNECTIONS: usize = 16;
-/// How many times as long as the floor the operator may take.
+/// Limit of the operator's time, as a multiple of the floor.
 const BUDGET: f64 = 1.15;
 
 /// Arguments of `cargo xtask bench floor`.
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     operator: OperatorArgs,
 }
 
-/// What was measured of the operator, or of the plain client.
+/// Measurements of the operator, or of the plain client.
 #[derive(Debug, Serialize)]
 struct Figures {
     /// From the first request until nothing moved any more.

@@ -17,7 +17,7 @@ use super::{
     usage::Usage,
 };
 
-/// How much more a graph may cost with the most graphs than with the fewest.
+/// Limit of the cost of a graph with the most graphs, as a multiple of that with the fewest.
 const BUDGET: f64 = 1.15;
 
 /// Arguments of `cargo xtask bench growth`.
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     operator: OperatorArgs,
 }
 
-/// What a graph of one step cost.
+/// Cost of a graph of one step.
 #[derive(Debug, Serialize)]
 struct Figures {
     /// Graphs in the cluster at the end of the step.

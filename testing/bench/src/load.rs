@@ -23,7 +23,7 @@ use super::{
 const PARALLEL: usize = 32;
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// How graphs follow each other.
+/// Pace of graphs.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pace {
     /// Each after the one before is Ready.

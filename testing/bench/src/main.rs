@@ -73,7 +73,7 @@ struct Args {
     operator: OperatorArgs,
 }
 
-/// Where figures go beside the standard output.
+/// Destination of figures beside the standard output
 #[derive(Debug, clap::Args)]
 struct JsonArgs {
     /// Write the figures to a file too
@@ -101,10 +101,10 @@ async fn main() -> ExitCode {
     }
 }
 
-/// What is measured on its own.
+/// Separate measurement
 #[derive(Debug, clap::Subcommand)]
 enum Part {
-    /// What the webhook server takes for its answers, and what conversion adds to reads
+    /// Time of the webhook server for its answers, and extra time of reads for conversion
     Api(api::Args),
     /// Many graphs at once: the operator beside a plain client that creates the same objects
     Floor(floor::Args),

@@ -43,7 +43,7 @@ pub(super) type Applied = Vec<(GraphId, Instant)>;
 const REST: Duration = Duration::from_secs(3);
 /// A phase in which nothing moves for so long will never end.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What Kubernetes puts into every namespace.
+/// Objects that Kubernetes creates in every namespace.
 const FURNITURE: [&str; 2] = ["default", "kube-root-ca.crt"];
 
 /// The children in one namespace.
@@ -54,15 +54,15 @@ struct Children {
     last_workload: Option<Instant>,
 }
 
-/// What was seen.
+/// Observed state.
 #[derive(Debug, Default)]
 struct Seen {
     children: HashMap<String, Children>,
-    /// When a graph was Ready for the first time.
+    /// Time at which a graph was first Ready.
     ready: HashMap<GraphId, Instant>,
 }
 
-/// How long a graph took, from the sending of its apply.
+/// Durations for a graph, from the sending of its apply.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
     pub(super) children: usize,
@@ -74,7 +74,7 @@ pub(super) struct Times {
 
 pub(super) struct Progress {
     seen: Arc<Mutex<Seen>>,
-    /// When something moved last.
+    /// Time of the last change.
     moved: watch::Sender<Instant>,
     _watches: JoinSet<()>,
 }
@@ -149,7 +149,7 @@ impl Progress {
         Ok(())
     }
 
-    /// When something moved last.
+    /// Returns the time of the last change.
     pub(super) fn last_moved(&self) -> Instant {
         *self.moved.borrow()
     }
@@ -179,7 +179,7 @@ impl Progress {
         graphs.iter().filter(|graph| !seen.ready.contains_key(graph)).collect()
     }
 
-    /// How long each graph took, if each has a namespace of its own.
+    /// Returns the durations for each graph, if each has a namespace of its own.
     pub(super) fn times(&self, applied: &Applied) -> Result<Vec<Times>> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let times = applied.iter().map(|(graph, sent)| {

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     operator: OperatorArgs,
 }
 
-/// What was measured with one number of replicas.
+/// Measurements with one number of replicas.
 #[derive(Debug, Serialize)]
 struct Figures {
     replicas: usize,

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 
 use super::audit::{Event, ObjectRef};
 
-/// What of the metadata is the creator's.
+/// Fields of the metadata that the creator sets.
 const METADATA: [&str; 4] = ["name", "labels", "annotations", "ownerReferences"];
-/// What the API server gives to Services.
+/// Fields of Services that the API server sets.
 const ADDRESSES: [&str; 2] = ["clusterIP", "clusterIPs"];
 
 /// The objects, each after its owner.

@@ -1,4 +1,4 @@
-//! What the cluster offers beside Kubernetes. Definitions of other projects come from their own modules.
+//! APIs that the cluster serves beside Kubernetes. Definitions of other projects come from their own modules.
 
 use std::fs;
 

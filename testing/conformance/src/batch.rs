@@ -18,7 +18,7 @@ use super::{
 
 /// Requests at the same time.
 const PARALLEL: usize = 6;
-/// How often workloads become ready, for operators that make the next one only after that.
+/// Number of times that workloads become ready, for operators that create the next one only after that.
 const ROUNDS: usize = 4;
 const CONFLICT: u16 = 409;
 
@@ -136,7 +136,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// What each namespace holds now.
+    /// Returns the content of each namespace.
     async fn snapshots(&self, namespaces: &HashSet<String>) -> Result<HashMap<String, Snapshot>> {
         let expected = self.server.resources().iter().filter(|resource| is_recorded(resource) || is_custom(resource));
         let lists =

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// The tag for placeholders in images.
 const TAG: &str = "1.5.0";
 
-/// What is applied for a case.
+/// Objects that are applied for a case.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Input {
     /// The documents; those of our group come last.

@@ -26,7 +26,7 @@ pub(super) struct Case {
     pub(super) example: String,
     /// The input, as it stands in the kit.
     pub(super) input: String,
-    /// What the reference made of it.
+    /// Result of the reference.
     pub(super) expected: Value,
 }
 
@@ -37,7 +37,7 @@ impl Case {
     }
 }
 
-/// Which cases are expected.
+/// Selection of cases.
 #[derive(Debug, Default)]
 pub(super) struct Selection {
     /// A file with one name on each line.

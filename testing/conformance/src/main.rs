@@ -36,7 +36,7 @@ const CONTROLLERS: [&str; 3] = ["garbage-collector-controller", "namespace-contr
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask conformance", bin_name = "cargo xtask conformance")]
 struct Args {
-    /// What the cluster offers for multi-node components
+    /// APIs in the cluster for multi-node components
     #[arg(long, value_enum, default_value_t = Mode::Base)]
     mode: Mode,
     /// File with the names of the cases to run, one on each line [default: all of the mode]
@@ -51,7 +51,7 @@ struct Args {
     /// Count the differences by the field they are in, over all cases
     #[arg(long)]
     by_field: bool,
-    /// How long nothing must move to be taken for the end, in milliseconds
+    /// Time without a change that counts as the end, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1500)]
     settle: u64,
     #[command(flatten)]

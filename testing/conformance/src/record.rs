@@ -54,21 +54,21 @@ pub(super) fn is_custom(resource: &Resource) -> bool {
     resource.group() == GROUP && resource.kind.starts_with("Dynamo") && resource.kind != "DynamoWorkerMetadata"
 }
 
-/// What the API server said to the documents of a case.
+/// Answers of the API server to the documents of a case.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
     /// One verdict for each document.
     pub(super) verdicts: Vec<Value>,
-    /// What had to be there before, and was made.
+    /// Prerequisites that were created.
     pub(super) prerequisites: Vec<Value>,
-    /// Why the input is no YAML.
+    /// YAML error of the input.
     pub(super) parse_error: Option<String>,
     pub(super) hardware_filled_in: bool,
     /// The objects that were made.
     pub(super) made: BTreeSet<Id>,
 }
 
-/// What one namespace holds at one time.
+/// Content of one namespace at one time.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Snapshot {
     pub(super) objects: Vec<Value>,
@@ -76,7 +76,7 @@ pub(super) struct Snapshot {
     pub(super) customs: BTreeMap<Id, BTreeMap<String, Value>>,
 }
 
-/// How the record came about.
+/// Course of the recording.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Course {
     pub(super) quiet_after_apply: bool,

@@ -67,7 +67,7 @@ impl Report {
         text
     }
 
-    /// How many cases differ in each field, most first.
+    /// Counts the cases that differ in each field, most first.
     fn by_field(&self) -> Vec<(String, usize)> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for (_, differences) in &self.cases {

@@ -122,7 +122,7 @@ impl Server {
         self.resources.iter().find(|resource| resource.api_version == api_version && resource.kind == kind)
     }
 
-    /// What a path holds.
+    /// Returns the content of a path.
     ///
     /// # Errors
     /// There is no good answer.

@@ -1,4 +1,4 @@
-//! What the machine has to have, namespaces of one's own, and what nodes make outside of them: control groups,
+//! Requirements for the machine, namespaces of the test's own, and resources of nodes outside of them: control groups,
 //! directories.
 
 use std::{
@@ -16,7 +16,7 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Control group of all pods. A kubelet of the machine has another.
 pub(super) const CGROUP: &str = "dynamo-e2e";
 const CGROUPS: &str = "/sys/fs/cgroup";
-/// How long what was killed may take to be gone.
+/// Time limit for killed processes to be gone.
 const GONE_LIMIT: Duration = Duration::from_secs(20);
 
 /// Directories that kubelet and network plugins write to wherever they are configured to keep their files.
@@ -33,10 +33,10 @@ const PROGRAMS: [(&str, &str); 8] = [
     ("setpriv", "util-linux"),
     ("unshare", "util-linux"),
 ];
-/// Where the network plugins may be.
+/// Possible directories of the network plugins.
 const PLUGINS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
 
-/// What is missing for a real node.
+/// Lists missing requirements of a real node.
 pub(super) fn missing() -> Vec<String> {
     let mut missing = Vec::new();
     let root = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -61,7 +61,7 @@ pub(super) fn find(program: &str) -> Option<PathBuf> {
     places.map(|place| place.join(program)).find(|path| path.is_file())
 }
 
-/// Where the network plugins are.
+/// Returns the network plugins' directory.
 pub(super) fn plugins() -> Option<&'static Path> {
     PLUGINS.map(Path::new).into_iter().find(|dir| dir.join("ptp").is_file())
 }

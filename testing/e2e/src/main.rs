@@ -19,8 +19,7 @@ use clap::Parser;
 use repository::{cargo, root};
 use world::World;
 
-/// What the names of the images begin with, and their tag. They cannot be pulled, so a pod that runs has the imported
-/// one.
+/// Prefix and tag of the images' names. They cannot be pulled, so a running pod has the imported image.
 const REPOSITORY: &str = "localhost/e2e";
 const TAG: &str = "e2e";
 
@@ -40,7 +39,7 @@ struct Args {
     /// Checks to run, by the beginning of their names [default: all]
     #[arg(long, value_name = "NAME")]
     only: Vec<String>,
-    /// Where images and, after a failure, logs are kept
+    /// Directory for images and, after a failure, logs
     #[arg(long, value_name = "DIR", default_value = "target/e2e")]
     out: PathBuf,
     /// Set by the command when it starts itself in its own namespaces

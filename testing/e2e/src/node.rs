@@ -43,7 +43,7 @@ pub(super) fn build_tools() -> Result<()> {
     Ok(())
 }
 
-/// How the control plane is started for a real node.
+/// Returns the options of the control plane for a real node.
 pub(super) fn options() -> Options {
     let apiserver = [
         "--bind-address=0.0.0.0".to_owned(),

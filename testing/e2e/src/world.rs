@@ -32,7 +32,7 @@ pub(super) const HELM_TIMEOUT: &str = "--timeout=300s";
 pub(super) struct World {
     pub(super) cluster: Cluster,
     pub(super) client: Client,
-    /// Where the archives of the images are.
+    /// Directory of the image archives.
     pub(super) images: PathBuf,
     helm: PathBuf,
 }
@@ -161,7 +161,7 @@ impl World {
         Ok(())
     }
 
-    /// Why a graph is not ready: what it says, and what its containers say.
+    /// Describes why a graph is not ready: its conditions, and the states of its containers.
     async fn troubles(&self, namespace: &str, graph: &DynamoGraphDeployment) -> String {
         let pods = self.pods(namespace).list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
         let states = pods.iter().map(|pod| {
@@ -191,7 +191,7 @@ impl World {
         Ok(pod.await?)
     }
 
-    /// What a pod said, through the kubelet.
+    /// Returns the log of a pod, through the kubelet.
     pub(super) async fn logs(&self, namespace: &str, pod: &str) -> Result<String> {
         let logs = self.pods(namespace).logs(pod, &LogParams::default()).await;
         logs.with_context(|| format!("cannot read the log of {namespace}/{pod}"))

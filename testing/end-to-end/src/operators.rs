@@ -97,7 +97,7 @@ impl Operators {
     }
 }
 
-/// How a controller is started for one namespace.
+/// Returns the program that runs a controller for one namespace.
 ///
 /// # Errors
 /// The binary has not been built.
@@ -108,7 +108,7 @@ pub fn program(binary: &str, namespace: &str, kubeconfig: &Path) -> Result<Progr
     Ok(program)
 }
 
-/// How a controller is started for all namespaces.
+/// Returns the program that runs a controller for all namespaces.
 ///
 /// # Errors
 /// The binary has not been built.

@@ -25,7 +25,7 @@ use tokio::{net::TcpListener, sync::Mutex};
 
 use crate::{BoxError, World, operators::program};
 
-/// Where a write is cut.
+/// Point at which a write is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// The API server has carried it out, the controller never hears of it. Every write.
@@ -88,13 +88,13 @@ impl KillingProxy {
         Ok(Self { inner })
     }
 
-    /// How often the controller was killed.
+    /// Returns the number of kills of the controller.
     #[must_use]
     pub fn kills(&self) -> usize {
         self.inner.kills.load(Ordering::SeqCst)
     }
 
-    /// What the controller has watched so far.
+    /// Returns the watches of the controller so far.
     pub async fn watches(&self) -> BTreeSet<Watched> {
         self.inner.watches.lock().await.clone()
     }

@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 /// Any error of a test.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// How long a graph may take; generous, because a whole test run may share two cores.
+/// Time limit of a graph; generous, because a whole test run may share two cores.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Enough for every graph that is alive at the same time.

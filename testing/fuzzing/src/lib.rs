@@ -1,5 +1,5 @@
-//! What the fuzz targets in `fuzz/` do with their input. They are functions of a crate of this workspace, so every
-//! build checks that they fit, and every test run gives them the seeds.
+//! Functions of the fuzz targets in `fuzz/`. They belong to a crate of this workspace, so every build checks that they
+//! compile, and every test run calls them with the seeds.
 
 pub mod admission_review;
 pub mod archive_config;
@@ -8,7 +8,7 @@ pub mod engine_answer;
 pub mod profiling_answer;
 pub mod registry_answer;
 
-/// What is done with an input; panics if the input does harm.
+/// Function that processes an input; panics if the input does harm.
 pub type Target = fn(&[u8]);
 
 /// Every target, by its name.

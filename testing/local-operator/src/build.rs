@@ -20,7 +20,7 @@ use super::{
     webhook::{self, CRDS},
 };
 
-/// What goes wrong when building.
+/// Error of a build.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BuildError {
     /// Cargo could not be run.
@@ -37,12 +37,12 @@ pub(super) enum BuildError {
     Unreadable {
         /// The binary.
         path: PathBuf,
-        /// Why not.
+        /// Cause.
         source: std::io::Error,
     },
 }
 
-/// Where cargo's messages go.
+/// Destination of cargo's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Messages {
     /// To standard error.
@@ -55,7 +55,7 @@ pub(super) enum Messages {
 #[derive(Debug, Clone)]
 pub struct Binaries {
     binaries: BTreeMap<&'static str, Binary>,
-    /// Where the webhook server is to listen. The CRDs tell the API server.
+    /// Address of the webhook server. The CRDs contain it for the API server.
     pub(super) webhook: SocketAddr,
 }
 

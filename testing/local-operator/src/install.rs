@@ -1,4 +1,4 @@
-//! What the chart installs beside the controllers.
+//! Objects that the chart installs beside the controllers.
 
 use std::{
     net::SocketAddr,

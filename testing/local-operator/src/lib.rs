@@ -27,12 +27,12 @@ pub use sources::Sources;
 use test_cluster::{Cluster, Program, Signal};
 pub use withdraw::{refuse_installed, withdraw};
 
-/// Where the operator is installed.
+/// Namespace of the operator.
 pub const NAMESPACE: &str = "dynamo-system";
 /// A controller is ready in well under a second; this is for machines that are very busy.
 const READY_LIMIT: Duration = Duration::from_secs(60);
 const RBAC: &str = "rbac.authorization.k8s.io";
-/// What another operator is called here.
+/// Name of another operator here.
 const OTHER: &str = "operator-under-test";
 
 /// A controller of this repository. Its package, binary and ServiceAccount have the same name.
@@ -59,12 +59,12 @@ pub const CONTROLLERS: [Controller; 4] = [
 /// The process that is there in installs restricted to one namespace.
 const SCOPE_KEEPER: Controller = Controller { name: "lease-scope", args: &[] };
 
-/// What stands in for the API store and the image registry of the legacy API.
+/// Substitute for the API store and the image registry of the legacy API.
 const STORE: Controller = Controller { name: "legacy-store", args: &[] };
 /// The manifests of the archives that it has.
 const ARCHIVES: &str = "deploy/examples/2025/archives";
 
-/// Which operator runs, and how it is built.
+/// Selection and build of the operator
 #[derive(Debug, Clone, clap::Args)]
 pub struct OperatorArgs {
     /// Cargo profile of the controllers
@@ -91,7 +91,7 @@ pub struct OperatorArgs {
     replicas: Option<Replicas>,
 }
 
-/// How many processes of each controller there are, and how they work.
+/// Number of processes of each controller, and their settings.
 #[derive(Debug, Clone)]
 pub struct Replicas {
     /// Processes of each controller that can share namespaces.
@@ -239,7 +239,7 @@ pub struct Running {
     pub user: String,
     /// The binary, if it is one of ours.
     pub executable: Option<PathBuf>,
-    /// How long it took from its start until it was ready.
+    /// Time from its start until it was ready.
     pub start: Duration,
 }
 
@@ -249,7 +249,7 @@ impl Running {
         &self.program.name
     }
 
-    /// How long it took until it was ready, if it reports that.
+    /// Returns the time until it was ready, if it reports that.
     pub fn ready_after(&self) -> Option<Duration> {
         self.health.map(|_| self.start)
     }

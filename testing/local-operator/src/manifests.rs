@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The repository of the image that a placeholder for a whole image stands for.
 const IMAGE: &str = "nvcr.io/nvidia/ai-dynamo/vllm-runtime";
 
-/// What users of examples have to fill in: a tag, or a whole image.
+/// Placeholder that users of examples replace: a tag, or a whole image.
 static PLACEHOLDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r":my-tag\b|:<IMAGE_TAG>|\$\{(?:DYNAMO_IMAGE|DYNAMO_VLLM_IMAGE|VLLM_IMAGE|IMAGE)\}").ok()
 });

@@ -43,7 +43,8 @@ pub(super) fn args() -> Vec<String> {
     ]
 }
 
-/// What the API server has to know before the server starts: a Service by which it finds it, and what to ask it.
+/// Returns the objects that the API server needs before the server starts: a Service to find it, and its webhook
+/// configurations.
 ///
 /// No pod network leads to a process of this machine. A Service of type ExternalName does: the API server calls the
 /// address, and still expects a certificate for the Service.

@@ -22,12 +22,12 @@ use tokio::{
     sync::watch,
 };
 
-/// Where frontends answer.
+/// Port of frontends.
 const HTTP_PORT: u16 = 8000;
-/// Where workers answer, unless the environment says otherwise.
+/// Port of workers, unless the environment specifies another.
 const SYSTEM_PORT: u16 = 9090;
 const SYSTEM_PORT_ENV: &str = "DYN_SYSTEM_PORT";
-/// How much memory is taken in one step, in bytes.
+/// Memory that is taken in one step, in bytes.
 const BITE: usize = 8 << 20;
 
 /// Names and sources of the adapters that were loaded.

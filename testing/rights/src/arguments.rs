@@ -1,8 +1,8 @@
-//! Why rights stay that no request has shown.
+//! Reasons for rights that no request has shown.
 
 use super::granted::Right;
 
-/// How much a log can show.
+/// Coverage of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
     /// One run on a real node, with graphs of frontends and workers.
@@ -20,9 +20,9 @@ pub(super) struct Argument {
     pub(super) programs: &'static [&'static str],
     /// `verb,verb group/resource`, and a part of the only name where there is one; `*` is every verb.
     pub(super) rights: &'static [&'static str],
-    /// What cannot show them.
+    /// Log that cannot show them.
     pub(super) reach: Reach,
-    /// Why they are needed all the same.
+    /// Reason for keeping them.
     pub(super) why: &'static str,
 }
 

@@ -11,7 +11,7 @@ use super::{
 /// Verbs that only look.
 const READS: [&str; 3] = ["get", "list", "watch"];
 
-/// What differs between rights and requests of one account.
+/// Difference between rights and requests of one account.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Difference {
     /// Rights without a request, and without an argument for them.

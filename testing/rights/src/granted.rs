@@ -1,4 +1,4 @@
-//! What ServiceAccounts may do: read from the roles and bindings of a rendered chart.
+//! Rights of ServiceAccounts: read from the roles and bindings of a rendered chart.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,4 +1,4 @@
-//! What was asked of the API server: read from its audit log.
+//! Requests to the API server: read from its audit log.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! How one talks to a cluster: clients and kubeconfigs, for the administrator and for others.
+//! Access to a cluster: clients and kubeconfigs, for the administrator and for others.
 
 use std::path::{Path, PathBuf};
 

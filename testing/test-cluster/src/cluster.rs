@@ -25,7 +25,7 @@ use crate::{
     wait,
 };
 
-/// How long the API server may take to become ready, on a machine that does much else.
+/// Time limit for the API server to become ready, on a busy machine.
 const READY_LIMIT: Duration = Duration::from_secs(120);
 const PORT_TRIES: usize = 5;
 

@@ -121,7 +121,7 @@ pub(crate) fn kwok(executable: PathBuf, config: &Path) -> Program {
     Program { name: KWOK.to_owned(), executable, args: args.into(), env: vec![] }
 }
 
-/// What controller manager and scheduler have in common.
+/// Returns the common arguments of controller manager and scheduler.
 fn client_args() -> Vec<String> {
     vec![
         format!("--kubeconfig={KUBECONFIG}"),

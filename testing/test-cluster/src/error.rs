@@ -1,4 +1,4 @@
-//! What can go wrong, with the object it is about and what to do.
+//! Errors, each with the object it is about and the remedy.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,11 @@ pub enum Error {
     /// A file or process operation failed.
     #[error("cannot {action} {path}")]
     Io {
-        /// What was tried, as a verb.
+        /// Failed action, as a verb.
         action: &'static str,
         /// The file, directory or program.
         path: PathBuf,
-        /// Why it failed.
+        /// Cause.
         source: std::io::Error,
     },
     /// A certificate could not be made.
@@ -25,7 +25,7 @@ pub enum Error {
     Certificate {
         /// Its file name, without an ending.
         name: String,
-        /// Why it failed.
+        /// Cause.
         source: rcgen::Error,
     },
     /// A kubeconfig could not be read or does not describe a cluster.
@@ -33,13 +33,13 @@ pub enum Error {
     Kubeconfig {
         /// The file.
         path: PathBuf,
-        /// Why it is refused.
+        /// Reason for the rejection.
         source: kube::config::KubeconfigError,
     },
     /// A request to the API server failed.
     #[error("cannot {action}")]
     Api {
-        /// What was tried, with the object's name.
+        /// Failed action, with the object's name.
         action: String,
         /// The answer of the API server or of the connection.
         source: Box<kube::Error>,
@@ -60,7 +60,7 @@ pub enum Error {
     Yaml {
         /// The file.
         path: PathBuf,
-        /// Where it is malformed.
+        /// Error with its position.
         source: Box<serde_saphyr::Error>,
     },
     /// A condition did not come true in time.

@@ -1,4 +1,4 @@
-//! Where a cluster lives on disk, and files that only their owner may read.
+//! Directory of a cluster on disk, and files that only their owner may read.
 
 use std::{
     fs,

@@ -1,4 +1,4 @@
-//! Where the conformance kit is: what the reference makes of real graphs. It is not part of the repository.
+//! Location of the conformance kit: the results of the reference for real graphs. It is not part of the repository.
 
 use std::path::{Path, PathBuf};
 

@@ -38,7 +38,7 @@ pub fn webhooks() -> Result<Vec<Value>, Error> {
     Ok(configurations)
 }
 
-/// How it is started in a place.
+/// Returns its program for a place.
 ///
 /// # Errors
 /// Its configuration cannot be written.

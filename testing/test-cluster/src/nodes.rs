@@ -17,7 +17,7 @@ use crate::{error::Error, wait};
 const KIND: &str = "kwok";
 const READY_LIMIT: Duration = Duration::from_secs(60);
 
-/// What each node offers: about a common machine with GPUs.
+/// Resources of each node: about those of a common machine with GPUs.
 const RESOURCES: [(&str, &str); 5] =
     [("cpu", "64"), ("memory", "1Ti"), ("ephemeral-storage", "1Ti"), ("pods", "1000"), ("nvidia.com/gpu", "8")];
 

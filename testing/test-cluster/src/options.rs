@@ -1,12 +1,12 @@
-//! What a cluster consists of.
+//! Parts of a cluster.
 
 use serde_json::Value;
 
-/// How a cluster is made up. The default is the smallest one on which objects live as they do elsewhere: etcd, API
+/// Composition of a cluster. The default is the smallest one in which objects have the usual life cycle: etcd, API
 /// server and controller manager.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Which controllers of Kubernetes run.
+    /// Controllers of Kubernetes that run.
     pub controllers: Controllers,
     /// Whether the scheduler runs. Without it Pods stay without a node.
     pub scheduler: bool,
@@ -31,7 +31,7 @@ impl Options {
     }
 }
 
-/// Which controllers of the controller manager run.
+/// Controllers of the controller manager that run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Controllers {
     /// Those that Kubernetes runs by default.

@@ -9,7 +9,7 @@ use rcgen::{
 
 use crate::{error::Error, home::write_private};
 
-/// What one side of a connection needs for TLS, as PEM.
+/// TLS identity of one side of a connection, as PEM.
 #[derive(Debug, Clone)]
 pub struct Identity {
     /// Its certificate.
@@ -47,7 +47,7 @@ impl Keys {
     }
 }
 
-/// What the API server is called by its clients.
+/// Names and addresses by which clients reach the API server.
 const SERVER_NAMES: [&str; 7] = [
     "127.0.0.1",
     // The Service `kubernetes`, as the first address of its range.

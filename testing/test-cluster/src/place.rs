@@ -1,4 +1,4 @@
-//! Where a program of another project runs beside a control plane.
+//! Place for a program of another project beside a control plane.
 
 use std::{fs, path::PathBuf};
 

@@ -7,10 +7,10 @@ use std::{
 
 use crate::{error::Error, home::random};
 
-/// How many ports below the range of outgoing connections are tried, and how often.
+/// Number of ports below the range of outgoing connections that are candidates, and number of attempts.
 const SPAN: u64 = 12_000;
 const TRIES: usize = 200;
-/// Where that range starts on Linux unless it was changed.
+/// Default start of that range on Linux.
 const USUAL_LOW: u64 = 32_768;
 
 /// A free port on loopback. Another process may take it before it is used.

@@ -1,5 +1,4 @@
-//! Which process is meant: a pid together with its start time, so that a pid given to another process is never
-//! mistaken.
+//! Identity of a process: a pid together with its start time, so that a pid given to another process is never mistaken.
 
 use std::{fs, path::Path};
 
@@ -8,7 +7,7 @@ use std::{fs, path::Path};
 pub struct Process {
     /// Its process id.
     pub pid: u32,
-    /// When it started, in clock ticks since boot.
+    /// Start time, in clock ticks since boot.
     started: u64,
 }
 

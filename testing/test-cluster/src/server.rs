@@ -21,11 +21,11 @@ const CA: &str = "ca.crt";
 const CERTIFICATE: &str = "server.crt";
 const KEY: &str = "server.key";
 const CONFIG: &str = "server.conf";
-/// How often a port that another process took is chosen anew.
+/// Limit of new ports after another process took the port of a server.
 const PORT_TRIES: u32 = 3;
 const LISTEN_LIMIT: Duration = Duration::from_secs(60);
 
-/// How a server is protected.
+/// Protection of a server.
 #[derive(Debug, Clone, Copy)]
 pub enum Security<'a> {
     /// Not at all.
@@ -44,7 +44,7 @@ impl Security<'_> {
 #[derive(Debug)]
 pub struct Server {
     supervisor: Supervisor,
-    /// Where it listens: host and port.
+    /// Address it listens on: host and port.
     pub address: String,
 }
 

@@ -39,7 +39,7 @@ pub struct Program {
     pub env: Vec<(String, String)>,
 }
 
-/// How a program is asked to end.
+/// Signal that ends a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
     /// SIGTERM: it may clean up; SIGKILL follows after 30 s.
@@ -63,7 +63,7 @@ pub(crate) struct Supervisor {
     link: Mutex<Link>,
 }
 
-/// How the supervisor is reached.
+/// Connection to the supervisor.
 #[derive(Debug)]
 enum Link {
     /// Through its standard input; it ends when we do.
@@ -201,7 +201,7 @@ impl Supervisor {
         }
     }
 
-    /// Where the output of a program goes.
+    /// Returns the path of a program's output.
     pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.dir.join("logs").join(format!("{name}.log"))
     }

@@ -13,15 +13,15 @@ const LAST_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 #[error("waited {limit:?} for {what}; last seen: {seen}")]
 pub struct Timeout {
-    /// What was waited for.
+    /// The awaited condition.
     pub what: String,
-    /// How long.
+    /// Time limit.
     pub limit: Duration,
     /// The last thing that was observed instead.
     pub seen: String,
 }
 
-/// What one look at a condition gives: the awaited value, or what was seen instead.
+/// One observation of a condition: the awaited value, or the value observed instead.
 pub trait Look {
     /// The awaited value.
     type Value;

@@ -1,4 +1,4 @@
-//! What tests of other crates build on: one cluster, a namespace each, Pods that become Ready, users with few rights.
+//! Foundation of tests in other crates: one cluster, a namespace each, Pods that become Ready, users with few rights.
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::time::Duration;

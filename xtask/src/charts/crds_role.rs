@@ -1,4 +1,4 @@
-//! What `crds serve` may do: the definitions, and all objects of ours, which it stores anew in the version that is
+//! Rights of `crds serve`: to the definitions, and to all objects of ours, which it writes again in the version that is
 //! stored.
 
 use std::{collections::BTreeMap, fmt::Write as _, path::Path};

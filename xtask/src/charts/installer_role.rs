@@ -1,4 +1,4 @@
-//! What a user needs beside the ClusterRole `admin` to install a release for one namespace.
+//! Rights that a user needs beside the ClusterRole `admin` to install a release for one namespace.
 //!
 //! A user grants only rights that he has himself, and such a release grants its programs and the pods of graphs rights
 //! to kinds that `admin` does not cover.

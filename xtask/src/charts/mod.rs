@@ -20,8 +20,8 @@ use repository::{
 };
 use serde_json::Value;
 
-/// What in deploy/helm is made from something else: the programs' roles and webhook configurations from the programs,
-/// schemas and README from each `values.yaml` and its comments.
+/// Generated parts of deploy/helm: the programs' roles and webhook configurations from the programs, schemas and README
+/// from each `values.yaml` and its comments
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -127,7 +127,7 @@ impl Generated {
     }
 }
 
-/// What a program, which is built already, prints.
+/// Returns the output of a program that is built already.
 fn printed(program: &str, args: &[&str]) -> Result<String> {
     let what = || format!("{program} {}", args.join(" "));
     let output = Command::new(target().join(program)).args(args).output();

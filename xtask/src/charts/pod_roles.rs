@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::list;
 
-/// What `graph-controller access --of` calls the pods, and the names of their ClusterRoles.
+/// Names of the pods for `graph-controller access --of`, and the names of their ClusterRoles.
 const PODS: [(&str, &str); 4] = [
     ("discovery", "dynamo-operator-discovery"),
     ("planner", "rel-dynamo-operator-planner"),

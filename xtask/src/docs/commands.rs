@@ -15,7 +15,7 @@ const CHART: &str = "deploy/helm/dynamo-platform";
 /// Flags of `helm install` and `helm upgrade` that `helm template` does not have.
 const NOT_OF_TEMPLATE: [&str; 2] = ["--create-namespace", "--reset-then-reuse-values"];
 
-/// What commands are checked by.
+/// Tools and names for checking commands.
 pub(super) struct Checker {
     helm: PathBuf,
     kubectl: PathBuf,

@@ -1,4 +1,4 @@
-//! What a page of Markdown holds: headings, links, code in the text, and commands in fenced blocks.
+//! Content of a page of Markdown: headings, links, code in the text, and commands in fenced blocks.
 
 /// A piece of a page, with its line from 1.
 pub(super) type At<T> = (usize, T);
@@ -6,7 +6,7 @@ pub(super) type At<T> = (usize, T);
 /// A page, taken apart.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    /// Where links to headings lead.
+    /// Anchors of headings.
     pub(super) anchors: Vec<String>,
     /// Targets of links.
     pub(super) links: Vec<At<String>>,
@@ -62,7 +62,7 @@ impl Page {
     }
 }
 
-/// Where a link to a heading leads, as GitHub makes it.
+/// Returns the anchor of a heading, as GitHub generates it.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
     kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()

@@ -5,7 +5,7 @@ use repository::chart::platform;
 
 use crate::charts;
 
-/// What `dynamo-operator.` stands before where a page leaves it out.
+/// Prefix `dynamo-operator.` of values, which a page may omit.
 const OPERATOR: &str = "dynamo-operator.";
 /// Pages about an install. Elsewhere, `checkpoint.mode` is a field of a graph.
 const PAGES: [&str; 5] = ["install.md", "upgrade.md", "gitops.md", "troubleshooting.md", "certificates.md"];

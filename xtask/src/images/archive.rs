@@ -27,7 +27,7 @@ pub(super) struct Image {
     args: Vec<String>,
     blobs: BTreeMap<String, Vec<u8>>,
     manifests: Vec<Value>,
-    /// What docker's own list names: configuration and layers.
+    /// Content of docker's own list: configuration and layers.
     docker: Vec<Value>,
 }
 

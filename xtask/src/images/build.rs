@@ -98,10 +98,10 @@ fn rust_flags() -> String {
     flags.join("\u{1f}")
 }
 
-/// What there is on a machine for building for an architecture.
+/// Tools of a machine for building for an architecture.
 #[derive(Debug)]
 struct Toolchain {
-    /// Where Rust's standard libraries are, one directory for each target.
+    /// Directory of Rust's standard libraries, with one directory for each target.
     libraries: PathBuf,
     /// The C compiler that the environment names.
     named: Option<OsString>,

@@ -10,8 +10,8 @@ pub(super) const USER: &str = "65532:65532";
 /// servers whose kubeconfig names no authority.
 const OUTBOUND: [&str; 3] = ["component-controller", "graph-controller", "kubectl-dynamo"];
 
-/// What an image holds: the program, the name of its user, authorities for programs that need them, and, if asked for,
-/// a shell.
+/// Returns the files of an image: the program, the name of its user, authorities for programs that need them, and, if
+/// requested, a shell.
 pub(super) fn files(program: &str, binary: &[u8], shell: Option<&[u8]>) -> Vec<u8> {
     let mut tar = Builder::new(Vec::new());
     let passwd = "root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n";

@@ -129,7 +129,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// What stands in for an inference engine on a real node.
+/// Substitute for an inference engine on a real node.
 const ENGINE: Program = program("mock-engine");
 
 /// Makes the images of the end-to-end test. `pause` holds the namespaces of a pod.

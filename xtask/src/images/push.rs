@@ -55,7 +55,7 @@ mod tests {
         output.stdout
     }
 
-    /// What was pushed is what a node pulls: an index with an image for each architecture, by tag and by digest.
+    /// A node pulls the pushed content: an index with an image for each architecture, by tag and by digest.
     #[tokio::test]
     async fn a_registry_serves_what_was_pushed() {
         let registry = Server::registry().await.unwrap();

@@ -1,4 +1,5 @@
-//! What a program is made of, as CycloneDX: the packages that are linked into it, as cargo resolves them for the build.
+//! Bill of materials of a program, as CycloneDX: the packages that are linked into it, as cargo resolves them for the
+//! build.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +27,8 @@ struct Linked {
 }
 
 impl Bills {
-    /// What cargo links for these programs on any of these architectures. Tools and tests of the build are not
-    /// followed, nor are macros: they end with the compiler.
+    /// Returns the packages that cargo links for these programs on any of these architectures. Build tools, tests and
+    /// macros are not followed: macros are used by the compiler only.
     pub(super) fn of(programs: &[Program], arches: &[Arch]) -> Result<Self> {
         let mut bills = Self::default();
         for arch in arches {

@@ -23,7 +23,7 @@ static PROSE: LazyLock<Option<Regex>> = LazyLock::new(|| {
 pub struct Literal {
     /// Line on which it starts, from 1.
     pub line: usize,
-    /// What is between the quotes.
+    /// Text between the quotes.
     pub text: String,
 }
 

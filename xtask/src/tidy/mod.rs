@@ -57,7 +57,7 @@ fn check_files(files: &[TextFile], root: &str) -> Vec<Violation> {
     violations
 }
 
-/// What something is built from, one package a line.
+/// Returns the dependencies of a build, one package per line.
 fn dependency_tree(root: &Path, of: &[&str]) -> anyhow::Result<String> {
     let output =
         Command::new("cargo").args(["tree", "--locked", "--prefix", "none"]).args(of).current_dir(root).output();

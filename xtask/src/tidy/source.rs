@@ -56,7 +56,7 @@ impl<'a> RustFile<'a> {
         lines.filter(|(_, (_, in_test))| !**in_test).map(|(index, (line, _))| (index + 1, line.as_str()))
     }
 
-    /// How long it is: tests count where all of it is a test.
+    /// Number of lines: tests count if the whole file is a test.
     pub fn length(&self) -> usize {
         if self.is_test() { self.code.len() } else { self.product_code().count() }
     }

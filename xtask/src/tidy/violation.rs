@@ -1,4 +1,4 @@
-//! What a rule reports.
+//! Report of a rule.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ pub struct Violation {
     pub path: String,
     /// Line, from 1.
     pub line: usize,
-    /// What is wrong, and how to mend it.
+    /// The fault, and its remedy.
     pub text: String,
 }
 

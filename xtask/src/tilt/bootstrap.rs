@@ -15,7 +15,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Where the cluster is.
+/// Location of the cluster
 #[derive(Debug, clap::Args)]
 struct Place {
     /// Context of the kubeconfig

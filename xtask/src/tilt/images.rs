@@ -20,13 +20,13 @@ use crate::images::{self, Arch};
 /// Makes the image of a program, and brings it to the cluster.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ImageArgs {
-    /// What brings it there
+    /// Tool that brings it there
     #[arg(long, value_enum)]
     via: Via,
     /// Context of the k3d or kind cluster
     #[arg(long, required_if_eq_any([("via", "k3d"), ("via", "kind")]))]
     context: Option<String>,
-    /// What the name of the image begins with
+    /// Prefix of the image name
     #[arg(long)]
     repository: String,
     /// The tag that lasts from build to build
@@ -41,7 +41,7 @@ pub(crate) struct ImageArgs {
     program: String,
 }
 
-/// What brings an image to the cluster.
+/// Tool that brings an image to the cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Via {
     /// Import into the nodes of a k3d cluster.
@@ -66,7 +66,7 @@ struct Build {
     archives: [PathBuf; 2],
 }
 
-/// Where the Tiltfile looks for binaries.
+/// Returns the Tiltfile's directory of binaries.
 fn binaries() -> PathBuf {
     root().join("target/tilt")
 }
@@ -112,7 +112,7 @@ pub(super) fn image(args: &ImageArgs) -> Result<()> {
     Ok(())
 }
 
-/// What an image is made of, as a part of its name.
+/// Returns a digest of an image's content, for its name.
 fn content(binary: &Path, live: bool) -> Result<String> {
     let mut all = fs::read(binary).with_context(|| format!("cannot read {}", binary.display()))?;
     if live {

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context, Result};
 use repository::root;
 
-/// What `tilt-up --help` says first.
+/// First text of `tilt-up --help`.
 pub(crate) const LONG_ABOUT: &str = "\
 The operator in a cluster, rebuilt with each edit, by Tilt.
 

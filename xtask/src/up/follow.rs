@@ -88,7 +88,7 @@ impl Follow {
         Ok(self.stack.cluster.stop().await?)
     }
 
-    /// What there is to see, and whether all of it is Ready.
+    /// Returns the lines to show, and whether all targets are Ready.
     async fn look(&self) -> (Vec<String>, bool) {
         let (mut lines, mut ready) = (Vec::new(), true);
         for target in &self.targets {

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// End when the graph is Ready, with 0, or after --timeout, with 1 and what it was waiting for
     #[arg(long, conflicts_with_all = ["detach", "watch"])]
     once: bool,
-    /// How long --once waits, for example 90, 90s or 2m
+    /// Time limit of --once, for example 90, 90s or 2m
     #[arg(long, default_value = "120s", value_parser = duration)]
     timeout: Duration,
     /// Return when the controllers are ready; `cargo xtask down` ends it all
@@ -118,7 +118,7 @@ async fn cluster(args: &Args, options: Options) -> Result<Cluster> {
     Ok(cluster)
 }
 
-/// What runs.
+/// Running cluster and operators.
 struct Stack {
     cluster: Cluster,
     operators: Vec<Running>,

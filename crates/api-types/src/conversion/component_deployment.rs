@@ -14,7 +14,7 @@ use super::{
 /// The field of the spec that does not belong to the component.
 const BACKEND: &str = "backendFramework";
 
-/// What the seal of the component is called.
+/// Name of the component's seal.
 const PART: &str = "component";
 
 /// Everything but the component.

@@ -19,7 +19,7 @@ use crate::conversion::{
     value::{at, copy, copy_as, object, put},
 };
 
-/// What the names of a component's seals start with.
+/// Prefix of the names of a component's seals.
 const PART: &str = "component/";
 
 /// The place of the components in the spec.

@@ -108,7 +108,7 @@ impl FromStr for ApiVersion {
     }
 }
 
-/// Why an object cannot be converted.
+/// Reason for which an object cannot be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConversionError {
     /// Not a JSON object at all.
@@ -126,7 +126,7 @@ pub enum ConversionError {
         /// The kind given; empty if none.
         given: String,
     },
-    /// What only v1alpha1 can say does not fit into the annotations of the stored object.
+    /// The data that only v1alpha1 can express does not fit into the annotations of the stored object.
     #[error(
         "{field}: Too long: what only v1alpha1 can say needs {bytes} bytes of annotations, and {} are possible; make it \
          shorter, or write the object in v1beta1",
@@ -135,7 +135,7 @@ pub enum ConversionError {
     TooLong {
         /// The field with the most of it.
         field: String,
-        /// What would be needed.
+        /// Number of bytes that would be needed.
         bytes: usize,
     },
     /// `metadata` is there, but not an object, so it has no place for saved data.
@@ -166,7 +166,7 @@ enum Extent {
 pub(crate) const GRAPH: &str = "DynamoGraphDeployment";
 pub(crate) const COMPONENT_DEPLOYMENT: &str = "DynamoComponentDeployment";
 
-/// How one kind is converted.
+/// Conversion of one kind.
 struct ConvertedKind {
     keys: Keys,
     convert: fn(ConversionSource<'_>) -> (Object, Option<Saved>),
@@ -243,7 +243,7 @@ fn convert_within(object: Value, to: ApiVersion, extent: Extent) -> Result<Value
 pub struct ManifestError {
     /// Its number in the file, from 1.
     pub number: usize,
-    /// Why.
+    /// Reason for the failure.
     pub error: ConversionError,
 }
 

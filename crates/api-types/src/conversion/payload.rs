@@ -123,7 +123,7 @@ fn spec_text(mut spec: Value, saved: &Saved) -> String {
     serde_json::to_string(&envelope).unwrap_or_default()
 }
 
-/// What the keys and values of all annotations of an object may have together, in bytes.
+/// Maximum total size of the keys and values of all annotations of an object, in bytes.
 pub const ANNOTATION_BYTES: usize = 256 << 10;
 
 /// Annotation of an object in v1alpha1 that lacks what only v1beta1 can say. It must not be written in v1alpha1: what
@@ -135,7 +135,7 @@ pub const INCOMPLETE: &str = "nvidia.com/conversion-incomplete";
 pub struct TooLong {
     /// The way to the field with the most of it, in the version that can say it.
     pub field: Vec<String>,
-    /// What the annotations would have.
+    /// Size that the annotations would have.
     pub bytes: usize,
 }
 
@@ -179,7 +179,7 @@ fn steps_to_longest(value: &Value, field: &mut Vec<String>) {
     }
 }
 
-/// What annotations have, as the API server counts.
+/// Returns the size of annotations, as the API server counts it.
 pub(super) fn bytes(annotations: &Object) -> usize {
     annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum()
 }

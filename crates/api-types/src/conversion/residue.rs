@@ -1,4 +1,4 @@
-//! What neither the other version nor the upstream operator's payload can express, as a list of exact places.
+//! Data that neither the other version nor the upstream operator's payload can express, as a list of exact places.
 
 use serde::Serialize;
 use serde_json::Value;

@@ -26,7 +26,7 @@ pub struct Review<'a> {
     objects: Option<&'a str>,
 }
 
-/// What came of a review.
+/// Result of a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// So many objects were converted.
@@ -178,7 +178,7 @@ pub(super) fn items(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What follows a mark; nothing if the text does not begin with it.
+/// Returns the text after a mark; empty if the text does not begin with the mark.
 fn after(text: &str, mark: char) -> &str {
     text.trim_ascii_start().strip_prefix(mark).unwrap_or_default()
 }

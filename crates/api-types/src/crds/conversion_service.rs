@@ -1,4 +1,4 @@
-//! Who converts between the versions of a kind: the Service that the API server asks.
+//! Conversion between the versions of a kind: the Service that the API server calls.
 
 use std::{fmt, str::FromStr};
 
@@ -70,8 +70,8 @@ impl ConversionService {
         service.is_some_and(|service| service.namespace == self.namespace && service.name == self.name)
     }
 
-    /// What a definition says about conversion. It has no CA bundle: the owner of the certificate adds it, and
-    /// server-side apply leaves alone what it does not mention.
+    /// Returns the section of a definition about conversion. It has no CA bundle: the owner of the certificate adds it,
+    /// and server-side apply does not change fields that it does not mention.
     pub(super) fn stanza(&self) -> CustomResourceConversion {
         CustomResourceConversion {
             strategy: "Webhook".to_owned(),

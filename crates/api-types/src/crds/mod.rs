@@ -33,7 +33,7 @@ pub enum CrdError {
     Schema {
         /// Name of the CustomResourceDefinition.
         crd: &'static str,
-        /// What is wrong with it.
+        /// Problem of the schema.
         source: SchemaError,
     },
     /// The versions of a kind do not fit together.

@@ -22,10 +22,10 @@ use crate::{
 /// The phase of objects that have just been made.
 const PENDING: &str = "Pending";
 
-/// What is special to a version of a kind.
+/// Properties that are specific to a version of a kind.
 pub(super) struct KindVersion<'a> {
     pub definitions: &'a Definitions,
-    /// What objects of the kind are.
+    /// Description of the objects of the kind.
     pub description: &'static str,
     /// Columns of `kubectl get`, beside the name.
     pub columns: Vec<CustomResourceColumnDefinition>,

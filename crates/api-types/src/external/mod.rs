@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
     derive = "PartialEq"
 )]
 pub struct InferencePoolSpec {
-    /// Where the pods serve.
+    /// Ports on which the pods serve.
     pub target_ports: Vec<PoolPort>,
-    /// Which pods.
+    /// Selector of the pods.
     pub selector: PoolSelector,
-    /// Who chooses.
+    /// Endpoint picker that chooses among them.
     pub endpoint_picker_ref: EndpointPickerRef,
 }
 
@@ -53,7 +53,7 @@ pub struct EndpointPickerRef {
     pub port: PoolPort,
 }
 
-/// How proxies speak to a service.
+/// Connection settings of proxies for a service.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -98,7 +98,7 @@ pub struct ClientTls {
     pub ca_certificates: Option<String>,
 }
 
-/// How a gateway routes to a service.
+/// Routing of a gateway to a service.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -122,14 +122,14 @@ pub struct VirtualServiceSpec {
 /// A route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpRoute {
-    /// Which requests.
+    /// Requests that take the route.
     #[serde(rename = "match")]
     pub matches: Vec<HttpMatch>,
-    /// Where to.
+    /// Destinations of the requests.
     pub route: Vec<RouteDestination>,
 }
 
-/// Which requests.
+/// Requests that take a route.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpMatch {
     /// Those to this path.
@@ -143,7 +143,7 @@ pub struct UriMatch {
     pub prefix: String,
 }
 
-/// Where to.
+/// Destination of requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RouteDestination {
     /// A service.
@@ -180,11 +180,11 @@ pub struct PortSelector {
     status = "PodSnapshotStatus"
 )]
 pub struct PodSnapshotSpec {
-    /// What is captured.
+    /// Source of the capture.
     pub source: PodSnapshotSource,
 }
 
-/// What is captured.
+/// Source of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSnapshotSource {

@@ -20,7 +20,7 @@ pub const MOST_BYTES: usize = 4 * 1024;
 pub struct PreviousRevision {
     /// Its suffix in names and labels.
     pub revision: String,
-    /// When its oldest worker was created.
+    /// Creation time of its oldest worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created: Option<Time>,
     /// Images of its main containers, each once.
@@ -91,7 +91,7 @@ fn live(own: &str, workers: &[&DynamoComponentDeployment]) -> Vec<PreviousRevisi
     all
 }
 
-/// What annotations list beside the revisions that are known, newest first.
+/// Returns the revisions that annotations list in addition to the known ones, newest first.
 fn remembered(workers: &[&DynamoComponentDeployment], mut known: BTreeSet<String>) -> Vec<PreviousRevision> {
     let annotations = workers.iter().filter_map(|worker| worker.metadata.annotations.as_ref());
     let values = annotations.filter_map(|all| all.get(PREVIOUS_REVISIONS));

@@ -1,4 +1,4 @@
-//! What new workers list of the revisions before theirs.
+//! Tests of the earlier revisions that new workers list.
 
 use serde_json::{Value, json};
 

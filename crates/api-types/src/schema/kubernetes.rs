@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::{SchemaError, edit, patterns, rules};
 
-/// What a reference to a definition begins with, in the document and in our own schemas.
+/// Prefix of a reference to a definition, in the document and in our own schemas.
 pub const REFERENCE_PREFIX: &str = "#/components/schemas/";
 
 /// Template of a pod.
@@ -36,7 +36,7 @@ pub const RESOURCE_REQUIREMENTS: &str = "io.k8s.api.core.v1.ResourceRequirements
 pub const RESOURCE_CLAIM: &str = "io.k8s.api.core.v1.ResourceClaim";
 /// Toleration of a pod.
 pub const TOLERATION: &str = "io.k8s.api.core.v1.Toleration";
-/// How fast an autoscaler acts.
+/// Speed of an autoscaler.
 pub const AUTOSCALER_BEHAVIOR: &str = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior";
 /// Metrics of an autoscaler.
 pub const AUTOSCALER_METRIC: &str = "io.k8s.api.autoscaling.v2.MetricSpec";
@@ -212,7 +212,7 @@ fn condition() -> Value {
     })
 }
 
-/// What holds for pods of components beyond what holds for all pods.
+/// Adds the rules for pods of components to the rules for all pods.
 fn add_component_rules(template: &mut Value) -> Result<(), SchemaError> {
     const VALIDATIONS: &str = "x-kubernetes-validations";
     let annotations = edit::property(template, "metadata.annotations")?;

@@ -70,7 +70,7 @@ pub fn tolerations(_: &mut SchemaGenerator) -> Schema {
     list_of(TOLERATION)
 }
 
-/// How fast an autoscaler acts.
+/// Returns the schema of an autoscaler's speed.
 pub fn autoscaler_behavior(_: &mut SchemaGenerator) -> Schema {
     reference(AUTOSCALER_BEHAVIOR)
 }
@@ -160,7 +160,7 @@ pub enum SchemaError {
     UnknownDefinition {
         /// Path of the reference.
         path: String,
-        /// What it refers to.
+        /// Name of the definition that is referred to.
         name: String,
     },
     /// A keyword that structural schemas do not have.

@@ -26,7 +26,7 @@ use crate::v1beta1::CheckpointIdentity;
     status = "DynamoCheckpointStatus"
 )]
 pub struct DynamoCheckpointSpec {
-    /// What the checkpoint is of; immutable.
+    /// Identity of the checkpoint's content; immutable.
     pub identity: CheckpointIdentity,
     /// GPU memory service of the pod that is captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -94,7 +94,7 @@ impl CheckpointJobSpec {
     }
 }
 
-/// What the operator has observed of a checkpoint.
+/// State of a checkpoint, as observed by the operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -102,7 +102,7 @@ pub struct DynamoCheckpointStatus {
     /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Where the checkpoint is in its life, in one word.
+    /// Phase of the checkpoint's life, in one word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<CheckpointPhase>,
     /// Identifier of the artifact.
@@ -123,11 +123,11 @@ pub struct DynamoCheckpointStatus {
     /// Name of the PodSnapshot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_snapshot_name: Option<String>,
-    /// When the checkpoint became ready.
+    /// Time at which the checkpoint became ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
     pub created_at: Option<Time>,
-    /// Why the checkpoint failed, or what it waits for.
+    /// Reason for the failure of the checkpoint, or for its wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// `JobCreated` and `JobCompleted`, and kstatus' `Ready`, `Reconciling`, `Stalled`.

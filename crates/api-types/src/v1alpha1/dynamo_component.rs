@@ -39,7 +39,7 @@ pub struct DynamoComponentSpec {
     /// Name of the image; made from the operator's settings if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
-    /// How long the build may take: text such as `20m`, or nanoseconds.
+    /// Longest duration of the build: text such as `20m`, or nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::anything"))]
     pub image_build_timeout: Option<BuildTimeout>,
@@ -74,7 +74,7 @@ pub struct DynamoComponentSpec {
     pub downloader_container_env_from: Option<Vec<EnvFromSource>>,
 }
 
-/// How long a build may take.
+/// Longest duration of a build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum BuildTimeout {
@@ -113,7 +113,7 @@ pub struct BuilderPodSpec {
     /// Tolerations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerations: Option<Vec<Toleration>>,
-    /// How builds spread.
+    /// Topology spread of builds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
     /// ServiceAccount.
@@ -130,7 +130,7 @@ pub struct BuilderPodSpec {
     pub main_container: Option<Container>,
 }
 
-/// What the operator has observed of an image build.
+/// State of an image build, as observed by the operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -148,12 +148,12 @@ pub struct DynamoComponentStatus {
     pub manifest: Option<ArchiveManifest>,
 }
 
-/// What the manifest in an archive says about the services of a graph.
+/// Description of the services of a graph in the manifest of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ArchiveManifest {
-    /// What `dynamo serve` of the built image starts, as `module:Service`.
+    /// Service that `dynamo serve` of the built image starts, as `module:Service`.
     #[serde(default)]
     pub dynamo_tag: String,
     /// The services.

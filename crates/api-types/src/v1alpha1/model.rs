@@ -27,7 +27,7 @@ pub struct DynamoModelSpec {
     /// Whether it is the base model itself or an adapter to load.
     #[serde(default)]
     pub model_type: ModelType,
-    /// Where an adapter is loaded from.
+    /// Location from which an adapter is loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ModelSource>,
 }
@@ -46,7 +46,7 @@ pub enum ModelType {
     Adapter,
 }
 
-/// Where a model is loaded from.
+/// Location from which a model is loaded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -56,11 +56,11 @@ pub struct ModelSource {
 }
 
 impl ModelSource {
-    /// What the address of an adapter may begin with: where workers can load from.
+    /// Prefixes that the address of an adapter may have: locations from which workers can load.
     pub const SCHEMES: [&'static str; 3] = ["s3://", "hf://", "file:///"];
 }
 
-/// What the operator has observed of a model.
+/// State of a model, as observed by the operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -68,11 +68,11 @@ pub struct DynamoModelStatus {
     /// Workers of the base model.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub endpoints: Vec<ModelEndpoint>,
-    /// How many of them serve the model.
+    /// Number of workers that serve the model.
     pub ready_endpoints: i32,
-    /// How many there are.
+    /// Number of workers of the base model.
     pub total_endpoints: i32,
-    /// How many cannot load adapters themselves and are covered by workers that can.
+    /// Number of workers that cannot load adapters themselves and are covered by workers that can.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lora_fallback_covered_endpoints: i32,
     /// `EndpointsReady`, `ServicesFound`, and kstatus' `Ready`, `Reconciling`, `Stalled`.

@@ -221,7 +221,7 @@ pub struct ModelReference {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScalingAdapterMarker {}
 
-/// Where the endpoint picker's configuration comes from: exactly one of the two.
+/// Source of the endpoint picker's configuration: exactly one of `configMapRef` and `config`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::EPP_CONFIG)))]
@@ -255,7 +255,7 @@ pub struct EndpointPickerConfig {
     pub plugins: Vec<EndpointPickerPlugin>,
     /// Named sets of plugins.
     pub scheduling_profiles: Vec<SchedulingProfile>,
-    /// When an endpoint counts as saturated.
+    /// Criteria by which an endpoint counts as saturated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saturation_detector: Option<SaturationDetector>,
     /// Fields of other versions of the extension.
@@ -305,7 +305,7 @@ pub struct PluginReference {
     pub weight: Option<i64>,
 }
 
-/// When an endpoint counts as saturated.
+/// Criteria by which an endpoint counts as saturated.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -331,7 +331,7 @@ pub struct CompilationCache {
     /// The PersistentVolumeClaim.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub pvc_name: String,
-    /// Where it is mounted; the framework's default if unset.
+    /// Path at which it is mounted; the framework's default if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_path: Option<String>,
 }

@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for DynamoComponentDeploymentSpec {
     }
 }
 
-/// What the operator has observed of a component.
+/// State of a component, as observed by the operator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]

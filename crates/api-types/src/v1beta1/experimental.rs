@@ -145,7 +145,7 @@ pub struct Checkpoint {
     /// Whether pods wait for the checkpoint.
     #[serde(default)]
     pub startup_policy: CheckpointStartupPolicy,
-    /// What becomes of the checkpoint with the graph.
+    /// Treatment of the checkpoint when the graph is deleted.
     #[serde(default)]
     pub deletion_policy: CheckpointDeletionPolicy,
     /// An existing DynamoCheckpoint to restore from.
@@ -190,7 +190,7 @@ pub enum CheckpointStartupPolicy {
     WaitForCheckpoint,
 }
 
-/// What becomes of a checkpoint when its graph is deleted.
+/// Treatment of a checkpoint when its graph is deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum CheckpointDeletionPolicy {

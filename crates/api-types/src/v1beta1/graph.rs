@@ -78,12 +78,12 @@ pub struct Restart {
     /// Any new value starts a restart.
     #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
     pub id: String,
-    /// How the components follow each other; sequential if unset.
+    /// Order in which the components restart; sequential if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<RestartStrategy>,
 }
 
-/// How the components of a graph are restarted.
+/// Strategy by which the components of a graph are restarted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -117,7 +117,7 @@ pub struct GraphExperimental {
     pub kv_transfer_policy: Option<KvTransferPolicy>,
 }
 
-/// Which workers may exchange KV caches. Exactly one of `clusterTopologyName` and `labelKey`.
+/// Policy for the workers that may exchange KV caches. Exactly one of `clusterTopologyName` and `labelKey` is required.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::KV_TRANSFER)))]

@@ -130,7 +130,7 @@ pub struct RestartStatus {
     /// The `spec.restart.id` that this status speaks of.
     #[serde(default, rename = "observedID", skip_serializing_if = "Option::is_none")]
     pub observed_id: Option<String>,
-    /// How far it is: `Pending`, `Restarting`, `Completed`, `Failed` or `Superseded`.
+    /// Phase of the restart: `Pending`, `Restarting`, `Completed`, `Failed` or `Superseded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub phase: Option<RestartPhase>,
@@ -139,8 +139,8 @@ pub struct RestartStatus {
     pub in_progress: Option<Vec<String>>,
 }
 
-/// How far a restart is. The schema takes any word here, as that of the upstream operator does: a status that another
-/// version wrote must stay readable and writable.
+/// Phase of a restart. The schema accepts any word here, as the schema of the upstream operator does: a status that
+/// another version wrote must stay readable and writable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RestartPhase {
     /// Not begun.
@@ -182,14 +182,14 @@ pub struct CheckpointStatus {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct RollingUpdateStatus {
-    /// How far it is.
+    /// Phase of the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<RollingUpdatePhase>,
-    /// When the new generation was first seen.
+    /// Time at which the new generation was first observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
     pub start_time: Option<Time>,
-    /// When the last old worker was gone.
+    /// Time at which the last old worker was gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
     pub end_time: Option<Time>,
@@ -198,7 +198,7 @@ pub struct RollingUpdateStatus {
     pub updated_components: Option<Vec<String>>,
 }
 
-/// How far a change of worker generation is.
+/// Phase of a change of worker generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum RollingUpdatePhase {
@@ -224,12 +224,12 @@ pub struct PlacementStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
     pub score: Option<f64>,
-    /// Where the score comes from.
+    /// Origin of the score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<PlacementState>,
 }
 
-/// Where a placement score comes from.
+/// Origin of a placement score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum PlacementState {

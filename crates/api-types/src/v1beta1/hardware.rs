@@ -109,7 +109,7 @@ pub struct Hardware {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::GPUS_PER_NODE)))]
     pub num_gpus_per_node: Option<i32>,
-    /// How GPUs of one node are connected, such as `nvlink` or `pcie`.
+    /// Connection between the GPUs of one node, such as `nvlink` or `pcie`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interconnect: Option<String>,
     /// Whether nodes are connected by RDMA.

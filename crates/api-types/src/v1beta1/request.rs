@@ -55,7 +55,7 @@ pub struct DynamoGraphDeploymentRequestSpec {
     /// Optional parts of the graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub features: Option<RequestFeatures>,
-    /// How thoroughly the profiler searches.
+    /// Thoroughness of the profiler's search.
     #[serde(default)]
     pub search_strategy: SearchStrategy,
     /// Whether the graph is created as soon as it is known.
@@ -125,7 +125,7 @@ pub struct ModelCache {
     /// Folder of the model on the volume.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pvc_model_path: Option<String>,
-    /// Where the volume is mounted.
+    /// Path at which the volume is mounted.
     #[serde(default = "default_mount_path")]
     pub pvc_mount_path: String,
 }
@@ -194,12 +194,12 @@ pub struct Sla {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
     pub e2e_latency: Option<f64>,
-    /// What to optimise for where the targets leave a choice.
+    /// Goal of the optimisation where the targets leave a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimization_type: Option<OptimizationType>,
 }
 
-/// What to optimise for.
+/// Goal of the optimisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -249,7 +249,7 @@ pub struct Mocker {
     pub enabled: Option<bool>,
 }
 
-/// How thoroughly the profiler searches.
+/// Thoroughness of the profiler's search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]

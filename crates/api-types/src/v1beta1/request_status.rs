@@ -121,7 +121,7 @@ impl RequestPhase {
     }
 }
 
-/// What the profiler is doing.
+/// Current activity of the profiler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum ProfilingPhase {

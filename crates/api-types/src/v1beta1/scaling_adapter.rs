@@ -45,7 +45,7 @@ pub struct ScalingTarget {
     pub component_name: String,
 }
 
-/// What the operator has observed of a scaling adapter's component.
+/// State of a scaling adapter's component, as observed by the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -58,7 +58,7 @@ pub struct DynamoGraphDeploymentScalingAdapterStatus {
     /// Selects the pods of the component; autoscalers read their metrics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
-    /// When the adapter last changed the component's replicas.
+    /// Time at which the adapter last changed the component's replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
     pub last_scale_time: Option<Time>,

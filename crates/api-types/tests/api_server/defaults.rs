@@ -1,4 +1,4 @@
-//! What the API server fills in, and what it does not.
+//! Defaults that the API server sets, and those that it does not set.
 
 use std::{collections::BTreeSet, path::Path};
 

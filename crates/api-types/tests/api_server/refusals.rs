@@ -1,10 +1,10 @@
-//! What the API server refuses by itself, with the field that is at fault.
+//! Tests of objects that the API server rejects by itself, with the field at fault.
 
 use serde_json::{Value, json};
 
 use crate::server::{Answer, GRAPHS, Server, graph, graph_of};
 
-/// What is wrong, the `spec`, the field at fault, and a part of the message.
+/// Description of the mistake, the `spec`, the field at fault, and a part of the message.
 type Case = (&'static str, Value, &'static str, &'static str);
 
 fn assert_refused(what: &str, answer: &Answer, field: &str, message: &str) {

@@ -51,7 +51,7 @@ impl Stored<'_> {
     }
 }
 
-/// What a user keeps in a file of what `kubectl get -o yaml` prints.
+/// Returns the part of the output of `kubectl get -o yaml` that a user keeps in a file.
 fn manifest(read: &Value) -> Value {
     let mut metadata = json!({ "name": read["metadata"]["name"] });
     for key in ["labels", "annotations"] {
@@ -66,7 +66,7 @@ fn manifest(read: &Value) -> Value {
     manifest
 }
 
-/// What must not move.
+/// Returns the data that must not change.
 fn unmoved(read: &Value) -> Value {
     json!([read["metadata"]["generation"], read["metadata"]["annotations"], read["spec"]])
 }
@@ -181,8 +181,8 @@ async fn applying_what_was_read_changes_nothing_in_either_version() {
     }
 }
 
-/// What is stored through one version can be made anew in the other, which is how people move to another cluster:
-/// v1alpha1 never limited the engines that stand by in pods of their own.
+/// An object that is stored through one version can be created anew in the other; users move to another cluster in this
+/// way: v1alpha1 never limited the standby engines in pods of their own.
 #[tokio::test]
 async fn engines_that_stand_by_can_be_made_again_in_either_version() {
     let server = Server::new().await;

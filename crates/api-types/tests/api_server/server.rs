@@ -15,7 +15,7 @@ static CONVERTER: LazyLock<Converter> = LazyLock::new(Converter::start);
 /// Whether the API server has found it.
 static CONVERTS: OnceCell<()> = OnceCell::const_new();
 
-/// What the API server answers.
+/// Response of the API server.
 #[derive(Debug)]
 pub struct Answer {
     pub code: u16,

@@ -13,7 +13,8 @@ use crate::{
 
 const CASES: u64 = 500;
 
-/// What the API server makes of an object: nulls go where the schema does not allow them, and defaults come.
+/// Applies the changes of the API server to an object: removes nulls where the schema does not allow them, and sets
+/// defaults.
 fn admitted(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -46,7 +47,7 @@ fn admit(schemas: &Schemas, object: &mut Value) {
     }
 }
 
-/// What the API server would add to what is stored of objects that are written in `version`.
+/// Returns the values that the API server would add to the stored form of objects that are written in `version`.
 fn added(version: ApiVersion) -> Vec<String> {
     let schemas = Schemas::load();
     let mut found = Vec::new();

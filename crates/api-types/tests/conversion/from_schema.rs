@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use api_types::{conversion::ApiVersion, crds};
 use serde_json::{Map, Value, json};
 
-/// Where chance comes from.
+/// Source of random numbers.
 pub trait Chance {
     /// A number below `bound`, which is not 0.
     fn below(&mut self, bound: usize) -> usize;
@@ -201,9 +201,9 @@ struct Maker<'a, C> {
     chance: &'a mut C,
     /// Values that may still be made where nothing requires them.
     budget: usize,
-    /// How likely a field is that may be left out, in percent.
+    /// Probability of a field that may be left out, in percent.
     density: usize,
-    /// How likely a field is that must not be left out, in percent.
+    /// Probability of a field that must not be left out, in percent.
     required: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What holds for every object, and the real objects for which it is tried.
+//! Law that holds for every object, and the real objects with which it is tested.
 
 use api_types::conversion::{ApiVersion, convert};
 use serde_json::{Value, json};

@@ -14,8 +14,8 @@ fn real_objects_come_back() {
     }
 }
 
-/// What the reference can read is enough for it: of real graphs, the part of the payload that is ours holds at most
-/// values that say nothing.
+/// Data that the reference can read is enough for it: for real graphs, our part of the payload contains at most empty
+/// values.
 #[test]
 fn real_graphs_fit_the_format_of_the_reference() {
     for input in all_inputs().into_iter().filter(|input| !input.object["spec"].is_null()) {

@@ -134,8 +134,8 @@ fn edits_in_v1alpha1_stay() {
     run(ApiVersion::V1Beta1, edit_stays);
 }
 
-/// What the conversion of a real graph costs; a figure to look at, in the release profile. The fastest of several runs
-/// counts, because the others tell more of the machine.
+/// Measures the conversion of a real graph; a figure for information, in the release profile. The fastest of several
+/// runs counts, because the others depend more on the machine.
 #[test]
 fn the_cost_of_a_conversion() {
     for (version, to) in [("v1alpha1", ApiVersion::V1Beta1), ("v1beta1", ApiVersion::V1Alpha1)] {

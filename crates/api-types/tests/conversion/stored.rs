@@ -7,7 +7,7 @@ use crate::{
     support,
 };
 
-/// What the reference made of each of the kit's files on a plain cluster; none if the kit is not there.
+/// Returns the results of the reference for the kit's files on a plain cluster; none if the kit does not exist.
 fn expected() -> Vec<support::Input> {
     let Some(kit) = test_cluster::conformance_kit() else { return Vec::new() };
     let mut files: Vec<_> =

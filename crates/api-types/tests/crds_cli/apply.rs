@@ -99,7 +99,7 @@ pub async fn wait(condition: impl AsyncFn() -> bool) {
 const GRAPHS: &str = "dynamographdeployments.nvidia.com";
 const MODELS: &str = "dynamomodels.nvidia.com";
 
-/// What stands in the definitions already: of another program, of a later release.
+/// Definitions that already have content: of another program, of a later release.
 #[tokio::test]
 async fn apply_respects_what_others_wrote() {
     let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();

@@ -107,7 +107,7 @@ async fn stored_versions(api: &Api<CustomResourceDefinition>, plural: &str) -> V
     api.get_status(&format!("{plural}.nvidia.com")).await.unwrap().status.unwrap().stored_versions.unwrap()
 }
 
-/// What must not move when an object is stored anew.
+/// Returns data that must not change when an object is stored anew.
 fn identity(object: &Value) -> Value {
     json!([object["metadata"]["name"], object["metadata"]["uid"], object["metadata"]["generation"], object["spec"]])
 }

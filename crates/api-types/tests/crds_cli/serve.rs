@@ -31,7 +31,7 @@ pub const QUIET: Duration = Duration::from_secs(4);
 pub struct Served {
     process: Child,
     log: PathBuf,
-    /// Where it answers probes.
+    /// Address at which it answers probes.
     pub health: SocketAddr,
 }
 
@@ -40,7 +40,7 @@ impl Served {
         self.process.try_wait().unwrap().is_none()
     }
 
-    /// What it has printed.
+    /// Returns the text that it has printed.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap()
     }
@@ -102,7 +102,7 @@ impl World {
         .await;
     }
 
-    /// What the program has asked for beside its watches.
+    /// Counts the program's requests other than its watches.
     pub fn requests(&self) -> usize {
         let log = std::fs::read_to_string(self.cluster.audit_log().unwrap()).unwrap();
         let events = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -205,7 +205,7 @@ async fn definitions_and_their_bundle_are_kept_and_nothing_is_asked_while_nothin
     assert!(served.runs());
 }
 
-/// Where Git owns the definitions: what it leaves out stays out, but for the bundle.
+/// Git owns the definitions: absent definitions and fields stay absent, except for the bundle.
 #[tokio::test]
 async fn definitions_of_another_owner_get_their_bundle_only() {
     let converter = Converter::start();

@@ -77,7 +77,7 @@ impl Converter {
         format!("{NAMESPACE}/{}:{}", self.name, self.port).parse().unwrap()
     }
 
-    /// What its certificate is trusted by.
+    /// Returns the CA bundle for its certificate.
     #[allow(dead_code, reason = "each test program uses a part")]
     pub fn bundle(&self) -> String {
         self.certificate.pem()

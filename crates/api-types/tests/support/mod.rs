@@ -55,8 +55,8 @@ pub struct Difference {
     pub kept: Option<Value>,
 }
 
-/// Where `kept` differs from `given`. A quantity may be given as a number; the types keep it as text, which says the
-/// same.
+/// Returns the differences between `kept` and `given`. A quantity may be given as a number; the types keep it as text,
+/// which is equivalent.
 pub fn differences(given: &Value, kept: &Value) -> Vec<Difference> {
     let mut found = Vec::new();
     compare("", Some(given), Some(kept), &mut found);

@@ -15,11 +15,11 @@ pub struct Example {
     pub new: Value,
     /// The field at fault.
     pub path: String,
-    /// Why.
+    /// Reason for the rejection.
     pub text: String,
 }
 
-/// What a rule says; some name the kind that would have to be created anew.
+/// Message of a rule; some messages name the kind that would have to be created anew.
 enum Text {
     Fixed(String),
     Stays(&'static str),
@@ -145,7 +145,7 @@ pub fn merged(mut value: Value, patch: &Value) -> Value {
     value
 }
 
-/// How a version spells what both have.
+/// Spelling, in one version, of common parts.
 #[derive(Clone, Copy)]
 struct Spelling {
     is_beta: bool,
@@ -265,7 +265,7 @@ fn changes(version: &'static str) -> Vec<Row> {
     ]
 }
 
-/// What only v1beta1 has, or refuses.
+/// Returns the cases that only v1beta1 has, or rejects.
 fn beta() -> Vec<Row> {
     let row = |text: &str, new: Value, tail: &str| row("v1beta1", fixed(text), new, tail);
     let forced = json!({ "experimental": { "grove": { "forceScalingGroup": true } } });
@@ -285,7 +285,7 @@ fn beta() -> Vec<Row> {
     ]
 }
 
-/// What only v1alpha1 has, or refuses.
+/// Returns the cases that only v1alpha1 has, or rejects.
 fn alpha() -> Vec<Row> {
     let row = |text: &str, new: Value, tail: &str| row("v1alpha1", fixed(text), new, tail);
     let picker = Spelling::of("v1alpha1").typed("epp", &json!({ "replicas": 1, "eppConfig": {} }));

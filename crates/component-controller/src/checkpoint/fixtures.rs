@@ -29,7 +29,7 @@ pub fn checkpoint(status: Value) -> DynamoCheckpoint {
     .unwrap()
 }
 
-/// What is live: the checkpoint with this status, and nothing else; agents keep checkpoints.
+/// Returns the live state: the checkpoint with this status, and nothing else; agents keep checkpoints.
 pub fn observed(status: Value) -> Observed {
     Observed {
         checkpoint: checkpoint(status),

@@ -1,5 +1,5 @@
 //! Reconciles `DynamoCheckpoint`: a Job, whose pod an agent captures at the request of a PodSnapshot.
-//! When the next pass over a checkpoint is due. Pure.
+//! Time of the next pass over a checkpoint. Pure.
 
 pub mod apply;
 pub mod events;
@@ -124,7 +124,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 /// Deadline for the removal of an artifact.
 const CLEANUP_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
-/// When the next pass is due.
+/// Determines when the next pass is due.
 pub fn next(observed: &Observed, applied: &Applied) -> Action {
     match applied.phase {
         // A failed checkpoint stays failed.
@@ -140,7 +140,7 @@ pub fn next(observed: &Observed, applied: &Applied) -> Action {
     }
 }
 
-/// When the next pass over a checkpoint that is being deleted is due.
+/// Determines when the next pass over a checkpoint that is being deleted is due.
 pub fn next_of_cleanup(observed: &Observed, now: Timestamp) -> Action {
     let rest =
         cleanup_rest(observed, now).and_then(|rest| Duration::try_from(rest.max(SignedDuration::from_secs(1))).ok());

@@ -28,7 +28,7 @@ pub struct Observed {
     pub other_jobs: Vec<Job>,
     /// The Job of the name of the cleanup Job, with any owner.
     pub cleanup: Option<Job>,
-    /// Why the pod of the Job does not run.
+    /// Reason why the pod of the Job does not run.
     pub waits: JobWaits,
     /// The pod of the Job.
     pub pod: Option<ObjectMeta>,
@@ -38,7 +38,7 @@ pub struct Observed {
     pub capture: Option<PodSnapshot>,
     /// Whether the cluster serves PodSnapshots.
     pub serves_captures: bool,
-    /// Where checkpoints of the namespace are stored.
+    /// Storage of the checkpoints of the namespace.
     pub location: StorageLocation,
     /// GPUs that the captured container has through device claims; or the message that a claim is missing.
     pub claimed_gpus: Result<u32, String>,
@@ -77,7 +77,7 @@ pub enum CapturePhase {
     Blocked {
         /// Reason of `Stalled`.
         reason: &'static str,
-        /// What is missing, and what to do.
+        /// Missing requirement, and the remedy.
         message: String,
     },
     /// Not started: something is not ready yet.
@@ -91,7 +91,7 @@ pub enum CapturePhase {
     },
     /// The Job exists, or is being created.
     Capturing {
-        /// What is awaited.
+        /// Reason for the wait.
         waits: String,
         /// Reason of `Stalled`, if something must be changed.
         stalled: Option<&'static str>,
@@ -110,7 +110,7 @@ pub enum CapturePhase {
     },
 }
 
-/// What was written.
+/// Result of the writes.
 #[derive(Debug, PartialEq)]
 pub struct Applied {
     /// Phase of the checkpoint.
@@ -136,7 +136,7 @@ pub enum Cleanup {
     Done {
         /// The Job to delete.
         finished: Option<Box<Job>>,
-        /// What is left behind, and why.
+        /// Remaining data, and the reason.
         left: Option<String>,
     },
 }

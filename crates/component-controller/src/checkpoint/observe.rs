@@ -191,7 +191,7 @@ impl CheckpointCaches {
         here.filter_map(|packed| packed.unpack().ok()).filter(|found| checkpoint_id(found) == id).collect()
     }
 
-    /// Where the checkpoints of a namespace are stored.
+    /// Returns the storage of the checkpoints of a namespace.
     pub fn storage_location(&self, namespace: &str) -> StorageLocation {
         let config = self.config.clone().unwrap_or_default();
         match config.storage.storage() {

@@ -194,7 +194,7 @@ fn missing(lacks_claim: bool, lacks_api: bool) -> Option<Duration> {
     [lacks_claim.then_some(CLAIM), lacks_api.then_some(API)].into_iter().flatten().min()
 }
 
-/// When the next pass over a component is due.
+/// Determines when the next pass over a component is due.
 pub fn next(observed: &Observed, applied: &Applied, conditions: &[Condition], now: Timestamp) -> Action {
     let lacks_claim = observed.legacy_needs.as_ref().is_ok_and(|legacy| legacy.missing_volume.is_some())
         || observed.claimed_gpus.is_err();

@@ -67,9 +67,9 @@ pub struct Observed {
     pub accounts: Vec<String>,
     /// The checkpoint of the component.
     pub checkpoint: CheckpointFacts,
-    /// What a legacy component depends on.
+    /// Dependencies of a legacy component.
     pub legacy: ObservedLegacy,
-    /// What a legacy component needs beside its children, or the violations in its legacy fields.
+    /// Needs of a legacy component beside its children, or the violations in its legacy fields.
     pub legacy_needs: Result<LegacyNeeds, String>,
     /// GPUs that the engine has through device claims, where its command line depends on them.
     pub claimed_gpus: Result<u32, GpuCountError>,
@@ -115,10 +115,10 @@ pub struct ObservedLegacy {
     pub volume_exists: bool,
 }
 
-/// What a legacy component needs beside its children.
+/// Needs of a legacy component beside its children.
 #[derive(Debug, Default, PartialEq)]
 pub struct LegacyNeeds {
-    /// Why its image is not available yet.
+    /// Reason why its image is not available yet.
     pub awaited_image: Option<String>,
     /// The PersistentVolumeClaim to create for its volume.
     pub volume: Option<PersistentVolumeClaim>,
@@ -184,7 +184,7 @@ pub struct Plan {
     pub volumes: Vec<Desired>,
     /// Whether a child needs an API that the cluster does not serve.
     pub lacks_api: bool,
-    /// What pods wait for, as sentences.
+    /// Reasons for the wait of pods, as sentences.
     pub waiting: Vec<String>,
     /// Whether the flags that join the nodes of a replica could be added to the engine's command line.
     pub joins_nodes: bool,
@@ -192,14 +192,14 @@ pub struct Plan {
     pub runtime_namespace: String,
 }
 
-/// Why nothing can be planned for a component. Its children stay as they are.
+/// Reason why nothing can be planned for a component. Its children stay as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// Reason of the condition `Stalled`.
     pub reason: &'static str,
-    /// What is wrong, where, and what to do.
+    /// Problem, its place, and the remedy.
     pub message: String,
-    /// When to try again, if not on the next change.
+    /// Delay until the retry, if it does not wait for the next change.
     pub retry: Option<Duration>,
 }
 
@@ -214,20 +214,20 @@ pub enum Step {
     Nothing,
 }
 
-/// What was written, and what the API server rejected.
+/// Result of the writes, and the rejections by the API server.
 #[derive(Clone, Debug, Default)]
 pub struct Applied {
     /// Writes, in order.
     pub changes: Vec<Change>,
-    /// What pods or writes wait for, as sentences.
+    /// Reasons for the wait of pods or writes, as sentences.
     pub waiting: Vec<String>,
     /// Rejected writes.
     pub rejections: Vec<Rejection>,
     /// The live workload after the writes, if the component owns one.
     pub workload: Option<LiveWorkload>,
-    /// Why pods do not serve.
+    /// Reason why pods do not serve.
     pub diagnosis: Option<Diagnosis>,
-    /// When to diagnose pods again.
+    /// Delay until pods are diagnosed again.
     pub diagnose_after: Option<Duration>,
     /// [`Plan::lacks_api`].
     pub lacks_api: bool,

@@ -16,7 +16,7 @@ use crate::component;
 pub struct Valid<'a> {
     /// The component.
     pub component: ValidatedComponent<'a>,
-    /// How its pods start.
+    /// Start of its pods.
     pub start: Start,
 }
 

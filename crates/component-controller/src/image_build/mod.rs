@@ -1,5 +1,5 @@
 //! Reconciles `DynamoComponent` of the legacy API: an image, which a Job builds if its registry lacks it.
-//! When the next pass over an image build is due. Pure.
+//! Time of the next pass over an image build. Pure.
 
 pub mod apply;
 pub mod build_slots;
@@ -122,13 +122,13 @@ impl Reconciler {
 /// Shortest pause before a server that did not answer, or an obstacle in the cluster, is looked up again.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(15);
 
-/// How often a registry is asked whether it still has an image: registries are cleaned up.
+/// Interval of the queries whether a registry still has an image: registries are cleaned up.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Pause before a failed build is tried again.
 const FAILED_RETRY: SignedDuration = SignedDuration::from_mins(10);
 
-/// When the next pass is due.
+/// Determines when the next pass is due.
 pub fn next(observed: &Observed, applied: &Applied, now: Timestamp) -> Action {
     let next = of_build(observed, applied, now);
     observed.manifest.retry_after.map_or(next, |pause| next.no_later_than(pause))

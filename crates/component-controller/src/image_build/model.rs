@@ -34,18 +34,18 @@ pub struct Observed {
     pub rendered: Option<Result<Job, Obstacle>>,
     /// End of the log of a failed build.
     pub log: Option<Log>,
-    /// Why the pod of the build does not run.
+    /// Reason why the pod of the build does not run.
     pub waits: JobWaits,
-    /// What was found out about the manifest in the archive.
+    /// Facts about the manifest in the archive.
     pub manifest: ManifestRead,
 }
 
-/// What a pass found out about the manifest.
+/// Facts about the manifest that a pass found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestRead {
     /// The manifest, or why it cannot be read; `None` if the status stays as it is.
     pub outcome: Option<Result<ArchiveManifest, Obstacle>>,
-    /// When the next pass is due at the latest.
+    /// Longest delay until the next pass.
     pub retry_after: Option<Duration>,
 }
 
@@ -58,7 +58,7 @@ pub struct Log {
     pub text: String,
 }
 
-/// Why the registry cannot be asked, or no Job rendered.
+/// Reason why the registry cannot be queried, or no Job rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The spec or the settings are invalid.
@@ -113,7 +113,7 @@ pub enum BuildPhase {
     Building {
         /// Whether it has an active pod.
         active: bool,
-        /// Why the pod does not run.
+        /// Reason why the pod does not run.
         diagnosis: Option<Diagnosis>,
     },
     /// The build failed.
@@ -127,7 +127,7 @@ pub enum BuildPhase {
     Available,
 }
 
-/// What was written.
+/// Result of the writes.
 #[derive(Clone, Debug)]
 pub struct Applied {
     /// Phase of the build.

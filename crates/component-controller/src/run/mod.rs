@@ -49,11 +49,11 @@ use crate::{
     image_build::settings::BuildSettings,
 };
 
-/// What the process is waiting for until it knows the docker configuration Secrets.
+/// Readiness gate of the process, until it has read the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
 
-/// How long a new component goes without a status while there is nothing to say but that work has begun. Its graph
-/// waits a little longer, and finds something to pass on.
+/// Time for which a new component has no status while there is nothing to report but that work has begun. Its graph
+/// waits a little longer, and then has something to report.
 const FIRST_WORD_AFTER: Duration = Duration::from_millis(700);
 
 /// Runs the controller until the process is to stop.

@@ -130,7 +130,7 @@ pub fn phase(checkpoint: &DynamoCheckpoint) -> Option<CheckpointPhase> {
     checkpoint.status.as_ref().and_then(|status| status.phase)
 }
 
-/// What the snapshot operator does when the agent has captured the pod.
+/// Acts as the snapshot operator after the agent has captured the pod.
 async fn tell_captured(bed: &Harness) {
     let ready = json!([{ "type": "Ready", "status": "True", "reason": "Captured", "message": "captured",
         "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
@@ -236,7 +236,7 @@ async fn what_a_graphs_checkpoint_kept_is_removed_before_it_goes() {
     until::<Job>(&bed, name, "gone", |job| job.is_none()).await;
 }
 
-/// Where its namespace goes as well, no Job can be made any more that would remove what a checkpoint kept.
+/// In a namespace that is also deleted, no Job can be created that would remove the data that a checkpoint kept.
 #[tokio::test]
 async fn a_checkpoint_does_not_hold_up_its_namespace() {
     let mut bed = Harness::without_controller("going").await;

@@ -30,7 +30,7 @@ use test_cluster::{
 };
 use tokio::task::JoinHandle;
 
-/// How long anything may take; generous, because the machine may have much to do.
+/// Time limit of every wait; generous, because the machine may be under load.
 pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// Name of the component in every test.

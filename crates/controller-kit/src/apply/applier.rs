@@ -36,7 +36,7 @@ const PACE: Duration = Duration::from_millis(500);
 /// conflict: an existing object does not silently become ours, not even where it has no field to disagree about.
 pub const OF_NO_OBJECT: &str = "1";
 
-/// What [`Applier::apply`] did.
+/// Result of [`Applier::apply`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The object is new. As the API server returned it.
@@ -47,7 +47,7 @@ pub enum Outcome {
     Unchanged,
     /// Nothing was sent: the object has to go first. A change of it will wake the controller.
     Waiting {
-        /// What is waited for.
+        /// Reason for the wait.
         reason: String,
     },
 }
@@ -65,7 +65,7 @@ pub struct Applier {
     pub(super) marks: Arc<[String]>,
     /// Least time between two statuses that differ in counts and wording only.
     pub(super) pace: Duration,
-    /// How long a first status may be delayed.
+    /// Maximum delay of a first status.
     pub(super) initial_status_delay: Duration,
 }
 

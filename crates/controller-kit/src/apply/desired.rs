@@ -20,7 +20,7 @@ pub struct Desired {
     adopt_labels: Vec<(String, String)>,
 }
 
-/// What a decision on an object rests on.
+/// Basis of a decision on an object.
 #[derive(Debug, Clone)]
 pub(super) struct Decided {
     /// The object's resource version; empty if it did not exist.
@@ -103,7 +103,7 @@ impl Desired {
         kept
     }
 
-    /// Which object this is.
+    /// Returns the identity of the object.
     #[must_use]
     pub fn id(&self) -> &ObjectId {
         &self.id

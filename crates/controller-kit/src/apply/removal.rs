@@ -22,7 +22,7 @@ use crate::{
     request::{Error, ObjectId, timed},
 };
 
-/// What [`Applier::delete`] found.
+/// Result of [`Applier::delete`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removed {
     /// The API server accepted the deletion.
@@ -31,7 +31,7 @@ pub enum Removed {
     Gone,
 }
 
-/// What is removed, without its type, so that the code is compiled once for all kinds.
+/// Object to be removed, without its type, so that the code is compiled once for all kinds.
 struct Doomed<'a> {
     resource: ApiResource,
     id: ObjectId,
@@ -190,7 +190,7 @@ mod tests {
         json!({ "metadata": { "uid": "u", "ownerReferences": owners } })
     }
 
-    /// What is left of the owners.
+    /// Returns the uids of the remaining owners.
     fn left(live: &Value) -> Option<Vec<String>> {
         let mut after = live.clone();
         let patch: Patch = serde_json::from_value(without_owner(live, "parent")?).unwrap();

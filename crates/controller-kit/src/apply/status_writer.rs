@@ -25,7 +25,7 @@ use crate::{
     store::Packed,
 };
 
-/// What [`Applier::write_status`] did.
+/// Result of [`Applier::write_status`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StatusWrite {
     /// The status was written.

@@ -1,4 +1,4 @@
-//! What a process hands to its controllers: client, settings, readiness and shutdown.
+//! Context that a process gives to its controllers: client, settings, readiness and shutdown.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -33,15 +33,15 @@ pub struct Context {
     pub scope: Scope,
     /// In which of them to act. The client asks it before every write.
     pub fence: Fence,
-    /// What has to be done before the process is ready.
+    /// Steps that have to be done before the process is ready.
     pub readiness: Readiness,
     /// Metrics of the process.
     pub metrics: Metrics,
     /// Notifies of failing objects; `None` if the configuration names no receiver.
     pub notifier: Option<Notifier>,
-    /// When to stop.
+    /// Signal to stop.
     pub shutdown: Shutdown,
-    /// How many objects a controller reconciles at the same time.
+    /// Number of objects that a controller reconciles at the same time.
     pub concurrency: usize,
 }
 

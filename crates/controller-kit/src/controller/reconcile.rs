@@ -49,9 +49,9 @@ pub trait Reconcile: Send + Sync + 'static {
     type Object: Resource<DynamicType: Default> + DeserializeOwned + Send + Sync + 'static;
     /// Everything that a pass reads.
     type Observed: Send + Sync;
-    /// What is to be written.
+    /// Planned writes.
     type Plan: Send;
-    /// What was written, and what the API server rejected.
+    /// Writes that were made, and writes that the API server rejected.
     type Applied: Send + Sync;
     /// Status of the kind.
     type Status: Serialize + Send + Sync;
@@ -119,7 +119,7 @@ pub struct Conclusion<S> {
     pub events: Vec<Event>,
     /// Events about changes of the status: recorded when the status is written.
     pub status_events: Vec<Event>,
-    /// When to reconcile again.
+    /// Time of the next reconcile.
     pub next: Action,
 }
 
@@ -184,7 +184,7 @@ pub async fn reconcile<R: Reconcile>(reconciler: &R, packed: &Packed<R::Object>)
     Ok(reported.next)
 }
 
-/// How a status write ended.
+/// Result of a status write.
 struct StatusReport {
     next: Action,
     is_delayed: bool,

@@ -1,5 +1,5 @@
 //! The loop itself: starts reconciles, and judges how they ended.
-//! Which key is reconciled next, and when again. Pure: time is an argument.
+//! Selection of the next key to reconcile, and times to reconcile again. Pure: time is an argument.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
@@ -30,7 +30,7 @@ use crate::{
     store::{Key, Packed, Store},
 };
 
-/// How one reconcile ended.
+/// Result of one reconcile.
 struct EndedReconcile<E> {
     result: Result<Action, E>,
     took: Duration,
@@ -264,7 +264,7 @@ impl Queue {
         }
     }
 
-    /// When the next timer ends.
+    /// Returns the end of the next timer.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }
@@ -287,7 +287,7 @@ impl Queue {
     }
 }
 
-/// When an object is reconciled again after a success.
+/// Time of the next reconcile of an object after a success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// Wait for a change of the object or of its children.

@@ -60,7 +60,7 @@ fn list(send: &mpsc::UnboundedSender<Event<Object>>, names: &[&str]) {
     send.send(Event::InitDone).unwrap();
 }
 
-/// What a reconcile does, by the object's name.
+/// Steps of a reconcile, by the object's name.
 type Script = fn(&str, usize) -> Result<Action, Failed>;
 
 /// A controller at work, and the starts of its reconciles.

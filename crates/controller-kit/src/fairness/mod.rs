@@ -1,6 +1,6 @@
 //! Shares a bounded number of places between namespaces, so that no tenant delays another for longer than a small share
 //! of its own work takes. Pure.
-//! How long to wait before trying a key again.
+//! Delays before a key is tried again.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// How many places one namespace may take for each place that it leaves free.
+/// Number of places that one namespace may take for each place that it leaves free.
 const PER_FREE_PLACE: usize = 3;
 
 /// Number of places that a namespace may take now, if it uses `own` of the `in_use` places and there are `most`.

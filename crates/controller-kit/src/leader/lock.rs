@@ -25,7 +25,7 @@ use crate::{
 /// One request; well below the renew deadline, so that a request that hangs costs one try.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a replica that waits does without a read while the watch shows no change: two renewals.
+/// Time for which a waiting replica does not read the lease while the watch shows no change: two renewals.
 const SILENCE: Duration = Duration::from_secs(2 * RENEW_PERIOD.as_secs());
 
 /// The Lease that replicas compete for.
@@ -194,7 +194,7 @@ async fn follow(elector: &mut Elector, changes: &mut Watch<Packed<Lease>>, pause
     }
 }
 
-/// Why a read or a write of the lease failed.
+/// Reason why a read or a write of the lease failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LockError {
     #[error(transparent)]

@@ -4,7 +4,7 @@
 //! library: expiry is judged by how long *we* have seen no change, never by the writer's clock; a leader stops acting
 //! before others may start; writes carry the resource version that they were decided on.
 //!
-//! Who may act, from what was seen of the Lease and when: no I/O and no clock.
+//! Decision on the replica that may act, from what was seen of the Lease and when: no I/O and no clock.
 
 mod lock;
 
@@ -71,20 +71,20 @@ where
     outcome
 }
 
-/// What a Lease says.
+/// Content of a Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct LeaderRecord {
     /// The holder; empty if there is none.
     holder: String,
-    /// How long it holds without a renewal.
+    /// Duration of the Lease without a renewal.
     duration: Duration,
     /// The version of the object; every renewal changes it.
     resource_version: String,
-    /// How often the holder has changed.
+    /// Number of times that the holder has changed.
     transitions: i32,
 }
 
-/// What to do about the lease now.
+/// Next step for the lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ElectorStep {
     /// There is none: create it.
@@ -150,12 +150,12 @@ impl Elector {
         self.renewed.is_some_and(|renewed| now.duration_since(renewed) < RENEW_DEADLINE)
     }
 
-    /// When this replica has to stop acting unless it renews before.
+    /// Returns the time at which this replica must stop acting unless it renews before.
     fn deadline(&self) -> Option<Instant> {
         self.renewed.map(|renewed| renewed + RENEW_DEADLINE)
     }
 
-    /// How long the lease that was seen last holds without a renewal.
+    /// Returns the remaining duration of the lease that was seen last without a renewal.
     fn rest(&self, now: Instant) -> Option<Duration> {
         self.seen.as_ref().map(|(record, since)| (*since + record.duration).saturating_duration_since(now))
     }

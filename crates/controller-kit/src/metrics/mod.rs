@@ -1,8 +1,8 @@
 //! Metrics of a controller process, in the families the reference dashboards use, and ours.
 //!
-//! How many objects there are, by state: `resources_total`, counted from the caches at each scrape. The state of an
-//! object is computed once, however often the metrics are read. A state without objects has no line, so nothing that is
-//! gone keeps its last value.
+//! Number of objects by state: `resources_total`, counted from the caches at each scrape. The state of an object is
+//! computed once, however often the metrics are read. A state without objects has no line, so a state that no longer
+//! occurs does not keep its last value.
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +30,7 @@ use crate::{
 /// Upper bounds of the reconcile histogram, in seconds.
 const BUCKETS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// How a reconcile ended: the label `result`.
+/// Result of a reconcile: the label `result`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ReconcileResult {
     /// Done until something changes.
@@ -41,7 +41,7 @@ pub enum ReconcileResult {
     Error,
 }
 
-/// What kind of write was sent: the label `verb`.
+/// Kind of the write that was sent: the label `verb`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WriteVerb {
     /// A server-side apply of an object that the cache does not have.
@@ -226,7 +226,7 @@ type KindCount = Box<dyn Fn() -> KindCounts + Send + Sync>;
 /// The states of objects. An entry holds no object in memory.
 type States<K> = HashMap<Key, (Weak<Packed<K>>, &'static str)>;
 
-/// What is counted, by kind. Cheap to clone.
+/// Counted objects, by kind. Cheap to clone.
 #[derive(Clone, Default)]
 struct ResourceCounts(Arc<Mutex<BTreeMap<String, KindCount>>>);
 

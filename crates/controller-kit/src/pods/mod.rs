@@ -35,7 +35,7 @@ use crate::{
 /// Field selector of pods that may still run: they hold resources, and may register.
 pub const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-/// How long replicas may be missing before pods are read, and the longest time until they are read again.
+/// Time for which replicas may be missing before pods are read, and the longest time until they are read again.
 const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -50,7 +50,7 @@ pub struct PodsOf<'a> {
     pub selector: String,
 }
 
-/// What the last look has shown of each object: a `T`, or nothing worth telling.
+/// Result of the last look at each object: a `T`, or nothing to report.
 pub struct PodDiagnostics<T> {
     client: Client,
     seen: Mutex<HashMap<String, SeenPods<T>>>,
@@ -68,8 +68,8 @@ impl<T: Clone> PodDiagnostics<T> {
         Self { client, seen: Mutex::default() }
     }
 
-    /// What `diagnose` makes of the pods, as far as is known, and when to read again. `age` is for how long replicas
-    /// have been missing. Without an answer from the API server, the last one is kept.
+    /// Returns the result of `diagnose` for the pods, as far as it is known, and the time until the next read. `age` is
+    /// the time for which replicas have been missing. Without an answer from the API server, the last result is kept.
     pub async fn observe<F>(&self, of: &PodsOf<'_>, age: Duration, diagnose: F) -> (Option<T>, Duration)
     where
         F: AsyncFnOnce(Vec<Pod>) -> Option<T>,
@@ -106,7 +106,7 @@ impl<T: Clone> PodDiagnostics<T> {
         warnings(&self.client, namespace, kind, reason, more).await
     }
 
-    /// Why a volume of a pod cannot be mounted, if that is what the pod waits for.
+    /// Returns the reason why a volume of a pod cannot be mounted, if the pod waits for that.
     async fn failed_mount(&self, pod: &Pod) -> Option<Diagnosis> {
         let metadata = &pod.metadata;
         let of_pod = format!("involvedObject.uid={}", metadata.uid.as_deref()?);
@@ -138,7 +138,7 @@ impl<T: Clone> PodDiagnostics<T> {
     }
 }
 
-/// How long not to look yet; `None`: now.
+/// Returns the time until the next look; `None`: now.
 fn due(age: Duration, since_last: Option<Duration>) -> Option<Duration> {
     let wait = match since_last {
         None => FIRST.saturating_sub(age),
@@ -150,14 +150,14 @@ fn due(age: Duration, since_last: Option<Duration>) -> Option<Duration> {
 /// Diagnosis of a Job whose pod does not run. Nothing is read while it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobWaits {
-    /// Why not.
+    /// Reason why it does not run.
     pub trouble: Option<Diagnosis>,
-    /// When to read again; none if the pod runs, or none is to come.
+    /// Time until the next read; none if the pod runs, or none is to come.
     pub look_again: Option<Duration>,
 }
 
 impl PodDiagnostics<Diagnosis> {
-    /// What a Job waits for, and when to read again.
+    /// Returns the reason for the wait of a Job, and the time until the next read.
     pub async fn waits_of_job(&self, job: &Job, now: Timestamp) -> JobWaits {
         let uid = job.metadata.uid.as_deref().unwrap_or_default();
         let Some(selector) = selector(job).filter(|_| lacks_pod(job)) else {
@@ -173,7 +173,7 @@ impl PodDiagnostics<Diagnosis> {
         JobWaits { trouble, look_again: Some(after) }
     }
 
-    /// Why a Job gets no pods.
+    /// Returns the reason why a Job gets no pods.
     async fn rejection(&self, job: &Job, namespace: &str, uid: &str) -> Option<Diagnosis> {
         let of_job = format!("involvedObject.uid={uid}");
         let warnings = self.warnings(namespace, "Job", "FailedCreate", Some(&of_job)).await;
@@ -182,7 +182,7 @@ impl PodDiagnostics<Diagnosis> {
     }
 }
 
-/// What the API server has given the Job to know its pods by.
+/// Returns the label selector that the API server has given the Job for its pods.
 fn selector(job: &Job) -> Option<String> {
     let labels = job.spec.as_ref()?.selector.as_ref()?.match_labels.as_ref()?;
     let parts: Vec<_> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -222,9 +222,9 @@ pub const ACCESS: Access = Access {
 pub struct Warning {
     /// Name of the object.
     pub object: String,
-    /// What happened.
+    /// Message of the event.
     pub message: String,
-    /// When it happened last; `None` if the event does not say.
+    /// Time of the last occurrence; `None` if the event does not contain it.
     pub last: Option<Timestamp>,
 }
 
@@ -248,7 +248,7 @@ pub async fn warnings(client: &Client, namespace: &str, kind: &str, reason: &str
     }
 }
 
-/// What is read of an event, a fraction of it.
+/// Fields that are read of an event, a fraction of it.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WarningEvent {

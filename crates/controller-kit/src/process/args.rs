@@ -40,7 +40,7 @@ pub struct CommonArgs {
     #[arg(long, value_enum, env = "DYNAMO_LOG_FORMAT", global = true)]
     pub log_format: Option<LogFormat>,
 
-    /// What to log, for example "info,controller_kit=debug"; default: logging.level of the configuration
+    /// Filter of the log, for example "info,controller_kit=debug"; default: logging.level of the configuration
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", global = true)]
     pub log_filter: Option<String>,
 
@@ -48,11 +48,11 @@ pub struct CommonArgs {
     #[arg(long, value_name = "LEVEL", env = "LOG_LEVEL", global = true)]
     pub log_level: Option<String>,
 
-    /// Where /healthz and /readyz are served
+    /// Address of /healthz and /readyz
     #[arg(long, value_name = "ADDRESS", env = "DYNAMO_HEALTH_ADDRESS", default_value = "0.0.0.0:8081", global = true)]
     pub health_address: SocketAddr,
 
-    /// Where /metrics is served, by HTTPS unless server.metrics.secure of the configuration is false
+    /// Address of /metrics, served by HTTPS unless server.metrics.secure of the configuration is false
     #[arg(long, value_name = "ADDRESS", env = "DYNAMO_METRICS_ADDRESS", default_value = "0.0.0.0:8080", global = true)]
     pub metrics_address: SocketAddr,
 
@@ -68,13 +68,14 @@ pub struct CommonArgs {
     #[arg(long, env = "DYNAMO_SHARDS", global = true)]
     pub shards: bool,
 
-    /// How many objects are reconciled at the same time
+    /// Number of objects that are reconciled at the same time
     #[arg(long, value_name = "N", env = "DYNAMO_CONCURRENCY", default_value = "8", global = true)]
     pub concurrency: NonZeroUsize,
 }
 
 impl CommonArgs {
-    /// What to log: by the filter, else by the level, else by the configuration. An empty flag says nothing.
+    /// Returns the log filter: that of the filter flag, else of the level flag, else of the configuration. An empty
+    /// flag counts as not given.
     ///
     /// # Errors
     /// A level that does not exist.

@@ -1,4 +1,4 @@
-//! How a process talks to the API server: the usual client, over connections that are watched themselves, with the
+//! Connection of a process to the API server: the usual client, over connections that are watched themselves, with the
 //! fence in it.
 
 use std::time::Duration;
@@ -30,7 +30,7 @@ const SILENCE: Duration = Duration::from_secs(3);
 const INTERVAL: Duration = Duration::from_secs(1);
 const QUESTIONS: u32 = 3;
 
-/// What carries requests to the API server.
+/// Service that carries requests to the API server.
 type Carrier = BoxService<Request<Body>, Response<Incoming>, BoxError>;
 
 /// A client in the making for these credentials: kube's own stack of layers on a connector of ours. The fence is asked
@@ -60,9 +60,9 @@ pub(super) fn client_builder(config: &Config, fence: &Fence) -> Result<ClientBui
     Ok(ClientBuilder::new(carrier.boxed(), config.default_namespace.as_str()))
 }
 
-/// Which requests are repeated when the API server, or a load balancer before it, puts them off: those for whose answer
-/// a caller waits for a limited time. The pauses in between grow to more than a minute, for which a cache would be
-/// blind after an outage; a cache has pauses of its own.
+/// Policy for the requests that are repeated when the API server, or a load balancer before it, defers them: those for
+/// whose answer a caller waits for a limited time. The pauses between the tries grow to more than a minute, for which a
+/// cache would be stale after an outage; a cache has pauses of its own.
 #[derive(Clone)]
 struct Repeated(RetryPolicy);
 

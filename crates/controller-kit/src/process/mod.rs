@@ -36,7 +36,7 @@ const USAGE: u8 = 2;
 /// the API server bounds.
 const WORKERS: (usize, usize) = (2, 8);
 
-/// What keeps a process from starting.
+/// Reason why a process cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration file.
@@ -47,13 +47,13 @@ pub enum StartError {
     LogFilter {
         /// As given.
         filter: String,
-        /// What is wrong with it.
+        /// Description of the error.
         source: tracing_subscriber::filter::ParseError,
     },
     /// The log level.
     #[error(transparent)]
     LogLevel(#[from] args::UnknownLevel),
-    /// Where and who we are.
+    /// The API server and the credentials.
     #[error("no usable Kubernetes credentials: {0}; set --kubeconfig or run in a pod with a ServiceAccount")]
     Credentials(String),
     /// A client cannot be made from the credentials.
@@ -64,7 +64,7 @@ pub enum StartError {
     Listen {
         /// As given.
         address: std::net::SocketAddr,
-        /// Why not.
+        /// Reason.
         source: std::io::Error,
     },
     /// The certificate for metrics.
@@ -102,7 +102,7 @@ where
     run_process(ProcessKind { grace, reconciles: false }, name, args, start)
 }
 
-/// How a process runs.
+/// Mode of a process.
 #[derive(Clone, Copy)]
 struct ProcessKind {
     /// Time to end.
@@ -243,7 +243,7 @@ where
     Ok(until_done(start(context), &shutdown, process.grace).await)
 }
 
-/// How metrics are protected, unless the configuration says that they are not.
+/// Returns the protection of metrics; `None` if the configuration disables it.
 async fn protection(
     name: &str,
     args: &CommonArgs,

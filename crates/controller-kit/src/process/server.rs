@@ -40,12 +40,13 @@ const CONNECTIONS: usize = 64;
 const LIFETIME: Duration = Duration::from_secs(10);
 /// The most that is read of the head of a request.
 const HEAD: usize = 16 << 10;
-/// How long a text of the metrics is served before another one is made: that takes time for each object of the caches.
+/// Time for which a text of the metrics is served before another one is made: making one takes time for each object of
+/// the caches.
 const FRESH: Duration = Duration::from_secs(1);
 /// After an accept that failed, for example because there are no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How metrics are protected: by TLS, and by reviews of clients.
+/// Protection of metrics: by TLS, and by reviews of clients.
 pub(super) struct Protection {
     pub(super) tls: TlsAcceptor,
     pub(super) authorizer: Authorizer,
@@ -167,7 +168,7 @@ async fn show_ready(State(readiness): State<Readiness>) -> impl IntoResponse {
 /// The name in the certificate.
 const NAME: &str = "localhost";
 
-/// Why there is no certificate.
+/// Reason for the missing certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// It cannot be made.

@@ -137,7 +137,7 @@ fn hosts(secret: &Secret) -> RegistryHosts {
     })
 }
 
-/// What comes of following the Secrets.
+/// Results of following the Secrets.
 pub struct Following {
     /// Completes when the first list is in, or when there is no right to have it.
     pub complete: oneshot::Receiver<()>,

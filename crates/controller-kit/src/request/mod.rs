@@ -43,7 +43,7 @@ fn is_successor(error: &kube::Error) -> bool {
     status.is_invalid() && causes.into_iter().any(|cause| cause.field == "metadata.uid")
 }
 
-/// Which object. Reads as `Deployment team-a/frontend`.
+/// Identity of an object. Reads as `Deployment team-a/frontend`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId {
     /// API group; empty for the core group.
@@ -114,7 +114,7 @@ pub enum Error {
     /// The API server refused, or could not be reached.
     #[error("cannot {action} {object}: {}", message(source))]
     Api {
-        /// What we were about to do.
+        /// Action that failed.
         action: &'static str,
         /// With which object.
         object: ObjectId,
@@ -124,7 +124,7 @@ pub enum Error {
     /// No answer in time. The step may have happened.
     #[error("cannot {action} {object}: no answer within {}s", STEP_TIMEOUT.as_secs())]
     Timeout {
-        /// What we were about to do.
+        /// Action that got no answer.
         action: &'static str,
         /// With which object.
         object: ObjectId,
@@ -160,10 +160,10 @@ pub enum Error {
     Render {
         /// The object.
         object: ObjectId,
-        /// What is wrong with it.
+        /// Description of the problem.
         reason: String,
     },
-    /// What several have waited for has failed.
+    /// A request that several callers awaited has failed.
     #[error(transparent)]
     Shared(Arc<Error>),
 }
@@ -173,7 +173,7 @@ impl Error {
         Self::Api { action, object: object.clone(), source: Box::new(source) }
     }
 
-    /// What to do about it.
+    /// Returns the reaction to it.
     #[must_use]
     pub fn class(&self) -> Class {
         match self {
@@ -292,14 +292,15 @@ pub struct ReadError {
 }
 
 impl ReadError {
-    /// What kind of failure it is.
+    /// Returns the kind of the failure.
     #[must_use]
     pub fn error_type(&self) -> ErrorType {
         self.source.as_deref().map_or(ErrorType::Timeout, ErrorType::of)
     }
 }
 
-/// Why a reconcile ended early. None of it becomes a condition, and all of it but what cannot be read is tried again.
+/// Reason for the early end of a reconcile. No reason becomes a condition. All of them are tried again, except an
+/// object that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Interruption {
     /// A step against the API server did not succeed.

@@ -1,4 +1,4 @@
-//! Which markers are valid: no I/O and no clock.
+//! Validity of markers: no I/O and no clock.
 //!
 //! A marker is valid for its own duration since *we* last saw it change. The time that its writer put into it is not
 //! compared with any clock: clocks differ.
@@ -24,14 +24,14 @@ use crate::places::{Places, place};
 /// write markers, and each one that expires makes every cluster-wide process act.
 const SHORTEST: Duration = Duration::from_secs(10);
 
-/// What a marker Lease says.
+/// Content of a marker Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
     /// `holderIdentity`: the restricted operator and its version.
     pub holder: String,
     /// The install that it belongs to; `None` for the Go operator's, and for one that the Go operator renewed last.
     pub owner: Option<String>,
-    /// How long it is valid without a renewal.
+    /// Duration of its validity without a renewal.
     pub duration: Duration,
     /// Its owner gives it back.
     pub releasing: bool,
@@ -83,7 +83,7 @@ impl Marker {
 pub struct Markers {
     seen: HashMap<String, SeenMarker>,
     settled: bool,
-    /// When the last list that was answered was sent.
+    /// Time at which the last list that was answered was sent.
     looked: Option<Instant>,
 }
 
@@ -180,7 +180,7 @@ impl Markers {
         self.kept(namespace, now).filter(|marker| !marker.releasing && owned >= MAX_AGE)
     }
 
-    /// How long ago the marker of a namespace was seen to change; none if it has not been.
+    /// Returns the time since the marker of a namespace was seen to change; none if it has not been.
     #[must_use]
     pub fn age(&self, namespace: &str, now: Instant) -> Option<Duration> {
         self.seen.get(namespace).filter(|seen| seen.alive).map(|seen| now.duration_since(seen.since))
@@ -192,18 +192,18 @@ impl Markers {
     }
 }
 
-/// How long an answer may take, and the time between the beginnings of two looks. Within [`MAX_AGE`](super::MAX_AGE),
-/// several looks may fail.
+/// Time limit of an answer, and time between the starts of two looks. Within [`MAX_AGE`](super::MAX_AGE), several looks
+/// may fail.
 const LIMIT: Duration = Duration::from_secs(3);
 const EVERY: Duration = Duration::from_secs(2);
 
 /// The markers by namespace, or why they could not be read.
 pub(super) type Found = Result<MarkerAnswer, Unanswered>;
 
-/// What the API server answered.
+/// Answer of the API server.
 #[derive(Debug)]
 pub(super) struct MarkerAnswer {
-    /// When it was asked: the answer is no older.
+    /// Time of the request: the answer is no older.
     pub(super) started: Instant,
     /// The markers by namespace.
     pub(super) markers: HashMap<String, Marker>,
@@ -237,7 +237,7 @@ impl Look {
         }
     }
 
-    /// What the look has found; never, while none is under way. Nothing is lost when this is dropped.
+    /// Returns the result of the look; never returns while no look is under way. Nothing is lost when this is dropped.
     pub(super) async fn done(&mut self) -> Found {
         match &mut self.running {
             Some(look) => {
@@ -291,7 +291,7 @@ pub enum Excluded {
     },
 }
 
-/// Where this process may act again.
+/// Namespaces in which this process may act again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Released {
     /// In this namespace.

@@ -1,4 +1,4 @@
-//! Which operator acts in a namespace: the marker Lease.
+//! Selection of the operator that acts in a namespace: the marker Lease.
 //!
 //! An operator that is restricted to one namespace keeps a Lease of a well-known name there. While that marker is
 //! valid, every cluster-wide operator, ours or the Go one, leaves the namespace alone. The [`Fence`] is what a process
@@ -36,7 +36,7 @@ use crate::request::STEP_TIMEOUT;
 /// Name of the marker Lease. The Go operator's, so that both exclude each other.
 pub const MARKER_LEASE: &str = "dynamo-operator-namespace-scope";
 
-/// What `holderIdentity` of a marker begins with; the operator's version follows.
+/// Prefix of `holderIdentity` of a marker; the operator's version follows.
 pub const HOLDER_PREFIX: &str = "namespace-restricted-operator-";
 
 /// Annotation of a marker with its owner: the identity of the install, the same for all its processes. The Go operator
@@ -55,12 +55,13 @@ pub const RELEASING_ANNOTATION: &str = "operator.dynamo/releasing";
 /// After this long without an answer of the API server a process acts nowhere: others may have acted since.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// How long a marker is kept after it says that it is given back: by then every process of the install has read that,
-/// or has stopped because it could not, and the requests that it had sent have ended.
+/// Time for which a marker is kept after it is marked as given back: by then every process of the install has read
+/// that, or has stopped because it could not, and the requests that it had sent have ended.
 pub const RELEASE_WAIT: Duration = MAX_AGE.saturating_add(STEP_TIMEOUT);
 
-/// How long before others may start a process stops acting, so that watches that lag, and requests that are on their
-/// way, do not make two operators act at once: a sixth of the marker's duration, 5 s of the usual 30 s.
+/// Returns the time by which a process stops acting before others may start: a sixth of the marker's duration, 5 s of
+/// the usual 30 s. With this margin, watches that lag, and requests that are on their way, do not make two operators
+/// act at once.
 #[must_use]
 pub fn safety_margin(duration: Duration) -> Duration {
     duration / 6

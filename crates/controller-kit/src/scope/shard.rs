@@ -22,16 +22,16 @@ pub(crate) struct Shard {
 
 #[derive(Debug, Default)]
 struct ShardState {
-    /// Where work starts.
+    /// Places in which work starts.
     active: Places,
-    /// Where work that runs may still write.
+    /// Places in which running work may still write.
     draining: Places,
     /// Number of reconciles and of writes under way, by place.
     reconciles: HashMap<u64, usize>,
     writes: HashMap<u64, usize>,
 }
 
-/// What is counted.
+/// Kind of work that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ShardWork {
     /// A reconcile, and what else goes on between requests.
@@ -75,7 +75,7 @@ impl Shard {
         !is_busy
     }
 
-    /// Where work runs.
+    /// Returns the places in which work runs.
     pub(crate) fn busy(&self) -> Places {
         let state = self.state();
         let running = state.reconciles.keys().chain(state.writes.keys());

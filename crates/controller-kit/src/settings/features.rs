@@ -19,7 +19,7 @@ pub struct Checkpoint {
     pub enabled: bool,
     /// Profile of captured and restored processes.
     pub seccomp: Seccomp,
-    /// Where checkpoints are kept.
+    /// Storage of checkpoints.
     pub storage: Storage,
     /// Image of the Job that removes what a checkpoint kept; it needs a shell and `rm`. Default `busybox:1.36`.
     pub cleanup_image: String,
@@ -36,7 +36,7 @@ pub struct Seccomp {
     pub profile: String,
 }
 
-/// Where checkpoints are kept. Nothing said: where the agent of a namespace keeps them.
+/// Storage of checkpoints. If nothing is specified: the storage of the agent of a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
@@ -99,7 +99,7 @@ pub struct Feature {
     pub enabled: Option<bool>,
 }
 
-/// What places and starts pods beside Kubernetes itself.
+/// Orchestrators beside Kubernetes itself, which place and start pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
@@ -139,8 +139,8 @@ impl Default for Gpu {
 pub struct Grove {
     /// `false` switches it off although it is there. Default unset: used where the cluster offers it.
     pub enabled: Option<bool>,
-    /// How long less than the minimum of a gang may be available before the gang is restarted. Default 15 minutes; zero
-    /// leaves it to Grove.
+    /// Time for which less than the minimum of a gang may be available before the gang is restarted. Default 15
+    /// minutes; zero leaves it to Grove.
     pub termination_delay: GoDuration,
 }
 

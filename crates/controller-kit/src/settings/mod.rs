@@ -40,27 +40,27 @@ pub const KIND: &str = "OperatorConfiguration";
 pub struct OperatorConfiguration {
     /// Addresses that are handed to workloads.
     pub infrastructure: Infrastructure,
-    /// How workers find each other.
+    /// Mutual discovery of workers.
     pub discovery: Discovery,
-    /// Which namespace is served.
+    /// Served namespace.
     pub namespace: Namespace,
     /// Whether one of several replicas acts.
     pub leader_election: LeaderElection,
-    /// What is logged and how.
+    /// Content and format of the log.
     pub logging: Logging,
     /// Servers of the operator.
     pub server: Server,
-    /// What places and starts pods beside Kubernetes itself.
+    /// Orchestrators beside Kubernetes itself, which place and start pods.
     pub orchestrators: Orchestrators,
     /// Dynamic resource allocation.
     pub dra: Feature,
-    /// How frontends are reached from outside.
+    /// Access to frontends from outside.
     pub ingress: Ingress,
     /// The service mesh.
     pub service_mesh: ServiceMesh,
     /// Names of Services. Ours, unknown to the reference.
     pub dns: Dns,
-    /// What the chart has prepared for the accounts of pods.
+    /// Roles that the chart has prepared for the accounts of pods.
     pub rbac: Rbac,
     /// Checkpoints of workers.
     pub checkpoint: Checkpoint,
@@ -70,7 +70,7 @@ pub struct OperatorConfiguration {
     pub mpi: Mpi,
     /// Whether image pull secrets are found by registry. Ours, unknown to the reference.
     pub image_pull_secret_discovery: ImagePullSecretDiscovery,
-    /// Who is notified of failing objects. Ours, unknown to the reference.
+    /// Receivers of notifications of failing objects. Ours, unknown to the reference.
     pub notifications: Notifications,
 }
 
@@ -95,16 +95,16 @@ pub struct Infrastructure {
     pub secret_namespace: String,
 }
 
-/// How workers find each other.
+/// Mutual discovery of workers.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Discovery {
-    /// Where they are registered.
+    /// Backend in which they are registered.
     pub backend: DiscoveryBackend,
 }
 
-/// Where workers are registered.
+/// Backend in which workers are registered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiscoveryBackend {
@@ -115,23 +115,23 @@ pub enum DiscoveryBackend {
     Etcd,
 }
 
-/// Which namespace is served.
+/// Served namespace.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Namespace {
     /// The only namespace to serve; empty: all.
     pub restricted: String,
-    /// How a restricted install marks its namespace.
+    /// Marker of a restricted install in its namespace.
     pub scope: NamespaceScope,
 }
 
-/// How a restricted install marks its namespace as its own.
+/// Marker by which a restricted install claims its namespace as its own.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct NamespaceScope {
-    /// How long a marker is valid without a renewal. Default `30s`.
+    /// Duration of a marker without a renewal. Default `30s`.
     pub lease_duration: GoDuration,
     /// Time between two renewals. Default `10s`.
     pub lease_renew_interval: GoDuration,
@@ -157,9 +157,9 @@ impl Default for NamespaceScope {
 pub struct LeaderElection {
     /// Default false: one replica, which acts at once.
     pub enabled: bool,
-    /// What the names of the Leases end with. Default `dynamo.nvidia.com`.
+    /// Suffix of the names of the Leases. Default `dynamo.nvidia.com`.
     pub id: String,
-    /// Where the Leases are. Empty: the only namespace served, or `kube-system`.
+    /// Namespace of the Leases. Empty: the only namespace served, or `kube-system`.
     pub namespace: String,
     /// All replicas act, each in namespaces of its own. Ours, unknown to the reference.
     pub shards: bool,
@@ -190,7 +190,7 @@ pub enum LogFormat {
     Text,
 }
 
-/// What is logged and how.
+/// Content and format of the log.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
@@ -245,7 +245,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Why a configuration file cannot be used.
+/// Reason why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be read.
@@ -253,7 +253,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// Reason.
         source: std::io::Error,
     },
     /// It is not YAML, or a known key has a value that does not fit.
@@ -266,7 +266,7 @@ pub enum Error {
         field: &'static str,
         /// As in the file; empty if it is missing.
         found: String,
-        /// What it has to be.
+        /// Required value.
         desired: &'static str,
     },
 }

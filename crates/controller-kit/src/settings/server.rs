@@ -15,7 +15,7 @@ pub struct Server {
     pub webhook: Webhook,
 }
 
-/// How metrics are served.
+/// Settings for serving metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
@@ -30,7 +30,7 @@ impl Default for MetricsServer {
     }
 }
 
-/// Where and how admission and conversion are served.
+/// Address and certificates for admission and conversion.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
@@ -39,7 +39,7 @@ pub struct Webhook {
     pub host: String,
     /// Port to listen on. Default 9443.
     pub port: u16,
-    /// Who makes the certificates. Default: the operator.
+    /// Creator of the certificates. Default: the operator.
     pub cert_provision_mode: CertProvisionMode,
     /// Secret with the certificates, in the operator's namespace. Default `webhook-server-cert`.
     pub secret_name: String,
@@ -59,7 +59,7 @@ impl Default for Webhook {
     }
 }
 
-/// Who makes the certificates.
+/// Creator of the certificates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CertProvisionMode {
@@ -117,7 +117,7 @@ impl Default for Rbac {
     }
 }
 
-/// Who is notified of failing objects.
+/// Receivers of notifications of failing objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
@@ -132,7 +132,7 @@ pub struct Notifications {
 pub struct Receiver {
     /// Name in logs and metrics.
     pub name: String,
-    /// Where notifications are posted to, `http` or `https`.
+    /// URL that notifications are posted to, `http` or `https`.
     pub url: String,
     /// File with the URL, in place of `url`: for a URL that is a secret.
     pub url_file: Option<PathBuf>,
@@ -150,7 +150,7 @@ pub enum Format {
     /// A CloudEvent 1.0 as JSON.
     #[default]
     CloudEvents,
-    /// What incoming webhooks of Slack accept.
+    /// Format that incoming webhooks of Slack accept.
     Slack,
 }
 
@@ -164,7 +164,7 @@ pub struct Header {
     pub value_file: PathBuf,
 }
 
-/// How frontends are reached from outside the cluster. Everything empty: not at all.
+/// Access to frontends from outside the cluster. If everything is empty: none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
@@ -192,7 +192,7 @@ pub struct ServiceMesh {
     pub enabled: Option<bool>,
     /// `istio`, or empty for none.
     pub provider: String,
-    /// How Istio's proxies speak to endpoint pickers.
+    /// TLS settings of Istio's proxies for endpoint pickers.
     pub istio: Istio,
 }
 
@@ -204,7 +204,7 @@ impl ServiceMesh {
     }
 }
 
-/// How Istio's proxies speak to endpoint pickers.
+/// TLS settings of Istio's proxies for endpoint pickers.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]

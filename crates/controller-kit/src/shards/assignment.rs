@@ -1,4 +1,4 @@
-//! Which member owns which places, and the change to it that moves the fewest.
+//! Assignment of places to members, and the change to it that moves the fewest places.
 
 use std::collections::HashMap;
 
@@ -89,7 +89,7 @@ impl Assignment {
     }
 }
 
-/// What the elected member knows of the others.
+/// State of the other members, for the elected member.
 pub trait Known {
     /// The members that hold a Lease.
     fn live(&self) -> Vec<Member>;

@@ -1,4 +1,4 @@
-//! Where one member may act: what it gains, and what it loses.
+//! Places in which one member may act: its gains and its losses.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,16 @@ pub struct Duty {
     seen: Option<Assignment>,
     epoch: u64,
     acknowledged: u64,
-    /// What the assignment gives it.
+    /// Places that the assignment gives it.
     mine: Places,
-    /// Where it starts work.
+    /// Places in which it starts work.
     active: Places,
-    /// Where it starts nothing more, and what runs ends.
+    /// Places in which it starts nothing more, and running work ends.
     draining: Places,
-    /// Where work that began before a loss may still run, which writes no more. Nothing starts there before it has ended.
+    /// Places in which work that began before a loss may still run, but writes no more. Nothing starts there before
+    /// that work has ended.
     ending: Places,
-    /// What it gains as soon as its caches have been read anew, by the number of the reading.
+    /// Places that it gains as soon as its caches have been read anew, by the number of the reading.
     loading: BTreeMap<u64, Places>,
 }
 
@@ -32,7 +33,7 @@ impl Duty {
         Self { id: id.to_owned(), slot, ending, ..Self::default() }
     }
 
-    /// What is left of it when the member has lost its Lease.
+    /// Returns the remaining duty when the member has lost its Lease.
     #[must_use]
     pub fn expired(&self) -> Self {
         Self { ending: self.ending.or(&self.active).or(&self.draining), ..Self::default() }
@@ -52,25 +53,25 @@ impl Duty {
         self.epoch = assignment.map_or(self.epoch, |assignment| assignment.epoch);
     }
 
-    /// Where it starts work.
+    /// Returns the places in which it starts work.
     #[must_use]
     pub fn active(&self) -> &Places {
         &self.active
     }
 
-    /// Where running work ends.
+    /// Returns the places in which running work ends.
     #[must_use]
     pub fn draining(&self) -> &Places {
         &self.draining
     }
 
-    /// What the assignment gives it.
+    /// Returns the places that the assignment gives it.
     #[must_use]
     pub fn mine(&self) -> &Places {
         &self.mine
     }
 
-    /// Where work runs, or will when the caches have been read anew.
+    /// Returns the places in which work runs, or will run when the caches have been read anew.
     #[must_use]
     pub fn cached(&self) -> Places {
         self.mine.or(&self.draining).or(&self.ending)
@@ -82,7 +83,7 @@ impl Duty {
         self.ending = self.ending.or(places);
     }
 
-    /// Where work that began before a loss may still run.
+    /// Returns the places in which work that began before a loss may still run.
     #[must_use]
     pub fn ending(&self) -> &Places {
         &self.ending

@@ -34,7 +34,7 @@ pub(super) struct Leases {
     elected: String,
 }
 
-/// How a request ended, and the Lease as it is after it.
+/// Result of a request, and the Lease after it.
 pub(super) struct LeaseDone {
     pub(super) target: Target,
     pub(super) started: Instant,
@@ -133,7 +133,7 @@ fn filled(
     lease
 }
 
-/// What a Lease says. An assignment that cannot be read is none.
+/// Returns the content of a Lease. An assignment that cannot be read counts as none.
 pub(super) fn record(lease: &Lease) -> Record {
     let annotation = |name: &str| lease.annotations().get(name);
     Record {

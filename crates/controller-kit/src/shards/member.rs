@@ -1,11 +1,11 @@
-//! What a process has seen of one Lease, and what follows from it by its own clock.
+//! Observations of one Lease by a process, and their consequences by its own clock.
 
 use std::time::{Duration, Instant};
 
 use super::assignment::{Assignment, Former, Member};
 use crate::shards::{LEASE_DURATION, RENEW_DEADLINE};
 
-/// How long after the end of a Lease its holder counts as gone: requests that it had sent have ended by then.
+/// Time after the end of a Lease until its holder counts as gone: requests that it had sent have ended by then.
 pub const MARGIN: Duration = Duration::from_secs(2);
 
 /// A Lease that is held changes every 5 s. After this long without a change it is read: a watch that hangs is as silent
@@ -15,7 +15,7 @@ const SILENCE: Duration = Duration::from_secs(8);
 /// Time between two reads of one Lease.
 const READ_AGAIN: Duration = Duration::from_secs(3);
 
-/// What a Lease says.
+/// Content of a Lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
     /// The holder; empty if there is none.
@@ -24,7 +24,7 @@ pub struct Record {
     pub version: u64,
     /// The newest epoch that the holder has acknowledged. Of member Leases.
     pub acknowledged: u64,
-    /// Who owns what. Of the elected Lease.
+    /// Owners of the places. Of the elected Lease.
     pub assignment: Option<Assignment>,
 }
 

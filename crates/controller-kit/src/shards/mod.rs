@@ -57,7 +57,7 @@ impl Target {
     }
 }
 
-/// What is sent to the API server.
+/// Request to the API server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Request {
     /// A consistent read.
@@ -86,7 +86,7 @@ impl Request {
     }
 }
 
-/// How a request ended.
+/// Result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answer {
     /// A read found this; none if there is no such Lease.
@@ -111,10 +111,10 @@ pub const RENEW_PERIOD: Duration = Duration::from_secs(5);
 /// Time between two tries after one that failed.
 pub const RETRY_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long a leader's work may take to end: the lease is given back in what is left of [`GRACE`].
+/// Time limit for the end of a leader's work: the lease is given back in the rest of [`GRACE`].
 pub(crate) const WORK_GRACE: Duration = GRACE.saturating_sub(Duration::from_secs(3));
 
-/// Why the work of a leader ended.
+/// Reason for the end of a leader's work.
 #[derive(Debug)]
 pub enum Ended<E> {
     /// The work itself failed.

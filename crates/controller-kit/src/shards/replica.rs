@@ -19,25 +19,26 @@ use crate::{
     shards::{LEASE_DURATION, RENEW_DEADLINE, RENEW_PERIOD},
 };
 
-/// How far an assignment that begins anew is above all acknowledged epochs: some may not have been acknowledged.
+/// Distance of the epoch of an assignment that begins anew from all acknowledged epochs: some may not have been
+/// acknowledged.
 const EPOCHS: u64 = 1_000_000;
 
 /// One process.
 #[derive(Debug)]
 pub struct Replica {
     name: String,
-    /// How many member Leases it has taken or tried to take.
+    /// Number of member Leases that it has taken or tried to take.
     terms: u32,
     leases: BTreeMap<Target, Seen>,
     busy: BTreeSet<Target>,
-    /// When the last write of each Lease was sent.
+    /// Time at which the last write of each Lease was sent.
     sent: BTreeMap<Target, Instant>,
     slot: Option<Slot>,
-    /// When the elected Lease was written last.
+    /// Time of the last write of the elected Lease.
     elected_at: Option<Instant>,
     claim: Option<(usize, Instant)>,
     duty: Duty,
-    /// How many readings of the caches have begun.
+    /// Number of readings of the caches that have begun.
     readings: u64,
     is_ready: bool,
     heard: Heard,
@@ -82,7 +83,7 @@ impl Replica {
         self.slot.as_ref().map(|slot| slot.renewed + RENEW_DEADLINE)
     }
 
-    /// Where it may act.
+    /// Returns the places in which it may act.
     #[must_use]
     pub fn duty(&self) -> &Duty {
         &self.duty
@@ -94,7 +95,8 @@ impl Replica {
         self.elected_at.filter(|_| self.holds_elected()).map(|at| at + RENEW_DEADLINE)
     }
 
-    /// What gives back the Leases that the process holds. Nothing may run any more, and no request may be under way.
+    /// Returns the requests that give back the Leases that the process holds. Nothing may run any more, and no request
+    /// may be under way.
     #[must_use]
     pub fn leave(&self) -> Vec<Request> {
         let slot = self.slot.as_ref().map(|slot| self.write(Target::Slot(slot.number), String::new(), 0, None));
@@ -173,7 +175,7 @@ impl Replica {
         self.duty.loaded(reading)
     }
 
-    /// What is to be sent now. `fresh` is an epoch above all that have been, from a clock.
+    /// Returns the requests to send now. `fresh` is an epoch above all that have been, from a clock.
     pub fn requests(&mut self, now: Instant, fresh: u64) -> Vec<Request> {
         let mut requests: Vec<Request> = Vec::new();
         requests.extend(self.own_slot(now));

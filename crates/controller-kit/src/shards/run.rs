@@ -34,16 +34,16 @@ use crate::{
     store::{Scope, Source, looks::read_anew, watch_named_briskly},
 };
 
-/// What the process waits for until it has seen the Leases.
+/// Gate that the process waits for until it has seen the Leases.
 const GATE: &str = "leader election";
 
-/// How often a process checks what has become due.
+/// Interval between the checks of a process for due steps.
 const TICK: Duration = Duration::from_millis(500);
 
-/// How long reconciles in lost places may take to end. Then their next write is refused.
+/// Time limit for the end of reconciles in lost places. After it, their next write is refused.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long giving the Leases back may take.
+/// Time limit for giving the Leases back.
 const LEAVING: Duration = Duration::from_secs(2);
 
 /// Runs `work` at once, with the namespaces of this process's shard, which its fence knows, until it ends.
@@ -266,7 +266,7 @@ fn micros() -> u64 {
 /// Upper bounds of the hand-over histogram, in seconds. A killed owner is waited for.
 const BUCKETS: [f64; 10] = [0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 20.0, 30.0];
 
-/// What a replica owns, and how long it waits for what it is given.
+/// Metrics of the places of a replica, and of its wait for places that it is given.
 pub(super) struct ShardMetrics {
     ranges: Gauge,
     share: Gauge<f64, AtomicU64>,

@@ -1,4 +1,4 @@
-//! Which objects of a cache name something, kept up to date with each event.
+//! Index of the objects of a cache that name something, kept up to date with each event.
 
 use std::{
     collections::{BTreeSet, HashMap},

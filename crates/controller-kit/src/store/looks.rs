@@ -1,4 +1,4 @@
-//! When the API server is asked again for APIs that it did not serve.
+//! Times of repeated requests to the API server for APIs that it did not serve.
 //!
 //! Reads all caches of the process anew, for a process that takes over what another one has written: its caches are
 //! complete, but may lag behind the last writes of the other.
@@ -13,23 +13,23 @@ use std::{
 
 use tokio::{sync::watch, time::Instant};
 
-/// How long an answer holds for what is needed, and the shortest pause between two requests.
+/// Validity of an answer for what is needed, and the shortest pause between two requests.
 pub(super) const SHORTEST: Duration = Duration::from_secs(10);
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(5 * 60);
-/// How long an API counts as needed after an object that needs it was reconciled.
+/// Time for which an API counts as needed after an object that needs it was reconciled.
 const NEEDED_FOR: Duration = LONGEST;
 
 /// Pauses between requests of one process for the list of API groups: 10 s, doubling to five minutes. The first one
 /// again when the groups have changed, and as long as an object needs an API that is not served.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looks {
-    /// When the last request was made that was answered.
+    /// Time of the last request that was answered.
     last: Option<Instant>,
     pause: Duration,
     /// Hash of the groups in the last answer.
     groups: u64,
-    /// When the answer was requested that differed from the one before.
+    /// Time of the request whose answer differed from the one before.
     changed: Option<Instant>,
     needed: Option<Instant>,
 }
@@ -69,7 +69,7 @@ impl Looks {
         is_earlier
     }
 
-    /// When to look again, after an answer to a request of `seen`.
+    /// Returns the time of the next look, after an answer to a request of `seen`.
     pub(super) fn due(&self, seen: Instant) -> Instant {
         match self.changed {
             Some(changed) if changed > seen => changed,
@@ -150,7 +150,7 @@ impl Reader {
 }
 
 impl Drop for Reader {
-    /// What waits for this cache waits no longer.
+    /// Ends all waits for this cache.
     fn drop(&mut self) {
         self.completed.store(u64::MAX, Ordering::Release);
         COMPLETED.send_modify(|number| *number += 1);

@@ -15,7 +15,7 @@ use super::{
     keep::{self, Keep, Rule, TooLarge},
 };
 
-/// What `kubectl apply` leaves behind; it is never read here and can be as large as the object.
+/// Annotation that `kubectl apply` leaves behind; it is never read here and can be as large as the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A `K` as the API server sent it: metadata ready to use, everything else as compact JSON.
@@ -28,12 +28,12 @@ pub struct Packed<K> {
     pub metadata: ObjectMeta,
     /// The object without `metadata`, as JSON.
     body: Arc<[u8]>,
-    /// Why fields are missing.
+    /// Reason for missing fields.
     cut: Option<Arc<Cut>>,
     kind: PhantomData<fn() -> K>,
 }
 
-/// Why fields of an object are missing.
+/// Reason for missing fields of an object.
 #[derive(Debug)]
 enum Cut {
     /// They are nested too deeply.
@@ -63,7 +63,7 @@ pub struct UnpackError {
     pub namespace: String,
     /// Name of the object.
     pub name: String,
-    /// What is wrong, with the field.
+    /// Description of the error, with the field.
     #[source]
     pub source: serde_json::Error,
 }

@@ -1,4 +1,4 @@
-//! How long a broken watch waits before it connects again.
+//! Pauses of a broken watch before it connects again.
 
 use std::time::Duration;
 

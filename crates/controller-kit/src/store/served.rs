@@ -38,8 +38,8 @@ use crate::{
     request::{Error, ObjectId, timed},
 };
 
-/// What the API server serves. Cheap to clone; clones share what is known, so that however many kinds are missing, the
-/// list of API groups is read once for all, and ever more rarely while nothing needs them ([`Looks`]). Every
+/// APIs that the API server serves. Cheap to clone; clones share what is known, so that the list of API groups is read
+/// once for all missing kinds, however many there are, and ever more rarely while nothing needs them ([`Looks`]). Every
 /// authenticated user may read it.
 #[derive(Clone)]
 pub struct ServedApis {
@@ -68,7 +68,7 @@ impl ServedApis {
         Self { client, groups: Arc::default(), looks: Arc::default() }
     }
 
-    /// When to look again for what is missing, and each change of that.
+    /// Returns the times of further looks for what is missing, and each change of them.
     pub(super) fn looks(&self) -> watch::Receiver<Looks> {
         self.looks.subscribe()
     }
@@ -124,7 +124,7 @@ impl ServedApi {
         self.apis.is_served(&self.resource, not_before).await
     }
 
-    /// What is known of all APIs.
+    /// Returns the known state of all APIs.
     pub(super) fn apis(&self) -> &ServedApis {
         &self.apis
     }
@@ -266,10 +266,10 @@ where
     (store, watch)
 }
 
-/// What an optional watch has come to.
+/// State of an optional watch.
 struct Optional<O: Resource> {
     api: ServedApi,
-    /// When the answer was given that it acts on.
+    /// Time of the answer that it acts on.
     seen: Option<Instant>,
     looks: watch::Receiver<Looks>,
     store: Store<O>,

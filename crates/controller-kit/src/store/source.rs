@@ -1,4 +1,4 @@
-//! What a watch reads, and of which namespaces its cache keeps the objects.
+//! Objects that a watch reads, and namespaces whose objects its cache keeps.
 
 use futures::{Stream, stream};
 use kube::{
@@ -72,11 +72,11 @@ impl Share {
     }
 }
 
-/// What is kept of the objects of other replicas.
+/// Kept part of the objects of other replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Others {
     Nothing,
-    /// What identifies them, and their labels.
+    /// Their identity and their labels.
     Identity,
 }
 
@@ -87,7 +87,7 @@ pub(super) struct SourcePart {
     pub(super) others: Others,
 }
 
-/// What a watch reads.
+/// Objects that a watch reads.
 #[derive(Clone)]
 pub struct Source {
     pub(super) client: Client,

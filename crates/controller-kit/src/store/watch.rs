@@ -135,8 +135,8 @@ where
     (watch.store.clone(), watch)
 }
 
-/// What comes over the wire without a type of its own. All the machinery of lists and watches is compiled once for all
-/// kinds, and not once for each of the twenty.
+/// Wire form of objects, without a type of its own. All the code of lists and watches is compiled once for all kinds,
+/// and not once for each of the twenty.
 pub(crate) trait Untyped: Resource {
     type Wire: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
         + Clone
@@ -148,7 +148,7 @@ pub(crate) trait Untyped: Resource {
     /// The object in the form in which it is kept.
     fn typed(wire: Self::Wire, rule: Rule) -> Self;
 
-    /// What identifies the object. It has no version: the whole object replaces it.
+    /// Returns the identity of the object. It has no version: the whole object replaces it.
     fn identity(&self) -> Self;
 }
 
@@ -418,7 +418,7 @@ mod tests {
         }
     }
 
-    /// What an identity says may change while the watch is broken.
+    /// The content of an identity may change while the watch is broken.
     #[test]
     fn a_list_brings_new_labels_of_the_objects_of_others() {
         let (_share, events, mut watch) = start(Others::Identity);

@@ -1,4 +1,4 @@
-//! What is written, and above all what is not.
+//! Writes of the applier, and above all the writes that it omits.
 
 use controller_kit::{
     apply::{Desired, Error, Outcome, Removed},

@@ -1,4 +1,4 @@
-//! What a process asks the API server for when a cache begins, and after the version that it follows has expired.
+//! Requests of a process to the API server when a cache begins, and after the version that it follows has expired.
 
 use std::{
     future::ready,

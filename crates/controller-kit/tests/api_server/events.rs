@@ -1,4 +1,4 @@
-//! What an object's events say, as users read them.
+//! Content of an object's events, as users read them.
 
 use std::time::Duration;
 

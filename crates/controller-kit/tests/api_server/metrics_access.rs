@@ -1,4 +1,4 @@
-//! Who reads the metrics of a process. The process is this test program, started a second time with [`ROLE`] set.
+//! Access to the metrics of a process. The process is this test program, started a second time with [`ROLE`] set.
 
 use std::{
     convert::Infallible,
@@ -77,7 +77,7 @@ async fn get(port: u16, token: Option<&str>, path: &str) -> (u16, String) {
     (status, String::from_utf8(body.into()).unwrap())
 }
 
-/// What an address answers to a request in plain HTTP.
+/// Returns the answer of an address to a request in plain HTTP.
 async fn plain(port: u16, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
     stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").as_bytes()).await?;

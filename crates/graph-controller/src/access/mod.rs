@@ -1,4 +1,4 @@
-//! What this controller may do, as data. The role of its ServiceAccount is made from this list.
+//! Rights of this controller, as data. The role of its ServiceAccount is generated from this list.
 
 mod graphs;
 mod pods;
@@ -12,7 +12,7 @@ use pods::REQUESTS;
 use self::graphs::{GRAPHS, ON_GROVE};
 pub use self::pods::{DISCOVERY, PICKER, PLANNER, PROFILER};
 
-/// What those get who keep objects of a kind themselves.
+/// Verbs of accounts that manage the objects of a kind themselves.
 const EVERYTHING: &[Verb] =
     &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
 
@@ -76,7 +76,7 @@ mod tests {
         assert!(writes.iter().all(|verb| !holds("", "secrets", verb)));
     }
 
-    /// Where the chart has made no role, each graph has one with the same rights.
+    /// If the chart has created no role, each graph has one with the same rights.
     #[test]
     fn a_role_of_one_graph_grants_what_the_shared_one_does() {
         let shared = DISCOVERY.iter().flat_map(|access| {
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(own.collect::<BTreeSet<_>>(), shared.collect());
     }
 
-    /// Who takes over this account cannot do what pods may.
+    /// A takeover of this account does not give the rights of pods.
     #[test]
     fn what_is_only_bound_is_not_held() {
         for (group, resource, verb) in [

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What a port has unless it says otherwise.
+/// Default protocol of a port.
 const PROTOCOL: (&str, &str) = ("protocol", "TCP");
 
 /// Merges `part` into `whole`, which is at `path`.
@@ -86,18 +86,18 @@ const ATOMIC: [&str; 14] = [
     "selector",
 ];
 
-/// How a list is merged.
+/// Merge strategy of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum List {
     /// Item by item, found by these fields.
     Keyed(&'static [&'static str]),
-    /// What is not there is added.
+    /// Set to which missing items are added.
     Set,
     /// Replaced.
     Atomic,
 }
 
-/// How the list at a place is merged. Names of services stand as `*`.
+/// Returns the merge strategy of the list at a path. Names of services are written as `*`.
 pub(super) fn list(path: &str) -> List {
     let field = path.rsplit('.').next().unwrap_or_default();
     let keyed = KEYED.iter().find(|(name, _)| *name == field && !REPLACED.contains(&path));

@@ -24,10 +24,10 @@ use serde_json::Value;
 
 /// Name under which the program is called for this.
 pub const NAME: &str = "dgd-apply-overrides";
-/// What callers ask for before they rely on anything.
+/// Version of the protocol, which callers request before they rely on anything.
 const PROTOCOL: &str = "1";
 
-/// What the program reads.
+/// Input of the program.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OverridesInput {
@@ -36,13 +36,13 @@ struct OverridesInput {
     part: Value,
 }
 
-/// Why there is no merged graph.
+/// Reason why there is no merged graph.
 #[derive(Debug, thiserror::Error)]
 pub enum OverrideError {
     /// The command line.
     #[error("{0}; call it with --protocol-version, with --install-to PATH, or without arguments")]
     Usage(String),
-    /// What was read is not what is expected.
+    /// Input that does not have the expected form.
     #[error("standard input: {0}; it must be one JSON object with blueprint and override")]
     Input(String),
     /// One of the graphs cannot be read.
@@ -50,15 +50,15 @@ pub enum OverrideError {
     Graph {
         /// `blueprint` or `override`.
         which: &'static str,
-        /// What is wrong.
+        /// Conversion error.
         source: ConversionError,
     },
     /// Something at a place.
     #[error("{path}: {problem}")]
     At {
-        /// Where.
+        /// Path of the field.
         path: String,
-        /// What is wrong, and what would be right.
+        /// Problem, and its correction.
         problem: String,
     },
     /// A file or stream.

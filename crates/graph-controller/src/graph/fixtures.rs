@@ -76,7 +76,7 @@ pub fn cached(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDepl
     Cached { components, ..Cached::new(graph.clone()) }
 }
 
-/// What is live of a graph: nothing but these components.
+/// Returns the live objects of a graph: only these components.
 pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Observed {
     Observed { components, ..Observed::new(graph.clone()) }
 }
@@ -161,7 +161,7 @@ pub mod grove {
         observed
     }
 
-    /// What is planned.
+    /// Returns the plan.
     pub fn planned(observed: &Observed) -> Plan {
         plan(&validate(&observed.graph, settings(), observed.validation_context()).unwrap(), observed, NOW)
     }

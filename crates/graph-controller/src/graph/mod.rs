@@ -72,7 +72,7 @@ pub struct Reconciler {
     pub outputs: Outputs,
     /// Diagnoses pods that do not become ready.
     pub pods: Arc<PodDiagnostics<Troubles>>,
-    /// What the cluster serves.
+    /// APIs that the cluster serves.
     pub apis: Apis,
     /// The operator's configuration.
     pub settings: Arc<Settings>,
@@ -207,18 +207,18 @@ pub struct Pass {
     labeled: LabelingResult,
 }
 
-/// What was written to advance a graph.
+/// Result of the writes that advance a graph.
 struct WrittenPlan {
     plan: Plan,
     applied: Applied,
-    /// What the API server rejected.
+    /// Rejection by the API server.
     rejection: Option<Obstacle>,
-    /// When to diagnose pods again.
+    /// Delay until pods are diagnosed again.
     diagnose_after: Option<Duration>,
 }
 
 impl Blocked {
-    /// When to reconcile again.
+    /// Determines when to reconcile again.
     fn next(&self) -> Action {
         match self {
             Self::Violation(_) => Action::await_change(),

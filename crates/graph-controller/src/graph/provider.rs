@@ -66,7 +66,7 @@ fn both(cached: &Cached) -> Obstacle {
     }
 }
 
-/// Why a valid graph on Grove cannot be reconciled.
+/// Returns the reason why a valid graph on Grove cannot be reconciled.
 pub fn lacks_grove(context: ValidationContext<'_>, settings: &Settings) -> Option<Obstacle> {
     let api = grove::API_VERSION;
     let message = if !settings.grove.enabled {

@@ -41,7 +41,7 @@ pub struct Settings {
 pub struct Grove {
     /// Whether it is used where it is served.
     pub enabled: bool,
-    /// How long less than the minimum of a gang may be available; none leaves it to Grove.
+    /// Time for which less than the minimum of a gang may be available; none leaves it to Grove.
     pub termination_delay: Option<String>,
     /// Whether the KAI scheduler places pods; none: where it is served.
     pub kai: Option<bool>,

@@ -185,7 +185,7 @@ fn uncountable_gpus(context: ValidationContext<'_>) -> Option<Obstacle> {
     })
 }
 
-/// What follows from the components for the graph.
+/// Results for the graph that follow from its components.
 struct Checked {
     /// Engine of the whole graph.
     framework: Option<BackendFramework>,

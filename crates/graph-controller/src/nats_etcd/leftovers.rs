@@ -13,11 +13,11 @@ use api_types::{labels, names, v1beta1::ComponentType};
 
 use crate::graph::observe::component_of;
 
-/// How long after a place was last in use it is cleaned: what ends may still write.
+/// Time between the last use of a place and its cleaning: a program that ends may still write.
 const GRACE: Duration = Duration::from_secs(15);
-/// How long after a failure it is tried again.
+/// Pause after a failure before the retry.
 const RETRY: Duration = Duration::from_secs(30);
-/// How long it is tried at all. What is left after that goes with its lease, or stays.
+/// Time for which cleaning is retried. Remains are then removed with their lease, or stay.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Something of which the runtime keeps keys or streams.
@@ -43,7 +43,8 @@ impl Place {
     }
 }
 
-/// Where an object with these labels registers, or may register. `namespace` is the one of Kubernetes that it is in.
+/// Returns the places where an object with these labels registers, or may register. `namespace` is the Kubernetes
+/// namespace of the object.
 ///
 /// Pods get the namespace of their graph, or of their component if it stands alone. Theirs may be labelled with
 /// any other, which other programs may use: of that one, they are a component and no more.
@@ -96,7 +97,7 @@ impl Due {
     }
 }
 
-/// What was in use, and what is to be cleaned. Times count from any fixed moment.
+/// Places that were in use, and places that are to be cleaned. Times count from any fixed moment.
 #[derive(Debug, Default)]
 pub struct Leftovers {
     known: BTreeSet<Place>,
@@ -160,7 +161,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Where an object of the namespace `team` registers that has these labels.
+    /// Returns the places where an object of the namespace `team` with these labels registers.
     fn places(labels: &[(&str, &str)]) -> BTreeSet<Place> {
         places_of("team", &labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
     }
@@ -190,7 +191,7 @@ mod tests {
         assert!(places(&[]).is_empty());
     }
 
-    /// What a label says may be where a graph lives that this operator does not know of.
+    /// The namespace in a label may be that of a graph that this operator does not observe.
     #[test]
     fn pods_use_the_namespace_that_they_are_told_and_not_that_of_their_label() {
         let label = (labels::DYNAMO_NAMESPACE, "inference");

@@ -35,7 +35,7 @@ pub enum Health {
     NotReady {
         /// Reason of the condition.
         reason: &'static str,
-        /// Which, why, and what helps.
+        /// Server, cause and remedy.
         message: String,
     },
 }

@@ -73,7 +73,7 @@ pub struct Servers {
     pub etcd: Option<Etcd>,
 }
 
-/// Why the servers cannot be reached.
+/// Reason why the servers cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum Unavailable {
     /// The Secret, a right or an address is wrong.

@@ -18,7 +18,7 @@ pub const STATUS_FILE: &str = output::STATUS_FILE;
 /// File with the graph.
 pub const CONFIG_FILE: &str = output::CONFIG;
 
-/// What the profiler's status file says.
+/// Content of the profiler's status file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct StatusFile {
     status: String,
@@ -38,7 +38,7 @@ pub enum Report {
     Final(BTreeMap<String, String>),
 }
 
-/// What a status file says while the profiler runs.
+/// Returns the report of a status file while the profiler runs.
 pub fn progress(status: &str) -> Report {
     match read(status) {
         Some(file) if !file.phase.trim().is_empty() => Report::Progress(words(&file)),
@@ -46,7 +46,7 @@ pub fn progress(status: &str) -> Report {
     }
 }
 
-/// What is left behind by a profiler that has ended. Nothing if it did not say how.
+/// Returns the report of a profiler that has ended. Nothing if the profiler did not report its result.
 pub fn ending(status: &str, config: Option<&str>) -> Report {
     let Some(file) = read(status) else { return Report::Nothing };
     let mut data = words(&file);

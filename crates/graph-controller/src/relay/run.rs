@@ -26,9 +26,9 @@ use tracing::{info, warn};
 use super::{CONFIG_FILE, Report, STATUS_FILE, ending, progress};
 use crate::request::plan::{generated::tracking_labels, overrides::PROFILER};
 
-/// How often the profiler is looked at.
+/// Interval of the checks of the profiler.
 const ROUND: Duration = Duration::from_secs(10);
-/// How long after the profiler's end its files may be missing: a volume may show them late.
+/// Time after the profiler's end for which its files may be missing: a volume may show them late.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Pauses between two attempts: the first, and the longest.
@@ -55,7 +55,7 @@ pub struct RelayArgs {
     pub pod: String,
 }
 
-/// Why a relay gives up.
+/// Reason for the failure of a relay.
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
     /// The profiler ended and did not say how.
@@ -64,7 +64,7 @@ pub enum RelayError {
         /// The status file.
         path: PathBuf,
     },
-    /// What it said could not be handed over.
+    /// Failed hand-over of its report.
     #[error(transparent)]
     HandOver(#[from] HandOverError),
 }
@@ -137,7 +137,7 @@ impl Relay {
         Ok(())
     }
 
-    /// What the profiler left behind, as soon as all of it is there.
+    /// Returns the data that the profiler left behind, as soon as all of it exists.
     async fn end(&self) -> Result<BTreeMap<String, String>, RelayError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -173,7 +173,7 @@ where
     }
 }
 
-/// Who writes the ConfigMap.
+/// Field manager of the ConfigMap.
 const MANAGER: &str = "dynamo-output-relay";
 
 /// The request for which a profiler works.
@@ -187,7 +187,7 @@ pub struct Recipient {
     pub uid: String,
 }
 
-/// Why something could not be handed over.
+/// Reason why something could not be handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum HandOverError {
     /// The API server refused, or the name is taken by a foreign object, which was not touched.
@@ -198,7 +198,7 @@ pub enum HandOverError {
     InTheWay {
         /// The ConfigMap.
         name: String,
-        /// What is waited for.
+        /// Reason for the wait.
         reason: String,
     },
 }

@@ -75,7 +75,7 @@ pub async fn apply(applier: &Applier, caches: &Caches, observed: &Observed, plan
 /// what the profiler said go with it; its graph stays.
 ///
 /// # Errors
-/// What the API server answered.
+/// Answer of the API server.
 pub async fn release(applier: &Applier, request: &Packed<DynamoGraphDeploymentRequest>) -> Result<(), Error> {
     applier.remove_finalizer(request, LEGACY_FINALIZER).await?;
     Ok(())
@@ -145,7 +145,8 @@ fn parse<K: serde::de::DeserializeOwned>(object: Value, id: &ObjectId) -> Result
     serde_json::from_value(object).map_err(|e| Error::Render { object: id.clone(), reason: e.to_string() })
 }
 
-/// What the graph reads beside its spec. The graph may do without, so this fails nothing.
+/// Writes a ConfigMap that the graph reads beside its spec. The graph can work without it, so a rejection fails
+/// nothing.
 async fn write_config_map(
     applier: &Applier,
     caches: &Caches,

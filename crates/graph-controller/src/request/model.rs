@@ -33,7 +33,7 @@ pub enum CacheClaim {
     Missing(String),
 }
 
-/// What the cluster says about its GPUs.
+/// Result of the search for GPUs in the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Search {
     /// Not searched.
@@ -70,17 +70,17 @@ pub struct Observed {
     pub graph: Option<DynamoGraphDeployment>,
     /// Whether the claim with the model's weights exists; looked for before the Job is made.
     pub cache_claim: CacheClaim,
-    /// What the cluster says about its GPUs; asked before the Job is made.
+    /// GPUs of the cluster; looked up before the Job is created.
     pub hardware: Search,
-    /// What the Job waits for while its pod does not run.
+    /// Reason for the Job's wait while its pod does not run.
     pub waits: JobWaits,
     /// Since when, by our clock, the profiler's Job has been complete without its output.
     pub output_missing_for: Duration,
-    /// How the containers of a failed Job ended.
+    /// Descriptions of the ends of the containers of a failed Job.
     pub pod_failures: Vec<String>,
     /// Graphs that the profiler has started to measure them; none where they were not read.
     pub trials: Option<Trials>,
-    /// What flags and configuration say.
+    /// Values of flags and configuration.
     pub settings: Arc<Settings>,
 }
 
@@ -123,7 +123,7 @@ impl Observed {
     }
 }
 
-/// What to write and delete, in the order of the fields.
+/// Planned writes and deletions, in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// A Job of an earlier spec.
@@ -142,7 +142,7 @@ pub struct Plan {
     pub hand_over: Option<HandOver>,
     /// The stage after this.
     pub stage: Stage,
-    /// What was findings on the way, and is remembered.
+    /// Findings of this step that the status keeps.
     pub findings: Findings,
 }
 
@@ -151,18 +151,18 @@ pub struct Plan {
 pub struct HandOver {
     /// The new owner.
     pub graph: Box<DynamoGraphDeployment>,
-    /// What it gets. Their data is read when they are written.
+    /// ConfigMaps that it receives. Their data is read when they are written.
     pub config_maps: Vec<ConfigMap>,
 }
 
-/// What the status remembers beside the stage.
+/// Data that the status keeps beside the stage.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Findings {
     /// The hardware that is planned for.
     pub hardware: Option<Hardware>,
     /// The graph that the profiler proposes, and its name.
     pub graph: Option<(String, Value)>,
-    /// Why the present spec is not the one that was profiled for.
+    /// Reason why the present spec is not the one that was profiled.
     pub drift: Option<String>,
     /// Kinds of objects that the profiler proposes and that are not created.
     pub skipped: Vec<String>,
@@ -187,7 +187,7 @@ pub enum Stage {
     Blocked {
         /// Reason of `Stalled`.
         reason: &'static str,
-        /// What, and how.
+        /// Required change and remedy.
         message: String,
     },
     /// The API server takes no Job of this form.
@@ -204,7 +204,7 @@ pub enum Stage {
     Deploying {
         /// Reason of `DeploymentReady`.
         reason: &'static str,
-        /// What is waited for.
+        /// Reason for the wait.
         message: String,
         /// Whether it needs a change by a user or administrator.
         stuck: bool,
@@ -217,27 +217,27 @@ pub enum Stage {
     Deleted(String),
 }
 
-/// How far a profiler is.
+/// Progress of a profiler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profiling {
-    /// What it does.
+    /// Its phase.
     pub phase: Option<ProfilingPhase>,
     /// Its message, or why its pod does not run.
     pub message: String,
     /// Whether its Job was made just now.
     pub begins: bool,
-    /// Why its pod does not run, if that needs a change.
+    /// Reason why its pod does not run, if that requires a change.
     pub hindrance: Option<String>,
     /// Until when something is waited for that no watch would show to be missing.
     pub until: Option<Timestamp>,
 }
 
-/// What was applied.
+/// Result of an applied plan.
 #[derive(Debug)]
 pub struct Applied {
     /// The stage.
     pub stage: Stage,
-    /// What was findings on the way.
+    /// Findings of this step.
     pub findings: Findings,
     /// The Job as it was made.
     pub job: Option<Job>,
@@ -247,12 +247,12 @@ pub struct Applied {
     pub refused: Vec<String>,
 }
 
-/// What was found for a request.
+/// Hardware that was found for a request.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Found {
-    /// What a spec would say. Never the number of nodes alone.
+    /// Hardware as a spec would contain it. Never the number of nodes alone.
     pub hardware: Hardware,
-    /// Why the kind of GPU is not known although GPUs were found.
+    /// Reason why the kind of GPU is unknown although GPUs were found.
     pub unknown_model: Option<String>,
 }
 

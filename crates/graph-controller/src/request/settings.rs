@@ -1,4 +1,4 @@
-//! What flags and the operator's configuration say about requests.
+//! Settings for requests, from flags and the operator's configuration.
 
 use api_types::{env, names};
 use controller_kit::{settings::OperatorConfiguration, store::Scope};
@@ -6,19 +6,19 @@ use controller_kit::{settings::OperatorConfiguration, store::Scope};
 /// Default port and path of a DCGM exporter.
 pub const DCGM_ENDPOINT: &str = "http://{POD_IP}:9400/metrics";
 
-/// What a request's Job needs of the command line.
+/// Flags that a request's Job needs.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct RequestArgs {
     /// Image of this program: it also runs beside profilers and copies their output
     #[arg(long, value_name = "IMAGE", env = "DYNAMO_OPERATOR_IMAGE", default_value = Self::IMAGE)]
     pub operator_image: String,
-    /// When that image is pulled
+    /// Pull policy of that image
     #[arg(long, value_name = "POLICY", env = "DYNAMO_OPERATOR_IMAGE_PULL_POLICY", default_value = "IfNotPresent")]
     pub operator_image_pull_policy: String,
     /// Image of profilers for requests that name none, which admission fills in otherwise
     #[arg(long, value_name = "IMAGE", default_value = "")]
     pub dgdr_default_image: String,
-    /// Where the DCGM exporter of a pod answers; `{POD_IP}` stands for the pod's address
+    /// URL of the DCGM exporter of a pod; `{POD_IP}` is replaced by the pod's address
     #[arg(long, value_name = "URL", env = "DCGM_METRICS_ENDPOINT_TEMPLATE", default_value = DCGM_ENDPOINT)]
     pub dcgm_metrics_endpoint: String,
 }
@@ -38,10 +38,10 @@ impl Default for RequestArgs {
     }
 }
 
-/// What flags and the operator's configuration say about requests.
+/// Settings for requests, from flags and the operator's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// What the command line says.
+    /// Values of the command line.
     pub args: RequestArgs,
     /// ClusterRole of profiling Jobs; none where one namespace is served, because the chart has bound it.
     pub profiling_role: Option<String>,

@@ -45,7 +45,7 @@ impl ValidRequest<'_> {
     }
 }
 
-/// Why a request cannot be profiled: violations in its spec, or what the cluster lacks.
+/// Reasons why a request cannot be profiled: violations in its spec, or something that the cluster lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Obstacles {
     /// Each with its field and a remedy.
@@ -113,9 +113,9 @@ pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Obstacles> {
     }
 }
 
-/// What the user says, and what was found where the user says nothing. A profile that has to begin anew is planned
-/// with what the first one was planned with, if the cluster does not tell again: its nodes with GPUs may be gone for
-/// want of work.
+/// Returns the hardware that the user specifies, completed by the found hardware. A profile that has to begin again is
+/// planned with the hardware of the first one, if the cluster does not report it again: its nodes with GPUs may have
+/// been removed for lack of work.
 fn hardware(observed: &Observed, obstacles: &mut Obstacles) -> Value {
     let given = observed.request.spec.hardware.clone().unwrap_or_default();
     let mut whole = given.clone();
@@ -173,7 +173,7 @@ pub fn desired_gpu(hardware: Option<&Hardware>) -> Option<GpuSku> {
     hardware.and_then(|hardware| hardware.gpu_sku)
 }
 
-/// What is kept for v1alpha1 alone, and profilers of that time use.
+/// Returns the values that are kept for v1alpha1 alone and that profilers of that time use.
 fn only_in_alpha(observed: &Observed) -> (Option<String>, Option<ConfigFile>) {
     let mut object = serde_json::to_value(&observed.request).unwrap_or_default();
     if let Some(fields) = object.as_object_mut() {

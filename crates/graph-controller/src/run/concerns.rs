@@ -20,10 +20,10 @@ use crate::graph::{
     observe::{build_of, names_in},
 };
 
-/// What a graph depends on.
+/// Dependency of a graph.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Concern {
-    /// What all graphs of a namespace share.
+    /// Objects that all graphs of a namespace share.
     Namespace(String),
     /// A checkpoint that its user names.
     Checkpoint(Key),
@@ -31,7 +31,7 @@ pub(super) enum Concern {
     Build(Key),
 }
 
-/// What a graph depends on, for the index of graphs.
+/// Returns the dependencies of a graph, for the index of graphs.
 pub(super) fn concerns(graph: &Packed<DynamoGraphDeployment>) -> Vec<Concern> {
     let namespace = graph.namespace().unwrap_or_default();
     let named = graph.unpack().map(|graph| names_in(&graph)).unwrap_or_default();

@@ -61,10 +61,10 @@ use crate::{
     scaling_adapter::observe::named_by,
 };
 
-/// What the process is waiting for until it knows the docker configuration Secrets.
+/// Readiness gate of the process, until it has read the docker configuration Secrets.
 const SECRETS_GATE: &str = "image pull Secrets";
 
-/// How long a new graph goes without a status while there is nothing to say but that work has begun.
+/// Time for which a new graph has no status while there is nothing to report but that work has begun.
 const FIRST_WORD_AFTER: Duration = Duration::from_secs(1);
 
 /// Least time between two statuses of a graph that differ in counts and wording only: many components have something to

@@ -34,8 +34,8 @@ use self::{
     plan::Paces,
 };
 
-/// How long after a rejection the change is tried again, if neither graph nor adapter changes: the cause may be a
-/// policy or a quota.
+/// Pause before a rejected change is retried, if neither graph nor adapter changes: the cause may be a policy or a
+/// quota.
 const REJECTED_RETRY: Duration = Duration::from_secs(15);
 
 /// Reconciles scaling adapters.
@@ -44,7 +44,7 @@ pub struct Reconciler {
     pub caches: Caches,
     /// Writes.
     pub outputs: Outputs,
-    /// When components were scaled last.
+    /// Times of the last scaling of components.
     pub paces: Mutex<Paces>,
 }
 

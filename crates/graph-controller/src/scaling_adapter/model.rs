@@ -17,7 +17,7 @@ pub struct Observed {
     pub graph: Option<DynamoGraphDeployment>,
     /// The name of another adapter that scales the component; `None` if this one does.
     pub preceded_by: Option<String>,
-    /// How long the component must not be scaled yet.
+    /// Time for which the component must not be scaled yet.
     pub pause: Option<Duration>,
 }
 
@@ -37,12 +37,12 @@ pub enum Plan {
     },
 }
 
-/// Why an adapter has no effect.
+/// Reason why an adapter has no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoEffect {
     /// Reason of the event.
     pub reason: &'static str,
-    /// What is missing, or which adapter scales the component.
+    /// Missing target, or the adapter that scales the component.
     pub message: String,
 }
 
@@ -59,7 +59,7 @@ pub struct Scale {
     pub to: i32,
 }
 
-/// What was planned, and what came of it.
+/// Plan, and the result of its application.
 #[derive(Debug)]
 pub struct Applied {
     /// The plan.

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::model::Observed;
 
-/// What adapters name: a graph, and a component of one.
+/// References of adapters: a graph, and a component of one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Named {
     /// A graph.
@@ -20,7 +20,7 @@ pub enum Named {
     Component(Key, String),
 }
 
-/// What an adapter names, for the index of adapters. One that cannot be read names nothing.
+/// Returns the references of an adapter, for the index of adapters. An adapter that cannot be read has none.
 pub fn named_by(packed: &Packed<Adapter>) -> Vec<Named> {
     let Ok(adapter) = packed.unpack() else { return Vec::new() };
     let graph = graph_of(&adapter);

@@ -35,12 +35,12 @@ pub fn plan(observed: &Observed) -> Plan {
 /// Least time between two changes of the replicas of one component.
 pub const LEAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// When components were scaled last.
+/// Times of the last scaling of components.
 #[derive(Debug, Default)]
 pub struct Paces(HashMap<(Key, String), Instant>);
 
 impl Paces {
-    /// How long a component must not be scaled yet; `None` if it may be scaled.
+    /// Returns the time for which a component must not be scaled yet; `None` if it may be scaled.
     pub fn pause(&self, graph: &Key, component: &str, now: Instant) -> Option<Duration> {
         let last = self.0.get(&(graph.clone(), component.to_owned()))?;
         LEAST_PAUSE.checked_sub(now.saturating_duration_since(*last)).filter(|rest| !rest.is_zero())

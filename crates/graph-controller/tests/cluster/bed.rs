@@ -37,7 +37,7 @@ use test_cluster::{
     open_definition, shared, wait,
 };
 
-/// How long anything may take; generous, because the machine may have much to do.
+/// Time limit of every wait; generous, because the machine may be under load.
 pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// A namespace with a graph controller of its own in it.

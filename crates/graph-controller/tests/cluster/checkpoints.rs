@@ -42,7 +42,7 @@ async fn tell_ready(bed: &Bed, name: &str) {
     bed.api::<DynamoCheckpoint>().patch_status(name, &PatchParams::default(), &ready).await.unwrap();
 }
 
-/// What the component controller does when what a checkpoint kept is removed.
+/// Acts as the component controller when the data that a checkpoint kept is removed.
 async fn let_go(bed: &Bed, name: &str) {
     let without = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     bed.api::<DynamoCheckpoint>().patch(name, &PatchParams::default(), &without).await.unwrap();

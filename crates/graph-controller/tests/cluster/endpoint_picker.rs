@@ -1,4 +1,4 @@
-//! What a graph with an endpoint picker gets, and when it goes.
+//! Objects that a graph with an endpoint picker gets, and their removal.
 
 use api_types::external::{DestinationRule, InferencePool};
 use k8s_openapi::api::core::v1::ConfigMap;

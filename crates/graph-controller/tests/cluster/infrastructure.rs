@@ -23,7 +23,7 @@ use tokio::{
 
 use crate::bed::{Bed, graph};
 
-/// What worked is looked at once a minute, and a second time before a failure is reported.
+/// Time limit: a server that worked is checked once a minute, and a second time before a failure is reported.
 const LIMIT: Duration = Duration::from_secs(240);
 const LIMITS: Limits = Limits { patience: Duration::from_secs(30), longest: 1 << 20 };
 

@@ -137,7 +137,7 @@ async fn least(bed: &Bed) -> i32 {
     all.into_values().min().unwrap()
 }
 
-/// What the component controller says when so many workers serve.
+/// Writes the status that the component controller reports when this number of workers serves.
 async fn tell(bed: &Bed, d: &Component, serving: i32) {
     bed.serve(d).await;
     let replicas = d.spec.component.desired_replicas();

@@ -1,4 +1,4 @@
-//! What the API server refuses holds up only what needs it.
+//! Rejections by the API server, which block only the objects that need the rejected one.
 
 use std::{
     io::Write,

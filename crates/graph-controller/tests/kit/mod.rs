@@ -11,7 +11,7 @@ use api_types::{
 };
 use serde_json::{Value, json};
 
-/// What the upstream operator made of one example.
+/// Output of the upstream operator for one example.
 pub struct Case {
     /// Name of the case.
     pub name: String,

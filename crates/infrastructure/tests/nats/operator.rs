@@ -28,7 +28,7 @@ impl Operator {
         format!("operator: {operator}\nresolver: MEMORY\nresolver_preload: {{ {name}: {account} }}")
     }
 
-    /// What the user is given.
+    /// Returns the credentials file of the user.
     pub fn credentials_file(&self) -> String {
         let user = json!({ "type": "user", "version": 2, "subs": -1, "data": -1, "payload": -1 });
         let token = token(&self.account, &self.user, &user);
@@ -38,7 +38,7 @@ impl Operator {
     }
 }
 
-/// What `issuer` says of `subject`.
+/// Returns a token of `issuer` about `subject`.
 fn token(issuer: &KeyPair, subject: &KeyPair, claims: &Value) -> String {
     let encoded = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     let head = encoded(&json!({ "typ": "JWT", "alg": "ed25519-nkey" }));

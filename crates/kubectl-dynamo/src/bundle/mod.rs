@@ -69,7 +69,7 @@ impl Archive {
     }
 }
 
-/// What a credential is replaced by.
+/// Replacement of a credential.
 const MASKED: &str = "(masked)";
 /// Words in the names of environment variables and flags that hold credentials.
 const WORDS: [&str; 8] = ["token", "secret", "password", "passwd", "credential", "api_key", "apikey", "access_key"];

@@ -51,7 +51,7 @@ pub struct Completion {
     pub names: Option<Names>,
     /// Whether files are candidates, too.
     pub files: bool,
-    /// What candidates begin with.
+    /// Beginning of all candidates.
     pub typed: String,
     /// The cluster and namespace that the words before name.
     pub connection: ConnectionArgs,
@@ -65,7 +65,7 @@ pub fn complete(command: &Command, words: &[String]) -> Completion {
     reader.complete(last)
 }
 
-/// What was read of the words.
+/// State that was read from the words.
 struct WordReader<'a> {
     /// The innermost subcommand.
     command: &'a Command,

@@ -135,7 +135,7 @@ fn of_subject(subject: &Subject, chain: &[ObjectName], deeper: &[Cause], groups:
     causes
 }
 
-/// Which APIs that run replicas over several nodes the cluster serves.
+/// Reports for each API of multi-node replicas whether the cluster serves it.
 fn served(groups: &[String]) -> impl Iterator<Item = String> {
     MULTINODE.into_iter().map(|group| {
         let known = groups.iter().any(|served| served == group);

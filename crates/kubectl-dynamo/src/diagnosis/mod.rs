@@ -1,11 +1,11 @@
-//! Why an object is not ready. Pure: from what was observed, and the time.
+//! Diagnosis of objects that are not ready. Pure: computed from the observed state and the time.
 //!
 //! Pods are judged by `rendering::diagnose`, by which the controllers write conditions, and what the status says is
 //! taken from it. This module adds the chain to the object with the cause, the remedy, and what only other objects
 //! show: claims, quotas, nodes, programs of the operator.
 //!
 //! The objects from the one that a diagnosis is about to the one with a cause.
-//! What pods that are not ready name: objects whose absence may be the cause.
+//! References of pods that are not ready: objects whose absence may be the cause.
 
 mod adapters;
 mod conditions;
@@ -71,7 +71,8 @@ pub fn diagnose(observed: &Observed, now: Timestamp) -> Diagnosis {
 /// Kind of a component.
 const COMPONENT: &str = "DynamoComponentDeployment";
 
-/// What a pod belongs to beside a component: a clique of Grove, or its owner if that is no ReplicaSet.
+/// Returns the owner of a pod other than a component: a clique of Grove, or the pod's owner if that is not a
+/// ReplicaSet.
 pub fn owner_of(pod: &Pod) -> Option<ObjectName> {
     let clique = pod.labels().get(grove::POD_CLIQUE).map(|clique| ObjectName::new("PodClique", clique));
     let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true));
@@ -126,7 +127,7 @@ pub struct Needs {
     pub device_claims: BTreeSet<String>,
 }
 
-/// What to look up for a diagnosis of these pods.
+/// Returns the objects to look up for a diagnosis of these pods.
 pub fn needs(pods: &[Pod]) -> Needs {
     let mut needs = Needs::default();
     for pod in pods.iter().filter(|pod| !status_view::pods::is_ready(pod)) {

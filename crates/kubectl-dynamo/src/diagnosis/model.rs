@@ -52,7 +52,7 @@ pub enum Weight {
     Notice,
 }
 
-/// Why an object is not ready.
+/// Cause of an object that is not ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// Code of the cause, constant for programs.
@@ -61,18 +61,18 @@ pub struct Cause {
     pub weight: Weight,
     /// The objects from the one that the diagnosis is about to the one with the cause.
     pub chain: Vec<ObjectName>,
-    /// How many further objects have the same cause.
+    /// Number of further objects with the same cause.
     pub others: usize,
-    /// What is wrong.
+    /// Description of the fault.
     pub cause: String,
-    /// What shows it: events, last lines of logs, facts of other objects.
+    /// Evidence: events, last lines of logs, facts of other objects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 
-/// Why an object is not ready, or that it is.
+/// Causes of an object that is not ready, or its readiness.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
@@ -86,12 +86,12 @@ pub struct Diagnosis {
     pub summary: String,
     /// The causes, those that need an action first.
     pub causes: Vec<Cause>,
-    /// What could not be read, and why.
+    /// Unread objects, with the reasons.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
 }
 
-/// What all kinds of the operator have.
+/// Fields that all kinds of the operator have.
 #[derive(Clone, Debug, Default)]
 pub struct Subject {
     /// Kind.
@@ -104,9 +104,9 @@ pub struct Subject {
     pub generation: Option<i64>,
     /// Generation that the status is of.
     pub observed_generation: Option<i64>,
-    /// When the object was created or its spec last written.
+    /// Time of the creation of the object or of the last write of its spec.
     pub changed: Option<Timestamp>,
-    /// When its deletion was requested.
+    /// Time of the request for its deletion.
     pub deleted: Option<Timestamp>,
     /// Finalizers.
     pub finalizers: Vec<String>,
@@ -196,7 +196,7 @@ pub struct Workload {
     pub paused: bool,
     /// Desired replicas.
     pub desired: i32,
-    /// What its controller could not do, by its conditions.
+    /// Failures of its controller, from its conditions.
     pub failures: Vec<String>,
 }
 
@@ -211,28 +211,28 @@ pub struct Warning {
     pub reason: String,
     /// Message.
     pub message: String,
-    /// How often it happened.
+    /// Number of occurrences.
     pub count: i32,
-    /// When it happened last.
+    /// Time of the last one.
     pub last: Option<Timestamp>,
 }
 
 /// The nodes of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Nodes {
-    /// How many there are.
+    /// Number of nodes.
     pub total: usize,
     /// Names of those that are not ready.
     pub not_ready: Vec<String>,
-    /// How many have GPUs that pods can be given.
+    /// Number of nodes with GPUs that can be allocated to pods.
     pub with_gpus: usize,
     /// Architectures.
     pub architectures: Vec<String>,
-    /// What decides which pods each of them takes.
+    /// Properties of each node for placement of pods.
     pub all: Vec<NodeFacts>,
 }
 
-/// What decides which pods a node takes.
+/// Properties of a node for placement of pods.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFacts {
     /// Name.
@@ -250,7 +250,7 @@ pub struct NodeFacts {
 /// A namespace that is being deleted.
 #[derive(Clone, Debug, Default)]
 pub struct Terminating {
-    /// What keeps it, in the words of its conditions.
+    /// Obstacles to its deletion, as its conditions report them.
     pub remaining: Vec<String>,
 }
 
@@ -272,9 +272,9 @@ pub struct Program {
 pub struct Marker {
     /// The install that holds it.
     pub holder: String,
-    /// When it was renewed.
+    /// Time of the last renewal.
     pub renewed: Option<Timestamp>,
-    /// How long a renewal lasts, in seconds.
+    /// Validity of a renewal, in seconds.
     pub seconds: i64,
 }
 
@@ -321,6 +321,6 @@ pub struct Observed {
     pub marker: Option<Marker>,
     /// Ends of the logs of containers that ended, by pod and container.
     pub logs: BTreeMap<(String, String), String>,
-    /// What could not be read, and why.
+    /// Unread objects, with the reasons.
     pub not_read: Vec<String>,
 }

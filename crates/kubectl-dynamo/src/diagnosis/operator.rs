@@ -9,10 +9,10 @@ use super::{
 };
 use crate::diagnosis;
 
-/// How long the operator may take for a new spec before that is a fault, in seconds.
+/// Time the operator may take for a new spec before that counts as a fault, in seconds.
 const PATIENCE: i64 = 15;
 
-/// What the API server says of an object that it cannot convert.
+/// Error text of the API server for an object that it cannot convert.
 pub const CONVERSION: &str = "conversion webhook for";
 
 /// Beginnings of the finalizers that Kubernetes, or this operator, removes by itself.
@@ -86,7 +86,7 @@ fn deletion(observed: &Observed, waited: i64) -> Cause {
     }
 }
 
-/// Why the status of an object is not of its latest spec.
+/// Returns the cause of a status that is not of the object's latest spec.
 fn unobserved(observed: &Observed, subject: &Subject, ready: bool, now: Timestamp) -> Option<Cause> {
     let controller = match subject.kind.as_str() {
         "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest" => "graph-controller",

@@ -1,7 +1,7 @@
-//! Why no node takes a pod, where the scheduler's words leave it open. It names one reason for each node, and most
-//! clusters have nodes that were never meant for the pod: those of the control plane, or of other teams.
+//! Causes for which no node accepts a pod, where the scheduler's message is ambiguous. It contains one reason for each
+//! node, and most clusters have nodes that are not intended for the pod: those of the control plane, or of other teams.
 //!
-//! Why a PersistentVolumeClaim is not bound.
+//! Causes of unbound PersistentVolumeClaims.
 
 use k8s_openapi::api::core::v1::{
     NodeSelectorRequirement, NodeSelectorTerm, PersistentVolumeClaim, Pod, PodSpec, Taint,
@@ -20,20 +20,20 @@ const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 /// Taints of nodes that are not ready.
 const LOST: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
-/// What keeps a pod from the nodes that it selects.
+/// Obstacle between a pod and the nodes that it selects.
 #[derive(Debug)]
 pub struct Placement {
     /// Code of the cause.
     pub code: &'static str,
     /// The node with the cause, if it is one.
     pub node: Option<String>,
-    /// What is wrong.
+    /// Description of the fault.
     pub cause: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
-/// What keeps one node from taking a pod, in the order in which it is named.
+/// Obstacle that prevents one node from accepting a pod, in the order of reporting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Hold {
     Pressure,
@@ -48,7 +48,8 @@ pub fn is_open(code: &str) -> bool {
     OPEN.contains(&code)
 }
 
-/// What keeps a pod from all nodes that it selects; none if one of them takes it, or if the nodes are not known.
+/// Returns the obstacle on all nodes that a pod selects; none if one of them accepts the pod, or if the nodes are
+/// unknown.
 pub fn of_pod(observed: &Observed, pod: &Pod) -> Option<Placement> {
     let (nodes, spec) = (observed.nodes.as_ref().filter(|nodes| !nodes.all.is_empty())?, pod.spec.as_ref()?);
     let by_code = |code| rules::by_code(SCHEDULING, code).unwrap_or_default();
@@ -146,9 +147,9 @@ pub struct Found {
     pub code: &'static str,
     /// Whether it needs an action.
     pub weight: Weight,
-    /// What is wrong.
+    /// Description of the fault.
     pub cause: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 

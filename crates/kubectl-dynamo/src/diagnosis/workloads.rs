@@ -1,5 +1,5 @@
 //! Causes in workloads: pods that the API server rejects, and rollouts that are paused.
-//! What is under way: rollouts, restarts, and components without replicas.
+//! Operations in progress: rollouts, restarts, and components without replicas.
 
 use api_types::v1beta1::{RestartPhase, RollingUpdatePhase};
 use status_view::pods::component_of;

@@ -236,7 +236,7 @@ pub fn table(checks: &[Check], wide: bool, style: Style) -> String {
     text
 }
 
-/// How a check ended.
+/// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
@@ -265,13 +265,13 @@ impl State {
 /// A check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// What was checked.
+    /// Subject of the check.
     pub check: String,
-    /// How it ended.
+    /// Result.
     pub state: State,
-    /// What was found.
+    /// Finding.
     pub found: String,
-    /// What to do, if it is not well.
+    /// Remedy, if the result is not good.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub remedy: String,
 }
@@ -304,7 +304,7 @@ pub struct Webhook {
     pub ready: Option<usize>,
     /// Whether it has a CA bundle.
     pub has_ca: bool,
-    /// When the last CA of the bundle expires.
+    /// Time at which the last CA of the bundle expires.
     pub ca_expires: Option<Timestamp>,
 }
 
@@ -328,11 +328,11 @@ pub struct RunningProgram {
 pub struct Marked {
     /// Namespace.
     pub namespace: String,
-    /// Who holds it.
+    /// Holder of the marker.
     pub holder: String,
-    /// When it was renewed.
+    /// Time of the last renewal.
     pub renewed: Option<Timestamp>,
-    /// How long a renewal lasts, in seconds.
+    /// Duration of a renewal, in seconds.
     pub seconds: i64,
 }
 
@@ -347,7 +347,7 @@ pub struct Right {
     pub allowed: Option<bool>,
 }
 
-/// What was observed of an install. What is `None` cannot be read.
+/// Observed state of an install. A field that is `None` cannot be read.
 #[derive(Clone, Debug, Default)]
 pub struct Install {
     /// Definitions.

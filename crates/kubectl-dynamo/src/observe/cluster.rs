@@ -1,4 +1,4 @@
-//! What belongs to the namespace or the cluster rather than to one object.
+//! State of the namespace or the cluster rather than of one object.
 
 use api_types::{gpus::is_gpu, labels};
 use controller_kit::scope::MARKER_LEASE;

@@ -15,7 +15,7 @@ pub const LIMIT: Duration = Duration::from_secs(15);
 /// Most objects of one list; a diagnosis of more is no better.
 const MOST: u32 = 2000;
 
-/// Which cluster, and which namespace.
+/// Cluster and namespace.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ConnectionArgs {
     /// File with clusters and users [default: as kubectl does, or the service account inside a pod]
@@ -38,7 +38,7 @@ pub struct Connection {
     pub namespace: String,
 }
 
-/// What a read has found.
+/// Result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read<T> {
     /// The object, or the objects.
@@ -59,7 +59,7 @@ impl<T> Read<T> {
         }
     }
 
-    /// What was found, where a command cannot do without it. A list of a kind that is not served is empty.
+    /// Returns what was found, for a command that cannot work without it. A list of a kind that is not served is empty.
     ///
     /// # Errors
     /// It cannot be read.
@@ -74,7 +74,7 @@ impl<T> Read<T> {
         }
     }
 
-    /// What was found.
+    /// Returns what was found.
     pub fn found(self) -> Option<T> {
         match self {
             Self::Found(found) => Some(found),

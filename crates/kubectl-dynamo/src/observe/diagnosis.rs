@@ -82,7 +82,7 @@ fn unconverted(
     Ok(Children::default())
 }
 
-/// What to read of the children of an object.
+/// Reads of the children of an object.
 #[derive(Default)]
 struct Children {
     /// Label selectors of its pods.
@@ -205,7 +205,7 @@ async fn workloads(connection: &Connection, children: &Children) -> Vec<Workload
     all
 }
 
-/// What was read, noting what was not.
+/// Returns what was read, and notes a failed read.
 fn kept<T>(read: Read<T>, what: &str, not_read: &mut Vec<String>) -> Option<T> {
     match read {
         Read::Found(found) => Some(found),
@@ -217,7 +217,7 @@ fn kept<T>(read: Read<T>, what: &str, not_read: &mut Vec<String>) -> Option<T> {
     }
 }
 
-/// What the pods name.
+/// Objects that the pods name.
 struct About {
     secrets: BTreeMap<String, bool>,
     config_maps: BTreeMap<String, bool>,

@@ -166,7 +166,7 @@ fn ready_endpoints(slices: &[EndpointSlice]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// When the last certificate of a bundle expires.
+/// Returns the time at which the last certificate of a bundle expires.
 fn expiry(bundle: &[u8]) -> Option<Timestamp> {
     let certificates = Pem::iter_from_buffer(bundle).filter_map(Result::ok);
     let ends = certificates.filter_map(|pem| {

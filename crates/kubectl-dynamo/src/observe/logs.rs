@@ -32,7 +32,7 @@ pub struct Source {
     pub container: String,
 }
 
-/// Which part of a log.
+/// Part of a log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Part {
     /// Number of lines from the end; all if unset.

@@ -20,7 +20,7 @@ pub fn client_side_patch(live: &Value, desired: &Value) -> anyhow::Result<Value>
     Ok(patch)
 }
 
-/// What has to be merged into `live` so that it has all that `desired` has.
+/// Returns the patch to merge into `live` so that it has all fields of `desired`.
 fn changes(live: &Value, desired: &Value) -> Value {
     let (Some(live), Some(desired)) = (live.as_object(), desired.as_object()) else { return desired.clone() };
     let mut patch = Map::new();

@@ -1,4 +1,4 @@
-//! What an edit of a graph will do, by the code of the controllers that will do it.
+//! Preview of an edit of a graph, computed by the code of the controllers that will carry it out.
 //!
 //! | module | what |
 //! |---|---|
@@ -37,7 +37,7 @@ use self::edit::LAST_APPLIED;
 /// One field.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldChange {
-    /// Where, for example `spec.template.spec.containers[main].image`.
+    /// Path of the field, for example `spec.template.spec.containers[main].image`.
     pub path: String,
     /// As it is; `None` if there is nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,7 +54,8 @@ const NAMES: [&str; 3] = ["name", "mountPath", "uid"];
 const METADATA: [&str; 6] =
     ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "deletionTimestamp"];
 
-/// What differs of two objects, without their status and what the API server counts. What is empty counts as absent.
+/// Returns the differences between two objects, without their status and the metadata that the API server sets. An
+/// empty value counts as absent.
 pub fn differences(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare(String::new(), [Some(&content(before)), Some(&content(after))], is_empty, &mut found);
@@ -68,7 +69,7 @@ pub fn edits(before: &Value, after: &Value) -> Vec<FieldChange> {
     found
 }
 
-/// What an object says.
+/// Returns the content of an object.
 pub fn content(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(fields) = object.as_object_mut() {

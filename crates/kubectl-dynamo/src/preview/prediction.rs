@@ -14,7 +14,7 @@ use super::{
     pods::{Excess, Pod, PodChange, Pods},
 };
 
-/// What an edit of a graph will do.
+/// Predicted effects of an edit of a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Prediction {
@@ -24,13 +24,13 @@ pub struct Prediction {
     pub namespace: String,
     /// Version of the operator whose code has computed this.
     pub operator_version: String,
-    /// Why the graph is refused, by admission or by the controllers; then nothing below it is known.
+    /// Reason for the rejection of the graph, by admission or by the controllers; the fields below are then unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
     /// Warnings of the API server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What the preview does not know, and what it assumes.
+    /// Unknown facts and assumptions of the preview.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Fields of the graph that the edit changes.

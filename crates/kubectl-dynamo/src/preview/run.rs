@@ -143,7 +143,7 @@ struct Preview<'a> {
     components: PreviewController,
 }
 
-/// What a controller writes with.
+/// Clients that a controller writes with.
 struct PreviewController {
     client: Client,
     outputs: Outputs,
@@ -302,7 +302,7 @@ impl<'a> Preview<'a> {
         names.filter_map(|component| component["name"].as_str().map(str::to_owned)).collect()
     }
 
-    /// Why the graph waits for a change by a user.
+    /// Returns why the graph waits for a change by a user.
     fn obstacle(&self) -> Option<String> {
         let objects = self.server.objects();
         let all = objects.get(&self.key)?.pointer("/status/conditions")?.as_array()?;
@@ -311,12 +311,12 @@ impl<'a> Preview<'a> {
     }
 }
 
-/// What one pass of a controller has come to.
+/// Outcome of one pass of a controller.
 #[derive(Default)]
 struct Round {
     /// A status changed.
     moved: bool,
-    /// Why a write was not accepted; it is tried again.
+    /// Reason for the rejection of a write, which is retried.
     failure: Option<String>,
 }
 

@@ -16,7 +16,7 @@ pub struct Revision {
     pub revision: String,
     /// Whether it has objects.
     pub live: bool,
-    /// When its first component was created.
+    /// Creation time of its first component.
     pub created: Option<String>,
     /// Its components, each with its desired replicas; not known of a replaced revision.
     pub components: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the pods of each component request, and use.
+//! Requests and usage of the pods of each component.
 
 use std::collections::BTreeMap;
 
@@ -45,9 +45,9 @@ pub struct ComponentUsage {
     pub pods: usize,
     /// GPUs that they request.
     pub gpus: u64,
-    /// What they request.
+    /// Requested CPU and memory.
     pub requested: CpuAndMemory,
-    /// What they use; `None` where no metrics of them are known.
+    /// Used CPU and memory; `None` where their metrics are unknown.
     pub used: Option<CpuAndMemory>,
 }
 

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::engine::protocol::{MAX_RESPONSE_BYTES, encode, outcome_of};
 
-/// How long changes are collected before models are enqueued: hundreds of engines respond at the same time.
+/// Time for which changes are collected before models are enqueued: hundreds of engines respond at the same time.
 const COLLECT: Duration = Duration::from_millis(100);
 
 /// The fleet, shared by the reconciles and the task that sends its requests. Cheap to clone.

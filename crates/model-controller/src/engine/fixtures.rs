@@ -14,7 +14,7 @@ use super::{
     state::AdapterState,
 };
 
-/// How an engine behaves.
+/// Behavior of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// As it should.
@@ -38,7 +38,7 @@ pub enum Mode {
 /// An engine.
 #[derive(Clone, Debug)]
 pub struct Mock {
-    /// What it holds, by name; the values are sources.
+    /// Adapters that it holds, by name; the values are sources.
     pub holds: BTreeMap<String, String>,
     pub mode: Mode,
     /// Whether it lists what it holds.

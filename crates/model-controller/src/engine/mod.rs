@@ -217,7 +217,7 @@ pub struct Pace {
     pub first_load_timeout: Duration,
     /// Longest timeout of a load.
     pub longest_load_timeout: Duration,
-    /// How long the deletion of a model waits for engines that keep its adapter.
+    /// Longest wait of a model's deletion for engines that keep its adapter.
     pub unload_timeout: Duration,
 }
 
@@ -266,16 +266,16 @@ pub struct DesiredAdapters {
 /// An adapter to load into every engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredAdapter {
-    /// Where it is loaded from.
+    /// Location from which it is loaded.
     pub source: Source,
     /// The models that request it.
     pub models: BTreeSet<Key>,
-    /// Which copies of unknown source count as this adapter.
+    /// Copies of unknown source that count as this adapter.
     pub trust: Trust,
 }
 
-/// Which copies of unknown source count: those that an engine lists although this process did not load them. A list has
-/// names and no sources.
+/// Copies of unknown source that count. An engine lists such copies although this process did not load them. A list
+/// contains names and no sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Trust {
     /// All: the source has not changed since it was first loaded.
@@ -319,7 +319,7 @@ impl Endpoint {
         format!("http://{}", self.socket())
     }
 
-    /// Where the engine's system server listens.
+    /// Returns the socket address of the engine's system server.
     pub fn socket(&self) -> std::net::SocketAddr {
         (self.address, SYSTEM_PORT).into()
     }

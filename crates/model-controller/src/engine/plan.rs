@@ -23,11 +23,11 @@ const ABANDONED_PAUSE: Duration = Duration::from_secs(2);
 pub struct Step {
     /// Requests to send.
     pub start: Vec<Request>,
-    /// When to plan again; `None` if only an event can change the plan.
+    /// Time of the next planning; `None` if only an event can change the plan.
     pub wake: Option<Instant>,
 }
 
-/// What to do for one adapter on one engine.
+/// Next step for one adapter on one engine.
 enum Need {
     /// Nothing: its state is the desired one, a request is under way, or an event must come first.
     Nothing,
@@ -76,7 +76,7 @@ fn counted(engine: &Engine, desired: &DesiredAdapters) -> Arc<BTreeSet<AdapterNa
     Arc::new(desired.names().chain(known).cloned().collect())
 }
 
-/// What to do for all adapters.
+/// Next steps for all adapters.
 #[derive(Default)]
 struct Batch {
     start: Vec<Request>,

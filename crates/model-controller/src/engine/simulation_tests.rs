@@ -1,4 +1,4 @@
-//! What a fleet does to its engines, in simulated time.
+//! Tests of the requests of a fleet to its engines, in simulated time.
 
 use std::{collections::BTreeSet, time::Duration};
 

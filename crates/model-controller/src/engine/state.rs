@@ -43,9 +43,9 @@ pub struct Engine {
     pub must_list: bool,
     /// The engine may have restarted: its state does not count before the next list.
     pub stale: bool,
-    /// When to request the next list.
+    /// Time at which the next list is requested.
     pub list_at: Instant,
-    /// When the last list was requested.
+    /// Time at which the last list was requested.
     pub listed_at: Option<Instant>,
     /// Failed loads and unloads, until one succeeds.
     pub request_failures: BTreeMap<AdapterName, RequestFailure>,

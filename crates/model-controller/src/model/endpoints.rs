@@ -27,7 +27,7 @@ pub struct Slice {
     pub endpoints: Vec<Endpoint>,
 }
 
-/// What the API server reports about a pod.
+/// Data that the API server reports about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
     /// Its addresses.

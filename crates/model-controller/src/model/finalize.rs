@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What to do for a model that is being deleted.
+/// Next step for a model that is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Release {
     /// No engine holds its adapter any more.
@@ -26,12 +26,12 @@ pub fn plan(holders: usize, waited: Duration, timeout: Duration) -> Release {
     }
 }
 
-/// When deleted models began to wait, by uid, by the clock of this process.
+/// Start times of the waits of deleted models, by uid, from the clock of this process.
 #[derive(Debug, Default)]
 pub struct Waits(Mutex<HashMap<String, Instant>>);
 
 impl Waits {
-    /// How long a model has waited.
+    /// Returns the time that a model has waited.
     pub fn waited(&self, uid: &str) -> Duration {
         let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         since.entry(uid.to_owned()).or_insert_with(Instant::now).elapsed()

@@ -21,7 +21,7 @@ struct MemoryAnnotation {
     adapter: AdapterMemory,
 }
 
-/// What is to be done with the annotation.
+/// Planned change of the annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnnotationPlan {
     /// It stays as it is, or absent.

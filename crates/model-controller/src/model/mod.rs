@@ -41,7 +41,7 @@ pub struct Reconciler {
     pub observer: Arc<Observer>,
     /// Writes.
     pub outputs: Outputs,
-    /// How long a deleted model waits for engines that do not unload its adapter.
+    /// Longest wait of a deleted model for engines that do not unload its adapter.
     pub release_timeout: Duration,
     /// Deleted models that wait.
     pub waits: Waits,

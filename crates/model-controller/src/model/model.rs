@@ -32,7 +32,7 @@ pub struct Observed {
     pub covered: HashSet<Arc<str>>,
 }
 
-/// What is to be written.
+/// Planned writes.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Whether to add the finalizer: the deletion may have to unload an adapter.
@@ -41,12 +41,12 @@ pub struct Plan {
     pub inputs: StatusInputs,
 }
 
-/// What was written.
+/// Completed writes.
 #[derive(Debug)]
 pub struct Applied {
     /// Inputs of the status.
     pub inputs: StatusInputs,
-    /// Why the API server rejects the finalizer.
+    /// Reason for which the API server rejects the finalizer.
     pub rejection: Option<Error>,
 }
 

@@ -46,7 +46,7 @@ struct ReadModels {
     slices: HashMap<Key, (Option<String>, Arc<Slice>)>,
     /// Pods of endpoints.
     pods: Pods,
-    /// When the pod of an endpoint that could not be verified was last read.
+    /// Time of the last read of the pod of an endpoint that could not be verified.
     refused: HashMap<(Arc<str>, IpAddr), Instant>,
 }
 
@@ -198,7 +198,7 @@ impl Observer {
         self.slices.all().into_iter().filter(of_pool).map(slice).collect()
     }
 
-    /// Which prefill workers can be covered.
+    /// Returns the prefill workers that can be covered.
     fn groups(&self, found: &Found) -> HashMap<Arc<str>, Group> {
         let read = self.read();
         let known = found.endpoints.iter().filter_map(|endpoint| {

@@ -36,7 +36,7 @@ use tokio::task::JoinHandle;
 
 use crate::engine::Engine;
 
-/// How long anything may take; generous, because the machine may have much to do.
+/// Time limit of every operation; generous, because the load of the machine may be high.
 pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// The base model in every test.
@@ -56,7 +56,7 @@ pub struct Bed {
     _guard: TestNamespace,
 }
 
-/// What Kubernetes says of an engine.
+/// Data of Kubernetes about an engine.
 #[derive(Clone, Debug)]
 struct Endpoint {
     pod: String,

@@ -17,7 +17,7 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// How an engine behaves.
+/// Behavior of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// As the runtime does.
@@ -42,7 +42,7 @@ pub enum Mode {
     Listless,
 }
 
-/// What an engine is and has done.
+/// State and history of an engine.
 #[derive(Debug)]
 struct Inner {
     holds: BTreeMap<String, String>,
@@ -88,12 +88,12 @@ impl Engine {
         self.inner.lock().unwrap().holds.insert(name.to_owned(), source.to_owned());
     }
 
-    /// What it was asked since the last call of [`Engine::forget_asked`].
+    /// Returns the requests that it received since the last call of [`Engine::forget_asked`].
     pub fn requests(&self) -> Vec<String> {
         self.inner.lock().unwrap().asked.clone()
     }
 
-    /// How often it was asked something that begins like this.
+    /// Counts the requests that begin with this text.
     pub fn times(&self, beginning: &str) -> usize {
         self.requests().iter().filter(|asked| asked.starts_with(beginning)).count()
     }

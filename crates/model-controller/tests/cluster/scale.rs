@@ -18,7 +18,7 @@ const LATENCY: Duration = Duration::from_millis(50);
 struct Size {
     adapters: usize,
     engines: usize,
-    /// How long nothing is changed.
+    /// Time without changes.
     quiet: Duration,
 }
 

@@ -30,7 +30,7 @@ cat -- \"$CUDA_CHECKPOINT_JOB_FILE\" >\"$kept\"
 export CUDA_CHECKPOINT_JOB_FILE=\"$kept\"
 exec \"$@\"";
 
-/// What the Job depends on beside the checkpoint.
+/// Settings on which the Job depends in addition to the checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub struct CaptureSettings<'a> {
     /// Profile under which captured processes run; `None` for none.

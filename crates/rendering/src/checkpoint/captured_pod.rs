@@ -1,7 +1,7 @@
 //! The pod that is captured for a component of a graph: its engine alone, as it runs in the graph; and whether its user
 //! prepared it for shared GPU memory.
 //!
-//! What a user writes about a pod, laid over the pod that it is about.
+//! Overlay of a user's specification of a pod on that pod.
 //!
 //! Only what the user says counts: a missing field, an empty text and an empty list say nothing. Containers, volumes
 //! and variables are matched by name, a probe is replaced as a whole, maps unite, and every other list is replaced.
@@ -50,7 +50,7 @@ pub struct CapturedComponent<'a> {
     pub labels: Pairs,
 }
 
-/// What is needed for a capture.
+/// Objects that are needed for a capture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CapturedPod {
     /// The pod.

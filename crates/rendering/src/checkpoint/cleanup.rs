@@ -21,7 +21,7 @@ const FOLDER: &str = "CHECKPOINT_BASE_PATH";
 const ID: &str = "CHECKPOINT_ID";
 const DEADLINE_SECONDS: i64 = 300;
 const KEEP_SECONDS: i32 = 300;
-/// What is removed is named by the environment, so that nothing in a name is a command.
+/// Removal command. The environment names the folder to remove, so that no part of a name is run as a command.
 const REMOVE: &str = "rm -rf -- \"${CHECKPOINT_BASE_PATH%/}/${CHECKPOINT_ID:?}\"";
 
 /// The Job that removes what a checkpoint kept, without owner; `None` if its identifier is not the name of a folder, so

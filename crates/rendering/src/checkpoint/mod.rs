@@ -13,7 +13,7 @@
 //! | `captured_pod` | the pod that is captured for a component of a graph |
 //! | `capture` | the Job whose pod is captured |
 //! | `cleanup` | the Job that removes what a checkpoint kept |
-//! What a checkpoint is called.
+//! Identifiers of checkpoints.
 
 mod capture;
 mod captured_pod;

@@ -6,10 +6,10 @@ pub const FIRST_ARTIFACT: &str = "1";
 /// Profile of captured and restored processes: it keeps them from system calls whose state cannot be captured.
 pub const DEFAULT_SECCOMP_PROFILE: &str = "profiles/block-iouring.json";
 
-/// What an administrator says about checkpoints.
+/// Configuration of checkpoints by an administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckpointConfig {
-    /// Where they are kept.
+    /// Storage of the checkpoints.
     pub storage: StorageSettings,
     /// Profile of captured and restored processes, a path below the node's profiles; `None` for none.
     pub seccomp_profile: Option<String>,
@@ -26,7 +26,7 @@ pub struct CheckpointStorage {
     pub folder: String,
 }
 
-/// What an administrator says about storage.
+/// Configuration of storage by an administrator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StorageSettings {
     /// Kind of storage; only `pvc` is served.
@@ -45,7 +45,7 @@ pub struct StorageSettings {
     pub access_mode: String,
 }
 
-/// How the pods of a component start.
+/// Method by which the pods of a component start.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Restore<'a> {
     /// Cold.
@@ -70,7 +70,7 @@ pub struct RestoreSource {
     pub id: String,
     /// Version of its artifact; the first if empty.
     pub artifact_version: String,
-    /// Where it is kept.
+    /// Storage of the checkpoint.
     pub storage: CheckpointStorage,
     /// Whether the pod names the storage, because an administrator configured it and not the agents.
     pub tells_storage: bool,

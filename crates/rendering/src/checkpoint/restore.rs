@@ -15,7 +15,7 @@ use crate::{
 const PROBE_EVERY_SECONDS: i32 = 1;
 const LONGEST_RESTORE_SECONDS: i32 = 1800;
 
-/// What an earlier restore may have left in a template; never the user's.
+/// Labels and annotations that an earlier restore may have left in a template; never the user's.
 const OWNED_LABELS: [&str; 3] = [labels::CHECKPOINT_ID, labels::CHECKPOINT_SOURCE, labels::RESTORE_TARGET];
 const OWNED_ANNOTATIONS: [&str; 7] = [
     annotations::ARTIFACT_VERSION,

@@ -1,4 +1,4 @@
-//! How the pods of a component start, from what is known about its checkpoint.
+//! Method by which the pods of a component start, from the known facts about its checkpoint.
 
 use api_types::{
     v1alpha1::{CheckpointPhase, DynamoCheckpoint},
@@ -8,7 +8,7 @@ use api_types::{
 use super::{CheckpointConfig, Restore, RestoreSource, StorageLocation, artifact_version, checkpoint_id};
 use crate::{CheckpointUse, ValidatedComponent};
 
-/// What is known about the checkpoint of a component; nothing, if it has none.
+/// Known facts about the checkpoint of a component; empty if it has none.
 #[derive(Debug, Default)]
 pub struct CheckpointFacts {
     /// Namespace of the component.
@@ -17,11 +17,11 @@ pub struct CheckpointFacts {
     pub settings: Option<CheckpointConfig>,
     /// The checkpoint.
     pub live: Option<DynamoCheckpoint>,
-    /// Where checkpoints are kept.
+    /// Location of the checkpoints.
     pub place: StorageLocation,
 }
 
-/// How the pods of a component start.
+/// Method by which the pods of a component start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
     /// Cold.
@@ -90,7 +90,7 @@ pub fn start(valid: &ValidatedComponent<'_>, facts: &CheckpointFacts) -> Result<
     })))
 }
 
-/// What a checkpoint is, in words.
+/// Describes the state of a checkpoint in words.
 fn state(checkpoint: &DynamoCheckpoint) -> String {
     if checkpoint.metadata.deletion_timestamp.is_some() {
         return "being deleted".to_owned();

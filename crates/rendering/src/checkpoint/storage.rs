@@ -1,4 +1,4 @@
-//! Where checkpoints are kept: a volume that agents, captured pods and restored pods all mount.
+//! Storage of checkpoints: a volume that agents, captured pods and restored pods all mount.
 
 use std::collections::BTreeMap;
 
@@ -125,7 +125,7 @@ fn problem(field: &'static str, problem: impl Into<String>, remedy: &'static str
     StorageProblem { field, problem: problem.into(), remedy }
 }
 
-/// Where the checkpoints of one namespace are kept, as far as that is known.
+/// Location of the checkpoints of one namespace, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StorageLocation {
     /// Unknown: neither the settings nor an agent in the namespace name it.
@@ -137,7 +137,7 @@ pub enum StorageLocation {
     OfAgent(CheckpointStorage),
     /// The settings name it.
     Named {
-        /// What they name.
+        /// Storage that they name.
         storage: CheckpointStorage,
         /// Whether the claim exists.
         exists: bool,
@@ -161,7 +161,7 @@ impl StorageLocation {
         }
     }
 
-    /// What is in the way of using it, in words.
+    /// Describes the obstacle to its use, in words.
     pub fn hindrance(&self, namespace: &str) -> Option<String> {
         match self {
             Self::Unknown => Some(format!(

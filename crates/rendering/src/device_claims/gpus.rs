@@ -12,16 +12,16 @@ use super::claim::{Claim, ClaimSource};
 /// DeviceClasses by name; `None` if one exists for all that is known, and may not be read.
 pub type DeviceClasses = BTreeMap<String, Option<DeviceClassSpec>>;
 
-/// Why the GPUs of an engine cannot be counted.
+/// Reason for which the GPUs of an engine cannot be counted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GpuCountError {
-    /// What a claim of the pod names is not there.
+    /// The object that a claim of the pod names does not exist.
     #[error("{0} does not exist; create it")]
     NoClaim(ClaimSource),
     /// A class is not there.
     #[error("{claim} asks for devices of DeviceClass {class}, which does not exist; install the driver that brings it")]
     NoClass {
-        /// Who asks.
+        /// Claim that requests the devices.
         claim: ClaimSource,
         /// The class.
         class: String,
@@ -32,7 +32,7 @@ pub enum GpuCountError {
          deviceclasses.resource.k8s.io, or select device.driver in the request itself"
     )]
     UnreadableClass {
-        /// Who asks.
+        /// Claim that requests the devices.
         claim: ClaimSource,
         /// The class.
         class: String,
@@ -43,7 +43,7 @@ pub enum GpuCountError {
          in the request, or set spec.extendedResourceName of the class"
     )]
     UnclearClass {
-        /// Who asks.
+        /// Claim that requests the devices.
         claim: ClaimSource,
         /// The class.
         class: String,
@@ -56,14 +56,14 @@ pub enum GpuCountError {
         /// The request.
         request: String,
     },
-    /// How many devices there will be is known only when they are there.
+    /// The number of devices is known only when the devices exist.
     #[error("request {request} of {claim} {problem}; ask for an exact count of GPUs")]
     NoCount {
         /// The claim.
         claim: ClaimSource,
         /// The request.
         request: String,
-        /// What it asks for.
+        /// Problem of the request.
         problem: &'static str,
     },
 }

@@ -52,7 +52,7 @@ pub(crate) const fn counts_gpus(framework: BackendFramework) -> bool {
     }
 }
 
-/// Where an engine keeps compiled kernels by default; `None` if it has no such place.
+/// Returns the default directory of an engine's compiled kernels; `None` if the engine has no such directory.
 pub(crate) const fn default_cache_path(framework: BackendFramework) -> Option<&'static str> {
     match framework {
         BackendFramework::Vllm => Some(vllm::CACHE_PATH),

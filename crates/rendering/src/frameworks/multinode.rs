@@ -3,15 +3,15 @@
 /// One pod's place in a replica that spans nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Multinode<'a> {
-    /// What the pod does there.
+    /// Role of the pod within its replica.
     pub role: NodeRole,
     /// Pods of one replica, at least two.
     pub nodes: i32,
-    /// How the pods of a replica find each other.
+    /// Method by which the pods of a replica find each other.
     pub peers: Peers<'a>,
 }
 
-/// What a pod does within its replica.
+/// Role of a pod within its replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeRole {
     /// Rank 0: answers requests and leads the others.
@@ -30,7 +30,7 @@ impl NodeRole {
     }
 }
 
-/// How the pods of one replica find each other.
+/// Method by which the pods of one replica find each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peers<'a> {
     /// A group of a LeaderWorkerSet.

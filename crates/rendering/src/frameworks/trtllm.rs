@@ -16,7 +16,8 @@ const KEYS_MODE: i32 = 0o644;
 const SHELL: &str = "/bin/sh";
 const DNS_LIMIT_SECONDS: u32 = 300;
 
-/// What every process of a replica takes over from the leader, beside what the container sets itself.
+/// Environment variables that every process of a replica takes over from the leader, beside those that the container
+/// sets itself.
 const FORWARDED: [&str; 21] = [
     "CPATH",
     "CUDA_VISIBLE_DEVICES",

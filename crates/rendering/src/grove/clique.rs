@@ -1,5 +1,5 @@
 //! One clique: the pods of one role of a component.
-//! Who places the pods of a graph.
+//! Scheduler that places the pods of a graph.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub(super) fn render(
     clique
 }
 
-/// What the pods of a component depend on beside it.
+/// Returns inputs of a component's pods other than the component.
 pub(super) fn render_input<'a>(graph: &GroveGraph<'a>, component: &GroveComponent<'a>) -> RenderInput<'a> {
     RenderInput {
         settings: graph.pods,
@@ -177,7 +177,7 @@ const KAI: &str = "kai-scheduler";
 const KAI_DEFAULT_QUEUE: &str = "dynamo";
 const VOLCANO: &str = "volcano";
 
-/// Who places the pods of a graph, unless its user names a scheduler.
+/// Scheduler that places the pods of a graph, unless its user names another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
     /// The default of Grove or of the cluster.

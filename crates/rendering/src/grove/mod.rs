@@ -83,7 +83,7 @@ pub struct GroveComponent<'a> {
     pub legacy_type_is_worker: bool,
     /// Id of the restart that its pods must have gone through.
     pub restart_at: Option<&'a str>,
-    /// How its pods start.
+    /// Method by which its pods start.
     pub restore: Restore<'a>,
     /// GPUs that its main container has through claims, see [`RenderInput`](crate::RenderInput::claimed_gpus).
     pub claimed_gpus: u32,
@@ -92,10 +92,10 @@ pub struct GroveComponent<'a> {
 /// Settings of the operator for Grove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroveSettings {
-    /// How long less than the minimum may be available before a gang is restarted, as a Go duration such as `15m0s`;
-    /// Grove's default if `None`.
+    /// Longest time for which less than the minimum may be available before a gang is restarted, as a Go duration such
+    /// as `15m0s`; Grove's default if `None`.
     pub termination_delay: Option<String>,
-    /// Who places the pods.
+    /// Scheduler that places the pods.
     pub scheduler: Scheduler,
 }
 

@@ -1,4 +1,4 @@
-//! Which cliques a component has, and what scales it.
+//! Cliques of a component, and the object that scales it.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{LEADER_CLIQUE, NodeRole, WORKER_CLIQUE};
 pub(super) struct Clique {
     /// Name within the PodCliqueSet.
     pub(super) name: String,
-    /// What its pods do.
+    /// Role of its pods.
     pub(super) role: CliqueRole,
     /// Its pods.
     pub(super) replicas: i32,
@@ -22,7 +22,7 @@ pub(super) struct Clique {
     pub(super) min_available: i32,
 }
 
-/// What the pods of a clique do.
+/// Role of the pods of a clique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CliqueRole {
     /// Each is a replica by itself.
@@ -38,7 +38,8 @@ pub(super) enum CliqueRole {
 /// Suffix of the cliques that hold a component's GPU memory.
 const MEMORY_CLIQUE: &str = "gms";
 
-/// What Grove makes of a component, and through whose scale subresource its replicas are asked for.
+/// Kind of the object that Grove creates for a component. Its replicas are requested through the scale subresource of
+/// this object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChildKind {
     /// A clique by itself.
@@ -47,7 +48,7 @@ pub enum ChildKind {
     PodCliqueScalingGroup,
 }
 
-/// What Grove makes of a component.
+/// Returns the kind that Grove creates for a component.
 pub fn child_of(component: &ComponentSpec) -> ChildKind {
     let grove = component.experimental.as_ref().and_then(|experimental| experimental.grove.as_ref());
     let forced = grove.and_then(|grove| grove.force_scaling_group).unwrap_or(false);

@@ -60,8 +60,8 @@ pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<
     Ok(())
 }
 
-/// How many replicas it gives a component of this name. `own` is the component's environment, `inherited` that of the
-/// whole graph.
+/// Returns the number of replicas that it specifies for a component of this name. `own` is the component's environment,
+/// `inherited` that of the whole graph.
 pub fn workers(component: &str, is_frontend: bool, own: &[EnvVar], inherited: &[EnvVar]) -> Option<i32> {
     let config: Value = serde_json::from_str(text(own, inherited)?).ok()?;
     workers_of(config.get(service_of(&config, component, is_frontend)?)?.get("ServiceArgs")?)

@@ -1,5 +1,5 @@
-//! How a built image is started: `dynamo serve` with the tag of a service; and what the user of such a component has
-//! to state.
+//! Start of a built image: `dynamo serve` with the tag of a service; and the settings that the user of such a component
+//! has to specify.
 //!
 //! State of the image of a legacy component, from its DynamoComponent.
 
@@ -160,28 +160,28 @@ pub enum Image {
     Stuck {
         /// A reason of image builds.
         reason: &'static str,
-        /// What is in the way, with the end of the log of a build that failed.
+        /// Description of the obstacle, with the end of the log of a build that failed.
         message: String,
     },
 }
 
-/// What a component runs as long as its image is not there, and then.
+/// Image that a component runs, before and after the image is available.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Running {
     /// The image, or its source.
     pub image: String,
     /// Secrets to pull it with.
     pub pull_secrets: Vec<LocalObjectReference>,
-    /// Why it cannot be run yet.
+    /// Reason why the image cannot be run yet.
     pub awaited: Option<Awaited>,
 }
 
-/// Why an image cannot be run yet.
+/// Reason why an image cannot be run yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Awaited {
     /// A reason of image builds, if something must be changed.
     pub stuck: Option<&'static str>,
-    /// What is waited for.
+    /// Description of what is awaited.
     pub message: String,
 }
 
@@ -197,8 +197,8 @@ impl Image {
     }
 }
 
-/// Where the image stands that the DynamoComponent `name` builds. The status has it, if it describes the present spec:
-/// the message of the condition that the image exists is its name.
+/// Returns the state of the image that the DynamoComponent `name` builds. The state is read from the status, if the
+/// status describes the present spec: the image name is the message of the condition that the image exists.
 pub fn image(name: &str, live: Option<&DynamoComponent>) -> Image {
     let awaited = |why: &str| Image::Awaited(format!("waiting for the image of DynamoComponent {name}: {why}"));
     let Some(live) = live.filter(|live| live.metadata.deletion_timestamp.is_none()) else {

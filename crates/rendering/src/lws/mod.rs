@@ -2,7 +2,7 @@
 //!
 //! The LeaderWorkerSet of a component: a group of pods for each replica; and violations that only show when replicas
 //! span nodes.
-//! What a live LeaderWorkerSet says about its component. Its replicas are groups of pods.
+//! Readiness of a component, from its live LeaderWorkerSet. Its replicas are groups of pods.
 
 mod types;
 

@@ -21,14 +21,14 @@ use crate::{TemplateDigest, Workload};
 pub struct LeaderWorkerSet {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is desired.
+    /// Desired state.
     pub spec: LeaderWorkerSetSpec,
-    /// What is there.
+    /// Observed state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<LeaderWorkerSetStatus>,
 }
 
-/// What is desired.
+/// Desired state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaderWorkerSetSpec {
@@ -37,18 +37,18 @@ pub struct LeaderWorkerSetSpec {
     pub replicas: Option<i32>,
     /// A group.
     pub leader_worker_template: LeaderWorkerTemplate,
-    /// When the workers of a group are made: `LeaderCreated` or `LeaderReady`.
+    /// Event after which the workers of a group are created: `LeaderCreated` or `LeaderReady`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_policy: Option<String>,
-    /// How pods are named in the network.
+    /// Names of pods in the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_config: Option<NetworkConfig>,
-    /// How groups change to another template.
+    /// Rollout of another template to groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout_strategy: Option<GroupRollout>,
 }
 
-/// How pods are named in the network.
+/// Names of pods in the network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkConfig {
@@ -56,7 +56,7 @@ pub struct NetworkConfig {
     pub subdomain_policy: String,
 }
 
-/// How groups change to another template.
+/// Rollout of another template to groups.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupRollout {
@@ -94,7 +94,7 @@ pub struct LeaderWorkerTemplate {
     pub size: Option<i32>,
 }
 
-/// What is there.
+/// Observed state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaderWorkerSetStatus {

@@ -59,7 +59,7 @@ pub(super) fn add_operator_settings(container: &mut Container, settings: &PodSet
     container.env = Some(union(defaults, own)).filter(|all| !all.is_empty());
 }
 
-/// What every component's container knows about itself.
+/// Returns each component container's variables about itself.
 pub(super) fn common(component_type: &str, context: &PodContext<'_>) -> Vec<EnvVar> {
     let mut all = vec![
         value(names::DYN_NAMESPACE, &context.dynamo_namespace),

@@ -17,7 +17,7 @@ const MASTER_PORT: i32 = 29500;
 /// Between the master ports of two engines, so that what each opens beside its port does not meet the other's.
 const MASTER_PORT_STRIDE: i32 = 100;
 
-/// What the engines do differently from an engine that is alone in its pod.
+/// Variables that differ from those of an engine that is alone in its pod.
 const REPLACED: [&str; 6] = [
     names::DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS,
     names::DYN_SYSTEM_PORT,

@@ -90,9 +90,9 @@ pub(crate) fn add_pull_secrets(pod: &mut PodSpec, index: &PullSecretIndex) {
     pod.image_pull_secrets = (!all.is_empty()).then_some(all);
 }
 
-/// Where images without a registry come from.
+/// Registry of images without a registry in their name.
 const DOCKER_HUB: &str = "docker.io";
-/// Where the images of [`DOCKER_HUB`] are served.
+/// Server of the images of [`DOCKER_HUB`].
 const DOCKER_HUB_SERVER: &str = "registry-1.docker.io";
 /// Other names of [`DOCKER_HUB`] in images and docker configurations.
 const DOCKER_HUB_ALIASES: [&str; 2] = ["index.docker.io", DOCKER_HUB_SERVER];

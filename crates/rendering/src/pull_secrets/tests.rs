@@ -1,4 +1,4 @@
-//! Which Secrets are found for which images.
+//! Tests of the Secrets that are found for images.
 
 use super::*;
 

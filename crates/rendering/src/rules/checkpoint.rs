@@ -81,7 +81,7 @@ fn prepared_pod(service: &GpuMemoryService, job: &CheckpointJobSpec, out: &mut F
     }
 }
 
-/// What a container needs to use the shared memory.
+/// Checks a container's settings for the shared memory.
 fn user_of_memory(at: &str, container: &Container, out: &mut Findings) {
     let sockets = container.env.iter().flatten().find(|variable| variable.name == env::GMS_SOCKET_DIR);
     if sockets.and_then(|sockets| sockets.value.as_deref()) != Some(gpu_memory_service::SOCKET_DIR) {

@@ -11,14 +11,14 @@ use serde_json::json;
 use super::{Features, Findings, ProviderChoice, Version, below, discovery_backend, fit, fragment, power_limit};
 use crate::{RolloutStrategy, frameworks, validate};
 
-/// What a component belongs to.
+/// Owner of a component.
 #[derive(Clone, Copy, Debug)]
 pub enum Owner<'a> {
     /// A graph.
     Graph {
         /// The choice of its workload provider.
         provider: ProviderChoice<'a>,
-        /// Why fields that only Grove serves are not possible, if they are not.
+        /// Reason against fields that only Grove serves; `None` if they are possible.
         lacks_grove: Option<&'a str>,
     },
     /// Nothing.
@@ -34,12 +34,12 @@ impl Owner<'_> {
     }
 }
 
-/// What the rules about a component depend on.
+/// Context on which the rules about a component depend.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// What the cluster offers.
+    /// Features of the cluster.
     pub features: &'a Features,
-    /// What the component belongs to.
+    /// Owner of the component.
     pub owner: Owner<'a>,
     /// `spec.backendFramework`.
     pub framework: Option<BackendFramework>,
@@ -84,7 +84,7 @@ pub fn warn(at: &str, component: &ComponentSpec, out: &mut Findings) {
     }
 }
 
-/// What may change in a component beside what CEL keeps.
+/// Context of a change of a component, for the rules beside those of CEL.
 #[derive(Clone, Copy, Debug)]
 pub struct ComponentChange {
     /// Kind of the object that would have to be created anew.

@@ -205,7 +205,7 @@ fn long_names(graph: &DynamoGraphDeployment, at: &str, component: &ComponentSpec
     out.warn(format!("{at}.name"), text);
 }
 
-/// What the user may change.
+/// Changes that the user may make.
 #[derive(Clone, Copy, Debug)]
 pub struct Permissions {
     /// Replicas that a scaling adapter owns.

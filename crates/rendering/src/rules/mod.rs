@@ -105,10 +105,10 @@ pub(crate) fn below(violation: Violation, at: &str) -> Violation {
 /// Kind of graphs.
 const GRAPH: &str = "DynamoGraphDeployment";
 
-/// What the rules about a graph depend on.
+/// Context on which the rules about a graph depend.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// What the cluster offers.
+    /// Features of the cluster.
     pub features: &'a Features,
     /// Whether the graph is being created.
     pub is_new: bool,
@@ -116,7 +116,7 @@ pub struct Context<'a> {
     pub topology: Option<&'a dyn Fn(&str) -> Topology>,
 }
 
-/// What the cluster has under the name of a topology.
+/// Result of the search for a topology of the cluster by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// Its domains, from the widest to the narrowest.
@@ -135,7 +135,7 @@ fn component_path(index: usize, component: &ComponentSpec) -> String {
     }
 }
 
-/// What the cluster offers, unless the configuration says otherwise.
+/// Features of the cluster, unless the configuration specifies otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "independent switches, each with its own name in the configuration")]
 pub struct Features {

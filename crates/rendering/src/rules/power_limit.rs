@@ -36,7 +36,7 @@ pub(super) fn check(at: &str, component: &ComponentSpec, out: &mut Findings) {
     }
 }
 
-/// Where the component asks for devices by claims.
+/// Finds the component's request for devices by claims.
 fn devices(at: &str, component: &ComponentSpec) -> Option<String> {
     if component.experimental.as_ref().is_some_and(|experimental| experimental.gpu_memory_service.is_some()) {
         return Some(format!("{at}.experimental.gpuMemoryService"));

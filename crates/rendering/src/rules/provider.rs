@@ -50,7 +50,8 @@ fn opts_out(metadata: &ObjectMeta) -> bool {
     annotation(metadata, annotations::ENABLE_GROVE).is_some_and(|value| value.eq_ignore_ascii_case("false"))
 }
 
-/// Why a field that needs Grove is not possible in a graph, and what to do; `None` if it is possible.
+/// Returns the reason for which a field that needs Grove is not possible in a graph, and the remedy; `None` if it is
+/// possible.
 pub fn lacks_grove(metadata: &ObjectMeta, grove: bool) -> Option<String> {
     let fixed = "the choice is made when a graph is created, so create the graph anew";
     let unavailable =
@@ -86,14 +87,14 @@ fn one_of(path: String, value: &str, values: &[&str], remedy: &str) -> Option<Vi
     (!values.contains(&value)).then(|| not_supported(path, value, values, remedy))
 }
 
-/// Where workers are registered.
+/// Validates the backend of worker registration.
 pub fn discovery_backend(path: String, value: &str) -> Option<Violation> {
     let is_known = value.is_empty() || DiscoveryBackend::from_name(value).is_some();
     let remedy = "leave the annotation out to follow the operator's setting";
     (!is_known).then(|| not_supported(path, value, &["kubernetes", "etcd"], remedy))
 }
 
-/// How Grove replaces pods.
+/// Validates Grove's strategy to replace pods.
 pub fn grove_update_strategy(path: String, value: &str) -> Option<Violation> {
     one_of(path, value, &GROVE_UPDATES, "")
 }

@@ -240,7 +240,7 @@ fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Violation {
 
 const FIELD: &str = "spec.experimental.checkpoint";
 
-/// What the component says, `None` if it always starts cold.
+/// Validates the checkpoint settings; `None` if the component always starts cold.
 ///
 /// # Errors
 /// Every violation.

@@ -1,4 +1,4 @@
-//! What the API server fills in before it stores a workload or a Service.
+//! Defaults that the API server sets before it stores a workload or a Service.
 
 use serde_json::{Value, json};
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The kit's folder.
 pub struct Kit(PathBuf);
 
-/// What the upstream operator made of one example.
+/// Result of the upstream operator for one example.
 pub struct Case {
     pub name: String,
     pub namespace: String,

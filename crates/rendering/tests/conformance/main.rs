@@ -20,7 +20,7 @@ use rendering::{
 };
 use serde_json::Value;
 
-/// What became of one recorded component.
+/// Result for one recorded component.
 enum Verdict {
     Equal,
     Different(Vec<String>),
@@ -60,7 +60,7 @@ fn every_component_is_equal() {
     assert!(failures.is_empty(), "{equal} components equal\n{}", failures.join("\n"));
 }
 
-/// Where LeaderWorkerSets are there, components whose replicas span nodes become such.
+/// Components whose replicas span nodes become LeaderWorkerSets where that API is available.
 ///
 /// One thing is different on purpose: the first rank of a node that runs several engines side by side. The upstream
 /// operator has the shell call a program `LWS_WORKER_INDEX`, which there is none of.
@@ -90,7 +90,8 @@ fn every_leader_worker_set_is_equal() {
     assert!(failures.is_empty(), "{equal} LeaderWorkerSets equal\n{}", failures.join("\n"));
 }
 
-/// Where checkpoints can be made: pods that wait for one are as many as none, and otherwise as they are without it.
+/// In a cluster that can make checkpoints, a component that waits for one has no replicas, and is otherwise as it is
+/// without it.
 #[test]
 fn every_component_is_equal_where_checkpoints_are_made() {
     let Some(kit) = Kit::find() else { return };

@@ -1,4 +1,4 @@
-//! What is made of an object: violations, or everything that a controller writes for it.
+//! Result for an object: violations, or everything that a controller writes for it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use rendering::{
 };
 use serde_json::{Value, json};
 
-/// What came of an object.
+/// Result for an object.
 #[derive(Debug)]
 pub enum Answer {
     /// It cannot be read as an object of its kind.

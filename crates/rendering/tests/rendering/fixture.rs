@@ -64,7 +64,7 @@ pub struct Surroundings {
     pub claimed_gpus: u32,
 }
 
-/// How pods start, where not cold.
+/// Start of pods that is not cold.
 pub enum Start {
     AtAdmission(&'static str),
     InTemplate(RestoreSource),

@@ -1,4 +1,4 @@
-//! What only v1alpha1 can say about a component reaches its objects.
+//! Fields of a component that only v1alpha1 has: they reach its objects.
 
 use api_types::v1beta1::DynamoComponentDeployment;
 use rendering::validate;

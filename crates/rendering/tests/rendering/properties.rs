@@ -1,4 +1,4 @@
-//! What holds for any component.
+//! Properties that hold for any component.
 
 use proptest::{collection, option, prelude::*, sample};
 use rendering::validate;

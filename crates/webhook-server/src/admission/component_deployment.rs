@@ -58,8 +58,8 @@ pub(super) fn check_update(
     component::check_update(AT, new.0, old.0, ComponentChange { owner: KIND, may_scale: true }, out);
 }
 
-/// Where the component of a v1alpha1 object registers: with the graph that owns it, where its user says if its image
-/// is built, or by its own name.
+/// Returns the Dynamo namespace of the component of a v1alpha1 object: that of the graph that owns it, the one that its
+/// user specifies if its image is built, or one by its own name.
 pub(super) fn dynamo_namespace(object: &Node<'_>) -> String {
     let metadata = object.field("metadata");
     let is_graph = |owner: &Node<'_>| owner.field("kind").text() == ReviewedKind::Graph.name();

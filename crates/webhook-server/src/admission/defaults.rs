@@ -105,7 +105,8 @@ fn replicas(
     configured(graph, component).filter(|now| filled_in && *now != given)
 }
 
-/// What the configuration says. On Grove it is the engines' business, unless the image is built from an archive.
+/// Returns the replicas from the configuration. On Grove, the configuration is left to the engines, unless the image is
+/// built from an archive.
 fn configured(graph: &DynamoGraphDeployment, component: &ComponentSpec) -> Option<i32> {
     let variable =
         |list: Option<&Vec<EnvVar>>| list?.iter().find(|variable| variable.name == env::DYN_DEPLOYMENT_CONFIG).cloned();

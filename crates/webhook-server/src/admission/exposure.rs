@@ -67,7 +67,7 @@ pub(super) fn check(
     out.violations
 }
 
-/// What is wrong with one exposure, and what to do.
+/// Returns the violation of one exposure, with its remedy.
 fn violation(ingress: &PreservedIngress, object: ExposureObject, request: &Request, facts: &Facts) -> Option<String> {
     let unconfigured = ExposureSettings::default();
     let departures = facts.exposure.as_ref().unwrap_or(&unconfigured).departures(ingress, object);

@@ -1,4 +1,4 @@
-//! What the rules need to know of the cluster and of the installation.
+//! Facts about the cluster and the installation that the rules need.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use serde_json::Value;
 /// Everything that rules need beside the request. Gathered by the server before it asks.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
-    /// What cluster and configuration offer.
+    /// Features that cluster and configuration offer.
     pub features: Features,
-    /// Who may do what others may not.
+    /// Accounts that may do what others may not.
     pub principals: Principals,
-    /// How workers find each other.
+    /// Mutual discovery of workers.
     pub discovery: DiscoveryBackend,
     /// Whether graphs of all namespaces meet in one etcd or NATS, where only their Dynamo namespaces keep them apart.
     pub shared_servers: bool,
@@ -21,9 +21,9 @@ pub struct Facts {
     pub operator_version: String,
     /// Image for DynamoGraphDeploymentRequests that name none; `None`: made from the operator's version.
     pub request_image: Option<String>,
-    /// How pods start from checkpoints.
+    /// Settings for starting pods from checkpoints.
     pub checkpoints: CheckpointSettings,
-    /// How frontends are exposed; `None`: by the settings of another install.
+    /// Exposure of frontends; `None`: by the settings of another install.
     pub exposure: Option<ExposureSettings>,
     /// The answer to every lookup that was asked for.
     pub found: BTreeMap<Lookup, Found>,
@@ -44,7 +44,7 @@ impl Facts {
     }
 }
 
-/// Who may do what others may not.
+/// Accounts with rights that others do not have.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Principals {
     /// User names of the operator's own ServiceAccounts. Empty: unknown, then no user is taken for the operator.
@@ -56,7 +56,7 @@ pub struct Principals {
     pub another_operator: bool,
 }
 
-/// Where workers are registered.
+/// Backend in which workers are registered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DiscoveryBackend {
     /// In the Kubernetes API.
@@ -66,10 +66,10 @@ pub enum DiscoveryBackend {
     Etcd,
 }
 
-/// How pods start from checkpoints.
+/// Settings for the start of pods from checkpoints.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckpointSettings {
-    /// Where images are; `None`: where the snapshot agents of the pod's namespace have them.
+    /// Storage of the images; `None`: the storage of the snapshot agents in the pod's namespace.
     pub storage: Option<CheckpointStorage>,
     /// Seccomp profile, on the node, of pods that are restored; `None`: that of any other pod.
     pub seccomp_profile: Option<String>,
@@ -112,7 +112,7 @@ pub enum Lookup {
     },
 }
 
-/// What came of a lookup.
+/// Result of a lookup.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Found {
     /// The object.

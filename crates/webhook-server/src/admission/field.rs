@@ -1,7 +1,7 @@
 //! Fields of an object: where they are, what stands there, and what is wrong with them.
 //!
 //! A value together with its path, for violations.
-//! Where a field is.
+//! Path of a field.
 
 use std::{collections::BTreeMap, fmt, fmt::Display};
 
@@ -86,12 +86,12 @@ impl<'a> Node<'a> {
         Self { path: FieldPath::default(), value: object }
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(in crate::admission) fn path(&self) -> &FieldPath {
         &self.path
     }
 
-    /// What stands there; null if nothing does.
+    /// Returns its value; null if there is none.
     pub(in crate::admission) fn value(&self) -> &'a Value {
         self.value
     }
@@ -183,7 +183,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// What stands there as a type of the API; `None` if it is no such thing.
+    /// Parses the value as a type of the API; `None` if it is not of that type.
     pub(in crate::admission) fn parse<T: DeserializeOwned>(&self) -> Option<T> {
         T::deserialize(self.value).ok()
     }
@@ -267,7 +267,7 @@ impl FieldPath {
         }
     }
 
-    /// What stands there in `object`, to be changed. Items are found by their position.
+    /// Returns the value at this path in `object`, to be changed. Items are found by their position.
     pub(in crate::admission) fn find_mut<'v>(&self, object: &'v mut Value) -> Option<&'v mut Value> {
         self.0.iter().try_fold(object, |value, segment| match segment {
             Segment::Field(key) | Segment::Key(key) => value.get_mut(key),
@@ -275,7 +275,7 @@ impl FieldPath {
         })
     }
 
-    /// What stands there in `object`.
+    /// Returns the value at this path in `object`.
     pub(in crate::admission) fn find<'v>(&self, object: &'v Value) -> Option<&'v Value> {
         self.0.iter().try_fold(object, |value, segment| match segment {
             Segment::Field(key) | Segment::Key(key) => value.get(key),

@@ -1,5 +1,5 @@
-//! What is admitted, what is changed on the way, and what is refused. Pure: a request and the facts about cluster and
-//! installation give an answer.
+//! Admission of objects: acceptance, changes and rejection. Pure: a request and the facts about cluster and
+//! installation determine the answer.
 //!
 //! The server asks in two steps: [`lookups`] names the objects that the rules want to see, and [`review`] decides once
 //! they have been fetched.
@@ -88,7 +88,7 @@ fn is_deleting(object: &Value) -> bool {
 pub enum Answer {
     /// Admitted, after the patch has been applied to the object.
     Allow {
-        /// What defaults change; empty on validating paths.
+        /// Changes by defaults; empty on validating paths.
         patch: Vec<PatchOperation>,
         /// Shown to the user by clients such as kubectl.
         warnings: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the API server asks, and who asks.
+//! Request of the API server, and its sender.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Request {
     /// For example `status`.
     #[serde(default, rename = "subResource")]
     pub subresource: Option<String>,
-    /// What is done.
+    /// Requested operation.
     pub operation: Operation,
     /// Name of the object; empty if the API server is to make one up.
     #[serde(default)]
@@ -31,7 +31,7 @@ pub struct Request {
     /// Namespace of the object; empty for cluster-scoped objects.
     #[serde(default)]
     pub namespace: String,
-    /// Who does it.
+    /// Sender of the request.
     #[serde(default)]
     pub user_info: User,
     /// The object as it is to be stored; none for a deletion.
@@ -86,7 +86,7 @@ pub struct GroupVersionResource {
     pub resource: String,
 }
 
-/// What is done with an object.
+/// Operation on an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {
@@ -113,7 +113,7 @@ impl Operation {
     }
 }
 
-/// Who sends a request.
+/// Sender of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct User {
@@ -123,7 +123,7 @@ pub struct User {
     pub uid: String,
     /// Its groups.
     pub groups: Vec<String>,
-    /// What else its authenticator says of it.
+    /// Further attributes from its authenticator.
     pub extra: BTreeMap<String, Vec<String>>,
 }
 

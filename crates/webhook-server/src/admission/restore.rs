@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Facts, Found, Lookup, Operation, Request, field::Node, request::is_dns_subdomain};
 
-/// What must be read to restore this pod; nothing for almost all pods.
+/// Returns the lookups for the restore of this pod; none for almost all pods.
 pub(super) fn lookups(request: &Request, pod: &Value) -> Vec<Lookup> {
     match Candidate::of(request, pod) {
         Some(candidate) if is_dns_subdomain(candidate.name) => vec![candidate.checkpoint(), candidate.agents()],

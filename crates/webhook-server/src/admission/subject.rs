@@ -17,7 +17,7 @@ pub(super) struct TypedSubject {
     pub(super) misfits: Vec<Violation>,
 }
 
-/// What the rules read of an object.
+/// Parts of an object that the rules read.
 pub(super) enum Typed {
     Graph(Box<DynamoGraphDeployment>),
     Component { metadata: Box<ObjectMeta>, component: Box<ComponentSpec>, framework: Option<BackendFramework> },

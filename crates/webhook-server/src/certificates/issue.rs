@@ -19,7 +19,7 @@ use crate::configurations::Host;
 const CA_NAME: &str = "Dynamo-Webhook-CA";
 const ORGANISATION: &str = "NVIDIA";
 
-/// Why a certificate could not be created.
+/// Reason why a certificate could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
     /// The library failed.

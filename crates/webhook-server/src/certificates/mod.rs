@@ -32,16 +32,16 @@ pub use targets::{PlaceKind, Target};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long a CA is valid.
+/// Lifetime of a CA.
 pub const CA_LIFETIME: Duration = DAY.saturating_mul(10 * 365);
-/// How long a serving certificate is valid.
+/// Lifetime of a serving certificate.
 pub const SERVING_LIFETIME: Duration = DAY.saturating_mul(365);
 /// Certificates are replaced this long before they expire.
 pub const RENEW_BEFORE: Duration = DAY.saturating_mul(90);
 /// Certificates are valid from this long before their creation, for clocks that differ.
 pub const BACKDATE: Duration = Duration::from_secs(60 * 60);
-/// How long all targets have had a CA before its certificates are served: API servers observe a change of a
+/// Time for which all targets have had a CA before its certificates are served: API servers observe a change of a
 /// configuration within seconds.
 pub const SETTLE: Duration = Duration::from_secs(20);
-/// How long an old CA stays after the last certificate of it was replaced.
+/// Time for which an old CA is kept after the last certificate of it was replaced.
 pub const OVERLAP: Duration = DAY;

@@ -1,4 +1,4 @@
-//! What cluster and configuration offer, as the rules of admission see it.
+//! Features that cluster and configuration offer, as the rules of admission see them.
 
 pub mod observe;
 
@@ -21,7 +21,7 @@ pub(crate) const ISTIO: (&str, &str) = ("networking.istio.io/v1beta1", "destinat
 /// Version and plural name of snapshots, in our own group.
 pub(crate) const SNAPSHOTS: (&str, &str) = ("v1alpha1", "podsnapshots");
 
-/// What the API server serves, as far as anybody asks.
+/// APIs that the API server serves, as far as they are used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offer {
     /// All groups.

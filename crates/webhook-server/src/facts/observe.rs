@@ -39,7 +39,7 @@ const LOOKUPS: usize = 16;
 /// Time limit of a read of what the API server serves. A connection that was cut raises no error.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Where the facts come from. Cheap to clone; all clones are one.
+/// Source of the facts. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Source {
     client: Client,
@@ -47,7 +47,7 @@ pub struct Source {
     reviews: Client,
     settings: Arc<OperatorConfiguration>,
     fence: Fence,
-    /// What does not change while the process runs.
+    /// Facts that do not change while the process runs.
     fixed: Arc<Facts>,
     features: Arc<RwLock<Features>>,
     places: Arc<Semaphore>,

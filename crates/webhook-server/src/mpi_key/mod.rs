@@ -24,10 +24,10 @@ use ssh_key::{
 /// Keys of the Secret, known to what reads it in pods.
 const PRIVATE: &str = "private.key";
 const PUBLIC: &str = "private.key.pub";
-/// What the public key says it is for.
+/// Purpose that the public key contains as its comment.
 const COMMENT: &str = "dynamo-mpi";
 
-/// Why no key could be made.
+/// Reason why no key could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The operating system.

@@ -36,11 +36,11 @@ const RETRY: Duration = Duration::from_secs(5);
 /// After a key was made or found. The graph says that it has it much earlier, unless no controller serves the graph.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Where keys are made.
+/// Client and namespaces for making keys.
 pub struct Served {
     /// A client that the fence keeps out of namespaces of others.
     pub client: Client,
-    /// Which namespaces this process looks at.
+    /// Namespaces that this process watches.
     pub scope: Scope,
     /// In which of them it may act.
     pub fence: Fence,
@@ -53,7 +53,7 @@ pub struct KeyMaker {
     graphs: Store<Graph>,
     changes: Changes,
     served: Served,
-    /// When to look at a namespace again that still says that it lacks the key.
+    /// Time of the next look at a namespace that still reports that it lacks the key.
     later: BTreeMap<String, Instant>,
 }
 
@@ -144,7 +144,7 @@ pub(super) fn namespaces_in_need(graphs: &Store<Graph>) -> BTreeSet<String> {
     graphs.iter().filter(|graph| graph.lacks_key).filter_map(|graph| graph.metadata.namespace.clone()).collect()
 }
 
-/// Why there is no Secret now.
+/// Reason why there is no Secret now.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum MakeKeyError {
     /// No key could be made.

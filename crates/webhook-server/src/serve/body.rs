@@ -1,5 +1,5 @@
 //! The body of a request, within limits.
-//! How much memory a JSON text needs once it is a value.
+//! Memory that a JSON text needs once it is a value.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) const SMALL: usize = 64 << 10;
 /// Unit of the budget.
 pub(super) const UNIT: usize = 1 << 10;
 
-/// Why a body was not read.
+/// Reason why a body was not read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BodyError {
     /// It is too large.

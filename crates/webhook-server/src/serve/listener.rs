@@ -33,7 +33,7 @@ use super::{Service, peers::PeerConnection};
 
 /// For each further one, one that waits for its client is ended. API servers keep a few each.
 const CONNECTIONS: u32 = 512;
-/// What is kept of a connection's input and output at most.
+/// Maximum number of bytes that are kept of a connection's input and output.
 const BUFFER: usize = 64 << 10;
 /// After an accept that failed, for example because there are no file descriptors left.
 const BREATH: Duration = Duration::from_millis(100);
@@ -44,8 +44,9 @@ pub struct Drain {
     /// New connections are still accepted for this long, until everybody has heard that the server is not ready any
     /// more.
     pub linger: Duration,
-    /// How long clients may then keep connections that they do not use. A server that closes such a connection cannot
-    /// know whether a request is on its way, and API servers send none twice; so the client is the one to close it.
+    /// Time for which clients may then keep connections that they do not use. A server that closes such a connection
+    /// cannot detect whether a request is on its way, and API servers send no request twice; so the client must close
+    /// it.
     pub idle: Duration,
     /// Requests that are then under way may take this long.
     pub finish: Duration,
@@ -176,8 +177,8 @@ async fn talk(
     }
 }
 
-/// What clients may speak. API servers ask webhooks in HTTP/1.1 and offer nothing else; one connection of HTTP/2 could
-/// carry any number of requests.
+/// Protocols that clients may use. API servers call webhooks in HTTP/1.1 and offer nothing else; one connection of
+/// HTTP/2 could carry any number of requests.
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 
 /// The certificate for new connections. Cheap to clone; all clones are one.
@@ -198,7 +199,7 @@ impl Serving {
         self.current.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// How connections are secured, with clients that this verifier accepts.
+    /// Returns the TLS configuration of connections, with clients that this verifier accepts.
     ///
     /// # Errors
     /// Never in practice: the protocol versions are those of the provider.
@@ -235,7 +236,7 @@ pub enum Clients {
     },
 }
 
-/// Why clients cannot be verified.
+/// Reason why clients cannot be verified.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientsError {
     /// The file of CAs cannot be read.
@@ -243,7 +244,7 @@ pub enum ClientsError {
     Read {
         /// As given.
         file: PathBuf,
-        /// Why not.
+        /// Reason.
         source: std::io::Error,
     },
     /// It has other content than certificates.
@@ -251,7 +252,7 @@ pub enum ClientsError {
     Content {
         /// As given.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Description of the error.
         reason: String,
     },
     /// TLS.
@@ -266,7 +267,7 @@ impl Clients {
         *self != Self::Any
     }
 
-    /// What accepts connections, and the content of the file that it was made from.
+    /// Returns the acceptor of connections, and the content of the file that it was made from.
     ///
     /// # Errors
     /// If there is a file and it cannot be used.

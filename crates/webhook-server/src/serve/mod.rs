@@ -5,7 +5,7 @@
 //! | `/convert` | conversion between versions; needs nothing but the request |
 //! | those of [`Path`] | admission; needs facts about the cluster, which are gathered for each request |
 //!
-//! What is answered, and how it goes out.
+//! Answers of the server, and their transmission.
 
 mod body;
 mod convert;
@@ -77,7 +77,8 @@ struct Inner {
     paths: BTreeMap<&'static str, Path>,
     /// Without it, only conversion is served.
     admission: Source,
-    /// Where only one namespace is served, objects of the whole cluster are converted by another install.
+    /// Whether conversion is served. If only one namespace is served, another install converts objects of the whole
+    /// cluster.
     converts: bool,
     /// Whether admission is for clients with a certificate only.
     verifies: bool,

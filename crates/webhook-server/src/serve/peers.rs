@@ -1,4 +1,4 @@
-//! Who is connected, and what each of them takes.
+//! Connected peers, and the amounts that each one takes.
 //!
 //! Any client that reaches the port may open connections and send bodies; the API server must be served all the same.
 //! So there is one limit for all, none of the peers gets more than half of what is scarce, and when connections run
@@ -41,7 +41,7 @@ impl Limited {
         Self { all: Arc::new(Semaphore::new(amount)), half: amount / 2 }
     }
 
-    /// What one peer may take of it.
+    /// Returns the share of one peer.
     fn share(&self) -> Arc<Semaphore> {
         Arc::new(Semaphore::new(self.half))
     }
@@ -53,7 +53,7 @@ impl Limited {
     }
 }
 
-/// What is scarce.
+/// Limits of scarce resources.
 pub(super) struct PeerLimits {
     /// Bodies that are being received or answered, in KiB.
     pub(super) bodies: Limited,
@@ -63,7 +63,7 @@ pub(super) struct PeerLimits {
     pub(super) conversions: Limited,
 }
 
-/// What one peer takes of that.
+/// Shares of one peer in them.
 pub(super) struct Shares {
     pub(super) bodies: Arc<Semaphore>,
     pub(super) admissions: Arc<Semaphore>,

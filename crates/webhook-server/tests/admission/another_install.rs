@@ -33,7 +33,7 @@ fn rules_that_hold_for_all_installs_hold_in_marked_namespaces() {
     assert_eq!(violations(&change), ["Invalid metadata.annotations[nvidia.com/workload-provider]"]);
 }
 
-/// What depends on the settings or the accounts of an install is for its own webhooks to refuse.
+/// Violations that depend on the settings or the accounts of an install are rejected only by its own webhooks.
 #[test]
 fn settings_of_this_install_do_not_count_in_marked_namespaces() {
     let captured = worker_with("experimental", json!({ "checkpoint": { "enabled": true } }));

@@ -56,7 +56,7 @@ fn images_tell_the_version_of_the_runtime() {
     );
 }
 
-/// What is broken about some of them is not checked by admission: their pods are to fail.
+/// Errors in some of them are not checked by admission: their pods are to fail.
 #[test]
 fn graphs_that_the_repository_shows_are_admitted() {
     let mut graphs = 0;

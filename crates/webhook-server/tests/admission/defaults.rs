@@ -1,4 +1,4 @@
-//! What is filled in.
+//! Tests of the defaults.
 
 use serde_json::{Value, json};
 use webhook_server::admission::{Answer, Facts, Path, Request, review};

@@ -1,4 +1,4 @@
-//! What of a graph or a component may change, and by which users.
+//! Permitted changes of a graph or a component, and the users who may make them.
 
 use serde_json::{Value, json};
 use webhook_server::admission::Facts;

@@ -23,7 +23,7 @@ fn defaults(kind: &str) -> Option<Path> {
     }
 }
 
-/// What the reference made of one input.
+/// Result of the reference for one input.
 struct Case {
     expected: Value,
     documents: Vec<Value>,
@@ -116,7 +116,7 @@ fn a_cluster_with_checkpoints_admits_the_same() {
     check(&read("ckpt"), &facts_with(|features| features.checkpoint = true));
 }
 
-/// What users send today in either version is treated alike.
+/// Objects that users send today are treated alike in both versions.
 #[test]
 fn both_versions_of_a_graph_get_the_same_verdict() {
     for facts in [facts(), facts_with(|features| features.grove = true)] {

@@ -109,7 +109,7 @@ fn difference(before: &[String], after: &[String]) -> String {
     more.chain(fewer).collect()
 }
 
-/// What creation and update answer to each change.
+/// Records the answers of creation and update to each change.
 fn record(what: &str, object: &Value, facts: &Facts) -> String {
     let answers = |new: &Value| [create(new, facts), update(object, new, facts)].map(|answer| lines(&words(&answer)));
     let [created, updated] = answers(object);

@@ -1,4 +1,4 @@
-//! What users read.
+//! Texts that users read.
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};

@@ -38,7 +38,7 @@ pub struct Install {
     pub cluster: &'static Cluster,
     pub namespace: String,
     kubeconfig: PathBuf,
-    /// Where the API server calls.
+    /// Port that the API server calls.
     pub front: u16,
     /// Time that stopping replicas wait for clients to close connections.
     pub idle_connection_seconds: u16,
@@ -351,7 +351,7 @@ fn crds() -> PathBuf {
     path
 }
 
-/// What the program prints with these arguments.
+/// Returns the documents that the program prints with these arguments.
 fn printed(args: &[&str]) -> Vec<Value> {
     let output = Command::new(BINARY).args(args).output().unwrap();
     assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -212,7 +212,7 @@ async fn an_outdated_bundle_in_the_config_map_is_replaced_though_no_definition_d
     wait::until("the bundle of the Secret", LIMIT, replaced).await.unwrap();
 }
 
-/// Who writes a definition decides who reads the objects of all namespaces in another version.
+/// Write access to a definition determines who reads the objects of all namespaces in another version.
 #[tokio::test]
 async fn the_server_cannot_write_a_definition_nor_another_config_map() {
     let install = &world().await.install;

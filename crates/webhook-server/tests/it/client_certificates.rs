@@ -14,7 +14,7 @@ use crate::{
     requests::{CONVERT, GRAPHS, conversion, send},
 };
 
-/// Where the test keeps its files.
+/// Creates the folder for the test's files.
 fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("client-certificates-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();

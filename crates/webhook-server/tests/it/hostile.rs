@@ -156,7 +156,7 @@ async fn a_list_of_large_objects_is_converted_one_by_one() {
     assert!(after < before + 200, "from {before} to {after} MiB");
 }
 
-/// What is asked for a namespace, and by which names, becomes a part of a path: only names do.
+/// The namespace and the names of a lookup become parts of a path: only valid names are used.
 #[tokio::test]
 async fn names_that_are_no_names_are_not_looked_up() {
     let namespace = namespace("forged").await;

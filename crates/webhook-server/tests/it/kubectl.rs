@@ -1,4 +1,4 @@
-//! What kubectl and GitOps tools send, for every kind that has two versions, in both.
+//! Requests of kubectl and GitOps tools, for every kind that has two versions, in both.
 
 use kube::{
     ResourceExt,
@@ -31,8 +31,8 @@ async fn server_side(api: &Api<DynamicObject>, manifest: &Value, dry_run: bool) 
     api.patch("chat", &params, &Patch::Apply(manifest)).await.unwrap()
 }
 
-/// What `kubectl apply` sends without `--server-side`: creation with the manifest in an annotation, later a merge patch
-/// that also removes what the last manifest had and this one has not.
+/// Writes as `kubectl apply` without `--server-side`: creates the object with the manifest in an annotation, later
+/// sends a merge patch that also removes the fields that the last manifest had and this one lacks.
 async fn client_side(api: &Api<DynamicObject>, manifest: &Value, dry_run: bool) -> DynamicObject {
     let mut annotated = manifest.clone();
     annotated["metadata"]["annotations"][LAST_APPLIED] = json!(manifest.to_string());

@@ -54,7 +54,8 @@ export DYNAMO_CLOUD=http://localhost:8080
 cd $PROJECT_ROOT/examples/llm
 DYNAMO_TAG=$(dynamo build --push graphs.agg:Frontend | grep "Successfully built" | awk '{ print $NF }' | sed 's/\.$//')
 "#;
-/// What a document says, and what is typed here: the builder of the legacy API says as much as the commands look for.
+/// Texts of the document, and their replacements here: the replaced builder of the legacy API prints what the commands
+/// search for.
 const SUBSTITUTIONS: [(&str, &str); 2] = [
     ("cd $PROJECT_ROOT/examples/llm", "cd $PROJECT_ROOT"),
     ("dynamo build --push graphs.agg:Frontend", "echo Successfully built frontend:$BUILT."),

@@ -1,4 +1,4 @@
-//! What rules read of the cluster, on a control plane that serves Grove and pod snapshots.
+//! Lookups of the rules in the cluster, on a control plane that serves Grove and pod snapshots.
 
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Pod};
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
@@ -25,7 +25,7 @@ async fn install() -> Install {
     install
 }
 
-/// What the server says to a graph on Grove in a domain of a topology.
+/// Returns the server's answer to a graph on Grove in a domain of a topology.
 async fn placed(namespace: &TestNamespace, topology: &str, domain: &str) -> Result<(), String> {
     let (api, mut graph) = graphs(namespace.client(), namespace.name(), "v1beta1");
     graph.metadata.name = Some("chat".to_owned());

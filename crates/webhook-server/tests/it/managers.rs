@@ -38,7 +38,7 @@ pub fn graph(version: &str, name: &str, spec: &Value) -> Value {
     graph
 }
 
-/// What controllers write: a status, and an annotation of their own.
+/// Writes as controllers do: a status, and an annotation of their own.
 pub async fn reconcile(namespace: &TestNamespace, version: &str, name: &str) {
     let api = api(namespace, version);
     let mut status = graph(version, name, &Value::Null);

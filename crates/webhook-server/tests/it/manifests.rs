@@ -9,7 +9,7 @@ pub struct Kind {
     pub name: &'static str,
     /// The manifest in a version, with a number in it, and with or without something that can be left out.
     pub manifest: fn(&str, u32, bool) -> Value,
-    /// Where the number is in v1alpha1 and in v1beta1.
+    /// JSON pointers to the number in v1alpha1 and in v1beta1.
     pub number: [&'static str; 2],
     /// A word that only stands in manifests that leave nothing out; none if nothing can be left out.
     pub optional: Option<&'static str>,

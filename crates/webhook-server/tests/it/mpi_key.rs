@@ -47,7 +47,7 @@ async fn made(namespace: &TestNamespace, name: &str) -> Secret {
     wait::until(format!("a key in {}", namespace.name()), LIMIT, there).await.unwrap()
 }
 
-/// Who can read the key of a namespace must not get into pods of another one.
+/// Read access to the key of a namespace must not give access to pods of another namespace.
 #[tokio::test]
 async fn each_namespace_that_lacks_a_key_gets_its_own() {
     let name = SERVED_NAMED[0].names[0];

@@ -1,5 +1,5 @@
-//! What a user removes from a manifest goes, with all controllers running, however kubectl writes it and in both
-//! versions.
+//! Removal of the fields that a user removes from a manifest, with all controllers running, for each way in which
+//! kubectl writes and in both versions.
 
 use std::{
     path::Path,
@@ -94,7 +94,8 @@ fn manifest(version: &str, name: &str, whole: bool) -> Value {
     graph
 }
 
-/// What is in a graph, and in what the controllers made of it, that the reduced manifest does not ask for.
+/// Returns the parts of a graph, and of the objects that the controllers created from it, that the reduced manifest
+/// does not request.
 async fn left(namespace: &TestNamespace, version: &str, name: &str) -> Result<Vec<String>, String> {
     let list = async |kind: &str| -> Result<Vec<DynamicObject>, String> {
         let all = objects(namespace, kind, "v1beta1").list(&ListParams::default()).await;

@@ -17,10 +17,10 @@ use crate::{
     namespace, own_install, world,
 };
 
-/// Where graphs are validated.
+/// Path that validates graphs.
 pub const GRAPHS: &str = "/validate/nvidia.com/v1beta1/dynamographdeployments";
 
-/// Where objects are converted.
+/// Path that converts objects.
 pub const CONVERT: &str = "/convert";
 
 /// Status and body of an answer.

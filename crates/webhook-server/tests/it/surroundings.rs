@@ -1,4 +1,4 @@
-//! What changes around a server that runs: namespaces that another operator takes, APIs that are installed later.
+//! Changes around a running server: namespaces that another operator takes over, APIs that are installed later.
 
 use controller_kit::scope::{HOLDER_PREFIX, MARKER_LEASE};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -34,7 +34,7 @@ impl Mark {
     }
 }
 
-/// What the server says to a graph of these components; nothing is kept.
+/// Returns the server's answer to a graph of these components; nothing is stored.
 async fn verdict(namespace: &TestNamespace, components: &Value) -> Result<(), String> {
     let (api, mut graph): (Api<DynamicObject>, _) = graphs(namespace.client(), namespace.name(), "v1beta1");
     graph.metadata.name = Some("chat".to_owned());

@@ -9,9 +9,9 @@ use local_operator::WebhookServer;
 use serde_json::{Value, json};
 use test_cluster::Cluster;
 
-/// Where defaults of graphs are made.
+/// Path of the defaulting webhook of graphs.
 pub(super) const DEFAULT: &str = "/mutate/nvidia.com/v1beta1/dynamographdeployments";
-/// Where graphs are validated.
+/// Path of the validating webhook of graphs.
 pub(super) const VALIDATE: &str = "/validate/nvidia.com/v1beta1/dynamographdeployments";
 
 pub(super) struct Asker {
@@ -29,7 +29,8 @@ impl Asker {
         Ok(Self { client: server.client(cluster).await? })
     }
 
-    /// How long the answer to an admission took, from the first byte of the request to the last of the answer.
+    /// Returns the duration of the answer to an admission, from the first byte of the request to the last of the
+    /// answer.
     pub(super) async fn admit(
         &self,
         path: &str,

@@ -1,4 +1,4 @@
-//! What an implementation is free in, taken out of a record before it is compared.
+//! Removal of the differences that an implementation may have, before a record is compared.
 
 use std::sync::LazyLock;
 

@@ -21,9 +21,9 @@ static SPARE_ACCOUNT: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r"/(?:ServiceAccount|RoleBinding)/((?:planner|epp)-serviceaccount)(?:-binding)?$").ok()
 });
 
-/// What names of the reference's Roles of single graphs end with. Ours share one that the chart makes.
+/// Suffix of the reference's Roles of single graphs. Our graphs share one that the chart creates.
 const OWN_ROLE: &str = "-k8s-service-discovery-role";
-/// What names of the bindings of discovery accounts end with.
+/// Suffix of the bindings of discovery accounts.
 const DISCOVERY_BINDING: &str = "-k8s-service-discovery-binding";
 
 /// Every difference between two records, one line each. Empty means equal.
@@ -80,8 +80,8 @@ fn verdicts(expected: &Value, actual: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// What a refusal must name. Where the reference broke down instead of refusing, the path is that of its decoder; the
-/// last name in it is the field's.
+/// Returns the name that a refusal must contain. If the reference failed instead of refusing, the path is that of its
+/// decoder; the last name in it is that of the field.
 fn reported<'a>(verdict: &Value, field: &'a str) -> &'a str {
     let broke_down = verdict.get("code").and_then(Value::as_u64).is_some_and(|code| code >= 500);
     if broke_down { field.rsplit('.').next().unwrap_or(field) } else { field }

@@ -14,7 +14,7 @@ use test_cluster::wait;
 use super::{OPERATOR, RELEASE, TEAM};
 use crate::world::{PATIENCE, World, containers, graph};
 
-/// Where workers answer.
+/// Port of workers.
 const SYSTEM_PORT: i32 = api_types::ports::SYSTEM;
 
 /// The chart installs into a namespace that takes only restricted pods, and all of its pods run.
@@ -40,7 +40,7 @@ pub(super) async fn graph_runs(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// What a worker says is read through its kubelet, and its own API through the pod network.
+/// The log of a worker is read through its kubelet, and its own API through the pod network.
 pub(super) async fn logs_and_network(world: &World) -> Result<()> {
     let worker = world.worker(TEAM, "chat").await?;
     let said = world.logs(TEAM, &worker.name_any()).await?;
@@ -96,7 +96,7 @@ pub(super) async fn memory_exhausted(world: &World) -> Result<()> {
     world.ready(TEAM, "chat").await
 }
 
-/// When `Ready` turned last.
+/// Returns the last transition time of `Ready`.
 fn transition(graph: &DynamoGraphDeployment) -> Option<String> {
     let conditions = &graph.status.as_ref()?.conditions;
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;

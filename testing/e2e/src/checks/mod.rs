@@ -1,4 +1,4 @@
-//! What is checked, in this order: each check finds what those before it left.
+//! Checks, in this order: each check uses the state that those before it left.
 
 mod cluster_wide;
 mod go_operator;
@@ -16,7 +16,7 @@ use super::world::World;
 /// Namespace and release of the cluster-wide install.
 const OPERATOR: &str = "dynamo-system";
 const RELEASE: &str = "dynamo";
-/// Where graphs are.
+/// Namespace of graphs.
 const TEAM: &str = "team";
 
 /// Runs the checks whose names begin with one of `only`, or all.

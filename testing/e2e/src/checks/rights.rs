@@ -1,4 +1,4 @@
-//! What the programs may do, they did.
+//! Check that the programs used their rights.
 
 use anyhow::{Context, Result};
 use rights::Install;

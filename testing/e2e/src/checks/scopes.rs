@@ -56,7 +56,7 @@ pub(super) async fn hand_over(world: &World) -> Result<()> {
     world.delete(OWN, "ours").await
 }
 
-/// What users made stays when the operator goes: graphs, their pods, the CRDs, the certificate.
+/// Objects of users remain after the operator is uninstalled: graphs, their pods, the CRDs, the certificate.
 pub(super) async fn uninstall(world: &World) -> Result<()> {
     let before = world.worker(TEAM, "chat").await?.uid();
     world.uninstall(RELEASE, OPERATOR).await?;

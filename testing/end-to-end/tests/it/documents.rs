@@ -23,7 +23,7 @@ const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const LIMIT: Duration = Duration::from_secs(120);
 const RELEASE: &str = "dynamo-platform";
 
-/// What a document says, and what is typed here.
+/// Text in a document, and the text that is typed here.
 const SUBSTITUTIONS: &[(&str, &str)] = &[
     ("RELEASE_VERSION=0.x.x", concat!("RELEASE_VERSION=", env!("CARGO_PKG_VERSION"))),
     (

@@ -18,7 +18,8 @@ use crate::graphs::disaggregated;
 const PREFILL: i32 = 2;
 const DECODE: i32 = 4;
 
-/// What is left in the end must not depend on who died when. The inventory of an undisturbed run is the expectation.
+/// Returns the inventory of an undisturbed run, which is the expected result. The result must not depend on which
+/// controller died at which time.
 async fn undisturbed() -> Result<Vec<String>, BoxError> {
     let world = world("undisturbed").await?;
     let _operators = Operators::of(&world).await?;

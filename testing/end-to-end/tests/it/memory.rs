@@ -25,7 +25,7 @@ const CONTROLLERS: [&str; 3] = [GRAPH_CONTROLLER, COMPONENT_CONTROLLER, MODEL_CO
 const OBJECTS: usize = 60;
 /// Bytes that fill an object; the API server takes 1 MiB of data in a ConfigMap.
 const BYTES: usize = 900_000;
-/// How much more memory a controller may have had because of them: a few at a time are read before they are cut.
+/// Limit of additional memory of a controller because of the objects: a few at a time are read before they are cut.
 const MORE: usize = 48 * 1024 * 1024;
 
 /// The most resident memory that a process has had, in bytes.

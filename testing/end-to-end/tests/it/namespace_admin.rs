@@ -36,8 +36,8 @@ async fn an_install_for_one_namespace_takes_no_right_outside_of_it() -> Result<(
     Ok(())
 }
 
-/// What a cluster administrator does once: the ClusterRole of the chart of the definitions, and two bindings in the
-/// namespace.
+/// Prepares the namespace, once, as a cluster administrator: the ClusterRole of the chart of the definitions, and two
+/// bindings in the namespace.
 async fn prepare(world: &World) -> Result<(), BoxError> {
     let role = "templates/namespace-installer.yaml";
     let chart = format!("{CHARTS}/dynamo-crds");

@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 use crate::graphs::disaggregated;
 
 const PATIENCE: Duration = Duration::from_secs(120);
-/// How long a group takes to come up.
+/// Time in which a group becomes ready.
 const PACE: Duration = Duration::from_millis(100);
 
 /// Plays the controller of LeaderWorkerSets, and counts.
@@ -32,7 +32,7 @@ pub struct Player {
     counts: Arc<Counts>,
 }
 
-/// What all sets together had, from the moment on that it counts.
+/// Totals of all sets, from the moment of arming.
 struct Counts {
     armed: AtomicBool,
     /// Fewest groups that served.

@@ -17,7 +17,7 @@ const FINALIZER: &str = "nvidia.com/finalizer";
 const LEFT_OUT: [&str; 1] = ["Secret"];
 /// The kind of graphs.
 const GRAPH: &str = "DynamoGraphDeployment";
-/// What the recorded examples had in the place of their variables.
+/// Values that the recorded examples had in place of their variables.
 const FILLED_IN: [(&str, &str); 5] = [
     (":my-tag", ":1.5.0"),
     (":<IMAGE_TAG>", ":1.5.0"),

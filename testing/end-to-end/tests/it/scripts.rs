@@ -55,7 +55,7 @@ impl Dice {
     }
 }
 
-/// What runs the decode workers.
+/// Workload kind of the decode workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Deployment,
@@ -96,7 +96,7 @@ impl Wish {
         graph
     }
 
-    /// What all workers of the graph serve as a whole, while nothing is scaled and no pod fails.
+    /// Returns the number of prefill and decode workers that serve while nothing is scaled and no pod fails.
     fn whole(self) -> Option<(i32, i32)> {
         let counts = self.kind == Kind::Deployment && self.prefill > 0 && self.replicas > 0;
         counts.then_some((self.prefill, self.replicas))
@@ -115,8 +115,8 @@ fn serves(pod: &Pod) -> bool {
     ready && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// What is missing of the work that the revisions must be able to do as a whole. A revision can do as much as the
-/// scarcest of its components; prefill workers count under either name.
+/// Returns the capacity that the revisions lack as a whole. The capacity of a revision is that of its scarcest
+/// component; prefill workers count under either name.
 async fn missing(world: &World, (prefill, decode): (i32, i32)) -> Result<Option<String>, BoxError> {
     let selector = format!("nvidia.com/dynamo-graph-deployment-name={}", NAMES[0]);
     let pods = world.api::<Pod>().list(&ListParams::default().labels(&selector)).await?;
@@ -219,7 +219,7 @@ impl Guard {
     }
 }
 
-/// What `kubectl replace` does: the spec that the user applies, and no annotation of others.
+/// Replaces the graph as `kubectl replace` does: with the spec that the user applies, and no annotation of others.
 async fn replace(world: &World, wish: Wish) -> Result<(), BoxError> {
     let api = world.api::<DynamoGraphDeployment>();
     loop {
@@ -340,7 +340,7 @@ async fn run(seed: u64) -> Result<(), BoxError> {
     operators.stop().await
 }
 
-/// What is there of a graph, without its name and the suffixes of its generations.
+/// Lists the objects of a graph, without its name and the suffixes of its generations.
 async fn left(world: &World, name: &str) -> Result<Vec<String>, BoxError> {
     let of_graph: Vec<_> = world.components().await?.into_iter().filter(|d| d.name_any().starts_with(name)).collect();
     let suffixes = of_graph.iter().filter_map(|d| d.labels().get("nvidia.com/dynamo-worker-hash"));

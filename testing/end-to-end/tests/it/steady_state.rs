@@ -72,7 +72,8 @@ fn all_requests(world: &World) -> Result<BTreeMap<String, usize>, BoxError> {
     Ok(counts)
 }
 
-/// What is left are reads of marker Leases, and looks for APIs that the cluster does not serve, which become rare.
+/// The remaining requests are reads of marker Leases, and lookups of APIs that the cluster does not serve, which become
+/// rare.
 #[tokio::test]
 async fn a_steady_state_has_no_requests_but_for_markers_and_missing_apis() -> Result<(), BoxError> {
     let world = private_world("looks").await?;

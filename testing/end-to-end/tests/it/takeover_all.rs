@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 use crate::recorded::Case;
 
 const PATIENCE: Duration = Duration::from_secs(300);
-/// How long nothing may have been written before everything counts as carried out.
+/// Time without a write after which everything counts as carried out.
 const QUIET: Duration = Duration::from_secs(4);
 /// A look reads everything, and the machine has other things to do.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(700);
@@ -97,7 +97,7 @@ fn first_difference(one: &Value, other: &Value, path: String) -> String {
     }
 }
 
-/// What our controllers have not said a word of yet, and the versions of everything.
+/// Returns the objects that our controllers have not yet reported on, and the versions of all objects.
 async fn unseen(client: &Client) -> Result<(Vec<String>, Vec<Option<String>>), kube::Error> {
     let all = ListParams::default();
     let graphs = Api::<DynamoGraphDeployment>::all(client.clone()).list(&all).await?;

@@ -39,11 +39,11 @@ pub trait Software {
     fn definitions() -> Result<Vec<Value>, BoxError>;
     /// Its webhook configurations. Where they point is [`Place::redirect`]'s.
     fn webhooks() -> Result<Vec<Value>, BoxError>;
-    /// How it is started.
+    /// Returns its program.
     fn start(executable: PathBuf, place: &Place) -> Result<Program, BoxError>;
     /// The smallest object that its webhooks are called for.
     fn probe() -> Value;
-    /// What the workers of a graph have beside name, type, image and replicas.
+    /// Returns the fields of a graph's workers beside name, type, image and replicas.
     fn workers() -> Value;
 }
 
@@ -133,7 +133,7 @@ impl Stage {
         Ok(Some(Self { bench, world, operators, pods, graphs }))
     }
 
-    /// What kstatus says of a graph.
+    /// Returns the kstatus of a graph.
     pub async fn kstatus(&self, graph: &str) -> Result<String, BoxError> {
         self.graphs.kstatus(&self.bench.kstatus, graph).await
     }

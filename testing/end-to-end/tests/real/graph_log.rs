@@ -44,7 +44,7 @@ impl GraphLog {
         Self { api, task, seen }
     }
 
-    /// What kstatus says of a graph now.
+    /// Returns the present kstatus of a graph.
     pub async fn kstatus(&self, tool: &Path, graph: &str) -> Result<String, BoxError> {
         let object = serde_json::to_value(self.api.get(graph).await?)?;
         Ok(kstatus::statuses(tool, &[object])?.concat())

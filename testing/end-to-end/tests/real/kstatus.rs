@@ -1,4 +1,4 @@
-//! What kstatus says of our kinds, from their first event on.
+//! kstatus of our kinds, from their first event on.
 
 use std::{
     io::Write,

@@ -112,7 +112,7 @@ impl PodLog {
         })
     }
 
-    /// How many pods of a component there were since the beginning.
+    /// Returns the number of pods of a component since the beginning.
     pub fn made(&self, component: &str) -> usize {
         self.read(|seen| seen.pods.values().filter(|seat| seat.component == component).count())
     }

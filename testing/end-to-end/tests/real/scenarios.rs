@@ -1,4 +1,4 @@
-//! What holds on every program that runs pods for a graph.
+//! Scenarios for every program that runs pods for a graph.
 
 use std::{
     collections::BTreeSet,

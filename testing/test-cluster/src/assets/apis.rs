@@ -18,7 +18,7 @@ const GO_SUM: &str = include_str!("../../../../xtask/cluster/apis/go.sum");
 pub enum ForeignApi {
     /// LeaderWorkerSets.
     LeaderWorkerSet,
-    /// What the manager of LeaderWorkerSets needs beside them: DisaggregatedSets, and its webhook configurations.
+    /// Further needs of the manager of LeaderWorkerSets: DisaggregatedSets, and its webhook configurations.
     LeaderWorkerSetManager,
     /// PodCliqueSets and what Grove makes of them.
     Grove,

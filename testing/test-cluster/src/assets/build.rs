@@ -35,7 +35,7 @@ pub(super) const CLUSTER: Module = Module {
     main: None,
     flags: &LESS_INLINING,
 };
-/// What changes here builds nothing of the cluster anew.
+/// NATS module. A change here rebuilds nothing of the cluster.
 pub(super) const NATS: Module = Module {
     name: "nats",
     go_mod: include_str!("../../../../xtask/cluster/nats/go.mod"),
@@ -263,7 +263,7 @@ impl Progress {
         Vec::from(tail).join("\n")
     }
 
-    /// What is shown when so many packages have been built in that time.
+    /// Renders the progress after so many packages have been built in that time.
     fn line(&self, built: usize, time: Duration) -> String {
         let left = self.packages.saturating_sub(built);
         let seconds = time.as_secs() * left as u64 / built.max(1) as u64;

@@ -28,7 +28,7 @@ const HASH_DIGITS: usize = 16;
 /// kwok's description of how its nodes and Pods live, kept beside the program.
 const KWOK_STAGES: &str = "kwok.yaml";
 
-/// Why a program is not available.
+/// Cause of an unavailable program.
 #[derive(Debug, thiserror::Error)]
 pub enum AssetsError {
     /// `KUBEBUILDER_ASSETS` does not hold what it must.
@@ -36,9 +36,9 @@ pub enum AssetsError {
         "KUBEBUILDER_ASSETS is set to {dir}, where there is no {tool}; correct it, or unset it to have the tools built"
     )]
     Incomplete {
-        /// Where was looked.
+        /// Searched directory.
         dir: PathBuf,
-        /// What is missing there.
+        /// Missing program.
         tool: &'static str,
     },
     /// There is no place for the cache.
@@ -73,11 +73,11 @@ pub enum AssetsError {
     /// A file operation failed.
     #[error("cannot {action} {path}")]
     Io {
-        /// What was tried, as a verb.
+        /// Failed action, as a verb.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// Why it failed.
+        /// Cause.
         source: std::io::Error,
     },
 }
@@ -184,7 +184,7 @@ pub enum ToolSet {
     Control,
     /// The command line clients, which a control plane runs without.
     Clients,
-    /// What a real node needs.
+    /// Programs of a real node.
     Node,
     /// The NATS server.
     Nats,
@@ -260,7 +260,7 @@ pub fn is_full() -> bool {
     env::var("DYNAMO_REAL_SOFTWARE").is_ok_and(|value| value == "full")
 }
 
-/// Where programs are looked for.
+/// Places to look for programs.
 #[derive(Debug, Clone)]
 pub struct Assets {
     given: Option<PathBuf>,

@@ -16,7 +16,7 @@ use super::{find, render};
 
 const ALERTS: &str = "dynamo-operator.monitoring.alerts.enabled=true";
 const DASHBOARDS: &str = "dynamo-operator.monitoring.dashboards.enabled=true";
-/// What each alert fires at, and what it does not fire at.
+/// Scenarios in which each alert fires, and in which it does not fire.
 const SCENARIOS: &str = include_str!("alerts.yaml");
 /// Families that other programs serve, by the beginning of their names.
 const FOREIGN: [&str; 4] = ["up", "kube_", "DCGM_", "dynamo_frontend_"];

@@ -49,7 +49,7 @@ fn both_programs_know_the_config_map_with_the_bundle_by_one_name() {
     }
 }
 
-/// Where Git owns the definitions, the bundle is set in those that are there.
+/// If Git owns the definitions, the CA bundle is set only in existing definitions.
 #[test]
 fn definitions_of_another_owner_are_not_created_and_their_objects_not_written() {
     let objects = render(&["dynamo-operator.upgradeCRD=false"]).unwrap();

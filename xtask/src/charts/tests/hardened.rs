@@ -1,4 +1,4 @@
-//! What `hardened` changes, and what holds without it.
+//! Tests of `hardened`: its changes, and the guarantees without it.
 
 use serde_json::{Value, json};
 

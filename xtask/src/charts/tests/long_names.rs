@@ -7,7 +7,7 @@ use super::{find, names};
 
 /// The longest name that Helm takes.
 const LONGEST: &str = "team-inference-platform-production-europe-west-number";
-/// What Flux calls a release that is to be in another namespace than its description.
+/// Release name that Flux derives for a release in another namespace than its description.
 const OF_FLUX: &str = "dynamo-system-dynamo-platform";
 
 /// The name of a Service is a label of DNS.

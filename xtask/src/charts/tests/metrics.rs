@@ -1,4 +1,4 @@
-//! Who may read the metrics of the programs.
+//! Rights to read the metrics of the programs.
 
 use controller_kit::access;
 use serde_json::{Value, json};

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{WITH_WEBHOOKS, find};
 
-/// What an object is known by. Helm refuses to install one that another release has.
+/// Returns the identity of an object. Helm refuses to install an object that another release has.
 fn identity(object: &Value, release: &str) -> String {
     let part = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let namespace = object.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or(release);

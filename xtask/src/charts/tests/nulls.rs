@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{WITH_WEBHOOKS, find, render};
 use crate::charts::values;
 
-/// What makes templates look at values that they leave alone otherwise.
+/// Settings that make templates read values that they otherwise ignore.
 const EVERYTHING: [&str; 22] = [
     "global.nats.install=true",
     "global.etcd.install=true",

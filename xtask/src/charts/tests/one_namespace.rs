@@ -18,15 +18,15 @@ fn config(objects: &[Value]) -> &str {
 
 const CONTROLLER: &str = "rel-dynamo-operator-graph-controller";
 
-/// What a role allows to be done with a resource.
+/// Returns the verbs that a role allows for a resource.
 fn verbs(role: &Value, resource: &str) -> Vec<Value> {
     let rules = role["rules"].as_array().unwrap().iter();
     let about = rules.filter(|rule| rule["resources"].as_array().unwrap().contains(&json!(resource)));
     about.flat_map(|rule| rule["verbs"].as_array().unwrap().clone()).collect()
 }
 
-/// Who may create objects of one namespace only can install such a release; no Role can grant a right to objects of the
-/// cluster.
+/// A user who may create objects of one namespace only can install such a release; no Role can grant a right to
+/// cluster-scoped objects.
 #[test]
 fn an_install_for_one_namespace_has_no_object_of_the_cluster() {
     let values = [
@@ -114,7 +114,7 @@ fn what_pods_refer_to_is_in_the_namespace_that_is_served() {
     }
 }
 
-/// What the right to Secrets of a role is about: names, if it has any, and verbs.
+/// Returns the names, if there are any, and verbs of a role's rights to Secrets.
 fn secrets(role: &Value) -> Vec<(Value, Value)> {
     let rules = role["rules"].as_array().unwrap().iter().filter(|rule| rule["resources"] == json!(["secrets"]));
     rules.map(|rule| (rule["resourceNames"].clone(), rule["verbs"].clone())).collect()

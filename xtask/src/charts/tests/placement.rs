@@ -1,4 +1,4 @@
-//! Where the operator's pods run, and what all of them have.
+//! Placement of the operator's pods, and their common properties.
 
 use serde_json::Value;
 

@@ -27,7 +27,8 @@ fn values_that_have_another_name_here_are_refused_with_it() {
     }
 }
 
-/// Who keeps the whole `values.yaml` of the Go operator's chart, with one change, has to mind that one only.
+/// A user who keeps the whole `values.yaml` of the Go operator's chart, with one change, has to consider that change
+/// only.
 #[test]
 fn its_defaults_are_taken() {
     let list = std::fs::read_to_string(platform().join("files/reference-values.yaml")).unwrap();

@@ -70,7 +70,7 @@ fn the_names_are_those_of_the_release() {
     assert_eq!(leases, elections.chain(members).chain(["dynamo-operator-namespace-scope".to_owned()]).collect());
 }
 
-/// What is said of such a Secret is that nothing writes it.
+/// No program writes such a Secret.
 #[test]
 fn the_certificate_of_somebody_else_is_only_read() {
     for install in [&[][..], &WITH_WEBHOOKS] {
@@ -141,7 +141,7 @@ fn without_a_name_for_the_mpi_key_there_is_no_right_to_it() {
     }
 }
 
-/// Who writes a definition decides who converts the objects of all namespaces.
+/// The writer of a definition controls the conversion of the objects of all namespaces.
 #[test]
 fn only_crds_writes_definitions_and_by_name() {
     for (install, values) in rights::INSTALLS {

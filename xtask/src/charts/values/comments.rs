@@ -3,7 +3,7 @@
 /// The types that a comment may name.
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
 
-/// What stands above a key.
+/// Comment above a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Comment {
     /// The line of the key, from 0.

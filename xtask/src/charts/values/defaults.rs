@@ -1,4 +1,4 @@
-//! What stands for null: `files/defaults.json` of a chart, and the template that puts it into the values.
+//! Substitutes for null: `files/defaults.json` of a chart, and the template that puts it into the values.
 //!
 //! Helm takes null for the wish that a key be not there, so templates would have to mind for each key that it may be
 //! missing.
@@ -15,8 +15,8 @@ pub(super) fn template(chart: &str) -> String {
     TEMPLATE.replace("CHART", chart)
 }
 
-/// What stands for null in the values of a chart: of a list and of a map that is one value, that it is empty; of
-/// everything else its default, unless null means something itself.
+/// Renders the substitutes for null in the values of a chart: an empty value for a list and for a map that is one
+/// value; for everything else its default, unless null has a meaning of its own.
 pub(super) fn of(values: &[Setting]) -> String {
     let mut defaults = json!({});
     for value in values {

@@ -1,5 +1,5 @@
-//! What the values of the charts are: read from each `values.yaml` and its comments, and written as
-//! `values.schema.json`, as the chart's README, and as what stands for null.
+//! Values of the charts: read from each `values.yaml` and its comments, and written as `values.schema.json`, as the
+//! chart's README, and as the substitutes for null.
 //!
 //! A comment that begins with `# --` is the meaning of the key below it. A type in brackets may come first, as in `# --
 //! (integer) …`; where the default is null, it has to. A map that has a meaning of its own is one value, whatever it
@@ -23,16 +23,16 @@ use comments::Comment;
 use repository::{read, read_yaml};
 use serde_json::Value;
 
-/// What the values of the operator's chart begin with, in which the charts of its programs are.
+/// Prefix of the values of the operator's chart, which contains the charts of its programs.
 const UMBRELLA: &str = "dynamo-operator.";
 
 /// A chart and its values.
 struct Chart {
     /// Name, as in `Chart.yaml`.
     name: String,
-    /// What it is for, likewise.
+    /// Purpose of the chart, likewise.
     description: String,
-    /// What its values begin with in the values of the whole, with the dot.
+    /// Prefix of its values in the values of the whole chart, with the dot.
     prefix: String,
     dir: PathBuf,
     values: Vec<Setting>,
@@ -85,8 +85,8 @@ fn elsewhere(platform: &Path) -> Result<Vec<String>> {
     names.collect::<Option<_>>().with_context(|| format!("{}: an entry without `value`", path.display()))
 }
 
-/// Where a chart lets through what it does not know itself: the values of charts in it, those that the chart around it
-/// sets in it, and those of the Go operator. Short paths first.
+/// Returns the paths at which a chart admits values that it does not define: the values of charts in it, those that the
+/// chart around it sets in it, and those of the Go operator. Short paths first.
 fn open(chart: &Chart, charts: &[Chart], elsewhere: &[String]) -> Vec<Vec<String>> {
     let inner = charts.iter().map(|other| other.prefix.trim_end_matches('.').to_owned());
     let outer = charts.iter().filter(|other| other.prefix.len() < chart.prefix.len());

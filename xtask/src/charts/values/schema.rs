@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::Setting;
 
-/// What other charts may share with all in it, whatever that is.
+/// Map that all other charts may use, with any content.
 const SHARED: &str = "global";
 
 /// The schema of a chart's values. Keys that are neither among its values nor `open` are refused: a name that is not

@@ -23,7 +23,7 @@ struct Module {
     file: String,
     /// Names that the module imports, with what they stand for.
     bindings: BTreeMap<String, Path>,
-    /// What the module names, with the path from the root of the crate.
+    /// Names in the module, with the path from the root of the crate.
     named: BTreeSet<Path>,
 }
 

@@ -1,4 +1,4 @@
-//! What the crates may be built from, as far as cargo-deny does not check it.
+//! Allowed dependencies of the crates, as far as cargo-deny does not check them.
 
 use std::collections::BTreeSet;
 

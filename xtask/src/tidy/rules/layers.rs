@@ -1,4 +1,4 @@
-//! Who may talk to the API server, and who may do nothing but compute.
+//! Rules for the code that may call the API server, and for the code that may only compute.
 
 use super::words;
 use crate::tidy::{source::RustFile, violation::Violation};

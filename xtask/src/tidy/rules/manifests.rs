@@ -1,4 +1,4 @@
-//! What every `Cargo.toml` of a member has in common.
+//! Common content of every `Cargo.toml` of a member.
 
 use crate::tidy::{source::TextFile, violation::Violation};
 

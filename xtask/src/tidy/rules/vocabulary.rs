@@ -3,9 +3,9 @@
 use crate::tidy::{source::RustFile, violation::Violation};
 
 const PREFIX: &str = "nvidia.com/";
-/// What is built into the product. Test suites and commands also know keys that only other operators use.
+/// Folder of the crates that are built into the product. Test suites and commands also use keys of other operators.
 const PRODUCT: &str = "crates/";
-/// Where the strings stand.
+/// Crate that contains the strings.
 const HOME: &str = "crates/api-types/";
 
 /// Finds spelt-out keys in the product, outside `api-types` and tests.

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     skip_migration: bool,
 }
 
-/// Which Service converts once a definition is applied that is there already.
+/// Service that converts after an existing definition is applied.
 #[derive(Clone, Copy)]
 enum Converter {
     /// The one that the live definition names, which the install of the webhook server has written.

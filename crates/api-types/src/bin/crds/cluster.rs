@@ -1,4 +1,4 @@
-//! Which cluster, and for how long.
+//! Selection of the cluster, and the time limit.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -11,7 +11,7 @@ use kube::{
 /// Owner of the fields of the definitions on the API server.
 pub(crate) const FIELD_MANAGER: &str = "dynamo-crds";
 
-/// Which cluster, and how long.
+/// Cluster and time limit
 #[derive(clap::Args)]
 pub(crate) struct ClusterArgs {
     /// File that says how to reach the cluster [default: as kubectl does, or the service account inside a pod]

@@ -25,14 +25,14 @@ use crate::{
 const PAGE: u32 = 500;
 /// Objects written at a time.
 const PARALLEL: usize = 8;
-/// How often a write that lost a race against another writer is tried again.
+/// Maximum number of attempts of a write that conflicts with another writer.
 const ATTEMPTS: u32 = 5;
 /// Between two tries while the conversion webhook does not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Failures that are reported one by one.
 const REPORTED: usize = 5;
 
-/// What was done.
+/// Result of a migration.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Migration {
     /// Objects stored anew.
@@ -100,7 +100,7 @@ async fn forget_versions(crds: &Api<CustomResourceDefinition>, name: &str, befor
     bail!("others keep writing the definition; run again")
 }
 
-/// What became of one object.
+/// Result for one object.
 enum Outcome {
     Rewritten,
     Cleaned,
@@ -231,7 +231,7 @@ async fn patiently<T>(mut call: impl AsyncFnMut() -> kube::Result<T>) -> kube::R
     }
 }
 
-/// What the API server says, without how the client shows it.
+/// Returns the API server's message, without the client's form of it.
 fn reason(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
 
-/// What to print, and where.
+/// Content and destination of the output
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Form of the output

@@ -1,4 +1,4 @@
-//! What a definition says of the versions in which objects are stored, and what has to be done about it.
+//! Versions in which objects are stored, according to a definition, and the work that results from them.
 
 use std::{fmt, str::FromStr};
 
@@ -124,7 +124,7 @@ pub(crate) fn keep_converter(ours: &mut CustomResourceDefinition, live: &CustomR
     }
 }
 
-/// What is to be done with the objects of a definition.
+/// Work on the objects of a definition.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Work {
     /// `group/version` in which they are stored today.
@@ -141,7 +141,7 @@ pub(crate) struct Work {
     pub generation: i64,
 }
 
-/// What is to be done; none if it was done for this generation of the definition.
+/// Returns the work to be done; none if it was done for this generation of the definition.
 pub(crate) fn work(crd: &CustomResourceDefinition) -> anyhow::Result<Option<Work>> {
     let Some(version) = crd.spec.versions.iter().find(|version| version.storage) else {
         bail!("no version is the one that is stored");

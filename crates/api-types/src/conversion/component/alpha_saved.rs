@@ -1,4 +1,4 @@
-//! What only v1alpha1 can say about a component, and how it is put back.
+//! Storage and restoration of data about a component that only v1alpha1 can express.
 //!
 //! Lists of which v1alpha1 has two, one of its own and one of the main container, where v1beta1 has one.
 //!
@@ -48,7 +48,7 @@ const GROUPS: [&[Path]; 26] = [
     &[&["externalServices"]],
 ];
 
-/// How the items of a group are put back one by one; none if the group is one thing.
+/// Returns the function that restores the items of a group one by one; none if the group is one thing.
 fn by_item(group: &[Path]) -> Option<Place> {
     match **group.first()? {
         ["resources"] => Some(place_resources),
@@ -82,7 +82,7 @@ fn is_saved(group: &[Path], saved: &Object) -> bool {
     places.iter().any(|path| saved_at(saved, path).is_some())
 }
 
-/// What `rebuilt` lacks to be `original`.
+/// Returns the data that `rebuilt` lacks to equal `original`.
 pub(super) fn save(name: Name<'_>, original: &Object, rebuilt: &Object) -> Object {
     let mut saved = Object::new();
     for group in GROUPS {
@@ -107,7 +107,7 @@ pub(super) fn save(name: Name<'_>, original: &Object, rebuilt: &Object) -> Objec
     saved
 }
 
-/// How saved data is put back.
+/// Returns the edits that restore saved data.
 pub(super) fn edits<'a>(name: Name<'a>, saved: &'a Object) -> Vec<Edit<'a>> {
     let mut edits: Vec<Edit<'a>> = Vec::new();
     for group in GROUPS.into_iter().filter(|group| is_saved(group, saved)) {
@@ -185,7 +185,7 @@ fn tidy(alpha: &mut Object) {
     }
 }
 
-/// How the items of a v1alpha1 component that was projected are put where the two saved lists have them.
+/// Function that puts the items of a projected v1alpha1 component at the places that the two saved lists specify.
 pub(super) type Place = fn(&mut Object, Option<&Value>, Option<&Value>);
 
 fn items(list: Option<&Value>) -> &[Value] {

@@ -11,7 +11,7 @@ use crate::conversion::{
     value::{Object, at, copy, fill, is_empty, list, name_of, named, object, places, put, text},
 };
 
-/// What `rebuilt` lacks to be `original`.
+/// Returns the data that `rebuilt` lacks to equal `original`.
 pub(super) fn save(original: &Object, rebuilt: &Object) -> Object {
     let mut saved = Object::new();
     copy(original, &mut saved, &["name"]);
@@ -99,7 +99,7 @@ fn main_needs_key(original: &Object, rebuilt: Option<&Object>) -> bool {
     original.len() == 1 || rebuilt.is_some_and(|rebuilt| mounts(rebuilt) > mounts(original))
 }
 
-/// How saved data is put back.
+/// Returns the edits that restore saved data.
 pub(super) fn edits<'a>(name: Name<'a>, saved: &'a Object) -> Vec<Edit<'a>> {
     let mut edits: Vec<Edit<'a>> = Vec::new();
     if let (Name::Object(Some(object)), None) = (name, text(saved, "name")) {
@@ -253,7 +253,7 @@ pub(super) fn mount_of_cache(beta: &Object) -> Option<Value> {
     Some(json!({ "name": cache.get("pvcName"), "mountPath": path }))
 }
 
-/// How the mounts of the saved main container are put back.
+/// Returns the edits that restore the mounts of the saved main container.
 pub(super) fn mount_edits(main: &Object) -> Vec<Edit<'_>> {
     let saved = list(main, "volumeMounts");
     let mut edits: Vec<Edit<'_>> = vec![Box::new(move |beta| drop_generated_mount(beta, saved))];

@@ -1,5 +1,5 @@
-//! How the pod template of v1beta1 and the many fields of v1alpha1 become each other, and how
-//! `extraPodSpec.mainContainer` goes over the container that v1alpha1's own fields describe.
+//! Conversion between the pod template of v1beta1 and the many fields of v1alpha1, and the overlay of
+//! `extraPodSpec.mainContainer` on the container that v1alpha1's own fields describe.
 //!
 //! The pod template of v1beta1, made from the many fields of v1alpha1.
 //! Fields of another form in each version: `resources`, with fixed names in v1alpha1 and any names in v1beta1, and
@@ -40,7 +40,7 @@ pub(super) fn main_container(alpha: &Object, extra: Option<&Object>) -> Object {
     main
 }
 
-/// What v1alpha1's own fields say about the container.
+/// Returns the container that v1alpha1's own fields describe.
 fn dedicated(alpha: &Object) -> Object {
     let mut main = Object::new();
     if let Some(resources) = object(alpha, "resources") {
@@ -125,7 +125,7 @@ fn merge_probe(main: &mut Object, key: &str, over: &Value) {
     main.insert(key.to_owned(), Value::Object(probe));
 }
 
-/// What is not empty replaces what is there; objects are overlaid field by field.
+/// Replaces present values by those that are not empty; objects are overlaid field by field.
 fn overlay(under: &mut Object, over: &Object) {
     for (key, value) in over {
         match (under.get_mut(key), value) {
@@ -283,7 +283,7 @@ fn sidecar_container(sidecar: &Object) -> Object {
     container
 }
 
-/// What a GPU is called if v1alpha1 does not say.
+/// Resource name of a GPU if v1alpha1 does not specify one.
 pub(super) const GPU: &str = "nvidia.com/gpu";
 
 /// Requirements of a container. What is not a quantity is left out, as no pod could have it.

@@ -28,7 +28,7 @@ const SAME: [&str; 8] = [
     "eppConfig",
 ];
 
-/// Where a component takes its name from.
+/// Source of a component's name.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Name<'a> {
     /// In a graph, v1alpha1 has it as the key of a map.

@@ -45,7 +45,7 @@ enum FieldStep<'a> {
     Entry(&'a str),
 }
 
-/// Where a field is.
+/// Place of a field.
 #[derive(Clone, Copy)]
 struct FieldPlace<'a> {
     version: ApiVersion,
@@ -316,7 +316,8 @@ mod tests {
         }
     }
 
-    /// Where they differ, the notes of a merge are about other fields than the API server's.
+    /// Compares identities in lists: where they differ, the notes of a merge are about other fields than the API
+    /// server's.
     #[test]
     fn entries_of_lists_are_told_apart_as_in_the_schemas() {
         let mut wrong = Vec::new();

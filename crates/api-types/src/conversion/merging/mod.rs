@@ -32,7 +32,7 @@ use super::{
 const NOTE: &str = "nvidia.com/merge";
 /// Bytes that are converted to find out which fields belong to another manager.
 const EFFORT: usize = 1 << 20;
-/// How many conversions that are at most.
+/// Maximum number of those conversions.
 const MOST: usize = 32;
 
 /// An object before its conversion: what is converted, and the saved data that was kept with it.
@@ -151,7 +151,7 @@ fn attach(object: &mut Value, notes: Object) {
     }
 }
 
-/// What a conversion is about.
+/// Returns the converted parts of an object.
 fn body(object: &Value) -> Value {
     let parts = ["spec", "status"].into_iter();
     Value::Object(parts.filter_map(|part| Some((part.to_owned(), object.get(part)?.clone()))).collect())

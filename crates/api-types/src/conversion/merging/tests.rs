@@ -112,7 +112,7 @@ fn a_part_of_a_request_converts_to_a_part() {
     }
 }
 
-/// What a merge in one version removed and the other version's manager keeps: the value of that manager stays.
+/// A field that a merge in one version removed and the other version's manager keeps: the value of that manager stays.
 #[test]
 fn a_field_of_a_request_that_another_manager_keeps_has_its_value() {
     let request = |spec: Value| {

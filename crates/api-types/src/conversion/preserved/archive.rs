@@ -1,4 +1,4 @@
-//! What the legacy API in v1alpha1 has about components whose image is built from an archive, and about their own
+//! Data of the legacy API in v1alpha1 about components whose image is built from an archive, and about their own
 //! volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,30 +16,30 @@ use crate::{
     labels,
 };
 
-/// What a graph says.
+/// Data of the legacy API about a graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreservedGraph {
-    /// What the image of all components is built from: `name:version`.
+    /// Source from which the image of all components is built: `name:version`.
     pub source: Option<String>,
-    /// What it says about single components, by their names. Those it says nothing about are left out.
+    /// Data about single components, by their names. Components without such data are left out.
     pub services: BTreeMap<String, PreservedService>,
 }
 
-/// What is said about a component.
+/// Data of the legacy API about a component.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreservedService {
-    /// What its image is built from: `name:version`. Only of a component on its own.
+    /// Source from which its image is built: `name:version`. Only set for a standalone component.
     pub source: Option<String>,
-    /// What is started of the image: `module:Service`.
+    /// Service that is started from the image: `module:Service`.
     pub tag: Option<String>,
     /// A volume of its own.
     pub volume: Option<PreservedVolume>,
-    /// What its pods may do beyond others. Only where its image is built: elsewhere the annotations never had an
+    /// Additional privileges of its pods. Only set where its image is built: elsewhere the annotations never had an
     /// effect.
     pub privileges: BTreeSet<Privilege>,
 }
 
-/// What pods may do that others may not, by annotations of the service.
+/// Additional privilege of pods, granted by annotations of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Privilege {
     /// Everything that the node's kernel lets root do.
@@ -79,7 +79,7 @@ pub struct PreservedVolume {
     /// The claim; its name may be empty.
     #[serde(flatten)]
     pub claim: PreservedClaim,
-    /// Where it is mounted.
+    /// Path at which it is mounted.
     pub mount_point: String,
     /// The same under its other name.
     pub mount_path: String,
@@ -107,7 +107,7 @@ impl PreservedGraph {
     /// Annotation that keeps it on a `DynamoGraphDeployment`.
     pub const ANNOTATION: &str = "nvidia.com/dgd-spec";
 
-    /// What the annotations of a v1beta1 `DynamoGraphDeployment` keep; `None` if that is nothing.
+    /// Reads the data that the annotations of a v1beta1 `DynamoGraphDeployment` keep; `None` if there is none.
     pub fn of(annotations: &Texts) -> Option<Self> {
         let spec = read(annotations, GRAPH)?;
         let source = text(&spec, "dynamoComponent").or(text(&spec, "dynamoGraph")).map(ToOwned::to_owned);
@@ -123,7 +123,7 @@ impl PreservedGraph {
 }
 
 impl PreservedService {
-    /// What the annotations of a v1beta1 `DynamoComponentDeployment` keep; `None` if that is nothing.
+    /// Reads the data that the annotations of a v1beta1 `DynamoComponentDeployment` keep; `None` if there is none.
     pub fn of_component_deployment(annotations: &Texts) -> Option<Self> {
         let spec = read(annotations, COMPONENT_DEPLOYMENT)?;
         let source = text(&spec, "dynamoComponent").map(ToOwned::to_owned);

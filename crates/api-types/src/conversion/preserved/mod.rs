@@ -1,4 +1,4 @@
-//! What v1alpha1 can say about a component, v1beta1 cannot, and the component's objects still depend on.
+//! Data about a component that v1alpha1 can express, v1beta1 cannot, and on which the component's objects still depend.
 //!
 //! An object of v1beta1 that came from v1alpha1 keeps it in its annotations, in the format of the payloads of
 //! conversion. Only what cannot contradict the live object is read: nothing in v1beta1 says the same.
@@ -23,7 +23,7 @@ use crate::v1beta1::{ComponentType, DynamoGraphDeployment, ScalingAdapterMarker}
 
 type Texts = BTreeMap<String, String>;
 
-/// What only v1alpha1 can say about a component.
+/// Data about a component that only v1alpha1 can express.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PreservedComponent {
@@ -39,12 +39,12 @@ pub struct PreservedComponent {
     /// Kind of worker that is no type of v1beta1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sub_component_type: Option<String>,
-    /// How the component is reached from outside.
+    /// Access to the component from outside.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ingress: Option<PreservedIngress>,
 }
 
-/// How a component of v1alpha1 is reached from outside.
+/// Access to a component of v1alpha1 from outside.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PreservedIngress {
@@ -123,12 +123,12 @@ impl PreservedComponent {
     /// Annotation that keeps it on a `DynamoComponentDeployment`.
     pub const ANNOTATION: &str = "nvidia.com/dcd-spec";
 
-    /// What the annotations of a v1beta1 `DynamoComponentDeployment` keep.
+    /// Reads the data that the annotations of a v1beta1 `DynamoComponentDeployment` keep.
     pub fn of_component_deployment(annotations: &Texts) -> Self {
         read(annotations, COMPONENT_DEPLOYMENT).map(|spec| Self::of(&spec)).unwrap_or_default()
     }
 
-    /// What the annotations of a v1beta1 `DynamoGraphDeployment` keep about one of its components.
+    /// Reads the data that the annotations of a v1beta1 `DynamoGraphDeployment` keep about one of its components.
     pub fn of_graph(annotations: &Texts, component: &str) -> Self {
         let spec = read(annotations, GRAPH);
         let service = spec.as_ref().and_then(|spec| object(object(spec, "services")?, component));
@@ -164,7 +164,8 @@ pub fn claims_of_graph(annotations: &Texts) -> Vec<PreservedClaim> {
     claims.filter(|claim| !claim.name.is_empty()).collect()
 }
 
-/// How many claims the annotations of a v1beta1 `DynamoGraphDeployment` keep, if these are more than [`MOST_CLAIMS`].
+/// Returns the number of claims that the annotations of a v1beta1 `DynamoGraphDeployment` keep, if it is more than
+/// [`MOST_CLAIMS`].
 pub fn too_many_claims(annotations: &Texts) -> Option<usize> {
     Some(all_claims_of_graph(annotations).len()).filter(|count| *count > MOST_CLAIMS)
 }
@@ -205,20 +206,21 @@ pub struct PreservedAutoscaling {
     pub min_replicas: Option<i32>,
     /// Most replicas; 0 if unset, which the API server rejects.
     pub max_replicas: i32,
-    /// How fast to scale.
+    /// Speed of scaling.
     pub behavior: Option<HorizontalPodAutoscalerBehavior>,
-    /// What to scale by.
+    /// Metrics for scaling.
     pub metrics: Option<Vec<MetricSpec>>,
 }
 
 impl PreservedAutoscaling {
-    /// What the annotations of a v1beta1 `DynamoComponentDeployment` keep; `None` if it is not enabled.
+    /// Reads the autoscaling that the annotations of a v1beta1 `DynamoComponentDeployment` keep; `None` if it is not
+    /// enabled.
     pub fn of_component_deployment(annotations: &Texts) -> Option<Self> {
         read(annotations, COMPONENT_DEPLOYMENT).as_ref().and_then(Self::of)
     }
 
-    /// What the annotations of a v1beta1 `DynamoGraphDeployment` keep, by component; those that do not enable it are
-    /// left out.
+    /// Reads the autoscaling that the annotations of a v1beta1 `DynamoGraphDeployment` keep, by component; components
+    /// that do not enable it are left out.
     pub fn of_graph(annotations: &Texts) -> BTreeMap<String, Self> {
         let spec = read(annotations, GRAPH);
         let services = spec.as_ref().and_then(|spec| object(spec, "services")).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! What only one version can say about a request, and how it is put back.
+//! Storage and restoration of data about a request that only one version can express.
 
 use serde_json::{Value, json};
 
@@ -107,7 +107,7 @@ fn in_part(body: &mut Object, path: &[&str], value: &Value) {
     }
 }
 
-/// How v1alpha1's saved data is put back.
+/// Returns the edits that restore v1alpha1's saved data.
 pub(super) fn alpha_edits(saved: &Object) -> Vec<Edit<'_>> {
     let mut edits: Vec<Edit<'_>> = Vec::new();
     for path in ALPHA_ONLY {
@@ -195,7 +195,7 @@ fn job_without_known(job: &Object) -> Object {
     job
 }
 
-/// How v1beta1's saved data is put back.
+/// Returns the edits that restore v1beta1's saved data.
 pub(super) fn beta_edits(saved: &Object) -> Vec<Edit<'_>> {
     let mut edits: Vec<Edit<'_>> = Vec::new();
     for path in BETA_ONLY {

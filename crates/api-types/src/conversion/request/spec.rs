@@ -15,7 +15,7 @@ use crate::{
 const SAME: [&str; 3] = ["model", "backend", "runtimeVersionOverride"];
 /// The container of the profiling job whose resources v1alpha1 can say.
 pub(super) const PROFILER: &str = "profiler";
-/// Where v1beta1 has the pod of the profiling job.
+/// Path of the profiling job's pod in v1beta1.
 const POD: [&str; 4] = ["overrides", "profilingJob", "template", "spec"];
 
 pub(super) fn to_beta(alpha: &Object, extent: Extent) -> Object {

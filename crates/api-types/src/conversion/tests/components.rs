@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a row is about, a service in v1alpha1, and what it is in v1beta1.
+/// Subject of a row, a service in v1alpha1, and its form in v1beta1.
 type Row = (&'static str, Value, Value);
 
 fn rows() -> Vec<Row> {

@@ -144,7 +144,7 @@ fn a_marker_that_was_emptied_is_still_there() {
     assert_comes_back(&emptied);
 }
 
-/// What the API server fills in when v1alpha1 is written is there when it is read.
+/// Defaults that the API server sets when v1alpha1 is written are present when it is read.
 #[test]
 fn defaults_of_v1alpha1_do_not_appear_when_it_is_written_back() {
     let beta = beta(json!({ "podTemplate": { "spec": { "containers": [

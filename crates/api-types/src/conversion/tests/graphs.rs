@@ -1,4 +1,4 @@
-//! What graphs have around their components, and components on their own.
+//! Tests of the parts of graphs outside their components, and of standalone components.
 
 use super::*;
 

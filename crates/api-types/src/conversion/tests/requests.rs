@@ -64,8 +64,8 @@ fn what_v1alpha1_leaves_out_has_defaults_in_v1beta1() {
     assert_eq!(up(&down(&edited))["spec"], edited["spec"]);
 }
 
-/// What v1alpha1 cannot say stays when what it can say of the workload is taken away. A workload has lengths, so the
-/// defaults come with it in the same write, and not with the next one.
+/// Data that v1alpha1 cannot express stays when the data of the workload that it can express is removed. A workload has
+/// lengths, so the defaults are set in the same write, and not in the next one.
 #[test]
 fn a_workload_without_its_lengths_is_stored_with_the_defaults() {
     for kept in

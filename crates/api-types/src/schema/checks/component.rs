@@ -119,7 +119,7 @@ fn forced_stays(kind: &str) -> Check {
         .shows(format!("(self{FORCED} ? 'true' : 'false')"))
 }
 
-/// What only graphs on Grove have, of which v1alpha1 knows one thing.
+/// Returns checks of fields that only graphs on Grove have; v1alpha1 has one of them.
 fn alone(version: ApiVersion) -> Vec<Check> {
     let gang = ("!has(self.minAvailable)".to_owned(), ".minAvailable");
     let mut absent = vec![gang];

@@ -22,7 +22,7 @@ struct Words {
     not_between: &'static str,
     /// Whether engines stand by.
     failover: &'static str,
-    /// Where they do.
+    /// CEL for the mode of that failover.
     failover_mode: &'static str,
     /// Condition that a feature is switched on; none if its presence is enough.
     switch: Option<&'static str>,

@@ -137,13 +137,13 @@ pub struct ServiceReplicaStatus {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct RollingUpdateStatus {
-    /// How far it is.
+    /// Phase of the change.
     pub phase: Option<RollingUpdatePhase>,
-    /// When the new generation was first seen.
+    /// Time at which the new generation was first observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::time")]
     pub start_time: Option<String>,
-    /// When the last old worker was gone.
+    /// Time at which the last old worker was gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::time")]
     pub end_time: Option<String>,
@@ -164,7 +164,7 @@ pub struct DynamoComponentDeploymentSpec {
     pub service: Service,
 }
 
-/// What the operator has observed of a component.
+/// State of a component, as observed by the operator.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase", extend("required" = ["conditions"]))]
 pub struct DynamoComponentDeploymentStatus {
@@ -202,7 +202,7 @@ pub struct ScalingTarget {
     pub service_name: String,
 }
 
-/// What the operator has observed of a scaling adapter's service.
+/// State of a scaling adapter's service, as observed by the operator.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct DynamoGraphDeploymentScalingAdapterStatus {
@@ -210,7 +210,7 @@ pub struct DynamoGraphDeploymentScalingAdapterStatus {
     pub replicas: Option<i32>,
     /// Selects the pods of the service; autoscalers read their metrics.
     pub selector: Option<String>,
-    /// When the adapter last changed the service's replicas.
+    /// Time at which the adapter last changed the service's replicas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::time")]
     pub last_scale_time: Option<String>,

@@ -29,7 +29,7 @@ pub struct DynamoGraphDeploymentRequestSpec {
     /// Whether the graph is created as soon as it is known.
     #[serde(default)]
     pub auto_apply: bool,
-    /// What is special to the graph.
+    /// Settings that are specific to the graph.
     pub deployment_overrides: Option<DeploymentOverrides>,
 }
 
@@ -71,7 +71,7 @@ pub struct ConfigMapKey {
     pub key: Option<String>,
 }
 
-/// What is special to the graph of a request.
+/// Settings that are specific to the graph of a request.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct DeploymentOverrides {
@@ -139,7 +139,7 @@ pub struct DeploymentStatus {
     pub name: Option<String>,
     /// Namespace of the graph.
     pub namespace: Option<String>,
-    /// Where the graph is in its life.
+    /// Phase of the graph's life.
     #[serde(default)]
     pub state: GraphState,
     /// Whether the operator made it.

@@ -106,9 +106,9 @@ pub struct Service {
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct Resources {
-    /// What the container is sure to get.
+    /// Resources that the container is sure to get.
     pub requests: Option<ResourceItem>,
-    /// What the container gets at most.
+    /// Maximum resources of the container.
     pub limits: Option<ResourceItem>,
     /// Claims of the pod that the container uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,11 +144,11 @@ pub struct Autoscaling {
     /// Most replicas.
     #[schemars(range(max = limits::REPLICAS))]
     pub max_replicas: Option<i64>,
-    /// How fast it scales.
+    /// Speed of scaling.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::autoscaler_behavior")]
     pub behavior: Option<Value>,
-    /// What it scales by; 80 % of the requested CPU if unset.
+    /// Metrics for scaling; 80 % of the requested CPU if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "crate::schema::autoscaler_metrics")]
     pub metrics: Option<Vec<Value>>,
@@ -160,7 +160,7 @@ pub struct Autoscaling {
 pub struct VolumeMount {
     /// Name of the volume's claim.
     pub name: String,
-    /// Where it is mounted; only a compilation cache has a default, its framework's.
+    /// Path at which it is mounted; only a compilation cache has a default, that of its framework.
     pub mount_point: Option<String>,
     /// Keeps compiled kernels there over restarts.
     #[serde(default)]
@@ -184,7 +184,7 @@ pub struct ServiceVolume {
     pub size: Option<String>,
     /// Access mode of a claim that is made, such as `ReadWriteMany`; `ReadWriteOnce` if unset.
     pub volume_access_mode: Option<String>,
-    /// Where it is mounted.
+    /// Path at which it is mounted.
     pub mount_point: Option<String>,
     /// Another name of mountPoint; only one of the two, or the same value in both.
     pub mount_path: Option<String>,
@@ -284,7 +284,7 @@ pub struct ScalingAdapter {
     pub enabled: bool,
 }
 
-/// Where the endpoint picker's configuration comes from: exactly one of the two.
+/// Source of the endpoint picker's configuration: exactly one of `configMapRef` and `config`.
 #[derive(JsonSchema)]
 #[schemars(rename_all = "camelCase")]
 pub struct EppConfig {
@@ -324,7 +324,7 @@ pub struct Checkpoint {
     /// Whether pods wait for the checkpoint.
     #[serde(default)]
     pub startup_policy: CheckpointStartupPolicy,
-    /// What becomes of the checkpoint with the graph.
+    /// Treatment of the checkpoint when the graph is deleted.
     #[serde(default)]
     pub deletion_policy: CheckpointDeletionPolicy,
     /// An existing DynamoCheckpoint to restore from.

@@ -220,7 +220,7 @@ fn request_capture(observed: &Observed, at: impl Fn(CapturePhase) -> Plan) -> Pl
     Plan { create_capture: Some(render_capture(observed, pod)), ..at(waiting_for(observed, CAPTURED)) }
 }
 
-/// What is awaited, with the diagnosis of the Job's pod.
+/// Returns the phase of a wait, with the diagnosis of the Job's pod.
 fn waiting_for(observed: &Observed, what: &str) -> CapturePhase {
     match &observed.waits.trouble {
         None => CapturePhase::Capturing { waits: what.to_owned(), stalled: None },

@@ -179,7 +179,7 @@ fn capture_and_job_both_have_to_end_well() {
     }
 }
 
-/// What is live after a planned, whose status is stored or lost.
+/// Returns the live state after a plan, whose status is stored or lost.
 fn after(planned: &Plan, mut observed: Observed, stored: bool) -> Observed {
     if stored {
         let applied = Applied { phase: planned.phase.clone(), created: Vec::new(), rejected: false };

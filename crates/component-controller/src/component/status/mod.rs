@@ -1,5 +1,5 @@
 //! Computes the status of a component from what was applied and what is live, never from what is desired.
-//! What a live workload lacks until all its desired replicas serve.
+//! Shortfall of a live workload until all its desired replicas serve.
 
 #[cfg(test)]
 mod tests;
@@ -50,14 +50,14 @@ pub enum ComponentPhase {
     Failing {
         /// Reason of the condition `Reconciling`.
         reason: &'static str,
-        /// What is missing, the pod, and the message of Kubernetes.
+        /// Description of what is missing, the pod, and the message of Kubernetes.
         message: String,
     },
     /// The spec or the cluster must be changed.
     Stalled {
         /// Reason of the condition `Stalled`.
         reason: &'static str,
-        /// What is wrong, and what to do.
+        /// Problem, and the remedy.
         message: String,
     },
 }
@@ -303,7 +303,7 @@ fn set_nodes_joined(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Ti
     set_condition(all, reason::NODES_JOINED, Status::False, why, &message, inputs.generation, now);
 }
 
-/// What is missing until all desired replicas serve; `None` if nothing is.
+/// Describes what is missing until all desired replicas serve; `None` if nothing is missing.
 ///
 /// Failed conditions of a Deployment (a quota, an admission policy, the progress deadline) are included: they show the
 /// cause of missing pods.

@@ -30,7 +30,7 @@ pub struct BuildSlots {
     state: Mutex<SlotsState>,
 }
 
-/// What serves a namespace.
+/// Server of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Server {
     /// This process.
@@ -67,7 +67,7 @@ impl BuildSlots {
         Self { limit, jobs, components, server: Box::new(server), state: Mutex::default() }
     }
 
-    /// How many builds may run at a time.
+    /// Returns the number of builds that may run at a time.
     pub fn limit(&self) -> usize {
         self.limit
     }

@@ -23,7 +23,7 @@ const DOCUMENTED: [(&str, &str, &str); 13] = [
     ("DYNAMO_SYSTEM_NAMESPACE", "dynamo", "defaults=dynamo"),
 ];
 
-/// What the operator does with these variables, as text.
+/// Returns the effects of these variables on the operator, as text.
 fn effects(variables: &[(&str, &str)]) -> String {
     let given = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     let settings = BuildSettings::read(given);

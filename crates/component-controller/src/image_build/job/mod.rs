@@ -28,13 +28,14 @@ use super::settings::{BuildSettings, Defaults, Engine, whole_seconds};
 pub const BUILDER: &str = "builder";
 /// Exit code of a build that trying again does not help.
 const BUILD_FAILED: i32 = 42;
-/// How long a Job that ended is kept, in seconds.
+/// Time for which an ended Job is kept, in seconds.
 const KEPT: i32 = 86400;
 const CONTEXT: &str = "/workspace/buildcontext";
 const DOCKERFILE: &str = "/workspace/buildcontext/env/docker/Dockerfile";
 const DOCKER_CONFIG: &str = "/docker-config/.docker";
 const USER: i64 = 1000;
-/// Where a daemon in the pod keeps layers. A volume of the image is mounted without devices on some nodes.
+/// Volume and path of the layers of a daemon in the pod. A volume of the image is mounted without devices on some
+/// nodes.
 const LAYERS: (&str, &str) = ("buildkit", "/home/user/.local/share/buildkit");
 
 /// Everything that a Job is rendered from.
@@ -69,7 +70,7 @@ pub fn nodes_log_in(component: &DynamoComponent, image: &str, settings: &BuildSe
     is_google(image) && docker_secret(component, settings).is_none()
 }
 
-/// How long a build may take, in whole seconds; none if the component does not say.
+/// Returns the time limit of a build, in whole seconds; none if the component does not specify one.
 ///
 /// # Errors
 /// If it cannot be read.

@@ -26,10 +26,10 @@ const MAX_NAME: usize = 63;
 const MAX_TAG: usize = 253;
 /// Names of the manifest; the second is older.
 const NAMES: [&str; 2] = ["dynamo.yaml", "bento.yaml"];
-/// How a gzip file begins.
+/// First bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Why an archive gives no manifest.
+/// Reason why an archive gives no manifest.
 #[derive(Debug, thiserror::Error)]
 pub enum ManifestError {
     /// It is no tar file.

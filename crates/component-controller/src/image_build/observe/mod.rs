@@ -175,7 +175,7 @@ impl Observer {
         Ok(answer.map_err(Obstacle::from))
     }
 
-    /// What a docker configuration Secret holds.
+    /// Reads the content of a docker configuration Secret.
     async fn docker_config(
         &self,
         namespace: &str,
@@ -331,7 +331,7 @@ impl From<RegistryError> for Obstacle {
     }
 }
 
-/// What is known before a registry answers.
+/// Facts that are known before a registry answers.
 #[derive(Clone, Copy, Debug)]
 struct KnownSource {
     /// Whether the status records that the image exists.

@@ -53,9 +53,9 @@ pub fn includes(live: &Value, desired: &Value) -> bool {
 /// One leaf of the desired object that the live one does not have, or has with another value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// Where, for example `spec.template.spec.containers[0].image`.
+    /// Path of the field, for example `spec.template.spec.containers[0].image`.
     pub path: String,
-    /// What is live there; `None` if nothing is.
+    /// Live value of the field; `None` if there is none.
     pub live: Option<Value>,
 }
 

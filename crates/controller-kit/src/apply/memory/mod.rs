@@ -1,4 +1,4 @@
-//! What we wrote and have not seen come back yet, and which differences the API server insists on.
+//! Own writes that the caches do not show yet, and differences that the API server insists on.
 
 use std::{
     collections::HashMap,
@@ -91,7 +91,7 @@ impl WriteMemory {
         self.parents.entry(parent.to_owned()).or_default().removals.insert(uid.to_owned(), removal);
     }
 
-    /// How long to wait at most until the caches show what we wrote for this parent; `None` if they do.
+    /// Returns the maximum wait until the caches show what we wrote for this parent; `None` if they do.
     ///
     /// Resource versions of one kind only grow and a watch delivers them in order, so a cache that has seen a version
     /// at least as new as our write has seen the write.
@@ -168,7 +168,7 @@ impl WriteMemory {
         self.parents.entry(parent.to_owned()).or_default().reported = Some(at);
     }
 
-    /// How long ago that was; `None` if it never was.
+    /// Returns the time since the last status write; `None` if there was none.
     pub(super) fn since_report(&self, parent: &str, now: Instant) -> Option<Duration> {
         self.parents.get(parent)?.reported.map(|at| now.saturating_duration_since(at))
     }

@@ -1,4 +1,4 @@
-//! What is remembered, and for how long.
+//! Contents of the memory and their duration.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What has to be written, decided without any I/O.
+//! Decision on the necessary write, without any I/O.
 //!
 //! Objects inside an object that lose all their fields.
 //!
@@ -19,7 +19,7 @@ use super::diff::{Difference, semantic_diff};
 /// comparing leaves alone would not show.
 pub const APPLIED_ANNOTATION: &str = annotations::APPLIED;
 
-/// What has to be done to make the live object the desired one.
+/// Write that makes the live object the desired one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
     /// It does not exist.
@@ -30,14 +30,14 @@ pub enum Write {
         uid: String,
         /// The version that was compared.
         resource_version: String,
-        /// What differs. Empty if only fields that are no longer desired are left.
+        /// Differences. Empty if only fields that are no longer desired are left.
         differences: Vec<Difference>,
     },
     /// It is as desired.
     Skip,
     /// It is being deleted, or is left over from a parent that was: nothing can be done until it is gone.
     Wait {
-        /// What we wait for.
+        /// Reason for the wait.
         reason: String,
     },
     /// It has another owner.
@@ -205,8 +205,8 @@ pub(super) fn counts_as_null(answer: &str) -> bool {
     answer.contains(r#"must be of type object: "null""#)
 }
 
-/// What is applied first: the desired object without the empty objects that have fields live; `None` if there are none.
-/// It has no fingerprint, so that a reconcile after a failure between the two steps finds a difference.
+/// Returns the object to apply first: the desired object without the empty objects that have fields live; `None` if
+/// there are none. It has no fingerprint, so that a reconcile after a failure between the two steps finds a difference.
 pub(super) fn first_step(desired: &Value, live: &Value) -> Option<Value> {
     let mut first = desired.clone();
     if !remove(&mut first, live) {

@@ -19,7 +19,7 @@ fn desired() -> Value {
     }))
 }
 
-/// What the API server has after the desired object was applied.
+/// Returns the object of the API server after the desired object was applied.
 fn live() -> Value {
     let mut live = desired();
     live["metadata"]["uid"] = json!("live-uid");

@@ -16,7 +16,7 @@ use crate::{failure::NOT_DECLARED, request::ObjectId};
 /// newer by now.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(300);
 
-/// What is known, by group and kind.
+/// Undeclared fields, by group and kind.
 #[derive(Debug, Default)]
 pub(super) struct Undeclared {
     kinds: HashMap<(String, String), Lacking>,
@@ -25,11 +25,11 @@ pub(super) struct Undeclared {
 #[derive(Debug)]
 struct Lacking {
     fields: BTreeSet<UndeclaredPath>,
-    /// When a status was last sent with all of them.
+    /// Time at which a status was last sent with all of them.
     tried: Instant,
 }
 
-/// What came of an answer.
+/// Result of an answer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Refused {
     /// Whether the status has lost a field by it.
@@ -151,7 +151,7 @@ impl fmt::Display for UndeclaredPath {
     }
 }
 
-/// What follows the bracket that ends the name of an item. Quoted text may hold brackets.
+/// Returns the text after the bracket that ends the name of an item. Quoted text may contain brackets.
 fn after_item(text: &str) -> Option<&str> {
     let (mut quoted, mut escaped) = (false, false);
     let end = text.find(|c: char| {

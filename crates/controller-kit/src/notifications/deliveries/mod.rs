@@ -35,7 +35,7 @@ const MAX_PER_WINDOW: usize = 60;
 const WINDOW: Duration = Duration::from_secs(60);
 /// Objects whose deliveries are remembered. Those beyond wait.
 const MAX_OBJECTS: usize = 10_000;
-/// How long a delivery is remembered that no reconcile asks for: its object is gone.
+/// Time for which a delivery is remembered that no reconcile requests: its object no longer exists.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(900);
 
 /// Answer to an offered event.
@@ -47,7 +47,7 @@ pub enum Delivery {
     Pending(Duration),
 }
 
-/// What is to be sent to which receivers.
+/// Event to be sent, and the receivers that have accepted it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shipment {
     /// The object.
@@ -132,7 +132,7 @@ impl Deliveries {
         Delivery::Pending(POLL)
     }
 
-    /// How long an object has to wait because its namespace, or the process, has as many deliveries as it may have.
+    /// Returns the wait of an object because its namespace, or the process, has the maximum number of deliveries.
     fn exhausted(&mut self, uid: &str, namespace: &str, now: Instant) -> Option<Duration> {
         let begun = *self.window.get_or_insert(now);
         let rest = (begun + WINDOW).checked_duration_since(now).unwrap_or_default();
@@ -189,7 +189,7 @@ pub struct Sender {
     client: Outbound,
 }
 
-/// Why a receiver of the configuration cannot be used.
+/// Reason why a receiver of the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("notifications.receivers[{index}]{path}: {reason}")]
 pub struct ReceiverError {

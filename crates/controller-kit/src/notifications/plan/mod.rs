@@ -1,4 +1,4 @@
-//! Which notification is due for an object. Pure.
+//! Selection of the notification due for an object. Pure.
 //!
 //! The status is the memory: `Stalled` and `Reconciling` say what is so, `Notified` what receivers know. Receivers may
 //! get a notification twice, with one identifier, if the process ends before the status is written.
@@ -21,23 +21,23 @@ pub const RESOLVED: &str = "Resolved";
 
 /// Longest message of an event, in bytes.
 const MAX_MESSAGE: usize = 4096;
-/// What the message of [`NOTIFIED`] begins with; the identifier of the event follows.
+/// Beginning of the message of [`NOTIFIED`]; the identifier of the event follows.
 const EVENT: &str = "event ";
 
-/// What receivers are notified of.
+/// Event that receivers are notified of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     /// The same for each attempt to deliver it, and for no other event.
     pub id: String,
-    /// What happened.
+    /// Change of the object.
     pub change: Change,
     /// Reason of `Stalled` or `Reconciling`; of a resolved problem, the one that receivers know.
     pub reason: String,
-    /// What is wrong and what helps.
+    /// The problem and its remedy.
     pub message: String,
 }
 
-/// What happened to an object.
+/// Change of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// It needs an action of a user, or another one than receivers know.

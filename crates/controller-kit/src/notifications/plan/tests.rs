@@ -34,7 +34,7 @@ fn now() -> Timestamp {
     Timestamp::UNIX_EPOCH
 }
 
-/// What is delivered for one state after another, and what the status remembers in the end.
+/// Returns the events that are delivered for one state after another, and the final status.
 fn deliver(states: &[State]) -> (Vec<(Change, String)>, Value) {
     let (mut live, mut delivered) = (json!({}), Vec::new());
     for state in states {

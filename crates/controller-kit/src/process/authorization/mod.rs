@@ -1,5 +1,5 @@
-//! Who may read metrics: clients with a bearer token of a user who has the right `get` on `/metrics`. The API server
-//! answers both, in a TokenReview and a SubjectAccessReview.
+//! Authorization of clients that read metrics: those with a bearer token of a user who has the right `get` on
+//! `/metrics`. The API server answers both, in a TokenReview and a SubjectAccessReview.
 //!
 //! Answers about tokens, kept for a limited time, and the number of reviews a second. The caller passes the time.
 
@@ -48,7 +48,7 @@ struct AuthorizerInner {
     failing: AtomicBool,
 }
 
-/// Why a client gets no metrics.
+/// Reason why a client gets no metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denial {
     /// It has shown no token, or none that is valid.
@@ -166,11 +166,11 @@ impl IntoResponse for Denial {
     }
 }
 
-/// How long a client with the right reads metrics without another review.
+/// Time for which a client with the right reads metrics without another review.
 const ALLOWED: Duration = Duration::from_secs(60);
-/// How long a client without it is refused without another review.
+/// Time for which a client without it is refused without another review.
 const REFUSED: Duration = Duration::from_secs(10);
-/// How long a token that was allowed goes before new ones.
+/// Time for which a token that was allowed has precedence over new ones.
 const RETURNING: Duration = Duration::from_secs(3600);
 /// Answers that are kept. More than there are reviews while an answer holds: no flood removes the answer about a client
 /// that reads metrics each minute.
@@ -202,7 +202,7 @@ enum ReviewLane {
     New,
 }
 
-/// What is known about a token.
+/// Result of the lookup of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KnownToken {
     /// An answer that still holds.
@@ -222,7 +222,7 @@ struct Answers {
 }
 
 impl Answers {
-    /// What is known about a token. A review is counted.
+    /// Returns the known answer about a token, or the next step. A review is counted.
     fn look_up(&mut self, token: &Fingerprint, now: Instant) -> KnownToken {
         let kept = self.kept.get(token).copied();
         if let Some((answer, since)) = kept

@@ -25,13 +25,13 @@ use crate::{
     store::{CacheChange, Packed, Scope, Source, Watch, watch_named_briskly},
 };
 
-/// How many releases may wait for a reader before it has to reconcile everything.
+/// Number of releases that may wait for a reader before it has to reconcile everything.
 const RELEASES: usize = 64;
 
-/// How often a process checks what has become due.
+/// Interval between the checks of a process for due steps.
 const TICK: Duration = Duration::from_secs(1);
 
-/// What one process knows about where it may act. Cheap to clone; clones share it.
+/// Observations of one process that decide where it may act. Cheap to clone; clones share them.
 #[derive(Debug, Clone)]
 pub struct Fence {
     shared: Arc<SharedFence>,
@@ -45,17 +45,17 @@ struct SharedFence {
     leads_until: Mutex<Option<Instant>>,
     /// Until when it is the elected one of several that act; none if all that lead do so alone.
     elected_until: Mutex<Option<Instant>>,
-    /// Where it acts, if other replicas act elsewhere.
+    /// Shard in which it acts, if other replicas act elsewhere.
     shard: Option<Shard>,
     known: watch::Sender<bool>,
     released: broadcast::Sender<Released>,
 }
 
-/// What the process has seen.
+/// Observations of the process.
 #[derive(Debug, Default)]
 struct Observed {
     markers: Markers,
-    /// When the last request that the API server has answered was sent; never, until the markers are known.
+    /// Time at which the last request that the API server has answered was sent; none until the markers are known.
     true_at: Option<Instant>,
 }
 
@@ -65,7 +65,7 @@ impl Observed {
     }
 }
 
-/// What the process may act on.
+/// Scope in which the process may act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Role {
     /// It acts wherever it looks.
@@ -76,7 +76,7 @@ enum Role {
     Member { namespace: String, owner: String },
 }
 
-/// Why the fence is evaluated again.
+/// Reason why the fence is evaluated again.
 enum Wake {
     /// The watch brought something, or has ended.
     Changed(Option<CacheChange<Packed<Lease>>>),

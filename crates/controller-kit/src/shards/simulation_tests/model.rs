@@ -63,14 +63,14 @@ pub(super) struct Process {
     /// Local clock: start, and thousandths of a real ms that pass in one.
     pub(super) offset: u64,
     pub(super) rate: u64,
-    /// When the last watch event of each Lease is delivered: they come in order.
+    /// Delivery time of the last watch event of each Lease: events come in order.
     pub(super) shown: BTreeMap<Target, u64>,
     /// Requests whose answers have not come, by number.
     pub(super) open: BTreeMap<Target, u64>,
     pub(super) running: [u64; NAMESPACES.len()],
 }
 
-/// How a schedule ended.
+/// Result of a schedule.
 pub struct Outcome {
     pub fault: Result<(), String>,
     pub gains: u64,

@@ -18,7 +18,7 @@ use crate::{
 /// Length of a schedule and of the quiet time at its end, in ms.
 const LENGTH: u64 = 150_000;
 const QUIET: u64 = 40_000;
-/// How long a namespace may be without an owner after the last disturbance.
+/// Maximum time of a namespace without an owner after the last disturbance.
 const BOUND: u64 = 25_000;
 const TICK: u64 = 500;
 const REQUEST_TIMEOUT: u64 = 3_000;
@@ -36,7 +36,7 @@ pub struct World {
     away_until: u64,
     processes: Vec<Process>,
     requests: u64,
-    /// When the last disturbance ended.
+    /// End of the last disturbance.
     disturbed: u64,
     places: [u64; NAMESPACES.len()],
     owned_at: [u64; NAMESPACES.len()],
@@ -309,7 +309,7 @@ impl World {
         delay
     }
 
-    /// What a process does after each event, as its shell does.
+    /// Performs the steps of a process after each event, as its shell does.
     fn settle(&mut self, index: usize) {
         let now = self.local(index);
         self.settle_work(index, now);

@@ -22,7 +22,7 @@ pub struct CacheChange<O> {
     pub after: Option<Arc<O>>,
 }
 
-/// What is kept of an object.
+/// Kept part of an object.
 #[derive(Debug)]
 pub(super) enum Kept<O> {
     Whole,
@@ -46,7 +46,7 @@ struct SharedCache<O> {
     needed: Notify,
 }
 
-/// What the apply engine reads of a cache.
+/// View of a cache for the apply engine.
 pub trait CacheView: Send + Sync {
     /// Group and kind of the objects.
     fn group_kind(&self) -> (&str, &str);
@@ -54,11 +54,11 @@ pub trait CacheView: Send + Sync {
     /// The newest resourceVersion seen, deletions included.
     fn latest(&self) -> u64;
 
-    /// How the cache shows the object of this uid.
+    /// Returns the state of the object with this uid in the cache.
     fn shows(&self, key: &Key, uid: &str) -> Shown;
 }
 
-/// How a cache shows an object, in the reverse order of its life.
+/// State of an object in a cache, in the reverse order of its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shown {
     /// Not there, or another of its name is.

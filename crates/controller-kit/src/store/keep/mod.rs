@@ -1,5 +1,6 @@
-//! How much of an object a cache keeps. A tenant chooses the size of what it creates, and can give it any label that a
-//! watch selects by: a cache that kept all of it would end the process for every tenant.
+//! Limits of the content of an object that a cache keeps. A tenant chooses the size of the objects that it creates, and
+//! can give them any label that a watch selects by: a cache that kept all of their content would end the process for
+//! every tenant.
 
 use std::fmt;
 
@@ -37,7 +38,7 @@ const PATH_LEVELS: usize = 12;
 /// Domains of the labels, annotations and finalizers that the controllers read, beside keys without a domain.
 const DOMAINS: [&str; 4] = ["nvidia.com", "operator.dynamo", "app.kubernetes.io", "leaderworkerset.sigs.k8s.io"];
 
-/// How much of the content of an object a cache keeps.
+/// Part of the content of an object that a cache keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// None, and of its metadata what identifies it: the object is not ours.
@@ -46,7 +47,7 @@ pub enum Keep {
     UpTo(usize),
 }
 
-/// How much a cache keeps of the object with this metadata.
+/// Rule for the part that a cache keeps of the object with this metadata.
 pub type Rule = fn(&ObjectMeta) -> Keep;
 
 /// Keeps every object up to [`OBJECT_BYTES`]. For custom resources of users.
@@ -162,7 +163,7 @@ fn weight(metadata: &ObjectMeta) -> usize {
         + metadata.finalizers.iter().flatten().map(String::len).sum::<usize>()
 }
 
-/// What is left of content above its limit.
+/// Remainder of content above its limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TooLarge {
     /// Bytes of the content.

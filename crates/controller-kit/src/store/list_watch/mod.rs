@@ -48,7 +48,7 @@ const TOO_MANY_REQUESTS: u16 = 429;
 /// Objects in one page of a list, which is in memory as a whole: 48 MiB if each is as large as etcd takes.
 const PAGE: u32 = 32;
 
-/// Why a watch broke. It is resumed after a pause.
+/// Reason why a watch broke. The watch is resumed after a pause.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WatchError {
     /// The initial list.

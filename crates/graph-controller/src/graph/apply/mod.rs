@@ -159,7 +159,7 @@ impl Applied {
 /// references do the rest, in whichever way the deletion asked for.
 ///
 /// # Errors
-/// What the API server answered.
+/// Answer of the API server.
 pub async fn release(applier: &Applier, graph: &Packed<DynamoGraphDeployment>) -> Result<(), Error> {
     applier.remove_finalizer(graph, api_types::LEGACY_FINALIZER).await?;
     Ok(())
@@ -175,7 +175,7 @@ pub fn graph_of<K: Resource>(object: &K) -> Option<Key> {
     Some(Key::new(namespace, &name))
 }
 
-/// How many requests of one step are under way at a time: how many objects there are is the user's choice.
+/// Number of requests of one step that run at a time: the number of objects is the user's choice.
 const AT_ONCE: usize = 8;
 
 /// Runs all of the steps, a few at a time. The results have the order of the steps.
@@ -187,7 +187,7 @@ pub async fn bounded<T>(steps: Vec<impl Future<Output = T>>) -> Vec<T> {
 /// the object being reconciled. Gives what it waits for.
 ///
 /// # Errors
-/// What the API server answered.
+/// Answer of the API server.
 pub async fn write_shared<K>(
     applier: &Applier,
     parent_uid: &str,
@@ -205,7 +205,7 @@ where
 /// deleted only if the API server lets us create the new one.
 ///
 /// # Errors
-/// What the API server answered.
+/// Answer of the API server.
 pub async fn write_binding(
     applier: &Applier,
     parent_uid: &str,

@@ -17,7 +17,7 @@ use crate::graph::{
     observe::live_value,
 };
 
-/// What became of one child.
+/// Result of the write of one child.
 pub(super) enum Written<K = Value> {
     /// It was written, and is like this now.
     As(Box<K>),
@@ -39,7 +39,7 @@ impl Written {
         }
     }
 
-    /// What it waits for.
+    /// Returns the reason for the wait.
     pub(super) fn reason(self) -> Option<String> {
         match self {
             Self::Waits(why) => Some(why),

@@ -184,7 +184,7 @@ fn to_ask<'a>(live: Option<&'a DynamoComponent>, own: Option<&DynamoComponent>) 
     live.filter(|live| own.is_none() && !is_asked(live))
 }
 
-/// What is reported of two obstacles: the one that a user has to remove.
+/// Returns the obstacle to report: of two, the one that a user has to remove.
 fn first_obstacle(manifest: Option<Awaited>, image: Option<Awaited>) -> Option<Awaited> {
     match (manifest, image) {
         (Some(manifest), Some(image)) if image.stuck.is_some() && manifest.stuck.is_none() => Some(image),

@@ -27,7 +27,7 @@ use crate::graph::model::ValidGraph;
 
 type StringMap = BTreeMap<String, String>;
 
-/// What the plan adds to the spec of a component.
+/// Values that the plan adds to the spec of a component.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Placement<'a> {
     /// Its worker revision; none for other components and for workers older than revisions.

@@ -2,7 +2,7 @@
 //! decides.
 //!
 //! Why a graph cannot be reconciled.
-//! What a reconcile must read past the caches, and what it read.
+//! Reads past the caches that a reconcile requires, and their results.
 
 mod observed;
 mod plan;
@@ -37,7 +37,7 @@ pub enum Progress {
     Reconciling(&'static str),
 }
 
-/// Why a graph cannot be reconciled: violations of its spec, something that the cluster lacks, or a rejection.
+/// Reason why a graph cannot be reconciled: violations of its spec, something that the cluster lacks, or a rejection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {
     /// Reason of the `Ready` condition.
@@ -48,7 +48,7 @@ pub struct Obstacle {
     pub message: String,
 }
 
-/// Why nothing is planned for a graph.
+/// Reason why nothing is planned for a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Blocked {
     /// Only a change of the graph helps.
@@ -94,22 +94,22 @@ pub struct Target {
     pub provider: WorkloadProvider,
     /// The spec, if it differs from the stored one: translated from the legacy API, configured, scaled by adapters.
     pub spec: Option<DynamoGraphDeploymentSpec>,
-    /// What a graph of the legacy API needs beside its components.
+    /// Resources that a graph of the legacy API needs beside its components.
     pub legacy: LegacyResources,
 }
 
-/// What must be read past the caches.
+/// Required reads past the caches.
 #[derive(Clone, Debug, Default)]
 pub struct Needs {
     /// The graph for which it is read.
     pub target: Target,
     /// Whether the cluster serves LeaderWorkerSets.
     pub leader_worker_sets: bool,
-    /// What a graph on Grove needs.
+    /// Required reads of a graph on Grove.
     pub grove: Option<GroveNeeds>,
 }
 
-/// What must be read of a graph on Grove.
+/// Required reads of a graph on Grove.
 #[derive(Clone, Debug, Default)]
 pub struct GroveNeeds {
     /// Whether live pods are placed by the KAI scheduler; `None` if the cluster decides.
@@ -131,7 +131,7 @@ pub struct TopologyNeed {
     pub live_domains: Option<Vec<String>>,
 }
 
-/// What was read past the caches.
+/// Results of the reads past the caches.
 #[derive(Clone, Debug, Default)]
 pub struct Reads {
     /// Whether the cluster serves LeaderWorkerSets.
@@ -167,7 +167,7 @@ pub struct Served {
     pub topology_hidden: bool,
 }
 
-/// What a graph of the legacy API needs beside its components.
+/// Resources that a graph of the legacy API needs beside its components.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LegacyResources {
     /// The DynamoComponent that builds the image, without owner; none if no image is built, or by one that is not the
@@ -177,6 +177,6 @@ pub struct LegacyResources {
     pub manifest_of: Option<DynamoComponent>,
     /// Volumes of single components.
     pub claims: Vec<PreservedClaim>,
-    /// Why the image is not built yet.
+    /// Reason why the image is not built yet.
     pub awaited: Option<Obstacle>,
 }

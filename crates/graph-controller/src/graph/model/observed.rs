@@ -28,7 +28,7 @@ pub struct RunningPods {
     pub count: usize,
 }
 
-/// What the caches hold of a graph.
+/// Contents of the caches for a graph.
 #[derive(Clone, Debug)]
 pub struct Cached {
     /// The graph as it is stored, but for the scaling adapters that `autoscaling` implies.
@@ -39,7 +39,7 @@ pub struct Cached {
     pub adapters: Vec<Adapter>,
     /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
     pub running_pods: BTreeMap<String, RunningPods>,
-    /// What the cluster serves, as far as caches show it.
+    /// APIs that the cluster serves, as far as caches show them.
     pub served: Served,
     /// Checkpoints that the graph made or names.
     pub checkpoints: LiveCheckpoints,
@@ -87,13 +87,13 @@ pub struct Observed {
     pub adapters: Vec<Adapter>,
     /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
     pub running_pods: BTreeMap<String, RunningPods>,
-    /// What the cluster serves.
+    /// APIs that the cluster serves.
     pub served: Served,
     /// Checkpoints that the graph made or names.
     pub checkpoints: LiveCheckpoints,
     /// Its objects on Grove.
     pub grove: LiveGrove,
-    /// What it needs as a graph of the legacy API; nothing for others.
+    /// Resources that it needs as a graph of the legacy API; empty for others.
     pub legacy: LegacyResources,
     /// The provider of its workloads.
     pub provider: WorkloadProvider,
@@ -103,7 +103,7 @@ pub struct Observed {
     pub missing_key: Option<String>,
     /// Whether its discovery account is bound to a Role of its own, which is there.
     pub has_own_role: bool,
-    /// Why nothing can be planned.
+    /// Reason why nothing can be planned.
     pub blocked: Option<Blocked>,
 }
 

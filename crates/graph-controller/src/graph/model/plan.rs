@@ -1,5 +1,5 @@
 //! What a reconcile plans to write and delete.
-//! What is live after the writes of a reconcile, and what they wait for.
+//! Live objects after the writes of a reconcile, and the waits of these writes.
 
 use std::collections::BTreeMap;
 
@@ -30,11 +30,11 @@ use super::{
     rollout::{RolloutCondition, RolloutHold},
 };
 
-/// What to write and delete, in the order of the fields: an account before the pods that run under it, new workers
+/// Planned writes and deletions, in the order of the fields: an account before the pods that run under it, new workers
 /// before old ones are drained, deletions last.
 #[derive(Default)]
 pub struct Plan {
-    /// What the graph needs beside its components.
+    /// Objects that the graph needs beside its components.
     pub objects: Objects,
     /// The checkpoints that components start from.
     pub checkpoints: Vec<ComponentCheckpoint>,
@@ -51,13 +51,13 @@ pub struct Plan {
     pub rollout: Rollout,
     /// Progress of the restart.
     pub restart: Option<RestartStatus>,
-    /// What to do on Grove, if the graph runs there.
+    /// Plan for Grove, if the graph runs there.
     pub grove: Option<GrovePlan>,
     /// Components on Grove whose engine did not get the flags that join the nodes of a replica.
     pub unjoined: Vec<String>,
     /// Annotations of the graph for the upstream operator and for admission.
     pub bookkeeping: MetadataPatch,
-    /// Why only [`Self::objects`] are planned; live components stay.
+    /// Reason why only [`Self::objects`] are planned; live components stay.
     pub obstacle: Option<Obstacle>,
 }
 
@@ -81,13 +81,13 @@ pub struct Rollout {
     pub old: Vec<String>,
     /// Worker components of which only the target revision serves.
     pub updated: Vec<String>,
-    /// What the rollout waits for, one line for each object.
+    /// Reasons for the rollout's wait, one line for each object.
     pub waits: Vec<String>,
-    /// What holds it.
+    /// Reason why it is held.
     pub hold: Option<RolloutHold>,
     /// State of its deadline; `None` if none counts.
     pub condition: Option<RolloutCondition>,
-    /// When to reconcile again for the deadline.
+    /// Time of the next reconcile for the deadline.
     pub again: Option<Timestamp>,
 }
 
@@ -103,7 +103,7 @@ impl Rollout {
     }
 }
 
-/// What the graph needs beside its components, without owner.
+/// Objects that the graph needs beside its components, without owner.
 #[derive(Default)]
 pub struct Objects {
     /// The discovery account; none if no component discovers through Kubernetes. An account that is not desired any
@@ -181,11 +181,11 @@ pub struct ComponentCheckpoint {
     pub id: Option<String>,
     /// Whether pods can start from it.
     pub ready: bool,
-    /// Why pods wait for it; `None` if they do not.
+    /// Reason why pods wait for it; `None` if they do not.
     pub awaited: Option<String>,
     /// Whether it failed for good.
     pub failed: bool,
-    /// How far its capture is, if pods wait for it.
+    /// Progress of its capture, if pods wait for it.
     pub capture: Capture,
     /// The checkpoint that the graph makes; `None` for one that the spec names.
     pub desired: Option<DesiredCheckpoint>,
@@ -228,7 +228,7 @@ pub enum Capture {
     Lost,
 }
 
-/// What to write of a graph on Grove.
+/// Planned writes of a graph on Grove.
 #[derive(Clone, Debug)]
 pub struct GrovePlan {
     /// The desired PodCliqueSet, without owner.
@@ -250,7 +250,7 @@ pub struct Scale {
     pub to: i32,
 }
 
-/// What Grove made of a component.
+/// Object that Grove created for a component.
 #[derive(Clone, Debug)]
 pub enum Child {
     /// One clique.
@@ -288,23 +288,23 @@ impl Child {
     }
 }
 
-/// Why pods do not serve, by component.
+/// Reasons why pods do not serve, by component.
 pub type Troubles = BTreeMap<String, Diagnosis>;
 
-/// What is live after the writes.
+/// Live objects after the writes.
 #[derive(Debug, Default)]
 pub struct Applied {
     /// The graph's components.
     pub live: Vec<DynamoComponentDeployment>,
     /// The graph's PodCliqueSet, if it runs on Grove.
     pub grove: Option<PodCliqueSet>,
-    /// Why pods do not serve, on Grove and as far as it is known.
+    /// Reasons why pods do not serve, on Grove and as far as known.
     pub troubles: Troubles,
-    /// What the writes wait for, and those that failed.
+    /// Waits of the writes, and failed writes.
     pub tally: Tally,
 }
 
-/// What several steps wait for, and those that failed.
+/// Waits of several steps, and failed steps.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Objects that block a write until they are deleted, and why, one line each.

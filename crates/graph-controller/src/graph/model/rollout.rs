@@ -8,7 +8,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp}
 /// Suffix of a revision that has none, in a record.
 const NO_SUFFIX: &str = "-";
 
-/// Why the workers are not, or not all, of the revision that the spec asks for.
+/// Reason why the workers are not, or not all, of the revision that the spec requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutHold {
     /// Reason of `Reconciling`, or of `Stalled`.
@@ -46,7 +46,7 @@ impl RolloutCondition {
     }
 }
 
-/// What the deadline of a rollout depends on and no live object shows.
+/// State that determines the deadline of a rollout and that no live object shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RolloutRecord {
     /// Another available worker of the new revision is waited for.

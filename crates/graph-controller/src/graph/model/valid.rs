@@ -27,7 +27,7 @@ pub struct ValidGraph<'a> {
     pub framework: Option<BackendFramework>,
     /// Discovery of its pods; Kubernetes if any component uses it.
     pub discovery: DiscoveryBackend,
-    /// How its user controls the rollout of its workers.
+    /// User's control of the rollout of its workers.
     pub control: RolloutControl,
     /// Claims of GPUs that the processes of one pod share, without owner.
     pub claim_templates: Vec<ResourceClaimTemplate>,
@@ -37,7 +37,7 @@ pub struct ValidGraph<'a> {
     pub topology_domains: &'a [String],
     /// The operator's configuration.
     pub settings: &'a Settings,
-    /// Why no component can be started although the spec is valid.
+    /// Reason why no component can be started although the spec is valid.
     pub obstacle: Option<Obstacle>,
     /// Claims whose GPUs must be counted before a component can be rendered, by component.
     pub gpu_claims: BTreeMap<&'a str, Vec<Claim>>,
@@ -62,18 +62,18 @@ impl ValidGraph<'_> {
     }
 }
 
-/// What validation depends on beside the graph.
+/// Input of validation beside the graph.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ValidationContext<'a> {
     /// The provider of its workloads.
     pub provider: WorkloadProvider,
-    /// What the cluster serves.
+    /// APIs that the cluster serves.
     pub served: Served,
     /// The queue of the KAI scheduler that the graph names, if it does not exist.
     pub missing_queue: Option<&'a str>,
     /// Domains of the cluster topology that the KV-transfer policy names, if that exists.
     pub topology_domains: Option<&'a [String]>,
-    /// Why its image is not built yet.
+    /// Reason why its image is not built yet.
     pub awaited_image: Option<&'a Obstacle>,
     /// GPUs behind claims by component, or why they cannot be counted.
     pub claimed_gpus: Option<&'a BTreeMap<String, Result<u32, String>>>,

@@ -60,7 +60,7 @@ impl TopologyKey {
 /// Result of labeling the pods of a graph.
 #[derive(Debug, Default)]
 pub struct LabelingResult {
-    /// When to repeat it because of something that no watch shows.
+    /// Delay until a repetition because of something that no watch shows.
     pub again: Option<Duration>,
     /// The first error. Pods that it does not concern are labeled.
     pub failed: Option<Error>,
@@ -200,7 +200,7 @@ impl TopologyLabeler {
 /// Labels of a node.
 struct NodeLabels {
     labels: BTreeMap<String, String>,
-    /// Why it could not be read.
+    /// Reason why the node could not be read.
     hidden: Option<String>,
 }
 

@@ -37,7 +37,7 @@ pub struct LabelCopy {
     pub to: String,
 }
 
-/// What a pod requests and may still lack; `None` if nothing.
+/// Returns the topology that a pod requests and may still lack; `None` if there is none.
 pub fn request(pod: &ObjectMeta) -> Option<TopologyRequest> {
     let labeled = |key: &str| pod.labels.as_ref().and_then(|all| all.get(key)).is_some_and(|value| !value.is_empty());
     let given = |key: &str| pod.annotations.as_ref()?.get(key).cloned().filter(|value| !value.is_empty());

@@ -80,7 +80,7 @@ pub struct Caches {
     pub model_services: Store<Packed<Service>>,
     /// Builds of images.
     pub builds: Store<Packed<DynamoComponent>>,
-    /// What Grove serves.
+    /// Caches of Grove's objects.
     pub grove: GroveCaches,
 }
 

@@ -1,4 +1,5 @@
-//! What a gateway's endpoint picker needs: its configuration, the pool it chooses from, and a way through the mesh.
+//! Objects that a gateway's endpoint picker needs: its configuration, the pool from which it chooses, and a path
+//! through the mesh.
 
 use std::collections::BTreeMap;
 
@@ -66,7 +67,7 @@ pub fn pool(graph: &ValidGraph<'_>) -> Option<InferencePool> {
     })
 }
 
-/// How Istio's proxies speak to the picker, which serves TLS with a certificate of its own.
+/// Renders the rule for connections of Istio's proxies to the picker, which serves TLS with a certificate of its own.
 pub fn destination_rule(graph: &ValidGraph<'_>) -> Option<DestinationRule> {
     let picker = graph.endpoint_picker()?;
     let istio = graph.settings.istio.as_ref()?;

@@ -1,8 +1,8 @@
 //! Plans the desired objects from the live ones. Pure.
 //!
-//! What is noted on the graph itself: the program that runs it, and what the upstream operator reads, so that it can
-//! take the graph back without rolling a pod. All of it is written from what is live, and written again if a user
-//! takes it away.
+//! Notes on the graph itself: the program that runs it, and the values that the upstream operator reads, so that it can
+//! take the graph back without rolling a pod. All of it is written from live objects, and written again if a user
+//! removes it.
 //!
 //! Admission notes the program on every new graph. A graph that is older than the note, or came while admission was
 //! away, gets it here: without it, admission would judge the graph by what the cluster serves today.

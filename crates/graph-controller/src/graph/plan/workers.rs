@@ -108,7 +108,7 @@ struct LiveWorkers<'a> {
     olds: Vec<Option<&'a DynamoComponentDeployment>>,
 }
 
-/// What the objects of new workers have beside the spec.
+/// Values that the objects of new workers have beside the spec.
 #[derive(Clone, Copy)]
 struct ForNewWorkers<'a> {
     /// Version of the operator that admitted the graph; live workers have it too.
@@ -214,8 +214,8 @@ fn collect_superseded(graph: &ValidGraph<'_>, observed: &Observed, revisions: &[
     }
 }
 
-/// How a component's workers change revision. Annotations that cannot be read are reported by the component itself;
-/// until they are mended, the default is the careful choice.
+/// Returns the rollout strategy of a component's workers. Annotations that cannot be read are reported by the component
+/// itself; until they are corrected, the default is the careful choice.
 fn strategy_of(desired: &DynamoComponentDeployment) -> RolloutStrategy {
     let quarter = || IntOrString::String("25%".to_owned());
     RolloutStrategy::from_annotations(Some(&rendering::component_annotations(desired)))
@@ -228,7 +228,7 @@ fn new_counts(d: &DynamoComponentDeployment) -> Live {
     Live { available: if is_current(d) { counts.available } else { 0 }, ..counts }
 }
 
-/// What is left of an old worker, in words; nothing if nothing is.
+/// Describes the remains of an old worker; none if nothing is left.
 fn remains_of(observed: &Observed, d: &DynamoComponentDeployment) -> Option<String> {
     let name = d.name_any();
     let reported = d.status.as_ref().and_then(|s| s.component.as_ref()).map_or(0, |c| c.replicas);

@@ -268,7 +268,7 @@ fn add(a: Option<i32>, b: Option<i32>) -> Option<i32> {
     }
 }
 
-/// What the graph waits for, one entry for each object: missing, behind its spec, or not available and why.
+/// Lists the objects that the graph waits for, one entry each: missing, behind its spec, or not available and why.
 fn waiting_for(plan: &Plan, live: &BTreeMap<String, &DynamoComponentDeployment>) -> Vec<String> {
     let mut waiting = Vec::new();
     for desired in &plan.components {

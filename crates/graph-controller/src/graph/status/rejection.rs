@@ -1,5 +1,5 @@
-//! What the status of a graph says beside its components: rejections by the API server, and fields that have no
-//! effect. Pure.
+//! Content of a graph's status beside its components: rejections by the API server, and fields that have no effect.
+//! Pure.
 
 use api_types::{
     annotations,

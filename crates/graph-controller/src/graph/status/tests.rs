@@ -1,4 +1,4 @@
-//! What a graph's status says, situation by situation.
+//! Tests of a graph's status, situation by situation.
 
 use api_types::v1beta1::{RollingUpdatePhase, RollingUpdateStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

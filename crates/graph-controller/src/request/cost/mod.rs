@@ -1,5 +1,5 @@
-//! What profiling costs: GPUs times the time that they were held, by the profiler's own pod and by those of the graphs
-//! that it starts to measure them. Pure.
+//! Cost of profiling: GPUs times the time for which they were held, by the profiler's own pod and by those of the
+//! graphs that it starts to measure them. Pure.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use rendering::JobEnd;
 
-/// How often is counted while the graphs stay the same. Counting is a write.
+/// Interval of counting while the graphs stay the same. Each count is a write.
 const STEP: SignedDuration = SignedDuration::from_secs(30);
 
 /// Graphs that a profiler starts to measure them, as they are found.

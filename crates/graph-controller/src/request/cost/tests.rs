@@ -1,4 +1,4 @@
-//! What is counted, and what is not.
+//! Tests of counted and uncounted cost.
 
 use serde_json::json;
 

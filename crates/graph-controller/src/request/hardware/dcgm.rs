@@ -6,7 +6,7 @@ use super::NodeGpus;
 
 const TEMPERATURE: &str = "DCGM_FI_DEV_GPU_TEMP";
 const LINKS: &str = "DCGM_FI_DEV_NVLINK_LINK_COUNT";
-/// What adds up to the memory of a GPU.
+/// Metrics whose sum is the memory of a GPU.
 const MEMORY: [&str; 3] = ["DCGM_FI_DEV_FB_FREE", "DCGM_FI_DEV_FB_USED", "DCGM_FI_DEV_FB_RESERVED"];
 
 /// Reads an exporter's answer. `node` is where its pod runs.

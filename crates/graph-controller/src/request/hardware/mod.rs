@@ -19,9 +19,9 @@ const MOST_GPUS: i32 = 32;
 pub struct NodeGpus {
     /// Name of the node.
     pub node: String,
-    /// What the maker calls them.
+    /// Model name that the manufacturer gives them.
     pub model: String,
-    /// How many there are.
+    /// Number of GPUs.
     pub count: i32,
     /// Memory of one, in MiB.
     pub vram_mb: f64,
@@ -109,7 +109,7 @@ pub fn says_rdma(node_labels: &BTreeMap<String, String>) -> bool {
     labels::NODE_RDMA.iter().any(|key| node_labels.get(*key).is_some_and(|value| value == labels::TRUE))
 }
 
-/// What a text is looked for, and what it then is: in modules of its own, or on a card. The first that fits counts.
+/// Searched texts, each with the kind of GPU: in modules of its own, or on a card. The first match counts.
 const KINDS: [(&str, GpuSku, GpuSku); 15] = [
     ("GB200", GpuSku::Gb200Sxm, GpuSku::Gb200Sxm),
     ("GB10", GpuSku::Gb10, GpuSku::Gb10),

@@ -33,24 +33,24 @@ use crate::request::{
 
 /// By one of these, the pods of exporters are known.
 const EXPORTERS: [&str; 3] = ["app=nvidia-dcgm-exporter", "app=dcgm-exporter", "app.kubernetes.io/name=dcgm-exporter"];
-/// Where the pods are that bring RDMA to nodes.
+/// Namespace of the pods that provide nodes with RDMA.
 const NETWORK_OPERATOR: &str = "nvidia-network-operator";
-/// How long what was found is good for: GPUs come and go with nodes.
+/// Time for which found GPUs remain valid: GPUs come and go with nodes.
 const GOOD_FOR: Duration = Duration::from_secs(60);
-/// How long one exporter may take. The metrics of 16 GPUs have some 100 KiB.
+/// Limits of the answer of one exporter. The metrics of 16 GPUs have about 100 KiB.
 const LIMITS: Limits = Limits { patience: Duration::from_secs(5), longest: 1 << 20 };
-/// How many are asked at a time.
+/// Number of exporters that are queried at a time.
 const AT_ONCE: usize = 16;
-/// How long all of them may take: all requests for hardware wait meanwhile.
+/// Time limit for all exporters together: all requests for hardware wait meanwhile.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What the whole cluster says.
+/// Survey of the whole cluster.
 #[derive(Clone, Debug, Default)]
 struct Survey {
     nodes: Vec<NodeGpus>,
     rdma: Vec<String>,
     rdma_everywhere: bool,
-    /// Why something is missing.
+    /// Reasons for missing information.
     notes: Vec<String>,
     /// Whether it may be there the next time.
     passing: bool,

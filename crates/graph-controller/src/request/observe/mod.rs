@@ -56,7 +56,7 @@ pub struct Caches {
     pub config_maps: Store<Packed<ConfigMap>>,
     /// Accounts that the operator made.
     pub accounts: Store<Packed<ServiceAccount>>,
-    /// What they may do.
+    /// RoleBindings of these accounts.
     pub bindings: Store<Packed<RoleBinding>>,
 }
 
@@ -115,7 +115,7 @@ impl Observer {
         Ok(observed)
     }
 
-    /// Why the profiler's pod does not start, or how it failed.
+    /// Reads why the profiler's pod does not start, or how it failed.
     async fn read_profiler(&self, observed: &mut Observed) -> Result<(), Error> {
         let Some(job) = observed.job.as_ref().filter(|job| observed.is_ours(*job)) else { return Ok(()) };
         observed.waits = self.pods.waits_of_job(job, Timestamp::now()).await;
@@ -201,7 +201,7 @@ impl Observer {
     }
 }
 
-/// How the containers of a Job that failed ended.
+/// Describes the ends of the containers of a failed Job.
 async fn failures(client: &Client, observed: &Observed) -> Result<Vec<String>, Error> {
     let selector = format!("{}={}", labels::JOB_NAME, names::profiling_job(&observed.name));
     let pods = list(client, observed, &selector).await?;

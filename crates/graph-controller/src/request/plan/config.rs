@@ -148,8 +148,8 @@ fn number_text(number: &serde_json::Number) -> String {
     }
 }
 
-/// What of a spec decides on the profile; a change of the rest only says whether and with which runtime the graph is
-/// made.
+/// Returns the part of a spec that determines the profile; the rest only determines whether and with which runtime the
+/// graph is created.
 pub fn profiled_spec(spec: &Value) -> String {
     let mut spec = spec.clone();
     if let Some(fields) = spec.as_object_mut() {
@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(text, expected);
     }
 
-    /// What overrides set for the Job is not spread through its arguments.
+    /// Values that overrides set for the Job are not copied into its arguments.
     #[test]
     fn values_of_the_jobs_environment_are_not_among_its_arguments() {
         let spec = json!({ "overrides": { "profilingJob": { "template": { "spec": { "containers": [

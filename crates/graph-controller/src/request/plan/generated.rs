@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::at;
 use crate::request::model::{HandOver, Observed, Plan, Stage, graph_name, graph_was_there, is_graph_of};
 
-/// What a profiler proposes.
+/// Proposal of a profiler.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Generated {
     /// The graph in v1beta1, under the name that it will have.

@@ -23,7 +23,7 @@ use super::{
 };
 use crate::request::{model::Observed, validate::ValidRequest};
 
-/// Where the profiler leaves its output.
+/// Folder of the profiler's output.
 pub const OUTPUT_FOLDER: &str = "/data";
 const OUTPUT: &str = "profiling-output";
 const CACHE: &str = "model-cache";

@@ -1,4 +1,4 @@
-//! What the profiler says about itself: the ConfigMap to which its output is copied.
+//! Reports of the profiler about itself: the ConfigMap to which its output is copied.
 
 use api_types::v1beta1::ProfilingPhase;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -20,14 +20,14 @@ pub const SUCCESS: &str = "success";
 /// Value of [`STATUS`].
 pub const FAILED: &str = "failed";
 
-/// What the profiler has said so far.
+/// State that the profiler has reported so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output<'a> {
-    /// What it is doing. An unknown word has no effect.
+    /// Reported phase. An unknown word has no effect.
     pub phase: Option<ProfilingPhase>,
     /// Its words on that.
     pub message: &'a str,
-    /// Why it failed, if it says that it has.
+    /// Reason of its failure, if it reports one.
     pub failure: Option<&'a str>,
     /// Whether it says that it has ended well.
     pub succeeded: bool,

@@ -21,8 +21,8 @@ use crate::{
     },
 };
 
-/// How long after its Job was first seen complete the output of a profiler may be missing. It is copied before the Job
-/// ends.
+/// Time for which the output of a profiler may be missing after its Job was first seen complete. The output is copied
+/// before the Job ends.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts the profiler, as soon as the spec is right and nothing of an earlier one is left.
@@ -91,7 +91,7 @@ fn is_of_this_spec(job: &Job, observed: &Observed) -> bool {
     job::profiled_for(job).is_none_or(|spec| spec == profiled_spec(&observed.spec))
 }
 
-/// Why the present spec is not the one that the Job profiles for.
+/// Returns the reason why the present spec is not the one that the Job profiles.
 pub(super) fn drift(observed: &Observed) -> Option<String> {
     let job = observed.job.as_ref().filter(|job| observed.is_ours(*job))?;
     let note = "the spec was changed after profiling had begun, which has no effect; take the change back, or make a new request";

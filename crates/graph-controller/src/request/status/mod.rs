@@ -47,7 +47,7 @@ pub fn of_unreadable(
     status
 }
 
-/// What is not said by conditions.
+/// Records the data that conditions do not contain.
 fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed, applied: &Applied, now: Timestamp) {
     match &applied.stage {
         Stage::Invalid { .. } | Stage::Waiting(_) | Stage::Blocked { .. } | Stage::JobRefused(_) => {

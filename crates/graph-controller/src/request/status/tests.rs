@@ -18,7 +18,7 @@ impl Life {
         Self { generation: 1, status: Value::Null }
     }
 
-    /// What it says to have cost after a look at that time.
+    /// Computes the status at that time, and returns the cost that it reports.
     fn look(&mut self, time: &str, job: Option<&Job>) -> Option<i64> {
         let now = at(time);
         let mut observed = observed_with(|request| {

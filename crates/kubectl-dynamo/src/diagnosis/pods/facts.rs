@@ -1,4 +1,4 @@
-//! What a pod says of itself, and what other objects say of what it needs.
+//! Facts about a pod: from the pod itself, and from other objects that it needs.
 
 use api_types::gpus;
 use k8s_openapi::{
@@ -32,7 +32,7 @@ pub fn memory_limit(pod: &Pod, name: &str) -> Option<String> {
     Some(container.resources.as_ref()?.limits.as_ref()?.get("memory")?.0.clone())
 }
 
-/// When a container was started.
+/// Returns the start time of a container.
 pub fn started(pod: &Pod, name: &str) -> Option<Timestamp> {
     let statuses = pod.status.as_ref()?.container_statuses.as_ref()?;
     let status = statuses.iter().find(|status| status.name == name)?;
@@ -117,7 +117,7 @@ pub fn architectures(observed: &Observed) -> Option<String> {
     Some(format!("the nodes are {}", nodes.architectures.join(", ")))
 }
 
-/// How many GPUs a pod requests, and how many nodes have any.
+/// Reports the GPUs that a pod requests, and the number of nodes with GPUs.
 pub fn gpus(observed: &Observed, pod: &Pod) -> Vec<String> {
     let mut facts = vec![format!("the pod requests {} GPUs", gpus::of_pod(pod))];
     if let Some(nodes) = &observed.nodes {

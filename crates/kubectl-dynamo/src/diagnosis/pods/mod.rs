@@ -17,7 +17,7 @@ use super::{
 };
 use crate::diagnosis;
 
-/// How long a pod may take to end, in seconds, beside its own grace period.
+/// Time a pod may take to end, in seconds, in addition to its own grace period.
 const ENDING: i64 = 60;
 /// After how many seconds a probe that fails is no longer normal: engines load models for long.
 const LOADING: i64 = 30 * 60;

@@ -16,7 +16,7 @@ pub struct Rule {
     pub words: &'static [&'static str],
     /// Code of the cause.
     pub code: &'static str,
-    /// What to do.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
@@ -130,7 +130,7 @@ const UNDONE: &str = "correct the spec of the workers, or set it back; the messa
 const PROFILER: &str = "look at the log of the profiler's pod: `kubectl logs --selector job-name=JOB`";
 const FIELD: &str = "change the field that the message names, and apply again";
 
-/// What to do about a condition of a kind, by its reason.
+/// Returns the remedy for a condition of a kind, by its reason.
 pub fn by_reason(reason: &str) -> Option<&'static str> {
     let pairs = REMEDIES.iter().find(|(known, _)| *known == reason);
     pairs.map(|(_, remedy)| *remedy)

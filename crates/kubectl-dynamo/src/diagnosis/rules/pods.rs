@@ -205,10 +205,10 @@ pub fn is_of_runtime(message: &str) -> bool {
     ["containerd task", "oci runtime", "container create failed"].iter().any(|words| message.contains(words))
 }
 
-/// What to do about a node that is short of a resource.
+/// Remedy for a node that is short of a resource.
 pub const PRESSURE: &str = "free disk space, memory or process ids on the node, as its condition says, or add nodes; \
                             until then it takes no pods";
-/// What to do about a node that is gone.
+/// Remedy for a node that is gone.
 pub const NODE: &str = "start the node again, or delete it (kubectl delete node) so that its pods are replaced";
 
 /// The end of the log of a container that ended.

@@ -106,7 +106,7 @@ pub fn operator() -> Vec<Row> {
     ]
 }
 
-/// What is being deleted.
+/// Rows for deletions.
 pub fn deletions() -> Vec<Row> {
     vec![
         row(
@@ -149,7 +149,7 @@ pub fn deletions() -> Vec<Row> {
     ]
 }
 
-/// What is under way, and other kinds than graphs.
+/// Rows for operations in progress, and for other kinds than graphs.
 pub fn progress() -> Vec<Row> {
     vec![
         row(

@@ -11,7 +11,7 @@ use crate::diagnosis::Nodes;
 
 const AT_POD: &str = "Pod/chat-decode-a";
 
-/// What a pod needs before it runs, and probes.
+/// Rows for prerequisites of a pod, and for probes.
 pub fn setup() -> Vec<Row> {
     vec![
         row(

@@ -105,7 +105,7 @@ pub fn images() -> Vec<Row> {
     ]
 }
 
-/// What the scheduler says where the pod selects a pool, beside which there are others.
+/// Sets the scheduler's message for a pod that selects a pool, in a cluster with other nodes.
 fn unplaced(observed: &mut Observed, pool: &str) {
     select(observed, pool);
     unschedulable(

@@ -114,7 +114,7 @@ fn merge_list(field: &str, live: &[Value], body: &[Value], own: &Value, others: 
     merged.into()
 }
 
-/// What is left of a value that is no longer applied.
+/// Returns the rest of a value that is no longer applied.
 fn without(field: &str, value: &Value, own: &Value, others: &[&Value]) -> Option<Value> {
     if own.is_null() {
         return Some(value.clone());

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use crate::preview::field_sets;
 
-/// Which object: its kind by group and plural, its namespace (empty for those of the cluster) and name.
+/// Key of an object: its kind by group and plural, its namespace (empty for cluster-scoped objects) and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// API group; empty for the core group.
@@ -20,7 +20,7 @@ pub struct ObjectKey {
     pub name: String,
 }
 
-/// Why a write is refused, as the API server says it.
+/// Rejection of a write, as the API server reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Status code of HTTP.
@@ -31,7 +31,7 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// What a write does.
+/// Effect of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     /// Creates an object.
@@ -45,7 +45,7 @@ pub enum Verb {
 /// One accepted write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// What it does.
+    /// Its effect.
     pub verb: Verb,
     /// To which object.
     pub key: ObjectKey,

@@ -25,7 +25,7 @@ use crate::preview::{
     pods::{self, Pods},
 };
 
-/// What caches are filled from.
+/// Sources that caches are filled from.
 pub struct Source<'a> {
     /// Objects in memory.
     pub objects: &'a Objects,

@@ -1,4 +1,4 @@
-//! What admission says of an edit: a dry run on the API server, with the rights of the user.
+//! Admission result of an edit: a dry run on the API server, with the rights of the user.
 
 use anyhow::{Context, anyhow};
 use api_types::conversion::{ApiVersion, convert};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::preview::edit::{LAST_APPLIED, client_side_patch};
 
-/// How often a graph is read anew that has changed between a read and the dry run.
+/// Limit of repeated reads of a graph that changed between a read and the dry run.
 const ATTEMPTS: usize = 5;
 
 /// An edit of one graph.
@@ -21,7 +21,7 @@ pub enum Edit {
     Replacement(Value),
 }
 
-/// How the answer came about.
+/// Origin of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// The API server has run admission.
@@ -37,7 +37,7 @@ pub enum Admission {
 pub enum DryRunAnswer {
     /// The graph as it would be stored, in v1beta1.
     Accepted(Value, Admission),
-    /// Why it is refused.
+    /// Reason for the rejection.
     Refused(String),
 }
 

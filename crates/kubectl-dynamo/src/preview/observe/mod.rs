@@ -47,7 +47,7 @@ const PAGE: u32 = 500;
 /// Pages of one list: a namespace with more objects is not one that a preview can hold.
 const PAGES: usize = 40;
 
-/// What is live in the namespace of a graph.
+/// Live state of the namespace of a graph.
 pub struct Live {
     /// The objects.
     pub objects: Objects,
@@ -63,7 +63,7 @@ pub struct Live {
     pub unreadable: BTreeMap<(String, String), String>,
 }
 
-/// What a list has come to.
+/// Outcome of a list.
 enum Listed {
     Found(Vec<Value>),
     Unserved,
@@ -257,12 +257,12 @@ impl Operator {
         &self.configuration
     }
 
-    /// What is not known of it.
+    /// Returns unknown facts about it.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// What it serves.
+    /// Returns its scope.
     pub fn scope(&self) -> Scope {
         let restricted = self.configuration.restricted_namespace();
         restricted.map_or(Scope::Cluster, |namespace| Scope::Namespace(namespace.to_owned()))

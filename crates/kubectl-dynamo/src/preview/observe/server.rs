@@ -143,7 +143,7 @@ impl Service<Request<Body>> for Server {
     }
 }
 
-/// What a path names.
+/// Target of a request path.
 #[derive(Debug, PartialEq, Eq)]
 struct RequestTarget {
     key: ObjectKey,

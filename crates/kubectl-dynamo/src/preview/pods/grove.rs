@@ -16,7 +16,7 @@ const GROUPS: &str = "podcliquescalinggroups";
 
 /// A PodClique or PodCliqueScalingGroup that a PodCliqueSet consists of.
 pub struct GroveChild {
-    /// Which one.
+    /// Key of the child.
     pub key: ObjectKey,
     /// Pod templates of a replica, each with its number of pods.
     pub templates: Vec<(i64, Value)>,

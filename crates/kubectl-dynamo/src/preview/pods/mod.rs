@@ -1,7 +1,7 @@
 //! Pods as the controllers of Deployments and LeaderWorkerSets, Grove, scheduler and kubelet would have them: in each
 //! step, all pods that were made become ready.
 //!
-//! What ResourceQuotas say of the pods of a preview.
+//! Comparison of ResourceQuotas with the pods of a preview.
 
 pub mod grove;
 #[cfg(test)]
@@ -28,7 +28,7 @@ pub struct Pod {
     pub component: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
-    /// What it requests.
+    /// Resources that it requests.
     pub requests: Amounts,
     /// Whether it has the present template of its workload.
     template: String,
@@ -57,7 +57,7 @@ impl Pods {
 /// A pod that is made or deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodChange {
-    /// Which of the two.
+    /// Creation or deletion.
     pub verb: Verb,
     /// The pod.
     pub pod: Pod,
@@ -215,13 +215,13 @@ pub struct Excess {
     pub resource: String,
     /// Its limit.
     pub hard: String,
-    /// What is used now.
+    /// Amount in use now.
     pub used: String,
-    /// What would be used.
+    /// Amount after the edit.
     pub needed: String,
 }
 
-/// What a quota counts of pods.
+/// Computes the quota usage of pods.
 fn counted(resource: &str, pods: &[Pod]) -> Option<i128> {
     let requested = |name: &str| pods.iter().filter_map(|pod| pod.requests.get(name)).sum();
     match resource {

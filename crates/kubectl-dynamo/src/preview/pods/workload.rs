@@ -1,5 +1,5 @@
-//! What runs pods: a Deployment, a LeaderWorkerSet, or a PodClique or scaling group of Grove, as far as its pods depend on
-//! it.
+//! Workloads that run pods: a Deployment, a LeaderWorkerSet, or a PodClique or scaling group of Grove, as far as their
+//! pods depend on them.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub type Amounts = BTreeMap<String, i128>;
 
 /// A workload.
 pub struct Workload {
-    /// Which one.
+    /// Object key.
     pub key: ObjectKey,
     /// Its desired replicas.
     pub replicas: usize,
@@ -282,7 +282,7 @@ fn amount(given: Option<&Value>, replicas: usize, up: bool) -> usize {
     }
 }
 
-/// What the containers of a pod request; sidecars count, and of the other init containers the largest.
+/// Returns the requests of the containers of a pod; sidecars count, and of the other init containers the largest.
 fn requested(spec: &Value) -> Amounts {
     let containers = |list: &str| spec[list].as_array().cloned().unwrap_or_default();
     let is_sidecar = |container: &Value| container["restartPolicy"] == "Always";
@@ -302,7 +302,7 @@ fn requested(spec: &Value) -> Amounts {
     total
 }
 
-/// What a container requests: a limit without a request counts as one.
+/// Returns the requests of a container: a limit without a request counts as a request.
 fn amounts(container: &Value) -> Amounts {
     let read = |list: &str| -> Amounts {
         let all = container["resources"][list].as_object().into_iter().flatten();

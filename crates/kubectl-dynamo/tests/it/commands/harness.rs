@@ -17,7 +17,7 @@ use test_cluster::{Access, TestNamespace, shared, wait};
 
 use crate::{definitions, plugin};
 
-/// How long anything may take.
+/// Time limit of every operation.
 pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// A namespace.

@@ -67,7 +67,7 @@ impl Shell {
         fs::write(self.folder.join(name), text).unwrap();
     }
 
-    /// What a line prints to both of its outputs.
+    /// Runs a line in the shell; returns both of its outputs.
     pub async fn run(&self, line: &str) -> String {
         let path = env::var("PATH").unwrap();
         let mut bash = Command::new("bash");
@@ -78,7 +78,7 @@ impl Shell {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What a line prints once all of these texts are in it, and none of those after `!`.
+    /// Runs a line until its output contains all of these texts, and none of those after `!`; returns the output.
     pub async fn run_until(&self, line: &str, texts: &[&str]) -> String {
         let look = async || {
             let output = self.run(line).await;

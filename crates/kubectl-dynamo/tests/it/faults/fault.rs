@@ -23,21 +23,21 @@ pub enum Step {
 pub struct Fault {
     /// Its name.
     pub name: &'static str,
-    /// What is injected, in words.
+    /// Description of the injection.
     pub injected: &'static str,
     /// The object that `why` is asked about.
     pub target: &'static str,
-    /// What is there before the graph.
+    /// Steps before the graph is applied.
     pub before: Vec<Step>,
     /// Changes the graph before it is applied.
     pub graph: Option<fn(&mut Value)>,
     /// The injection.
     pub steps: Vec<Step>,
-    /// What the first cause has to be.
+    /// Expected first cause.
     pub expected: Expected,
 }
 
-/// What is expected of the first cause.
+/// Expectation of the first cause.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     /// Its code.
@@ -75,7 +75,7 @@ impl Fault {
         self
     }
 
-    /// What is there before the graph.
+    /// Adds a step before the graph is applied.
     pub fn before(mut self, step: Step) -> Self {
         self.before.push(step);
         self
@@ -107,7 +107,7 @@ impl Fault {
         self.step(Step::Nodes(report)).step(Step::Restart)
     }
 
-    /// What the first cause has to be.
+    /// Sets the expected first cause.
     pub fn is(mut self, code: &'static str, object: &'static str, cause: &'static str, remedy: &'static str) -> Self {
         self.expected = Expected { code, object, cause, remedy };
         self

@@ -32,16 +32,16 @@ use super::{
 };
 use crate::{controllers::Controllers, definitions, plugin};
 
-/// How long anything may take but an answer of `why`; generous, because the machine may have much to do.
+/// Time limit of every operation except an answer of `why`; generous, because the machine may be busy.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long an answer may take.
+/// Time limit of an answer.
 const WITHIN: Duration = Duration::from_secs(2);
 
 /// Settings of the operator: checkpoints are switched on.
 const CHECKPOINTS: &str = "{enabled: true, cleanupImage: registry.example.com/shell:1}";
 
-/// How many ask at a time.
+/// Maximum number of concurrent calls.
 const ASKERS: usize = 2;
 
 /// Namespace of the cluster-wide install. Its Deployments stand for the controllers, which run in this process.
@@ -58,7 +58,7 @@ pub struct Harness {
     pub expired: Server,
     /// Those who ask at a time: a user has the machine mostly alone.
     askers: Semaphore,
-    /// Where the cluster-wide controllers act.
+    /// Fence of the cluster-wide controllers.
     fence: Fence,
     _controllers: Controllers,
 }
@@ -136,7 +136,7 @@ impl Harness {
         Api::<Node>::all(self.client.clone()).create(&PostParams::default(), &node).await.unwrap();
     }
 
-    /// What the kubelet of a node reports of it.
+    /// Writes a node condition as the kubelet reports it.
     pub async fn report_of_node(&self, name: &str, type_: &str, status: &str) {
         let condition = json!([{ "type": type_, "status": status, "reason": "KubeletReports",
             "lastHeartbeatTime": minutes_ago(0), "lastTransitionTime": minutes_ago(0) }]);
@@ -305,7 +305,7 @@ pub fn graph() -> Value {
 /// A fault that was injected and named.
 pub struct Named<'a> {
     team: Team<'a>,
-    /// How long the answer took.
+    /// Duration of the answer.
     pub took: Duration,
 }
 

@@ -1,6 +1,6 @@
-//! What the kubelets of all nodes report. There are no machines behind the nodes, so this plays them: each pod that the
-//! scheduler places becomes ready, unless a fault says what its node reports instead. Status and events have the form
-//! and the words in which a kubelet with containerd writes them.
+//! Simulation of the kubelets of all nodes. The nodes have no machines, so this replaces them: each pod that the
+//! scheduler places becomes Ready, unless a fault specifies another report of its node. Status and events have the form
+//! and the texts that a kubelet with containerd writes.
 
 use std::{
     collections::BTreeMap,
@@ -22,8 +22,8 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-/// What a kubelet reports of the first container of a pod that does not serve. In all texts `{image}`, `{pod}`,
-/// `{namespace}` and `{uid}` stand for those of the pod.
+/// Report of a kubelet about the first container of a pod that does not serve. In all texts `{image}`, `{pod}`,
+/// `{namespace}` and `{uid}` are replaced by those of the pod.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// `status.phase`.
@@ -40,7 +40,7 @@ pub struct Report {
     pub is_init: bool,
     /// Warnings about the pod: reason and message.
     pub events: Vec<(&'static str, &'static str)>,
-    /// What the container has printed.
+    /// Output of the container.
     pub log: &'static str,
 }
 
@@ -147,7 +147,7 @@ impl Report {
 #[derive(Clone)]
 pub struct Kubelets {
     client: Client,
-    /// What is reported of pods, by namespace.
+    /// Reports about pods, by namespace.
     reports: Arc<Mutex<BTreeMap<String, Report>>>,
     addresses: Arc<AtomicU32>,
 }
@@ -162,7 +162,7 @@ impl Kubelets {
         self.reports.lock().unwrap().insert(namespace.to_owned(), report);
     }
 
-    /// What a container of a namespace has printed.
+    /// Returns the output of a container of a namespace.
     pub fn log(&self, namespace: &str) -> String {
         self.reports.lock().unwrap().get(namespace).map(|report| report.log.to_owned()).unwrap_or_default()
     }

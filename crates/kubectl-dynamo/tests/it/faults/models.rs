@@ -70,7 +70,7 @@ async fn run_models(team: &Team<'_>) {
     });
 }
 
-/// What the agent of a node reports when a capture fails.
+/// Writes the report of a node agent for a failed capture.
 async fn fail_capture(team: &Team<'_>) {
     let failed = json!({ "status": { "conditions": [{ "type": "Failed", "status": "True", "reason": "CaptureFailed",
         "message": "criu: no space left on device", "lastTransitionTime": "2026-01-01T00:00:00Z" }] } });

@@ -1,4 +1,4 @@
-//! What the API server rejects: quotas, limits, policies and webhooks, all of them real.
+//! Rejections by the API server: quotas, limits, policies and webhooks, all of them real.
 
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{

@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::kubelet::Kubelets;
 
-/// What an admission webhook answers.
+/// Denial message of an admission webhook.
 pub const DENIAL: &str = "images of this registry are not signed";
 
 /// A server that runs until the process ends.

@@ -38,7 +38,7 @@ const OF_GRAPHS: [GraphEdit; 7] = [prefill, planner, rename, order, graph_env, g
 /// Only the controllers' own workloads have a controlled rollout.
 const OF_COMPONENT_WORKLOADS: [GraphEdit; 3] = [control, control, control];
 
-/// What a user writes.
+/// Manifest of a user.
 #[derive(Clone, Debug, Default)]
 pub struct Manifest {
     pub annotations: Map<String, Value>,

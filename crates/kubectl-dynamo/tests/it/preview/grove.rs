@@ -1,5 +1,5 @@
-//! What Grove's operator does, as far as the controllers see it: it makes the cliques and groups of each PodCliqueSet,
-//! their pods, and their status. Pods of an older template are replaced all at once.
+//! Simulation of Grove's operator, as far as the controllers observe it: it creates the cliques and groups of each
+//! PodCliqueSet, their pods, and their status. Pods of an older template are replaced all at once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

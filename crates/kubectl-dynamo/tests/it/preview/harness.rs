@@ -35,7 +35,7 @@ use tokio::task::JoinHandle;
 use super::{edits::Manifest, grove::Grove};
 use crate::{controllers::Controllers, definitions::own};
 
-/// How long a rollout may take; generous, because the machine may have much to do.
+/// Time limit of a rollout; generous, because the machine may be busy.
 pub const LIMIT: Duration = Duration::from_secs(240);
 
 /// Name of the graph.
@@ -44,7 +44,7 @@ pub const GRAPH: &str = "chat";
 /// Reasons why a rollout stays where it is.
 const HELD: [&str; 3] = [reasons::ROLLOUT_PAUSED, reasons::ROLLOUT_HELD, reasons::ROLLOUT_UNDONE];
 
-/// What the status of a graph says of its present generation.
+/// State that the status of a graph reports for its present generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Moving,
@@ -58,7 +58,7 @@ pub enum State {
 /// Objects by kind and name.
 pub type Objects = BTreeMap<(String, String), Value>;
 
-/// What runs the pods of a graph.
+/// Workload kind for the pods of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Provider {
     Deployments,
@@ -177,12 +177,12 @@ impl Harness {
         Edit::Replacement(graph)
     }
 
-    /// What a manifest will do to the graph.
+    /// Predicts the effects of a manifest on the graph.
     pub async fn predict(&self, manifest: &Manifest) -> Prediction {
         self.predict_as(&self.client, manifest).await
     }
 
-    /// What it will do as far as the user of a client can know.
+    /// Predicts its effects as far as the rights of the client's user allow.
     pub async fn predict_as(&self, client: &Client, manifest: &Manifest) -> Prediction {
         let edit = self.edited(manifest).await;
         predict(client, &self.namespace, &edit, &self.operator, Timestamp::now()).await.unwrap()
@@ -197,7 +197,7 @@ impl Harness {
         wait::until("the graph to be ready", LIMIT, look).await.unwrap();
     }
 
-    /// What the graph's status says of its present generation, and all of it in words.
+    /// Returns the state in the graph's status for its present generation, and the whole status as text.
     pub async fn state(&self) -> (State, String) {
         let graph = self.graph().await;
         let status = &graph["status"];

@@ -1,4 +1,4 @@
-//! Which model owns the name of an adapter among the engines of a base model. Pure.
+//! Selection of the model that owns the name of an adapter among the engines of a base model. Pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,13 +29,13 @@ pub struct Claim {
     pub key: Key,
     /// The engines of its base model.
     pub pool: PoolId,
-    /// When it was created.
+    /// Time of its creation.
     pub created: Option<Timestamp>,
     /// The adapter that its spec requests.
     pub requested: Requested,
     /// The memory of loaded adapters, from its status or its annotation.
     pub memory: AdapterMemory,
-    /// Which copies of unknown source count as its adapter.
+    /// Copies of unknown source that count as its adapter.
     pub trust: Trust,
     /// Whether it carries [`FINALIZER`].
     pub has_finalizer: bool,

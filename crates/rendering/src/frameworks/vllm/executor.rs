@@ -1,11 +1,11 @@
-//! What joins the nodes of a replica: one model over several nodes, and several engines side by side.
+//! Executor that joins the nodes of a replica: one model over several nodes, and several engines side by side.
 
 use api_types::{annotations, ports, v1beta1::BackendFramework};
 use k8s_openapi::api::core::v1::Container;
 
 use crate::frameworks::{Multinode, NodeRole, command};
 
-/// What joins the nodes of a replica.
+/// Executor that joins the nodes of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::frameworks) enum Executor {
     /// Processes that vLLM starts itself.
@@ -53,7 +53,7 @@ const TENSOR: [&str; 2] = ["--tensor-parallel-size", "-tp"];
 const PIPELINE: [&str; 2] = ["--pipeline-parallel-size", "-pp"];
 const DATA: [&str; 2] = ["--data-parallel-size", "-dp"];
 
-/// What the user asks for. What is no number counts as not given: the engine will say so.
+/// Parallel sizes that the user requests. A size that is not a number counts as not given: the engine reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parallel {
     tensor: i64,

@@ -12,7 +12,7 @@ pub(crate) use ray::{NAME as WAITS_FOR_LEADER, may_be_joined, starts_ray_head_wi
 use super::{Launch, Multinode, NodeRole, command};
 use crate::pod::env;
 
-/// Where vLLM keeps compiled kernels by default.
+/// Default directory of vLLM's compiled kernels.
 pub(super) const CACHE_PATH: &str = "/root/.cache/vllm";
 
 /// Joins the nodes of a replica, connects engines that share GPU memory, and points vLLM at the compilation cache. Says

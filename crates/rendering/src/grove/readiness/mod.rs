@@ -1,4 +1,4 @@
-//! What Grove's status means for a component: whether it serves, and if not, what keeps it.
+//! Readiness of a component, from Grove's status: whether it serves, and if not, the reason.
 
 use api_types::{
     grove::{
@@ -17,18 +17,18 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub struct GroveReadiness {
     /// Its counts, without the Dynamo namespace.
     pub replicas: ComponentReplicaStatus,
-    /// What keeps it from being ready; `None` if nothing does.
+    /// Reason for which it is not ready; `None` if there is none.
     pub not_ready: Option<NotReadyYet>,
     /// Whether fewer pods or replicas serve than are desired.
     pub lacks_pods: bool,
-    /// How far it follows the PodCliqueSet.
+    /// Progress towards the PodCliqueSet's template.
     pub revision: Revision,
 }
 
-/// What keeps a component from being ready.
+/// Reason for which a component is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReadyYet {
-    /// What kind of thing.
+    /// Kind of the reason.
     pub classification: Classification,
     /// The thing itself, in words.
     pub message: String,
@@ -49,7 +49,7 @@ pub enum Classification {
     Pods,
 }
 
-/// How far a component follows the PodCliqueSet.
+/// Progress of a component towards the PodCliqueSet's template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Revision {
     /// The template that it follows, if all its pods do; `None` while they are being replaced, or before anything is
@@ -77,7 +77,7 @@ struct ReplicaCounts<'a> {
     /// Ready pods, or available replicas.
     serving: i32,
     serving_word: &'static str,
-    /// What is counted.
+    /// Unit of the counts.
     unit: &'static str,
     scheduled: i32,
     hash: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! What status means.
+//! Tests of the meaning of Grove's status.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Where a graph and its components are placed: the typed constraints, and the fragments in Grove's own form.
+//! Placement of a graph and its components: the typed constraints, and the fragments in Grove's own form.
 
 use api_types::{
     grove::PodCliqueSetTemplate,

@@ -115,7 +115,7 @@ fn is_taken(graph: &DynamoGraphDeployment, facts: &Facts) -> bool {
     dynamo_namespace_lookups(graph, facts).iter().any(is_user)
 }
 
-/// Why it is unknown whether another graph has the Dynamo namespace.
+/// Returns the reason why it is unknown whether another graph has the Dynamo namespace.
 fn unknown(graph: &DynamoGraphDeployment, facts: &Facts) -> Option<String> {
     dynamo_namespace_lookups(graph, facts).iter().find_map(|lookup| match facts.found.get(lookup) {
         Some(Found::Unreadable(error)) => Some(error.clone()),

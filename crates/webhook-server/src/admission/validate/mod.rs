@@ -233,7 +233,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// What only one version can say must fit into annotations of the other.
+/// Checks that data that only one version can express fits into annotations of the other version.
 fn saved_data(object: &Value, out: &mut Findings) {
     let node = Node::root(object);
     if node.fields(&["metadata", "annotations"]).key(conversion::payload::INCOMPLETE).is_set() {

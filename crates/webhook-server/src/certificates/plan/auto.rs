@@ -89,8 +89,8 @@ fn usable(observed: &Observed, in_secret: &[Authority], policy: &Policy, now: Ti
     (Usable { authorities, signing_key, stored, remembered, holds_back }, spread)
 }
 
-/// How much longer the previous certificate is served because the API server may not trust the new one yet. `None`: no
-/// longer.
+/// Returns the further time for which the previous certificate is served because the API server may not trust the new
+/// one yet. `None`: no further time.
 fn wait(
     new: &Pair,
     old: &Pair,

@@ -29,7 +29,7 @@ use crate::{
 /// long.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
-/// What was observed.
+/// Observed state.
 #[derive(Debug, Clone, Default)]
 pub struct Observed {
     /// Content of the Secret; `None` without a Secret.
@@ -54,7 +54,7 @@ pub struct Spread {
 /// Configuration of certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    /// Who creates the certificates.
+    /// Creator of the certificates.
     pub mode: CertProvisionMode,
     /// The server.
     pub host: Host,
@@ -67,7 +67,7 @@ pub struct Plan {
     pub serve: Option<Pair>,
     /// Input of the next plan, as [`Observed::remembered`].
     pub remember: Option<Contents>,
-    /// What to write to the Secret.
+    /// Content to write to the Secret.
     pub write: Option<Write>,
     /// Places whose bundles differ from `bundle`.
     pub inject: Vec<Target>,
@@ -79,7 +79,7 @@ pub struct Plan {
     pub trusted: bool,
     /// Input of the next plan.
     pub spread: Vec<Spread>,
-    /// When to plan again without a change.
+    /// Time until the next plan without a change.
     pub again: Duration,
 }
 

@@ -42,7 +42,7 @@ fn way(chance: &mut Chance, tool: usize) -> Way {
     }
 }
 
-/// What was written to one object, for the message of a failure.
+/// Writes to one object, for the message of a failure.
 struct History {
     seed: u64,
     steps: Vec<String>,
@@ -108,9 +108,9 @@ async fn an_author_in_v1beta1_reads_what_that_version_alone_would_give() {
     one_author("v1beta1").await;
 }
 
-/// What the user of v1alpha1 may write. `envs` and the component's own `volumeMounts` are no part of it, and no
-/// variable or mount is that of both users: there, each of these lists is one field, of the user who changed it
-/// last.
+/// Returns the fields that the user of v1alpha1 may write. `envs` and the component's own `volumeMounts` are not among
+/// them, and no variable or mount belongs to both users: there, each of these lists is one field, of the user who
+/// changed it last.
 fn alpha() -> Value {
     let variable = |name: &str| json!({ "name": name, "value": name });
     json!({ "services": { "Worker": {
@@ -130,7 +130,7 @@ fn alpha() -> Value {
     } } })
 }
 
-/// What the user of v1beta1 may write.
+/// Returns the fields that the user of v1beta1 may write.
 fn beta() -> Value {
     let variable = |name: &str| json!({ "name": name, "value": name });
     json!({ "components": [{
@@ -171,7 +171,7 @@ fn in_beta(spec: &Value) -> (Value, Value) {
     (beta["spec"].take(), beta["metadata"]["annotations"].take())
 }
 
-/// What only v1alpha1 can say.
+/// Returns the fields that only v1alpha1 has.
 fn only_alpha(spec: &Value) -> Value {
     let worker = &spec["services"]["Worker"];
     ["dynamoNamespace", "ingress", "annotations", "labels"].iter().map(|key| (*key, worker[key].clone())).collect()

@@ -37,7 +37,7 @@ fn manifest(version: &str) -> Value {
     spec
 }
 
-/// What a controller writes in the other version.
+/// Writes the status as a controller does in the other version.
 async fn reconcile(namespace: &TestNamespace, version: &str, name: &str) {
     let api = ours(namespace, KIND, version, name).api;
     let status = json!({ "observedGeneration": 1 });

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const MARKER: &str = "dynamo-operator-namespace-scope";
 
-/// Who writes.
+/// Writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The operator of the whole cluster.
@@ -35,13 +35,13 @@ impl Side {
     }
 }
 
-/// What must hold.
+/// Limits that must hold.
 pub struct Bounds {
-    /// How long a marker is valid.
+    /// Validity of a marker.
     pub marker: Duration,
-    /// How long after a hand-over a write may still arrive.
+    /// Time after a hand-over in which a write may still arrive.
     pub late: Duration,
-    /// How long there may be no write at all.
+    /// Longest time without any write.
     pub gap: Duration,
 }
 
@@ -58,7 +58,7 @@ pub struct Audit {
     namespace: String,
     position: u64,
     acts: Vec<(Timestamp, Act)>,
-    /// When the API server was away.
+    /// Outages of the API server.
     outages: Vec<(Timestamp, Timestamp)>,
 }
 
@@ -97,7 +97,7 @@ impl Audit {
         Ok(())
     }
 
-    /// What happened that must not.
+    /// Returns the forbidden events.
     pub fn faults(&mut self, bounds: &Bounds) -> Result<Vec<String>, BoxError> {
         self.read()?;
         let mut acts = self.acts.clone();
@@ -155,7 +155,7 @@ fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::from_secs(i64::try_from(duration.as_secs()).unwrap_or(i64::MAX))
 }
 
-/// What a request did to the namespace, if it succeeded and did anything.
+/// Returns the effect of a request on the namespace, if it succeeded and had an effect.
 fn act(event: &Value, namespace: &str) -> Option<Act> {
     let (verb, object) = (event["verb"].as_str()?, &event["objectRef"]);
     let done = event["stage"] == "ResponseComplete" && event["responseStatus"]["code"].as_u64()? < 400;

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const PACE: Duration = Duration::from_millis(300);
 const ACCOUNTS: &str = "operators";
 
-/// How the operator of the namespace ends.
+/// End of the namespace's operator.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Orderly,
@@ -61,7 +61,7 @@ impl End {
 /// Durations of a run.
 struct Times {
     hand_overs: usize,
-    /// How long a marker is valid, in whole seconds.
+    /// Validity of a marker, in whole seconds.
     marker: u64,
     frozen: Duration,
     bounds: Bounds,
@@ -190,7 +190,7 @@ fn graph(replicas: u64) -> Value {
     })
 }
 
-/// What the operator of the namespace waits for before it takes it.
+/// Creates the Deployment that the namespace's operator awaits before its takeover.
 async fn sibling(world: &World) -> Result<(), BoxError> {
     let deployment = json!({
         "metadata": {"name": "sibling", "labels": {"install": "own"}},

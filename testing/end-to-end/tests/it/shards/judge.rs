@@ -20,7 +20,7 @@ use serde_json::Value;
 /// Annotation of the elected Lease.
 const ASSIGNMENT: &str = "operator.dynamo/shards";
 
-/// What names of accounts and identities of members begin with; the number follows.
+/// Prefix of account names and identities of members; the number follows.
 pub const MEMBER: &str = "member-";
 
 /// The place of a namespace, as `docs/scaling.md` describes it.
@@ -81,7 +81,7 @@ impl Assignments {
         self.owners(namespace).pop()
     }
 
-    /// How many members own places at present.
+    /// Counts the members that own places at present.
     pub fn members(&self) -> usize {
         let owner = |(_, owner): &(u64, usize)| *owner;
         self.all().last().map_or(0, |ranges| ranges.iter().map(owner).collect::<BTreeSet<_>>().len())
@@ -148,7 +148,7 @@ impl Audit {
         Ok(())
     }
 
-    /// What happened in the namespaces that must not.
+    /// Returns the forbidden events in the namespaces.
     pub fn faults(&mut self, namespaces: &[String], assignments: &Assignments) -> Result<Vec<String>, BoxError> {
         self.read()?;
         let faults = namespaces.iter().flat_map(|namespace| {

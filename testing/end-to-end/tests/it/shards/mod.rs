@@ -35,7 +35,7 @@ const PACE: Duration = Duration::from_millis(40);
 const ELECTED: &str = "dynamo-graph-controller.dynamo.nvidia.com";
 const ACCOUNTS: &str = "operators";
 
-/// What happens to a replica, or to all.
+/// Change of a replica, or of all.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Orderly,
@@ -56,7 +56,7 @@ const CHANGES: [Change; 7] = [
     Change::Outage(Duration::from_secs(20)),
 ];
 
-/// How many changes there are, and how long namespaces may be without a replica.
+/// Number of changes, and longest times for namespaces without a replica.
 struct Bounds {
     changes: usize,
     orderly: Duration,

@@ -32,8 +32,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 const VALUES: [&str; 4] =
     ["--set", "dynamo-operator.webhook.failurePolicy=Ignore", "--set", "dynamo-operator.webhook.timeoutSeconds=1"];
 
-/// What is not to change, of all objects of a kind whose names begin with `prefix`: who they are, their generation and
-/// their spec.
+/// Returns the constant parts of all objects of a kind whose names begin with `prefix`: their identity, generation and
+/// spec.
 async fn of_kind<K>(world: &World, prefix: &str) -> Result<Vec<Value>, BoxError>
 where
     K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + std::fmt::Debug,
@@ -49,7 +49,7 @@ where
     kept.collect()
 }
 
-/// What a graph is and what runs for it.
+/// Lists the constant parts of a graph and its workloads.
 async fn workloads(world: &World, graph: &str) -> Result<Vec<Value>, BoxError> {
     let mut all = of_kind::<DynamoGraphDeployment>(world, graph).await?;
     all.extend(of_kind::<DynamoComponentDeployment>(world, graph).await?);
@@ -86,7 +86,7 @@ async fn serves(world: &World, release: &Release<'_>, name: &str) -> Result<(), 
     Ok(())
 }
 
-/// What is left of the release anywhere.
+/// Returns the remaining objects of the release.
 async fn left(release: &Release<'_>) -> Result<Vec<String>, BoxError> {
     let mut left = release.objects::<ClusterRole>().await?;
     left.extend(release.objects::<ClusterRoleBinding>().await?);

@@ -25,7 +25,7 @@ use test_cluster::{
 /// Release and namespace.
 pub const RELEASE: &str = "dynamo";
 pub const NAMESPACE: &str = "dynamo-system";
-/// What the names of its objects begin with.
+/// Prefix of the names of its objects.
 pub const PREFIX: &str = "dynamo-dynamo-operator-";
 /// The version before.
 const OLDER: &str = "0.0.9";

@@ -38,7 +38,7 @@ use crate::{
 /// Key of the ConfigMap.
 const KEY: &str = "ca.crt";
 
-/// What is watched of a definition: whole, ours take a megabyte each.
+/// Watched part of a definition: metadata, because a whole one of ours takes a megabyte.
 type Definition = PartialObjectMeta<CustomResourceDefinition>;
 
 type Events<K> = BoxStream<'static, watcher::Result<Event<K>>>;
@@ -318,7 +318,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// What sets the bundle; none if the definition holds it, or asks another Service.
+    /// Returns the patch that sets the bundle; none if the definition holds it, or names another Service.
     fn patch(&self, live: &CustomResourceDefinition, bundle: &str) -> Option<serde_json::Value> {
         if !self.args.webhook_service.is_named_by(live) {
             return None;

@@ -1,6 +1,6 @@
 //! `crds serve`: keeps the definitions as `crds apply` leaves them, and sets the CA bundle of the conversion webhook in
 //! them.
-//! How long a pass has to wait for the one before.
+//! Computation of the pause between two passes.
 
 mod health;
 mod keeper;
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     /// Set the CA bundle only: definitions, and the objects that are stored, belong to another program
     #[arg(long)]
     bundle_only: bool,
-    /// Where /healthz and /readyz are served [default: nowhere]; ready when all definitions are applied and hold the CA
+    /// Address that serves /healthz and /readyz [default: none]; ready when all definitions are applied and hold the CA
     /// bundle that is known
     #[arg(long, value_name = "ADDRESS")]
     health_address: Option<SocketAddr>,

@@ -47,7 +47,7 @@ fn were_found(component: &DynamoComponentDeployment) -> bool {
     })
 }
 
-/// How long a denied read counts: rights may be granted later.
+/// Time for which a denied read counts: rights may be granted later.
 const FORBIDDEN_FOR: Duration = Duration::from_secs(600);
 
 /// Namespaces in which the API server denied reading Secrets. A denial says nothing about other namespaces.

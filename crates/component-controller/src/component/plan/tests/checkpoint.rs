@@ -1,4 +1,4 @@
-//! How the pods of a component start, in every state of its checkpoint.
+//! Tests of the start of a component's pods, in every state of its checkpoint.
 
 use std::sync::Arc;
 

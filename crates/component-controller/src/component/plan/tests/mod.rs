@@ -117,7 +117,7 @@ fn owned_by(uid: &str) -> Value {
     } })
 }
 
-/// What becomes live when `desired` is applied, with a life of its own.
+/// Returns the live object after `desired` is applied, with a uid and a version of its own.
 fn applied(desired: &Desired) -> Value {
     let mut object = desired.object().clone();
     object["metadata"]["uid"] = json!("uid-of-the-child");

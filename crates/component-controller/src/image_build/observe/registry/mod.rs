@@ -31,7 +31,7 @@ const MANIFESTS: &str = "application/vnd.docker.distribution.manifest.v2+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, \
     application/vnd.oci.image.index.v1+json";
 
-/// Why it is not known whether a registry has an image.
+/// Reason why it is unknown whether a registry has an image.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
     /// The login may not see the image.

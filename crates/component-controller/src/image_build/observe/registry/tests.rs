@@ -19,10 +19,10 @@ use tokio::net::TcpListener;
 
 use super::{answer::login, *};
 
-/// What there is of an image, as registries say it.
+/// Digest of an existing image, as registries report it.
 const DIGEST: &str = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// What a server says: status, `WWW-Authenticate` or `Location`, and body.
+/// Answer of a server: status, `WWW-Authenticate` or `Location`, and body.
 type Answer = (u16, String, &'static str);
 
 /// A server that answers by path and query, `Authorization`, and its own host.

@@ -16,7 +16,7 @@ use super::{LabelCopy, Level, TopologyRequest, changes, copies, request};
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 
-/// What is known of pods, by uid.
+/// Known state of pods, by uid.
 #[derive(Debug, Default)]
 pub struct TopologyMemory(HashMap<String, KnownTopology>);
 
@@ -30,7 +30,7 @@ enum KnownTopology {
     Settled { version: String, labels: u64, node: Option<String>, next: Option<NextLookup> },
 }
 
-/// When the node of a pod is read again because it lacked a label.
+/// Time of the next read of a pod's node that lacked a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct NextLookup {
     at: Instant,

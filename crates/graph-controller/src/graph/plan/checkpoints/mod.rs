@@ -137,8 +137,9 @@ fn phase(checkpoint: &DynamoCheckpoint) -> CheckpointPhase {
     checkpoint.status.as_ref().and_then(|status| status.phase).unwrap_or(CheckpointPhase::Pending)
 }
 
-/// How far a capture is; `missing` if there is no checkpoint. Workers give way to what this calls running, so it has to
-/// be sure: one that is being deleted keeps its phase, and one that has begun can be stalled.
+/// Returns the progress of a capture; `missing` if there is no checkpoint. Workers are removed in favor of a capture
+/// that is reported as running, so the report must be certain: a checkpoint that is being deleted keeps its phase, and
+/// one that has begun can be stalled.
 fn capture(policy: CheckpointStartupPolicy, live: Option<&DynamoCheckpoint>, missing: Capture) -> Capture {
     if !waits(policy) {
         return Capture::Idle;
@@ -155,7 +156,7 @@ fn capture(policy: CheckpointStartupPolicy, live: Option<&DynamoCheckpoint>, mis
     }
 }
 
-/// Why pods wait. Without the checkpoint that the user names, no pod starts, whatever the policy.
+/// Returns the reason why pods wait. Without the checkpoint that the user names, no pod starts, under any policy.
 fn awaited(policy: CheckpointStartupPolicy, name: &str, live: Option<&DynamoCheckpoint>) -> Option<String> {
     let Some(live) = live else { return Some(format!("DynamoCheckpoint {name}, which does not exist")) };
     if !waits(policy) || live.can_be_restored() {
@@ -204,7 +205,7 @@ fn existing<'a>(
     named.and_then(of_name).or_else(formula).or_else(by_label)
 }
 
-/// What was kept on purpose has no owner, unless the user names it.
+/// Returns whether a checkpoint is kept on purpose. Such a checkpoint has no owner, unless the user names it.
 fn is_retained(checkpoint: &DynamoCheckpoint) -> bool {
     checkpoint.annotations().get(annotations::CHECKPOINT_DELETION_POLICY).is_some_and(|policy| policy == RETAIN)
 }

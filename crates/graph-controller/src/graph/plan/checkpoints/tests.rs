@@ -1,4 +1,4 @@
-//! Which checkpoints a graph makes, and what waits for them.
+//! Tests of the checkpoints that a graph creates, and of the waits for them.
 
 use std::sync::LazyLock;
 

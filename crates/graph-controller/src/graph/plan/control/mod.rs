@@ -33,7 +33,7 @@ use crate::graph::{
     plan::revision::live_counts,
 };
 
-/// Where a rollout goes.
+/// Destination of a rollout.
 #[derive(Clone, Debug)]
 pub struct Course {
     /// The revision that the workers shall be of.
@@ -122,8 +122,8 @@ pub fn replicas(course: &Course, components: &[rollout::Component]) -> Vec<rollo
 }
 
 impl Course {
-    /// What holds the rollout. `components` by name, with their live replicas; `in_progress`: several revisions are
-    /// live.
+    /// Returns the reason why the rollout is held. `components` by name, with their live replicas; `in_progress`:
+    /// several revisions are live.
     pub fn hold(
         &self,
         graph: &ValidGraph<'_>,
@@ -196,7 +196,7 @@ fn counts(components: &[(&str, &rollout::Component)]) -> String {
 /// The most characters of a cause.
 const MOST_CHARS: usize = 600;
 
-/// When a refusal that was decided on is looked up in the status.
+/// Pause after the decision for a refusal until it is looked up in the status.
 const ACT_AFTER: SignedDuration = SignedDuration::from_secs(1);
 
 /// State of the deadline of a rollout.
@@ -204,9 +204,9 @@ const ACT_AFTER: SignedDuration = SignedDuration::from_secs(1);
 pub struct Deadline {
     /// The condition; `None` if nothing is waited for.
     pub condition: Option<RolloutCondition>,
-    /// Why the rollout neither continues nor can be undone.
+    /// Reason why the rollout neither continues nor can be undone.
     pub hold: Option<RolloutHold>,
-    /// When to reconcile again.
+    /// Time of the next reconcile.
     pub again: Option<Timestamp>,
 }
 
@@ -280,7 +280,7 @@ fn progress(
     }
 }
 
-/// What has not happened in time, and why as far as components report it.
+/// Describes the progress that is missing at the deadline, and its cause as far as components report it.
 fn exceeded(deadline: &ProgressDeadline, available: i32, new: &[&DynamoComponentDeployment]) -> String {
     let text = format!(
         "No worker of the new revision became available within {PROGRESS_DEADLINE} {}, beside {available} that were",

@@ -53,7 +53,7 @@ fn checkpoint(plan: &Plan, phase: &str) -> DynamoCheckpoint {
     live
 }
 
-/// What is live after a plan was carried out, with so many decoders that serve.
+/// Returns the live state after a plan was carried out, with this number of serving decoders.
 fn after(graph: &DynamoGraphDeployment, plan: &Plan, serving: i32, phase: &str) -> Observed {
     let mut observed = observed(graph);
     observed.grove.sets = vec![as_live(on_grove(plan).set.clone())];

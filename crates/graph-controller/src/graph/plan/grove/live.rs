@@ -1,4 +1,5 @@
-//! What of a live PodCliqueSet stays as it is, whatever is rendered anew, and the target revision of a graph on Grove.
+//! Parts of a live PodCliqueSet that stay the same whenever it is rendered anew, and the target revision of a graph on
+//! Grove.
 
 use api_types::{
     annotations,

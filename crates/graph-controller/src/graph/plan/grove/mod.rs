@@ -216,7 +216,7 @@ fn render(
     }))
 }
 
-/// How far the components are with the restart, in the order of the spec.
+/// Returns the progress of the components in the restart, in the order of the spec.
 fn restart_states<'a>(graph: &ValidGraph<'_>, observed: &'a Observed) -> Vec<RestartState<'a>> {
     let set = observed.grove.set();
     let components = graph.spec.components.iter();
@@ -246,7 +246,7 @@ fn origin_version(observed: &Observed) -> String {
     remembered.next().cloned().unwrap_or_else(|| merge::origin_version(&observed.graph, &[]))
 }
 
-/// How the pods of a component start.
+/// Determines how the pods of a component start.
 ///
 /// # Errors
 /// What the user has to change.

@@ -1,4 +1,4 @@
-//! What is planned for a graph on Grove, situation by situation.
+//! Tests of the plan for a graph on Grove, situation by situation.
 
 use api_types::{
     grove::PodCliqueTemplate,
@@ -32,7 +32,7 @@ fn revision(set: &PodCliqueSet) -> Option<String> {
     revision_of(find(set, "decode")).map(|suffix| suffix.to_string())
 }
 
-/// What another operator would have made: the same, without our bookkeeping.
+/// Returns the set that another operator would have created: the same, without the bookkeeping of this operator.
 fn made_elsewhere(graph: &DynamoGraphDeployment) -> PodCliqueSet {
     let mut set = live_set(graph);
     set.metadata.annotations = None;

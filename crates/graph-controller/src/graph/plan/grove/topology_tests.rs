@@ -1,4 +1,4 @@
-//! What becomes of workers that know a cluster topology when it changes.
+//! Treatment of workers that contain the domains of a cluster topology when it changes.
 
 use api_types::v1beta1::DynamoGraphDeployment;
 use serde_json::{Value, json};

@@ -34,7 +34,7 @@ pub fn plan_restart(observed: &Observed, plan: &mut Plan) {
     }
 }
 
-/// How far one component is with the restart.
+/// Progress of one component in the restart.
 pub(super) struct RestartState<'a> {
     /// Name of the component.
     pub(super) component: String,
@@ -67,7 +67,7 @@ fn mark_in(d: &DynamoComponentDeployment) -> Option<&str> {
 
 /// The restart of all components.
 pub(super) struct RestartPlan<'a> {
-    /// How far it is.
+    /// Progress of the restart.
     pub(super) status: Option<RestartStatus>,
     /// Its id, and the components whose annotation must name it.
     marked: Option<(&'a str, Vec<String>)>,

@@ -89,8 +89,8 @@ fn desired(
     component_deployment(graph, component, Placement { revision, ..Placement::default() })
 }
 
-/// What the spec asks for, with what follows from a live member: the checkpoint that it starts from, whose name follows
-/// from the revision, and the engine that it was stored with.
+/// Returns the component that the spec requests, with the values that follow from a live member: the checkpoint from
+/// which it starts, whose name follows from the revision, and the engine with which it was stored.
 fn desired_like(
     graph: &ValidGraph<'_>,
     component: &ComponentSpec,

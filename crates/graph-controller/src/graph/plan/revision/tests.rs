@@ -1,4 +1,4 @@
-//! Which revision is the target, in every situation that live objects can be in.
+//! Tests of the target revision, in every situation of live objects.
 
 use api_types::{
     annotations::{PREVIOUS_REVISIONS, ROLLOUT},
@@ -14,7 +14,7 @@ use crate::graph::{
     validate::validate,
 };
 
-/// What an edit is about, and the edit of the graph's JSON.
+/// Subject of an edit, and the edit of the graph's JSON.
 type Edit = (&'static str, fn(&mut Value));
 
 fn target_of(graph: &DynamoGraphDeployment, workers: &[&DynamoComponentDeployment]) -> Target {
@@ -215,7 +215,7 @@ fn an_old_generation_keeps_what_the_graph_gave_it() {
     assert_eq!(old.annotations(), annotations);
 }
 
-/// What is planned for the graph with that tag of the worker's image.
+/// Returns the plan for the graph with that tag of the worker's image.
 fn planned(tag: &str, live: &[&DynamoComponentDeployment]) -> Plan {
     let graph = graph_with(|g| set_image(g, tag));
     plan(&valid(&graph), &observed(&graph, live.iter().copied().cloned().collect()), NOW)

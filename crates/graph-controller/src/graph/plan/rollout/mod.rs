@@ -1,4 +1,4 @@
-//! How many replicas each worker revision of a graph should have right now.
+//! Number of replicas that each worker revision of a graph should have now.
 //!
 //! This is the only place that decides over worker replicas. Whatever happens (first deployment, edit, revert in the
 //! middle, second edit, scaling, zero), the same function answers, from what is live and nothing else.
@@ -40,7 +40,7 @@ fn workers(amount: &IntOrString, desired: i32, carry: i64) -> i32 {
     }
 }
 
-/// What is live of one revision of one component.
+/// Live counts of one revision of one component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Live {
     /// Desired replicas of the revision as they stand in its spec.
@@ -59,17 +59,17 @@ impl Live {
 /// One worker component.
 #[derive(Clone, Debug)]
 pub struct Component {
-    /// How its workers are replaced.
+    /// Strategy for the replacement of its workers.
     pub strategy: RolloutStrategy,
     /// Desired replicas.
     pub desired: i32,
-    /// What is live of the target revision.
+    /// Live counts of the target revision.
     pub new: Live,
-    /// What is live of each other revision of the graph, oldest first; none where a revision has no such component.
+    /// Live counts of each other revision of the graph, oldest first; none where a revision has no such component.
     pub old: Vec<Option<Live>>,
     /// Whether no pod of another revision is left (only `Recreate` asks).
     pub drained: bool,
-    /// How far the capture is that its new workers wait for (only [`hold`] asks).
+    /// Progress of the capture that its new workers wait for (only [`hold`] reads it).
     pub capture: Capture,
     /// The most replicas that the target revision gets; none is taken away for it.
     pub cap: Option<i32>,
@@ -115,7 +115,7 @@ fn saturated(workers: i64) -> i32 {
 }
 
 impl Component {
-    /// What is live of one old revision.
+    /// Returns the live counts of one old revision.
     fn old(&self, revision: usize) -> Live {
         self.old.get(revision).copied().flatten().unwrap_or_default()
     }

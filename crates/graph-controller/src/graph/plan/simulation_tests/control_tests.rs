@@ -16,7 +16,7 @@ use crate::graph::{
 /// Seconds of the deadline.
 const DEADLINE: i64 = 60;
 
-/// How a user controls the rollout, and what the status recorded.
+/// User's control of the rollout, and the recorded status.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Controls {
     stop: Option<&'static str>,
@@ -76,7 +76,7 @@ impl Controls {
     }
 }
 
-/// What a controlled pass may not do.
+/// Changes that a controlled pass must not make.
 pub(super) struct ControlGuard {
     /// Replicas of worker objects before the pass that must not change; a bound where the second is true.
     frozen: BTreeMap<String, (i32, bool)>,

@@ -1,4 +1,4 @@
-//! What the simulation may not lose with any write.
+//! Capacity and workers that the simulation must not lose with any write.
 
 use api_types::names::RevisionSuffix;
 
@@ -7,7 +7,7 @@ use super::*;
 /// The least common multiple of all replica counts: every share is a whole number of these parts.
 const WHOLE: i32 = 840;
 
-/// What may not be lost in one pass.
+/// Capacity and workers that must not be lost in one pass.
 pub(super) struct Guard {
     /// The components that count: of a target that is not that of the spec, those that it has.
     counted: Vec<Desired>,
@@ -53,8 +53,8 @@ impl System {
         of_component.map(|d| (revision::suffix_of(d), serving(d))).collect()
     }
 
-    /// What all revisions can serve together, and how much of it may be lost to fragments: each old revision but one
-    /// may waste less than one worker of a component.
+    /// Returns the joint capacity of all revisions, and the part of it that may be lost to fragments: each old revision
+    /// but one may waste less than one worker of a component.
     fn capacity(&self, counted: &[Desired], target: Option<&RevisionSuffix>) -> (i32, i32) {
         let counted: Vec<_> = counted.iter().filter(|desired| desired.replicas > 0).collect();
         let by_component: Vec<_> = counted.iter().map(|desired| (desired, self.serving(desired.name))).collect();
@@ -85,7 +85,7 @@ impl System {
     }
 }
 
-/// What the graph must serve at least, and the serving workers that each component must have.
+/// Returns the least capacity that the graph must serve, and the serving workers that each component must have.
 fn floors(all: &[Desired]) -> (i32, Vec<i32>) {
     let counted = all.iter().filter(|desired| desired.replicas > 0);
     let lost = counted.map(|desired| desired.steps.bounds(desired.replicas).1 * WHOLE / desired.replicas);

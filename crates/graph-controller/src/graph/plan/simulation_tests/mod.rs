@@ -44,14 +44,14 @@ impl Dice {
     }
 }
 
-/// What runs the workers.
+/// Workload that runs the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Provider {
     Deployment,
     LeaderWorkerSet,
 }
 
-/// How a component replaces its workers: as annotations, and as what they allow.
+/// Replacement strategy of a component's workers: as annotations, and as the bounds that they allow.
 #[derive(Clone, Copy, Debug)]
 enum Steps {
     Default,
@@ -115,7 +115,7 @@ struct System {
     /// Earlier pictures of the components, since the last edit and the last worker that failed by itself.
     past: Vec<Vec<DynamoComponentDeployment>>,
     clock: i64,
-    /// How its user controls the rollout; `None` for scripts without control.
+    /// User's control of the rollout; `None` for scripts without control.
     controls: Option<Controls>,
 }
 
@@ -214,7 +214,7 @@ impl System {
         self.clock.to_string()
     }
 
-    /// What the apply engine and the API server do with one object. `picture` is the object in the cache.
+    /// Simulates the write of one object by the apply engine and the API server. `picture` is the object in the cache.
     fn write(
         &mut self,
         desired: &DynamoComponentDeployment,

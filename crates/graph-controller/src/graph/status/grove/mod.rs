@@ -90,8 +90,8 @@ pub(super) fn report(
     }
 }
 
-/// Why a component is not ready, with the diagnosis of its pods. Grove's count of gated pods may be older than the
-/// pods.
+/// Explains why a component is not ready, with the diagnosis of its pods. Grove's count of gated pods may be older than
+/// the pods.
 fn explained(why: &NotReadyYet, trouble: Option<&Diagnosis>) -> (Classification, String) {
     match trouble {
         None => (why.classification, why.message.clone()),

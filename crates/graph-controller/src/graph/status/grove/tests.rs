@@ -1,4 +1,4 @@
-//! What the status of a graph on Grove says, situation by situation.
+//! Tests of the status of a graph on Grove, situation by situation.
 
 use api_types::{
     grove::PodClique,

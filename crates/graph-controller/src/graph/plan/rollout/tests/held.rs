@@ -113,7 +113,7 @@ proptest! {
         }
     }
 
-    /// What the revisions serve together never falls below what the strategies allow.
+    /// The joint capacity of the revisions never falls below the capacity that the strategies allow.
     #[test]
     fn a_step_with_caps_keeps_what_the_revisions_serve_together(
         components in prop::collection::vec(any_capped(), 1..4),

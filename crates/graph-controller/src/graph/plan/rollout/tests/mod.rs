@@ -204,7 +204,7 @@ fn recreate_starts_nothing_beside_pods_whose_object_is_gone() {
     assert_eq!(of_gone(live(1, 1), false), 1, "those that started stay");
 }
 
-/// What a revision lacks of one component, it cannot serve with its others.
+/// Workers of one component that a revision lacks limit the capacity of its other components.
 #[test]
 fn a_revision_that_serves_nobody_goes_first() {
     let prefill = component(&quarter(), 4, live(0, 0), &[live(3, 3), live(1, 0)]);
@@ -236,7 +236,7 @@ fn fragments_of_several_revisions_do_not_stop_a_rollout() {
 /// The least common multiple of all replica counts: every share is a whole number of these parts.
 const WHOLE: i32 = 840;
 
-/// What all revisions can serve together.
+/// Returns the joint capacity of all revisions.
 fn capacity(components: &[Component]) -> i32 {
     let revisions = components.iter().map(|c| c.old.len()).max().unwrap_or(0);
     let counted = || components.iter().filter(|c| c.desired > 0);
@@ -329,8 +329,9 @@ proptest! {
         prop_assert!(old.iter().all(|o| o.spec == 0));
     }
 
-    /// What the revisions serve together never falls below what all strategies allow, after any part of the writes of a
-    /// step. Only fragments of several old revisions may cost a part of a worker, where nothing else can move.
+    /// The joint capacity of the revisions never falls below the capacity that all strategies allow, after any part of
+    /// the writes of a step. Only fragments of several old revisions may cost a part of a worker, where nothing else
+    /// can move.
     #[test]
     fn a_step_keeps_what_the_revisions_serve_together(
         components in prop::collection::vec(any_component(), 1..4),
