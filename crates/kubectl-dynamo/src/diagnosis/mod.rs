@@ -25,9 +25,7 @@ use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::ResourceExt;
 use status_view::pods::component_of;
 
-#[cfg(test)]
-pub use self::model::ObjectName;
-use self::model::{ObjectName, Observed};
+pub(crate) use self::model::ObjectName;
 pub use self::{
     model::{
         Cause, Diagnosis, Marker, NodeFacts, Nodes, Observed, Program, Subject, Terminating, Warning, Weight, Workload,

@@ -30,7 +30,7 @@ use super::{
     family::{adapters, of_deployment, of_job, of_leader_worker_set},
     target::{Kind, Target},
 };
-use crate::diagnosis::{CONVERSION, Observed, Subject, Workload, model};
+use crate::diagnosis::{CONVERSION, Observed, Subject, Workload, needs};
 
 /// Most endpoints of a model whose pods are read, and most containers whose logs are.
 const MOST: usize = 20;

@@ -17,5 +17,5 @@ pub use target::{Kind, Target};
 
 pub use self::{
     logs::bundle,
-    target::{names, names::Names},
+    target::{Names, names},
 };

@@ -13,12 +13,11 @@ use serde::Serialize;
 use status_view::Style;
 
 use crate::{
-    bundle,
-    bundle::Archive,
+    bundle::{Archive, mask},
     diagnosis::diagnose,
     explain::explain,
     install::check,
-    observe::{Connection, Part, Source, Target, family, install, log, logs, observe},
+    observe::{Connection, Part, Source, Target, bundle, family, install, log, observe},
     output::Outcome,
     view::{tree, tree_text},
 };

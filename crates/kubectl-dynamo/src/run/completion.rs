@@ -8,9 +8,8 @@ use clap_complete::Shell;
 
 use super::Cli;
 use crate::{
-    completion,
-    completion::complete as candidates,
-    observe::{ConnectionArgs, Names, target},
+    completion::{answer, complete as candidates},
+    observe::{ConnectionArgs, Names, names},
     output::Outcome,
 };
 

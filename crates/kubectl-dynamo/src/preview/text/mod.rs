@@ -5,7 +5,6 @@ mod tests;
 
 use std::fmt::Write;
 
-use serde::Serialize;
 use serde_json::Value;
 use status_view::{Style, Table, one_line};
 

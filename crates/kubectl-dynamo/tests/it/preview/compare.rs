@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::labels::BASE_MODEL_HASH;
 use controller_kit::apply::semantic_diff;
-use kubectl_dynamo::preview::{ObjectChange, Prediction, replaced, text};
+use kubectl_dynamo::preview::{ObjectChange, Prediction, differences, replaced};
 use serde_json::Value;
 
 use super::harness::Objects;
