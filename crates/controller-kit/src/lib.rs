@@ -6,19 +6,21 @@
 //! - [`controller`]: the keyed work queue that calls a reconcile function.
 //! - [`apply`]: compares what is desired with what is live, and writes only the difference.
 //! - [`claims`]: the GPUs that an engine has through claims.
-//! - [`conditions`], [`events`], [`metrics`], [`backoff`]: the small parts of every reconcile.
+//! - [`conditions`], [`events`], [`metrics`]: the small parts of every reconcile.
+//! - [`context`]: the client, settings, readiness and shutdown that a process gives to its controllers.
+//! - [`failure`]: kinds of failure and their consequences.
 //! - [`notifications`]: notifies the receivers of the configuration of failing objects.
-//! - [`pods`]: why what does not come up does not.
+//! - [`pods`]: the pods of objects whose replicas are missing, and warning events of Kubernetes.
 //! - [`pull_secrets`]: which docker configuration Secrets open which registries.
-//! - [`read`]: reads that no cache answers, and why a reconcile ends early.
-//! - [`warnings`]: what Kubernetes warns of.
-//! - [`fairness`]: shares a bounded number of places between namespaces.
+//! - [`request`]: steps against the API server, reads that no cache answers, and why a reconcile ends early.
+//! - [`fairness`]: shares a bounded number of places between namespaces; the delay before a key is tried again.
 //! - [`leader`]: of several replicas, one acts.
 //! - [`scope`]: which operator acts in a namespace.
+//! - [`shards`]: which replica of a controller acts in a namespace.
 //! - [`yaml`]: texts that people and programs hand to the operator.
 //! - [`access`]: the write contract of a controller as data, and the RBAC made from it.
 //!
-//! This crate knows the Kubernetes API and nothing about how Dynamo's kinds are reconciled.
+//! This crate depends on the Kubernetes API, and on nothing of the way in which Dynamo's kinds are reconciled.
 
 pub mod access;
 pub mod apply;

@@ -1,7 +1,7 @@
 //! Replaces pods that cannot serve any more and that no controller replaces: engines of a group that lost one, and
 //! restored engines that lost their GPU memory.
 //!
-//! Selects pods that cannot serve any more. Pure.
+//! The selection of these pods is pure.
 
 use std::{
     collections::{HashMap, HashSet},

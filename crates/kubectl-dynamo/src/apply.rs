@@ -1,5 +1,6 @@
-//! Changes of the annotations that control a rollout. Pure.
-//! Requests that change an object, each on request of the user.
+//! Requests that change an object, each on request of the user, and changes of the annotations that control a rollout.
+//!
+//! The changes of annotations are computed without I/O.
 
 use std::collections::BTreeMap;
 

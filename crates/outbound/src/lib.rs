@@ -252,9 +252,6 @@ pub(crate) fn is_inside(address: IpAddr, barred: &[IpAddr]) -> bool {
     own || address.is_multicast() || METADATA.contains(&address) || barred.contains(&address)
 }
 
-#[cfg(test)]
-mod tests;
-
 /// Reason for a missing answer. None of the texts contains anything of a request except the server's address.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -305,6 +302,9 @@ pub enum Error {
         patience: Duration,
     },
 }
+
+#[cfg(test)]
+mod tests;
 
 #[cfg(test)]
 mod reach_tests {

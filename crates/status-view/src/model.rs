@@ -1,5 +1,4 @@
-//! The state of a graph or of a component, computed from what was read.
-//! A state as a screen, or as one line.
+//! The state of a graph or of a component, computed from what was read, and shown as a screen or as one line.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Columns and colours of text for people.
-//! Shows lines that change: redrawn in place on a terminal, else each change as a line of its own.
+//! Columns and colours of text for people, and lines that change: redrawn in place on a terminal, else each change as a
+//! line of its own.
 
 use std::{io, io::Write, time::Instant};
 

@@ -1,5 +1,5 @@
-//! Applies graphs, at different paces. Unless they share namespaces, each has one of its own, so that what happens there is
-//! on its account alone.
+//! Applies graphs, at different paces. Unless they share namespaces, each has one of its own, so that what happens
+//! there is on its account alone.
 
 use std::time::Duration;
 

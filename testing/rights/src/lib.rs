@@ -1,7 +1,7 @@
 //! `cargo xtask rights`: what the programs may do against what they did.
 //!
-//! The chart gives each program a ServiceAccount and roles; the API server's audit log has the requests of that account.
-//! A right that no request needed, and a refused request that no right would allow, are faults, except where
+//! The chart gives each program a ServiceAccount and roles; the API server's audit log has the requests of that
+//! account. A right that no request needed, and a refused request that no right would allow, are faults, except where
 //! `arguments.rs` has a reason why no log can show the right.
 
 mod arguments;

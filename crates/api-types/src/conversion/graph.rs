@@ -1,5 +1,6 @@
 //! `DynamoGraphDeployment`: a map of services in v1alpha1, a list of components in v1beta1.
-//! A graph without its components.
+//!
+//! A graph is converted in parts: its frame, which is the graph without its components, and each component.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

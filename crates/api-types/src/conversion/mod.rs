@@ -7,12 +7,11 @@
 //! | module | what |
 //! |---|---|
 //! | `lens` | the rule by which saved data is put back; the same for everything |
-//! | `payload` | the annotations |
+//! | `payload` | the annotations, and saved data that does not fit into them |
 //! | `component` | components, with the pod template: most of the difference between the versions |
 //! | `graph`, `component_deployment`, `scaling_adapter`, `request` | the kinds |
 //! | [`preserved`] | what only v1alpha1 can say and objects still depend on |
 //! | `merging` | what server-side apply needs where fields have managers in both versions |
-//! | [`size`] | saved data that does not fit into annotations |
 //! | [`review`] | the `ConversionReview` that the API server sends |
 //!
 //! The concepts, in the order in which a conversion meets them:

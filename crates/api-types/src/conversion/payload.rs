@@ -1,11 +1,11 @@
-//! The annotations that hold saved data, in the format of the upstream operator.
+//! The annotations that hold saved data, in the format of the upstream operator, and the limit of their size.
 //!
 //! The annotation for the spec holds `{"version":1,"spec":{…},"rawJSON":[…],"exact":[…],"seals":{…}}`. `spec` is a
 //! sparse spec of the version that the object is *not* in. `rawJSON` holds a marker for a `serviceName` that was not
 //! given. `exact` and `seals` are ours; the upstream operator does not read them. The annotation for the status holds a
-//! sparse status. What cannot be read is ignored.
+//! sparse status. Text that cannot be read is ignored.
 //!
-//! Saved data that the API server would refuse: annotations have a limit, for all of an object together.
+//! Annotations have a limit, for all of an object together: the API server would refuse saved data beyond it.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,8 @@
 //! The `ConversionReview` that the API server sends to have objects converted.
 //!
-//! A review may hold a list of many large objects. Its text is kept as it came; each object becomes a value, is
-//! converted and written before the next one, so that the memory of one object is needed and not that of all.
-//!
-//! The parts of a JSON text as slices of it, so that one part at a time becomes a value. The text has been checked to
-//! be JSON.
+//! A review may hold a list of many large objects. Its text, which has been checked to be JSON, is kept as it came, and
+//! its parts are slices of it. Each object becomes a value, is converted and written before the next one, so that the
+//! memory of one object is needed and not that of all.
 
 use std::{io, io::Write};
 

@@ -1,5 +1,5 @@
-//! The annotation of a worker's DynamoComponentDeployment that lists replaced revisions of its graph. It is written when
-//! the object is created, and kept as it is from then on.
+//! The annotation of a worker's DynamoComponentDeployment that lists replaced revisions of its graph. It is written
+//! when the object is created, and kept as it is from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
 

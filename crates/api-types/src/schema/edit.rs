@@ -1,8 +1,8 @@
 //! Edits of schemas: the budgets of specs, and where a kind differs from the types that it shares with others.
 //!
-//! Each list, map and text of our own types has a maximum, the one in [`limits`] unless the type says another; each number
-//! must have one. Kubernetes' types keep the limits that Kubernetes gives them, and the limit of the whole object covers
-//! what has no schema.
+//! Each list, map and text of our own types has a maximum, the one in [`limits`] unless the type says another; each
+//! number must have one. Kubernetes' types keep the limits that Kubernetes gives them, and the limit of the whole
+//! object covers what has no schema.
 
 use serde_json::{Map, Value};
 

@@ -1,12 +1,11 @@
-//! `nvidia.com/v1alpha1`: kinds that have this version only, and what v1beta1 shares with it.
+//! `nvidia.com/v1alpha1`: kinds that have this version only, and types that v1beta1 shares with it.
 //!
 //! Graphs, components, requests and scaling adapters have [`schemas`] only: in this version only the
 //! [conversion](crate::conversion) reads them, and it must not lose fields that no type has.
 //!
-//! Memory shared between processes, as v1alpha1 says it: of GPUs, and `/dev/shm`.
-//! `DynamoWorkerMetadata`: what a worker says of itself, for the other processes of its graph.
-//!
-//! The Dynamo runtime writes it. The operator grants the right to, and does nothing else with it.
+//! This file has the types of memory that processes share, of GPUs and `/dev/shm`, and `DynamoWorkerMetadata`, in which
+//! a worker describes itself to the other processes of its graph. The Dynamo runtime writes that object; the operator
+//! grants the right to, and does nothing else with it.
 
 mod checkpoint;
 mod dynamo_component;

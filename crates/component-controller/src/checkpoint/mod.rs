@@ -1,5 +1,6 @@
 //! Reconciles `DynamoCheckpoint`: a Job, whose pod an agent captures at the request of a PodSnapshot.
-//! Time of the next pass over a checkpoint. Pure.
+//!
+//! The time of the next pass over a checkpoint is computed in this file, without I/O.
 
 pub mod apply;
 pub mod events;

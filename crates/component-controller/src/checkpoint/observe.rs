@@ -1,5 +1,6 @@
 //! Reads everything that the plan of a checkpoint depends on.
-//! Caches of checkpoints and of their storage, shared by the controllers of components and of checkpoints.
+//!
+//! The controllers of components and of checkpoints share the caches of checkpoints and of their storage.
 
 use api_types::{external::PodSnapshot, labels, names, v1alpha1::DynamoCheckpoint, v1beta1::DEFAULT_DEVICE_CLASS};
 use controller_kit::{

@@ -1,5 +1,6 @@
 //! Reconciles `DynamoComponentDeployment`: a Deployment or a LeaderWorkerSet, and a Service.
-//! Pauses before the next pass, where no watch shows the awaited change.
+//!
+//! The next pass comes after a pause where no watch shows the awaited change. This file computes the pause.
 
 pub mod apply;
 pub mod events;

@@ -1,5 +1,6 @@
 //! Reconciles `DynamoComponent` of the legacy API: an image, which a Job builds if its registry lacks it.
-//! Time of the next pass over an image build. Pure.
+//!
+//! The time of the next pass over an image build is computed in this file, without I/O.
 
 pub mod apply;
 pub mod build_slots;

@@ -1,5 +1,4 @@
-//! Data of a pass over an image build.
-//! Name of the image of a component, and what the status records about it.
+//! Data of a pass over an image build, with the name of a component's image and the record of it in the status.
 
 use std::time::Duration;
 

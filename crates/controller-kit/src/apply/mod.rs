@@ -1,12 +1,13 @@
 //! The apply engine: the only way a controller writes to the API server.
 //!
-//! [`plan_write`] decides, from what is desired and what is live, whether to create, update, skip or refuse; it is pure.
-//! [`Applier`] carries the decision out and remembers what it wrote, so that a decision is never based on a cache that
-//! has not seen our last write yet ([`Applier::stale`]).
+//! [`plan_write`] decides, from what is desired and what is live, whether to create, update, skip or refuse; it is
+//! pure. [`Applier`] carries the decision out and remembers what it wrote, so that a decision is never based on a cache
+//! that has not seen our last write yet ([`Applier::stale`]).
 //!
-//! What keeps a steady state free of writes: the fingerprint in [`APPLIED_ANNOTATION`] (what is desired has not changed)
-//! and the leaf comparison of [`includes`] (no other writer changed it). What keeps objects of others safe: creation
-//! without force, updates with the uid as precondition, and the controller owner reference as the mark of what is ours.
+//! A steady state is free of writes because of two checks: the fingerprint in [`APPLIED_ANNOTATION`] (what is desired
+//! has not changed) and the leaf comparison of [`includes`] (no other writer changed it). Objects of others stay safe
+//! because of creation without force, updates with the uid as precondition, and the controller owner reference as the
+//! mark of what is ours.
 
 mod applier;
 mod desired;

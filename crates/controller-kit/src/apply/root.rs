@@ -1,5 +1,5 @@
-//! Writes to objects of others: finalizers, single fields of the spec, and replicas through the scale subresource.
-//! Patches of single annotations and labels.
+//! Writes to objects of others: finalizers, single fields of the spec, single annotations and labels, and replicas
+//! through the scale subresource.
 
 use std::{collections::BTreeMap, time::Instant};
 

@@ -1,5 +1,5 @@
-//! Writes of the reconciled object's status.
-//! Status blocks: when are two the same, and which transition times stay.
+//! Writes the status of the reconciled object, and decides when two statuses are the same and which transition times
+//! stay.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
-//! The loop itself: starts reconciles, and judges how they ended.
-//! Selection of the next key to reconcile, and times to reconcile again. Pure: time is an argument.
+//! The loop itself: selects the next key, starts its reconcile, and judges how it ended.
+//!
+//! The selection of the next key and the times to reconcile again are pure: time is an argument.
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},

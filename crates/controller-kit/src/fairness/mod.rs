@@ -1,6 +1,5 @@
 //! Shares a bounded number of places between namespaces, so that no tenant delays another for longer than a small share
-//! of its own work takes. Pure.
-//! Delays before a key is tried again.
+//! of its own work takes, and computes the delay before a key is tried again. Pure.
 
 #[cfg(test)]
 mod tests;

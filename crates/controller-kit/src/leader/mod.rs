@@ -4,7 +4,7 @@
 //! library: expiry is judged by how long *we* have seen no change, never by the writer's clock; a leader stops acting
 //! before others may start; writes carry the resource version that they were decided on.
 //!
-//! Decision on the replica that may act, from what was seen of the Lease and when: no I/O and no clock.
+//! The replica that may act is decided from what was seen of the Lease and when, without I/O and without a clock.
 
 mod lock;
 

@@ -1,7 +1,7 @@
 //! Metrics of a controller process, in the families the reference dashboards use, and ours.
 //!
-//! Number of objects by state: `resources_total`, counted from the caches at each scrape. The state of an object is
-//! computed once, however often the metrics are read. A state without objects has no line, so a state that no longer
+//! `resources_total` is the number of objects by state, counted from the caches at each scrape. The state of an object
+//! is computed once, however often the metrics are read. A state without objects has no line, so a state that no longer
 //! occurs does not keep its last value.
 
 #[cfg(test)]

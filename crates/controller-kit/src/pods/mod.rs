@@ -1,11 +1,10 @@
-//! Reads the pods of an object whose replicas are missing.
+//! Reads the pods of an object whose replicas are missing, and the warning events of Kubernetes about single objects.
 //!
 //! Pods are not watched whole: there are many, they change often, and nothing is decided on them. Only when replicas
 //! have been missing for a while are the pods of that one thing read, and again after as much time as they have been
-//! missing for, within limits. What comes up quickly causes no such request, and what serves none at all.
+//! missing for, within limits. An object that comes up quickly causes no such request, and one that serves none at all.
 //!
-//! Warning events of Kubernetes about single objects. Only events say why a volume cannot be mounted or a StatefulSet
-//! gets no pods.
+//! Only events contain the reason for a volume that cannot be mounted, or for a StatefulSet that gets no pods.
 
 use std::{
     collections::HashMap,

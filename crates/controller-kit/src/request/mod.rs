@@ -1,5 +1,6 @@
-//! One step against the API server: its time, its failures, and the object that it is about.
-//! Reads that no cache answers, and why a reconcile ends early.
+//! Steps against the API server: their time, their failures, and the objects that they are about.
+//!
+//! This file also has the reads that no cache answers, and the reasons for which a reconcile ends early.
 
 #[cfg(test)]
 mod read_tests;

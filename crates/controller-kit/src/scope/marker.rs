@@ -1,9 +1,9 @@
-//! Validity of markers: no I/O and no clock.
+//! Markers of namespaces: their validity, the reads of all of them, and the answers that the fence takes from them.
 //!
 //! A marker is valid for its own duration since *we* last saw it change. The time that its writer put into it is not
-//! compared with any clock: clocks differ.
+//! compared with any clock: clocks differ. The validity is computed without I/O and without a clock.
 //!
-//! Reads all markers past every cache, at intervals; and what the fence answers from them.
+//! All markers are read past every cache, at intervals.
 
 use std::{
     collections::HashMap,

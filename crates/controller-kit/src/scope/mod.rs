@@ -1,14 +1,14 @@
 //! Selection of the operator that acts in a namespace: the marker Lease.
 //!
 //! An operator that is restricted to one namespace keeps a Lease of a well-known name there. While that marker is
-//! valid, every cluster-wide operator, ours or the Go one, leaves the namespace alone. The [`Fence`] is what a process
-//! knows of it: it is asked before a reconcile, and again before every write.
+//! valid, every cluster-wide operator, ours or the Go one, leaves the namespace alone. The [`Fence`] has the answer for one
+//! process: it is consulted before a reconcile, and again before every write.
+//!
+//! The check before each write is in this file, inside the client: whatever sends a write cannot get past it.
 //!
 //! - `marker`: which markers are valid; reads the markers past the cache every two seconds.
 //! - `fence`: the answer for one process, and the watch that keeps it true.
-//! - `layer`: the check before each write, inside the client.
 //! - `shard`: the namespaces of one of several replicas, and what runs in them.
-//! The check before each write, inside the client: whatever sends a write, it cannot get past.
 
 mod fence;
 mod marker;

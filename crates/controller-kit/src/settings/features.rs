@@ -1,4 +1,4 @@
-//! What may be used of the cluster, and checkpoints of workers.
+//! Features of the cluster that may be used, and checkpoints of workers.
 
 use std::time::Duration;
 

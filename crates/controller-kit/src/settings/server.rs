@@ -1,4 +1,4 @@
-//! Servers of the operator, what pods are reached by, and who is notified of failing objects.
+//! Servers of the operator, ways by which pods are reached, and receivers of notifications about failing objects.
 
 use std::path::PathBuf;
 

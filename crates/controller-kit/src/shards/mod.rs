@@ -8,10 +8,11 @@
 //! - `run`: one process on the API server, with its fence and its caches.
 //!
 //! Safety rests on conditional writes. Only the elected member writes the assignment, and a member acts on it from the
-//! moment at which all former owners have acknowledged their loss, or their Leases have been taken from them. A Lease is
-//! taken from a member that has not renewed it for 17 s; a member that has not renewed for 10 s does not act.
-//! The Leases of a controller, and what a process exchanges with the API server about them.
-//! Names and times of Leases by which replicas of a controller exclude each other.
+//! moment at which all former owners have acknowledged their loss, or their Leases have been taken from them. A Lease
+//! is taken from a member that has not renewed it for 17 s; a member that has not renewed for 10 s does not act.
+//!
+//! This file has the names and times of the Leases by which replicas of a controller exclude each other, and the
+//! requests and answers about them between a process and the API server.
 
 mod assignment;
 mod handover;

@@ -1,7 +1,8 @@
-//! Times of repeated requests to the API server for APIs that it did not serve.
+//! Repeated requests to the API server: for APIs that it did not serve, and for the content of all caches of the
+//! process.
 //!
-//! Reads all caches of the process anew, for a process that takes over what another one has written: its caches are
-//! complete, but may lag behind the last writes of the other.
+//! A process that takes over what another one has written reads its caches anew: they are complete, but may lag behind
+//! the last writes of the other.
 
 use std::{
     sync::{

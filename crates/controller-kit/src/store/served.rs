@@ -1,5 +1,7 @@
-//! What the API server serves, asked once for all kinds that a process may use.
-//! APIs that a cluster may or may not serve, or serve later: the CRDs of gateways, service meshes, workload providers.
+//! APIs that the API server serves, asked once for all kinds that a process may use, and watches of those it may serve
+//! later.
+//!
+//! A cluster may serve them or not, or serve them later: the CRDs of gateways, service meshes, workload providers.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},

@@ -1,5 +1,4 @@
-//! Rights for graphs on any program.
-//! Rights for graphs on Grove.
+//! Rights for graphs, on any program and on Grove.
 
 use controller_kit::{
     access::{Access, Verb},

@@ -1,13 +1,13 @@
 //! Health of NATS and etcd, and cleanup of what deleted graphs left in them.
 //!
+//! Nothing runs without an address in the configuration, and nothing blocks the deletion of an object. The condition of
+//! NATS and etcd in the status of graphs is set in this file, without I/O.
+//!
 //! | file | |
 //! |---|---|
 //! | `observe.rs` | reads the Secret, connects to the servers, and reads which Dynamo namespaces are in use |
 //! | `leftovers.rs` | plans what to remove; pure |
 //! | `run.rs` | removes it, and repeats all of this until the process stops |
-//!
-//! Nothing runs without an address in the configuration, and nothing blocks the deletion of an object.
-//! Sets the condition of NATS and etcd in the status of graphs. Pure.
 
 pub mod leftovers;
 pub mod observe;

@@ -1,5 +1,4 @@
-//! Checks NATS and etcd until the process stops, and starts the cleanup.
-//! Removes what is not in use any more from NATS and etcd, in the background.
+//! Checks NATS and etcd until the process stops, and removes in the background what is not in use any more.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! The loop of the relay.
-//! I/O out: hands over what the profiler says, in a ConfigMap that is the request's.
+//! The loop of the relay: hands over the profiler's reports in a ConfigMap that belongs to the request.
 
 use std::{
     collections::BTreeMap,

@@ -1,5 +1,8 @@
-//! Data of a request's reconcile: what was observed, what is planned, what was applied. Nothing here decides.
-//! The phase of a request, from its status alone: the objects that it followed from, such as a Job, may be deleted.
+//! Data of a request's reconcile: what was observed, what is planned, what was applied, and the phase. Nothing here
+//! decides.
+//!
+//! The phase is computed from the status of a request alone: the objects that it followed from, such as a Job, may be
+//! deleted.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,6 +1,7 @@
-//! Caches, what wakes a graph, and the loop.
-//! The loops over pods that cannot serve any more.
-//! Watches of what Grove serves, and what they wake.
+//! Caches of the graph controller, the changes that wake a graph, and the loop.
+//!
+//! Further loops replace pods that cannot serve any more. Watches of the kinds that Grove serves wake the graphs
+//! concerned.
 
 mod concerns;
 mod requests;

@@ -1,5 +1,5 @@
-//! Plans the replicas of the component that an adapter names. Pure.
-//! Least pause between two changes of the replicas of one component. Pure.
+//! Plans the replicas of the component that an adapter names, with a least pause between two changes of one component.
+//! Pure.
 
 use std::{
     collections::HashMap,

@@ -1,7 +1,6 @@
-//! A support archive: objects and logs without credentials, within a size. Pure.
+//! A support archive: objects and logs without credentials, as a compressed tar archive that stays within a size. Pure.
 //!
-//! A tar archive, compressed, that stays within a size.
-//! Masks what looks like a credential in an object.
+//! Text in an object that looks like a credential is masked.
 
 #[cfg(test)]
 mod tests;

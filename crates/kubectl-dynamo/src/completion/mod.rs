@@ -1,10 +1,9 @@
-//! Candidates for the word that a user types. Pure; names of objects are read by `observe`.
+//! Candidates for the word that a user types, and the answer to kubectl, which passes it on to the shell.
 //!
-//! The answer to kubectl, which passes it on to the shell.
+//! Pure; names of objects are read by `observe`. The words of a command line are read up to the one that is typed.
 //!
 //! kubectl reads candidates from the standard output, one a line, each with an optional description after a tab. The
 //! last line is a colon and a number, whose bits are directives of the library that kubectl completes with.
-//! The words of a command line, up to the one that is typed.
 
 #[cfg(test)]
 mod tests;

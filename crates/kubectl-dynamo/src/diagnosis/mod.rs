@@ -1,11 +1,10 @@
 //! Diagnosis of objects that are not ready. Pure: computed from the observed state and the time.
 //!
-//! Pods are judged by `rendering::diagnose`, by which the controllers write conditions, and what the status says is
-//! taken from it. This module adds the chain to the object with the cause, the remedy, and what only other objects
-//! show: claims, quotas, nodes, programs of the operator.
+//! Pods are judged by `rendering::diagnose`, by which the controllers write conditions, and the content of the status
+//! is taken from it. This module adds the chain of objects from the one that a diagnosis is about to the one with the
+//! cause, the remedy, and causes that only other objects show: claims, quotas, nodes, programs of the operator.
 //!
-//! The objects from the one that a diagnosis is about to the one with a cause.
-//! References of pods that are not ready: objects whose absence may be the cause.
+//! References of pods that are not ready are collected as well: objects whose absence may be the cause.
 
 mod adapters;
 mod conditions;

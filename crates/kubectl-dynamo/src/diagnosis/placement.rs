@@ -1,7 +1,8 @@
-//! Causes for which no node accepts a pod, where the scheduler's message is ambiguous. It contains one reason for each
-//! node, and most clusters have nodes that are not intended for the pod: those of the control plane, or of other teams.
+//! Causes for which no node accepts a pod, where the scheduler's message is ambiguous, and causes of unbound
+//! PersistentVolumeClaims.
 //!
-//! Causes of unbound PersistentVolumeClaims.
+//! The scheduler's message contains one reason for each node, and most clusters have nodes that are not intended for
+//! the pod: those of the control plane, or of other teams.
 
 use k8s_openapi::api::core::v1::{
     NodeSelectorRequirement, NodeSelectorTerm, PersistentVolumeClaim, Pod, PodSpec, Taint,

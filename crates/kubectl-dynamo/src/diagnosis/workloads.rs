@@ -1,5 +1,6 @@
-//! Causes in workloads: pods that the API server rejects, and rollouts that are paused.
-//! Operations in progress: rollouts, restarts, and components without replicas.
+//! Causes in workloads: pods that the API server rejects, paused rollouts, and operations in progress.
+//!
+//! Operations in progress are rollouts, restarts, and components without replicas.
 
 use api_types::v1beta1::{RestartPhase, RollingUpdatePhase};
 use status_view::pods::component_of;

@@ -1,5 +1,4 @@
-//! Reads a graph and its children, and all graphs.
-//! Workloads as a diagnosis needs them.
+//! Reads a graph and its children, all graphs, and workloads as a diagnosis needs them.
 
 use api_types::{
     labels, names,

@@ -1,5 +1,4 @@
-//! Logs of the pods of a graph.
-//! Reads the objects of a support archive. Secrets and ConfigMaps are not among them.
+//! Reads logs of the pods of a graph, and the objects of a support archive. Secrets and ConfigMaps are not among them.
 
 use api_types::{
     v1alpha1::{DynamoCheckpoint, DynamoModel},

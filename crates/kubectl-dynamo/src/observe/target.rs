@@ -1,5 +1,6 @@
-//! The object that a command is about, as users name it.
-//! Reads names that a user may type. Nothing is found where something cannot be read.
+//! The object that a command is about, as users name it, and the names that a user may type.
+//!
+//! A list of names that cannot be read is empty.
 
 use std::{fmt, str::FromStr};
 

@@ -1,5 +1,7 @@
 //! Preview of an edit of a graph, computed by the code of the controllers that will carry it out.
 //!
+//! The fields in which two objects differ are computed in this file.
+//!
 //! | module | what |
 //! |---|---|
 //! | `observe` | reads what the controllers' caches hold, and fills caches from objects in memory |
@@ -9,8 +11,6 @@
 //! | `edit` | a user's edit of a graph; pure |
 //! | `prediction` | the result; pure |
 //! | `text` | the result for people; pure |
-//!
-//! Fields in which two objects differ.
 
 mod edit;
 mod field_sets;

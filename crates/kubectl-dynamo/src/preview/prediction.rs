@@ -1,5 +1,4 @@
-//! What an edit will do.
-//! Capacity and GPUs in each step.
+//! Result of an edit, with capacity and GPUs in each step.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,6 @@
 //! `kubectl dynamo completion`: a script that completes the words of `kubectl-dynamo` in a shell.
-//! The program under its other name, `kubectl_complete-dynamo`: candidates for kubectl's own completion.
+//!
+//! Under its other name, `kubectl_complete-dynamo`, the program prints candidates for kubectl's own completion.
 
 use std::{io::Write, sync::mpsc, thread, time::Duration};
 

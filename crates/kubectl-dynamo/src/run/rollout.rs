@@ -1,5 +1,7 @@
-//! `kubectl dynamo rollout`: restarts a graph, holds its rollout and takes it back, and waits until it is ready.
-//! `kubectl dynamo scale`: the replicas of a component that has a scaling adapter.
+//! `kubectl dynamo rollout` and `kubectl dynamo scale`.
+//!
+//! `rollout` restarts a graph, holds its rollout and takes it back, and waits until it is ready. `scale` sets the
+//! replicas of a component that has a scaling adapter.
 
 use std::{collections::BTreeSet, io::Write, str::FromStr};
 

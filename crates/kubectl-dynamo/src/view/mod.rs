@@ -1,7 +1,4 @@
-//! A graph with its children, as trees, tables and lines. Pure.
-//!
-//! A graph and its children.
-//! Graphs of a namespace, or of all.
+//! A graph with its children, and the graphs of a namespace or of all, as trees, tables and lines. Pure.
 
 mod history;
 #[cfg(test)]

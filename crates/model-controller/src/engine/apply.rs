@@ -1,6 +1,6 @@
-//! Sends the requests that the fleet plans, and enqueues the models whose state changed.
-//! One request to one engine, over a connection of its own.
-//! Metrics of requests to engines.
+//! Sends the requests that the fleet plans, counts them in metrics, and enqueues the models whose state changed.
+//!
+//! Each request to an engine has a connection of its own.
 
 use std::{
     fmt,

@@ -1,5 +1,7 @@
 //! Loads the desired adapters into the engines of a base model, and unloads others.
 //!
+//! This file has the data that its modules share, such as the desired adapters of the engines of a base model.
+//!
 //! ```text
 //! desired   adapters to load into the engines of a base model, and names to unload
 //! state     observed state of one engine: adapters, requests under way, failures and when to retry
@@ -12,8 +14,6 @@
 //!
 //! If an engine lists its adapters, its list is the truth: an adapter counts as loaded when it is listed, not when the
 //! load succeeded. The list is requested again at the next audit, or when the engine may have restarted.
-//!
-//! Desired adapters of the engines of a base model.
 
 pub mod apply;
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! Observed state of one engine.
-//! State of one adapter on one engine, as its model reports it.
+//! Observed state of one engine, and state of one adapter on it, as the adapter's model reports it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

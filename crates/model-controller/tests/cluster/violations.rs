@@ -1,4 +1,5 @@
-//! Specs that cannot be used. Most violations the API server refuses by itself; a name of blanks is one that it lets in.
+//! Specs that cannot be used. Most violations the API server refuses by itself; a name of blanks is one that it lets
+//! in.
 
 use api_types::v1alpha1::DynamoModel;
 use kube::api::{Patch, PatchParams};

@@ -1,10 +1,9 @@
 //! The pod that is captured for a component of a graph: its engine alone, as it runs in the graph; and whether its user
 //! prepared it for shared GPU memory.
 //!
-//! Overlay of a user's specification of a pod on that pod.
-//!
-//! Only what the user says counts: a missing field, an empty text and an empty list say nothing. Containers, volumes
-//! and variables are matched by name, a probe is replaced as a whole, maps unite, and every other list is replaced.
+//! A user's specification of a pod is laid over that pod. Only given values count: a missing field, an empty text and
+//! an empty list count as not given. Containers, volumes and variables are matched by name, a probe is replaced as a
+//! whole, maps unite, and every other list is replaced.
 
 use api_types::{
     annotations, env, labels, names,

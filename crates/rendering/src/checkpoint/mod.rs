@@ -4,6 +4,8 @@
 //! annotations, and meets the engine in a folder of the pod. The agent is not ours: names and files here are its
 //! protocol.
 //!
+//! Identifiers of checkpoints are computed in this file.
+//!
 //! | file | what |
 //! |---|---|
 //! | `storage` | where it is kept |
@@ -13,7 +15,6 @@
 //! | `captured_pod` | the pod that is captured for a component of a graph |
 //! | `capture` | the Job whose pod is captured |
 //! | `cleanup` | the Job that removes what a checkpoint kept |
-//! Identifiers of checkpoints.
 
 mod capture;
 mod captured_pod;

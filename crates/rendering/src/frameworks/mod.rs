@@ -1,4 +1,4 @@
-//! Inference engines: which one a worker runs, and what that changes in its pod.
+//! Inference engines: which one a worker runs, detected by its command line, and what that changes in its pod.
 //!
 //! | file | what |
 //! |---|---|
@@ -6,8 +6,6 @@
 //! | `multinode` | replicas that span nodes: roles, host names and ranks, with LeaderWorkerSet and with Grove |
 //! | `vllm`, `trtllm` | what these engines need; SGLang is in this file |
 //! | `command`, `shell` | flags added to command lines and scripts of other people |
-//! Detects the engine of a worker by its command line.
-//! SGLang.
 
 mod command;
 mod launch;

@@ -1,5 +1,4 @@
-//! One clique: the pods of one role of a component.
-//! Scheduler that places the pods of a graph.
+//! One clique: the pods of one role of a component, and the scheduler that places them.
 
 use std::collections::BTreeMap;
 

@@ -10,6 +10,8 @@
 //! clique_readiness, group_readiness         -> GroveReadiness  of what Grove made
 //! ```
 //!
+//! Violations that only Grove makes violations are in this file.
+//!
 //! | file | what |
 //! |---|---|
 //! | `roles` | which cliques a component has |
@@ -17,7 +19,6 @@
 //! | `topology` | where things are placed, the user's fragments included |
 //! | `service` | how components are reached |
 //! | `readiness` | what Grove's status means |
-//! Violations that only Grove makes violations.
 
 mod clique;
 mod readiness;

@@ -1,6 +1,6 @@
 //! Components whose image is built from an archive, and volumes of their own: the legacy API.
 //!
-//! What its users left to the operator is written into the component, which is an ordinary one after that.
+//! Fields that its users left to the operator are written into the component, which is an ordinary one after that.
 
 mod config;
 mod serve;

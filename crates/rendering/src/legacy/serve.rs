@@ -1,7 +1,7 @@
-//! Start of a built image: `dynamo serve` with the tag of a service; and the settings that the user of such a component
+//! Start of a built image, `dynamo serve` with the tag of a service, and the settings that the user of such a component
 //! has to specify.
 //!
-//! State of the image of a legacy component, from its DynamoComponent.
+//! The state of the image of a legacy component is read from its DynamoComponent.
 
 use api_types::{
     conditions::image_build as reason,

@@ -1,8 +1,7 @@
-//! Components whose replicas span nodes, as LeaderWorkerSets.
+//! Components whose replicas span nodes, as LeaderWorkerSets, and their readiness.
 //!
-//! The LeaderWorkerSet of a component: a group of pods for each replica; and violations that only show when replicas
-//! span nodes.
-//! Readiness of a component, from its live LeaderWorkerSet. Its replicas are groups of pods.
+//! A LeaderWorkerSet has a group of pods for each replica of a component, so the readiness counts groups. Violations
+//! that only show when replicas span nodes are in this file.
 
 mod types;
 

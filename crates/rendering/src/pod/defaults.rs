@@ -1,5 +1,5 @@
-//! What a component's type brings along, and what the endpoint picker of a gateway needs.
-//! Default probes.
+//! Defaults of a component's type: containers, pods and probes, and the parts that the endpoint picker of a gateway
+//! needs.
 
 use api_types::{
     env as env_names, names, ports,

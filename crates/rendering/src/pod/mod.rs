@@ -1,5 +1,10 @@
 //! The pod template, step by step.
 //!
+//! The user's container and pod are laid over the defaults of the component's type. Values of the user win, zero
+//! included. An empty string and an empty list count as not given: most clients leave them out. Lists replace lists,
+//! environments unite by name, a probe replaces a probe as a whole, and one that is empty takes it away. Fields without
+//! a default are the user's alone.
+//!
 //! | step | file |
 //! |---|---|
 //! | defaults of the component's type | `defaults` |
@@ -11,11 +16,6 @@
 //! | GPU memory that containers share, engines that stand by | `gpu_memory`, `failover` |
 //! | start from a checkpoint | [`crate::checkpoint`] |
 //! | image pull secrets | [`crate::pull_secrets`] |
-//! The user's container and pod, laid over the defaults of the component's type.
-//!
-//! What the user gives wins, zero included. An empty string and an empty list count as not given: most clients leave
-//! them out. Lists replace lists, environments unite by name, a probe replaces a probe as a whole, and one that is
-//! empty takes it away. Fields without a default are the user's alone.
 
 mod defaults;
 pub(crate) mod env;

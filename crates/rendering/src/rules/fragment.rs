@@ -1,5 +1,5 @@
-//! Fragments of Grove's own objects in a graph: where they may be, and what they may contain.
-//! Placement in the topology of the cluster, by Grove.
+//! Fragments of Grove's own objects in a graph: their permitted places, their permitted contents, and the placement in
+//! the topology of the cluster by Grove.
 
 use api_types::{
     annotations, grove,

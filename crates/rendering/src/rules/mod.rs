@@ -4,6 +4,9 @@
 //! Paths name components and containers, such as `spec.components[decode].replicas`; admission replaces names by
 //! positions. Rules about one component that rendering depends on are in `validate`.
 //!
+//! This file has the violations and warnings that rules find, and the data that they depend on: the cluster's features,
+//! and the paths of a graph's components.
+//!
 //! | file | rules about |
 //! |---|---|
 //! | `graph` | a graph as it is, and its changes |
@@ -14,8 +17,6 @@
 //! | `checkpoint` | DynamoCheckpoints |
 //! | `provider` | the choice of the workload provider, and versions in texts |
 //! | `fitting` | values that do not fit into their types |
-//! Violations and warnings that rules find, and what they depend on: the cluster's features, and the paths of a graph's
-//! components.
 
 pub mod checkpoint;
 pub mod component;

@@ -1,5 +1,6 @@
 //! Values of annotations, and the choice of the workload provider, which a graph's annotations state.
-//! Versions in texts: of the runtime in image tags, of the operator in annotations.
+//!
+//! Versions in texts are parsed as well: of the runtime in image tags, of the operator in annotations.
 
 use api_types::{annotations, violations::Violation};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;

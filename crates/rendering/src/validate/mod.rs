@@ -1,7 +1,7 @@
 //! The user's violations, all at once; and the component without them, the only input of what follows.
 //!
-//! The volume that keeps compiled kernels, and what may stand in its way.
-//! The checkpoint that a component starts from.
+//! The checks in this file include the volume that keeps compiled kernels, with the obstacles to it, and the checkpoint
+//! that a component starts from.
 
 mod containers;
 mod shared_gpus;

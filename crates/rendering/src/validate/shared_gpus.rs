@@ -1,5 +1,5 @@
-//! GPU memory that several processes share, and engines that stand by to take it over.
-//! Claims through which an engine may have GPUs that its command line depends on.
+//! GPU memory that several processes share, engines that stand by to take it over, and claims through which an engine
+//! may have GPUs that its command line depends on.
 
 use std::collections::BTreeSet;
 

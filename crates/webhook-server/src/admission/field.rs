@@ -1,7 +1,4 @@
-//! Fields of an object: where they are, what stands there, and what is wrong with them.
-//!
-//! A value together with its path, for violations.
-//! Path of a field.
+//! Fields of an object: their paths, their values together with these paths, and the violations in them.
 
 use std::{collections::BTreeMap, fmt, fmt::Display};
 

@@ -1,5 +1,4 @@
-//! The kinds that are reviewed, and the versions they may come in.
-//! The paths at which the API server asks.
+//! The kinds that are reviewed, the versions they may come in, and the paths to which the API server sends reviews.
 
 use api_types::{
     GROUP,

@@ -1,5 +1,4 @@
-//! The loop that reconciles certificates and targets.
-//! Watches the Secret and the objects with CA bundles.
+//! The loop that reconciles certificates and targets, and watches of the Secret and the objects with CA bundles.
 
 use std::{
     sync::Arc,

@@ -1,5 +1,4 @@
-//! Makes a key in each namespace whose graphs need one.
-//! Makes keys. Nothing that is there is ever written.
+//! Makes a key in each namespace whose graphs need one. Nothing that exists is ever written.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

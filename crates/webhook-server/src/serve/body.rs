@@ -1,5 +1,4 @@
-//! The body of a request, within limits.
-//! Memory that a JSON text needs once it is a value.
+//! The body of a request, within limits: of its bytes, and of the memory that a JSON text needs once it is a value.
 
 use std::sync::Arc;
 

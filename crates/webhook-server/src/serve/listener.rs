@@ -1,7 +1,6 @@
-//! Accepts connections, ends them in an orderly way, and replaces the certificate that is served without touching
-//! them.
+//! Accepts connections, ends them in an orderly way, and replaces the certificate that is served without touching them.
 //!
-//! Client certificates: with `--client-ca-file`, admission is for clients whose certificate a CA of that file signed.
+//! With `--client-ca-file`, admission is for clients whose certificate a CA of that file signed.
 
 use std::{
     convert::Infallible,

@@ -1,11 +1,9 @@
-//! HTTPS: what comes in, and what goes out.
+//! HTTPS: requests, answers, and the transmission of answers.
 //!
 //! | path | what |
 //! |---|---|
 //! | `/convert` | conversion between versions; needs nothing but the request |
 //! | those of [`Path`] | admission; needs facts about the cluster, which are gathered for each request |
-//!
-//! Answers of the server, and their transmission.
 
 mod body;
 mod convert;

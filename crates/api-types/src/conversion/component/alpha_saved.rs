@@ -1,9 +1,8 @@
 //! Storage and restoration of data about a component that only v1alpha1 can express.
 //!
-//! Lists of which v1alpha1 has two, one of its own and one of the main container, where v1beta1 has one.
-//!
-//! What is saved says where an item goes, and not what there is: an item that is gone from v1beta1 is gone from both
-//! lists, one that was changed is changed where it is, and a new one goes into v1alpha1's own list.
+//! Of some lists v1alpha1 has two, one of its own and one of the main container, where v1beta1 has one. Saved data
+//! holds the place of an item, and not its existence: an item that is gone from v1beta1 is gone from both lists, one
+//! that was changed is changed where it is, and a new one goes into v1alpha1's own list.
 
 use std::collections::HashSet;
 

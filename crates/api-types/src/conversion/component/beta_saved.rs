@@ -1,4 +1,5 @@
-//! What only v1beta1 can say about a component and the mounts of its main container, and how it is put back.
+//! Storage and restoration of data about a component and the mounts of its main container that only v1beta1 can
+//! express.
 
 use std::collections::{HashMap, HashSet};
 

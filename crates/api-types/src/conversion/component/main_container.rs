@@ -1,9 +1,8 @@
 //! Conversion between the pod template of v1beta1 and the many fields of v1alpha1, and the overlay of
 //! `extraPodSpec.mainContainer` on the container that v1alpha1's own fields describe.
 //!
-//! The pod template of v1beta1, made from the many fields of v1alpha1.
-//! Fields of another form in each version: `resources`, with fixed names in v1alpha1 and any names in v1beta1, and
-//! features, which v1alpha1 switches on and v1beta1 has under `experimental` if they are on.
+//! Two kinds of fields have another form in each version: `resources`, with fixed names in v1alpha1 and any names in
+//! v1beta1, and features, which v1alpha1 switches on and v1beta1 has under `experimental` if they are on.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,5 +1,5 @@
-//! The component of a graph, which is also the spec of a `DynamoComponentDeployment`.
-//! The status of a component, which is part of the status of a graph.
+//! The component of a graph, which is also the spec of a `DynamoComponentDeployment`, and its status, which is part of
+//! the status of a graph.
 
 mod alpha;
 mod alpha_saved;

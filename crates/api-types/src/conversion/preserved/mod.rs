@@ -1,8 +1,9 @@
 //! Data about a component that v1alpha1 can express, v1beta1 cannot, and on which the component's objects still depend.
 //!
 //! An object of v1beta1 that came from v1alpha1 keeps it in its annotations, in the format of the payloads of
-//! conversion. Only what cannot contradict the live object is read: nothing in v1beta1 says the same.
-//! [`archive`] holds what the legacy API says; how components are scaled is here.
+//! conversion. Only data that cannot contradict the live object is read: no field of v1beta1 has the same meaning.
+//!
+//! [`archive`] has the data of the legacy API; the rules by which components are scaled are here.
 
 pub mod archive;
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! The spec of a request.
-//! The profiler's opaque configuration in v1alpha1, parts of which are fields in v1beta1.
+//! The spec of a request, with the profiler's opaque configuration in v1alpha1, parts of which are fields in v1beta1.
 
 use serde_json::{Value, json};
 

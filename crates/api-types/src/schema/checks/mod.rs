@@ -1,15 +1,14 @@
 //! Rules of ours in CEL, which the API server checks: about an object alone, or about an object and the one before.
 //!
-//! The API server checks them before it asks a webhook, so the webhook server does not check again what is here for both
-//! versions. The rules of the upstream operator's definitions are in [`super::rules`].
+//! The API server checks them before it calls a webhook, so the webhook server does not check again what is here for
+//! both versions. The rules of the upstream operator's definitions are in [`super::rules`]. Rules of graphs and of
+//! components have modules of their own; those of other kinds are in this file.
 //!
 //! A rule does not reject changes of an object that was stored before the rule existed, unless they concern the rule:
 //!
 //! - A rule about a single value is at that value. The API server skips it while the value is unchanged.
 //! - A rule about several fields is above them, and is [`When::Broken`]: it is skipped if the old object violates it.
 //! - A rule about a change sees old and new.
-//!
-//! Rules of kinds that are neither graphs nor components.
 
 mod component;
 mod engines;

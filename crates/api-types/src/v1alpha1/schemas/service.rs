@@ -1,5 +1,4 @@
-//! A component of a graph in v1alpha1, where it is called a service: its schema.
-//! Parts of a service in v1alpha1: their schemas.
+//! Schema of a component of a graph in v1alpha1, where it is called a service, and schemas of its parts.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Plans the HorizontalPodAutoscaler of a standalone component whose `autoscaling` in v1alpha1 is enabled. It scales the
-//! workload, because the component has no scale subresource. The graph controller makes those of graphs.
+//! Plans the HorizontalPodAutoscaler of a standalone component whose `autoscaling` in v1alpha1 is enabled. It scales
+//! the workload, because the component has no scale subresource. The graph controller makes those of graphs.
 
 use std::collections::BTreeMap;
 

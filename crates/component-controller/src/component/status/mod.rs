@@ -1,5 +1,6 @@
 //! Computes the status of a component from what was applied and what is live, never from what is desired.
-//! Shortfall of a live workload until all its desired replicas serve.
+//!
+//! A live workload has a shortfall until all its desired replicas serve.
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,11 @@
-//! Reads the manifest in the archive of a DynamoComponent, for graphs whose services do not say what they run.
+//! Reads the manifest in the archive of a DynamoComponent, for graphs whose services do not specify what they run.
 //!
 //! Tenants choose archives, so a read is limited in bytes, entries, time and number, and reaches no address inside the
-//! machine, the link or the control plane unless the API store has it. The archive is read as a stream, up to the
-//! manifest. The status keeps the result, so an archive is read once for each generation.
+//! machine, the link or the control plane unless the API store has it. A few reads run at a time, one for each
+//! namespace, and after a failure the next one comes after a pause.
 //!
-//! The pieces of an answer as a reader of a blocking thread.
-//! Limits reads of manifests: a few at a time, one of each namespace, and after a failure only after a pause.
+//! The archive is read as a stream, up to the manifest; a blocking thread reads the pieces of the answer. The status
+//! keeps the result, so an archive is read once for each generation.
 
 pub mod parse;
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! Decision on the necessary write, without any I/O.
 //!
-//! Objects inside an object that lose all their fields.
-//!
-//! By the schema of a CustomResourceDefinition, the API server rejects a server-side apply of `{}` in place of fields
-//! that the same manager applied before: it removes the fields first, and what is left counts as null. Kinds of
-//! Kubernetes do not have that. The way around it is to remove the object as a whole, and to apply it again.
+//! An object inside an object that loses all its fields takes two writes. By the schema of a CustomResourceDefinition,
+//! the API server rejects a server-side apply of `{}` in place of fields that the same manager applied before: it
+//! removes the fields first, and what is left counts as null. Kinds of Kubernetes do not have that. The way around it
+//! is to remove the object as a whole, and to apply it again.
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
-//! Deliveries that are under way. Pure: time comes in from outside.
-//! Notifications as their receivers read them, and how they are posted.
+//! Deliveries of notifications that are under way, and their content as receivers read it.
+//!
+//! The choice of the next delivery is pure: time comes in from outside. Each notification is posted to its receiver.
 
 #[cfg(test)]
 mod tests;

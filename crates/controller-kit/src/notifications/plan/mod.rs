@@ -3,8 +3,8 @@
 //! The status is the memory: `Stalled` and `Reconciling` say what is so, `Notified` what receivers know. Receivers may
 //! get a notification twice, with one identifier, if the process ends before the status is written.
 //!
-//! An object is failing if it is stalled, or if its pods do not come up: a container that crashes needs a user, although
-//! Kubernetes restarts it.
+//! An object is failing if it is stalled, or if its pods do not come up: a container that crashes needs a user,
+//! although Kubernetes restarts it.
 
 use api_types::conditions::component;
 use jiff::Timestamp;

@@ -1,7 +1,8 @@
 //! Authorization of clients that read metrics: those with a bearer token of a user who has the right `get` on
-//! `/metrics`. The API server answers both, in a TokenReview and a SubjectAccessReview.
+//! `/metrics`.
 //!
-//! Answers about tokens, kept for a limited time, and the number of reviews a second. The caller passes the time.
+//! The API server answers both, in a TokenReview and a SubjectAccessReview. Its answers about tokens are kept for a
+//! limited time, and the number of reviews a second is limited. The caller passes the time.
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@
 //! that fails holds up only what needs its object: new components need their accounts, a binding its role, the
 //! shrinking of old workers the new ones.
 //!
-//! Writes what several graphs and requests share, and what therefore belongs to none of them.
+//! Objects that several graphs and requests share belong to none of them, and are written by functions of their own.
 
 mod objects;
 mod writer;

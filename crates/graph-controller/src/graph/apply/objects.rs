@@ -1,7 +1,7 @@
-//! Writes what a graph needs beside its components.
+//! Writes what a graph needs beside its components, the checkpoints that it makes and the needs of their captures
+//! included.
 //!
-//! What pods mount or run under comes before them, the rest beside them; rights are a chain of their own.
-//! Writes the checkpoints that a graph makes, and what their captures need.
+//! Objects that pods mount or run under come before the pods, the rest beside them; rights are a chain of their own.
 
 use api_types::{
     annotations,

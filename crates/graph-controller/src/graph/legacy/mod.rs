@@ -4,10 +4,9 @@
 //! The component controller builds the image for a DynamoComponent. Until it is built only replicas change; what serves
 //! keeps serving.
 //!
-//! Completes services that do not say what they run by the manifest in the archive of the graph's image. Pure.
-//!
-//! The component controller reads the manifest of a DynamoComponent that is annotated so, into its status. A graph
-//! whose services all say what they run needs none, and is not changed by one.
+//! Services that do not specify what they run are completed by the manifest in the archive of the graph's image. The
+//! component controller reads the manifest of a DynamoComponent that is annotated so, into its status. A graph whose
+//! services all specify what they run needs none, and is not changed by one.
 
 #[cfg(test)]
 mod tests;

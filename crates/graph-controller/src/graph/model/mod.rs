@@ -1,8 +1,5 @@
-//! Data of a graph's reconcile: what was observed, what is valid, what is planned, what was applied. Nothing here
-//! decides.
-//!
-//! Why a graph cannot be reconciled.
-//! Reads past the caches that a reconcile requires, and their results.
+//! Data of a graph's reconcile: what was observed, what is valid, what is planned, what was applied, the obstacles to
+//! it, and the reads past the caches that it requires, with their results. Nothing here decides.
 
 mod observed;
 mod plan;

@@ -1,5 +1,5 @@
-//! What a reconcile plans to write and delete.
-//! Live objects after the writes of a reconcile, and the waits of these writes.
+//! Objects that a reconcile plans to write and delete, and live objects after these writes, with the waits of the
+//! writes.
 
 use std::collections::BTreeMap;
 

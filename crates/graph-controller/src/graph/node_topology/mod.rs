@@ -1,5 +1,7 @@
 //! Copies topology labels of nodes to the worker pods of graphs with a KV-transfer policy.
-//! Computes which labels of its node a worker pod needs. The pod reads them through a downward API volume. Pure.
+//!
+//! The labels of its node that a worker pod needs are computed in this file, without I/O. The pod reads them through a
+//! downward API volume.
 
 pub mod apply;
 pub mod lookup;

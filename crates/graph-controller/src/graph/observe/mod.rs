@@ -1,5 +1,4 @@
-//! Collects what the caches hold of a graph.
-//! Collects what the caches hold of a graph's checkpoints.
+//! Collects what the caches hold of a graph and of its checkpoints.
 
 pub mod grove;
 pub mod read;

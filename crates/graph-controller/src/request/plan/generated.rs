@@ -1,5 +1,4 @@
-//! The graph that a profiler proposes, and what goes with it.
-//! From the profiler's proposal to a graph that serves.
+//! The graph that a profiler proposes, with what goes with it, and the steps from the proposal to a graph that serves.
 
 use std::collections::BTreeMap;
 

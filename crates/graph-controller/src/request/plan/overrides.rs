@@ -1,6 +1,8 @@
-//! The user's part of the profiling Job. What is listed here may be set; everything else is left as it is.
-//! The program with which the profiler lays the user's part of a graph over its own. An init container copies it out
-//! of the operator's image, so that the rules are those of the operator.
+//! The user's part of the profiling Job, and the program with which the profiler lays the user's part of a graph over
+//! its own.
+//!
+//! Fields of the Job that are listed here may be set; everything else is left as it is. An init container copies the
+//! program out of the operator's image, so that the rules are those of the operator.
 
 use std::collections::BTreeMap;
 

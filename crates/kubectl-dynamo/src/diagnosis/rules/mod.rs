@@ -1,5 +1,5 @@
-//! Remedies: by the reason of a condition, and by the words of Kubernetes where one reason has several remedies.
-//! Rules for objects that the API server rejects, and remedies by the reason of a condition.
+//! Remedies: by the reason of a condition, by the words of Kubernetes where one reason has several remedies, and for
+//! objects that the API server rejects.
 
 mod pods;
 

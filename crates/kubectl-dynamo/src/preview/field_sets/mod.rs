@@ -1,5 +1,6 @@
-//! Server-side apply of objects that are held in memory.
-//! Defaults that the API server sets where an apply has removed a field. Other defaults stay, because no manager owns them.
+//! Server-side apply of objects that are held in memory, with the defaults that the API server sets.
+//!
+//! The API server sets a default where an apply has removed a field. Other defaults stay, because no manager owns them.
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! Reads what the controllers hold in their caches, with the rights of the user.
-//! The operator that is installed: its configuration and its version.
+//! Reads what the controllers hold in their caches, and the configuration and version of the installed operator, with
+//! the rights of the user.
 
 pub mod caches;
 pub mod dry_run;

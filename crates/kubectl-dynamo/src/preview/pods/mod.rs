@@ -1,7 +1,7 @@
 //! Pods as the controllers of Deployments and LeaderWorkerSets, Grove, scheduler and kubelet would have them: in each
 //! step, all pods that were made become ready.
 //!
-//! Comparison of ResourceQuotas with the pods of a preview.
+//! ResourceQuotas are compared with these pods.
 
 pub mod grove;
 #[cfg(test)]

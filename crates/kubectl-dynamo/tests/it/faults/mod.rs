@@ -7,8 +7,8 @@
 //! containers are served where the API server asks a kubelet for them. The provisioner of volumes, the agent that
 //! captures pods and the engines are played as well.
 //!
-//! Each fault is injected into a namespace of its own. Before that, `why` says that the graph is ready and nothing of the
-//! fault. `DYNAMO_FAULT=words` injects only the faults whose names contain them.
+//! Each fault is injected into a namespace of its own. Before that, `why` says that the graph is ready and nothing of
+//! the fault. `DYNAMO_FAULT=words` injects only the faults whose names contain them.
 
 mod containers;
 mod conversion;

@@ -1,8 +1,9 @@
-//! GPU memory that the containers of a pod share: one claim for all of them, and a server beside them that holds it.
+//! GPU memory that the containers of a pod share, or that pods share.
 //!
-//! GPU memory that pods share: one pod of a rank holds it, the engines of that rank use it.
+//! The containers of a pod have one claim for all of them, and a server beside them that holds the memory.
 //!
-//! The pods of a rank have the same GPUs through a claim of Grove, and meet in a folder of their node.
+//! Of the pods of a rank, one holds the memory, and the engines of that rank use it. The pods have the same GPUs
+//! through a claim of Grove, and meet in a folder of their node.
 
 #[cfg(test)]
 mod tests;

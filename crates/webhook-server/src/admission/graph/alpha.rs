@@ -1,7 +1,7 @@
 //! Fields that only v1alpha1 has. They live on in objects that are stored as v1beta1, and are looked at in the object's
 //! v1alpha1 form.
 //!
-//! Warnings about fields of the legacy API that have no effect any more.
+//! Fields of the legacy API that have no effect any more cause warnings.
 
 use api_types::{annotations, env, names, violations};
 use rendering::rules::vllm_executor;

@@ -1,8 +1,8 @@
-//! DynamoGraphDeployments: what the rules about graphs depend on.
+//! DynamoGraphDeployments: the facts that the rules about graphs depend on, and the rule about Dynamo namespaces.
 //!
-//! The Dynamo namespace of a graph, `<namespace>-<graph>`. Namespace and graph may both have hyphens, so two graphs can
-//! have the same one. Their workers would then serve each other's requests, and the end of one would clear the other
-//! away.
+//! The Dynamo namespace of a graph is `<namespace>-<graph>`. Namespace and graph may both have hyphens, so two graphs
+//! can have the same one. Their workers would then serve each other's requests, and the end of one would clear the
+//! other away.
 
 mod alpha;
 

@@ -1,9 +1,11 @@
-//! Validation: the rules of each kind, what changes may do, and in which version the user reads about it.
+//! Validation: the rules of each kind, the permitted changes, and the version in which the user reads about a
+//! violation.
 //!
-//! The size of a spec. Every process keeps the objects of its kinds in memory, and the API server sends whole lists of
-//! them to be converted; so the size of one object is limited far below that of etcd.
-//! Rules may become stricter while objects live. What an object was admitted with does not stand in the way of other
-//! changes: a violation counts on an update only if the update made it.
+//! The size of a spec is limited far below that of etcd: every process keeps the objects of its kinds in memory, and
+//! the API server sends whole lists of them to be converted.
+//!
+//! Rules may become stricter while objects live. Violations with which an object was admitted do not stand in the way
+//! of other changes: a violation counts on an update only if the update made it.
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,6 @@
-//! Plans certificates. Pure.
+//! Plans certificates, and the use of certificates that others create. Pure.
 //!
-//! Plans for certificates that others create. Others set the CA of webhook configurations, too; the operator sets that
-//! of CRDs.
+//! Others who create certificates set the CA of webhook configurations, too; the operator sets that of CRDs.
 //!
 //! Objects cannot be converted while a CRD does not trust the serving certificate. So the certificate of a new CA is
 //! not served until all CRDs have that CA, and the old CA stays in them for a while, for replicas that observe the

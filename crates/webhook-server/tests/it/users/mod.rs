@@ -1,6 +1,6 @@
 //! Users who write objects in each of the ways that tools have: client-side apply, server-side apply, replace, edit.
 //!
-//! What they write goes to two objects: one of our kinds, and a copy of it that has one version and no conversion. Both
+//! Each write goes to two objects: one of our kinds, and a copy of it that has one version and no conversion. Both
 //! must read the same.
 
 mod graphs;

@@ -1,9 +1,9 @@
-//! Replicas of the graph controller share the namespaces, however they end, and when the API server is away. The audit log
-//! decides: no two of them write in a namespace out of order, every graph is reconciled, no namespace is without a replica
-//! for long, and namespaces of other replicas see no pause.
+//! Replicas of the graph controller share the namespaces, however they end, and when the API server is away. The audit
+//! log decides: no two of them write in a namespace out of order, every graph is reconciled, no namespace is without a
+//! replica for long, and namespaces of other replicas see no pause.
 //!
-//! `DYNAMO_SHARD_CHANGES` is how many changes there are (default 4), with bounds as in production; without it the bounds
-//! leave a busy machine some time.
+//! `DYNAMO_SHARD_CHANGES` is how many changes there are (default 4), with bounds as in production; without it the
+//! bounds leave a busy machine some time.
 
 mod judge;
 

@@ -1,6 +1,7 @@
 //! `crds serve`: keeps the definitions as `crds apply` leaves them, and sets the CA bundle of the conversion webhook in
 //! them.
-//! Computation of the pause between two passes.
+//!
+//! The pause between two passes grows while passes fail, and while each has to write again what another writer changes.
 
 mod health;
 mod keeper;

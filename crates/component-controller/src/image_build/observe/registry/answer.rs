@@ -1,5 +1,4 @@
-//! Parses answers of registries and of token servers. Pure.
-//! Parses the header `WWW-Authenticate` of registries.
+//! Parses answers of registries and of token servers, and the header `WWW-Authenticate` of registries. Pure.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;

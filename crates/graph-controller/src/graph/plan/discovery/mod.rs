@@ -1,5 +1,5 @@
-//! The account with which a graph's pods find each other through the Kubernetes API.
-//! Accounts of planners and endpoint pickers. All graphs of a namespace share them.
+//! Accounts of a graph's pods: the one with which they find each other through the Kubernetes API, and those of
+//! planners and endpoint pickers, which all graphs of a namespace share.
 
 #[cfg(test)]
 mod tests;

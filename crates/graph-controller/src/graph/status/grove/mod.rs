@@ -1,5 +1,4 @@
-//! Status of a graph on Grove.
-//! Computes the readiness of components on Grove. Pure.
+//! Status of a graph on Grove, with the readiness of its components. Pure.
 
 #[cfg(test)]
 mod tests;
