@@ -170,7 +170,7 @@ pub fn source(component: &DynamoComponent) -> Option<Source<'_>> {
 /// The name of a component's image.
 ///
 /// # Errors
-/// What is missing, and where.
+/// The missing field, with its path.
 pub fn image(component: &DynamoComponent, namespace: &str, settings: &BuildSettings) -> Result<String, String> {
     let source = source(component).ok_or_else(|| {
         format!("spec.dynamoComponent: {:?} is not of the form name:version", component.spec.dynamo_component)

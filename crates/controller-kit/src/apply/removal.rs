@@ -54,7 +54,7 @@ impl Applier {
     /// reconciled.
     ///
     /// # Errors
-    /// What the API server answered, unless the object is gone already.
+    /// The answer of the API server, unless the object is gone already.
     pub async fn delete<K>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error>
     where
         K: Resource,

@@ -29,7 +29,7 @@ impl Applier {
     /// [`Applier::patch_metadata`].
     ///
     /// # Errors
-    /// What the API server answered. [`Error::Changed`] if a test failed. [`Error::Render`] if an operation would
+    /// The answer of the API server. [`Error::Changed`] if a test failed. [`Error::Render`] if an operation would
     /// change something else than the spec. An object that is gone is no error.
     pub async fn edit_spec<K>(&self, object: &K, parent_uid: &str, operations: Vec<Value>) -> Result<bool, Error>
     where
@@ -68,7 +68,7 @@ impl Applier {
     /// Adds one finalizer, if the object does not carry it. Returns whether something was written.
     ///
     /// # Errors
-    /// What the API server answered. [`Error::Changed`] if the object is gone, replaced by another of its name, or
+    /// The answer of the API server. [`Error::Changed`] if the object is gone, replaced by another of its name, or
     /// being deleted by now.
     pub async fn add_finalizer<K>(&self, object: &K, finalizer: &str) -> Result<bool, Error>
     where
@@ -107,7 +107,7 @@ impl Applier {
     /// Removes one finalizer, if the object carries it. Returns whether something was written.
     ///
     /// # Errors
-    /// What the API server answered. [`Error::Changed`] if the list of finalizers is another by now.
+    /// The answer of the API server. [`Error::Changed`] if the list of finalizers is another by now.
     pub async fn remove_finalizer<K>(&self, object: &K, finalizer: &str) -> Result<bool, Error>
     where
         K: Resource,
@@ -250,7 +250,7 @@ impl Applier {
     /// reconciled. Returns whether something was written.
     ///
     /// # Errors
-    /// What the API server answered. [`Error::Changed`] if the object is another of its name, or of another resource
+    /// The answer of the API server. [`Error::Changed`] if the object is another of its name, or of another resource
     /// version where the patch insists on it. An object that is gone is no error.
     pub async fn patch_metadata<K>(&self, object: &K, parent_uid: &str, patch: &MetadataPatch) -> Result<bool, Error>
     where

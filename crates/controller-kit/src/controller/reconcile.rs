@@ -16,7 +16,7 @@ use crate::{
     store::{Packed, UnpackError, controller_owner, keep::is_a},
 };
 
-/// What a reconciler writes with.
+/// Writers of a reconciler: of children and statuses, of events, and of notifications.
 #[derive(Clone)]
 pub struct Outputs {
     /// Writes children and the status.

@@ -78,7 +78,7 @@ pub struct Merged {
 /// Merges. Neither side is deleted from: a list is replaced or merged by its keys, as in server-side apply.
 ///
 /// # Errors
-/// What is wrong, and where.
+/// The fault, with its path.
 pub fn apply(blueprint: Value, part: &Value) -> Result<Merged, OverrideError> {
     let from = version_of(&blueprint, "blueprint")?;
     let to = version_of(part, "override")?;

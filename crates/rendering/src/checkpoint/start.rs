@@ -51,7 +51,7 @@ impl Start {
 /// With checkpoints switched off, and as long as there is none, pods start cold.
 ///
 /// # Errors
-/// What the user has to change.
+/// The change that the user has to make.
 pub fn start(valid: &ValidatedComponent<'_>, facts: &CheckpointFacts) -> Result<Start, String> {
     let Some(usage) = valid.checkpoint() else { return Ok(Start::Cold) };
     let Some(settings) = &facts.settings else { return Ok(Start::Cold) };

@@ -81,7 +81,7 @@ pub fn classes_of<'a>(claim: &'a Claim, spec: &'a ResourceClaimSpec) -> BTreeSet
 /// The GPUs that a container has through claims. A class that `classes` lacks does not exist.
 ///
 /// # Errors
-/// Why they cannot be counted, and what to do about it.
+/// The reason for which they cannot be counted, and the remedy.
 pub fn count_gpus(claims: &[(Claim, ResourceClaimSpec)], classes: &DeviceClasses) -> Result<u32, GpuCountError> {
     let mut total: u32 = 0;
     for (claim, spec) in claims {

@@ -145,7 +145,7 @@ impl ReadSlots {
     /// A slot for a read of this generation.
     ///
     /// # Errors
-    /// How long to wait for one.
+    /// The time to wait for one.
     pub fn try_acquire(&self, key: &Key, generation: Option<i64>, now: Instant) -> Result<ReadSlot<'_>, Duration> {
         let mut state = self.state();
         if let Some((_, end)) = state.pauses.get(key).filter(|(failed, end)| *failed == generation && *end > now) {

@@ -200,8 +200,8 @@ fn planned(
 }
 
 /// Old revisions but for the oldest, which served alone before the rollout, were superseded before they were complete.
-/// What the user has removed from the spec goes with a revision that serves no requests, and a drained revision is
-/// deleted at once.
+/// A worker that the user has removed from the spec goes with a revision that serves no requests, and a drained
+/// revision is deleted at once.
 fn collect_superseded(graph: &ValidGraph<'_>, observed: &Observed, revisions: &[Revision<'_>], plan: &mut Plan) {
     for superseded in revisions.iter().skip(1) {
         let removed = superseded.members.iter().filter(|d| !graph.has_worker(&d.spec.component.name));

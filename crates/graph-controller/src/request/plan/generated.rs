@@ -31,7 +31,7 @@ pub struct Generated {
 /// Reads a proposal; the last graph in it counts.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// The fault, with its path.
 pub fn read(text: &str, name: &str) -> Result<Generated, String> {
     let documents: Vec<Value> =
         serde_saphyr::from_multiple(text).map_err(|error| format!("the profiler's output is not YAML: {error}"))?;

@@ -249,7 +249,7 @@ fn origin_version(observed: &Observed) -> String {
 /// Determines how the pods of a component start.
 ///
 /// # Errors
-/// What the user has to change.
+/// The change that the user has to make.
 fn start_of(
     valid: &ValidatedComponent<'_>,
     checkpoints: &[ComponentCheckpoint],
