@@ -21,7 +21,7 @@ const MOST_SECONDS: i64 = 30 * 24 * 3600;
 /// Control of the rollout of a graph's workers. The default lets it continue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RolloutControl {
-    /// Reason for which it stops.
+    /// Reason why it stops.
     pub stop: Option<RolloutStop>,
     /// Limit of the new revision's progress.
     pub step: Option<RolloutStep>,
@@ -29,7 +29,7 @@ pub struct RolloutControl {
     pub deadline: Option<ProgressDeadline>,
 }
 
-/// Reason for which a rollout stops.
+/// Reason why a rollout stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutStop {
     /// [`PAUSED`].

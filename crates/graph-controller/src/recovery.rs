@@ -47,7 +47,7 @@ impl Recovery {
     /// memory and sockets that the next engines need.
     ///
     /// # Errors
-    /// Answer of the API server.
+    /// The API server rejects the request, or does not answer.
     pub async fn restart_group(&self, packed: Arc<Packed<Pod>>) -> Result<Action, Error> {
         let Ok(pod) = packed.unpack() else { return Ok(Action::await_change()) };
         let Some(group) = lost_group(&pod) else { return Ok(Action::await_change()) };
@@ -93,7 +93,7 @@ impl Recovery {
     /// and only another restore brings it back.
     ///
     /// # Errors
-    /// Answer of the API server.
+    /// The API server rejects the request, or does not answer.
     pub async fn replace_after_gms_restart(&self, packed: Arc<Packed<Pod>>) -> Result<Action, Error> {
         let Ok(pod) = packed.unpack() else { return Ok(Action::await_change()) };
         if !lost_gpu_memory(&pod) {

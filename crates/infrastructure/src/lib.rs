@@ -35,7 +35,7 @@ pub async fn within<T>(
     outcome.unwrap_or_else(|_| Err(outbound::Error::TimedOut { server, patience }.into()))
 }
 
-/// Reason for which NATS or etcd cannot be used. None of the texts contains a credential.
+/// Reason why NATS or etcd cannot be used. None of the texts contains a credential.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no connection, or no answer in time.

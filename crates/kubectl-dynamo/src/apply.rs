@@ -47,7 +47,7 @@ pub struct AnnotationChange {
 /// The change that a request needs.
 ///
 /// # Errors
-/// The reason for which the graph cannot be changed so, for the user.
+/// The reason why the graph cannot be changed so, for the user.
 pub fn change(graph: &DynamoGraphDeployment, request: RolloutRequest<'_>) -> Result<AnnotationChange, String> {
     let name = graph.name_any();
     let annotations = graph.annotations();

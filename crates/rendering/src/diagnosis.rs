@@ -15,7 +15,7 @@ const LONGEST: usize = 400;
 const ATTEMPTS: [&str; 4] =
     ["no new claims to deallocate", "still not schedulable", "deallocation of ResourceClaim completed", "preemption:"];
 
-/// Reason for which a pod does not serve, ordered by the certainty that something must be changed.
+/// Reason why a pod does not serve, ordered by the certainty that something must be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
     /// The API server rejects pods: a quota or a policy.
@@ -74,7 +74,7 @@ impl Cause {
     }
 }
 
-/// Reason for which pods do not serve.
+/// Reason why pods do not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
     /// The cause.

@@ -1,4 +1,4 @@
-//! Exchange of key-value caches between workers: the data about its place and the policy that a worker's pod needs.
+//! Exchange of key-value caches between workers: a worker's pod needs its own place in the topology, and the policy.
 //!
 //! It is part of the user's template and not of the rendering, because a component does not know its graph's policy.
 

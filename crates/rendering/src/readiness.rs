@@ -27,7 +27,7 @@ impl Readiness {
     }
 }
 
-/// Reason for which a workload is not ready; the first that applies, in this order.
+/// Reason why a workload is not ready; the first that applies, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotReady {
     /// It is paused.

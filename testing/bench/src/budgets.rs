@@ -38,7 +38,7 @@ impl std::fmt::Display for Budget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { measured, limit, unit, .. } = self;
         let verdict = if self.holds() { "holds" } else { "MISSED" };
-        // A value near the limit is not shown as the limit, and ratios are small.
+        // A value near the limit is not shown as the limit, so it has one digit more, and ratios are small.
         let digits = |value: f64| {
             if value.fract() == 0.0 {
                 0
@@ -48,7 +48,8 @@ impl std::fmt::Display for Budget {
                 1
             }
         };
-        write!(f, "{verdict}: {measured:.*} of {limit:.*}", digits(*measured), digits(*limit))?;
+        let digits = (digits(*measured) + usize::from(measured.fract() != 0.0), digits(*limit));
+        write!(f, "{verdict}: {measured:.*} of {limit:.*}", digits.0, digits.1)?;
         if unit.is_empty() { Ok(()) } else { write!(f, " {unit}") }
     }
 }
@@ -118,9 +119,10 @@ mod tests {
     fn a_figure_is_shown_with_its_limit_and_whether_it_holds() {
         let budget = |measured, limit| Budget::new("x", measured, limit, "ms").to_string();
         assert_eq!(budget(100.0, 300.0), "holds: 100 of 300 ms");
-        assert_eq!(budget(300.04, 300.0), "MISSED: 300.0 of 300 ms");
+        assert_eq!(budget(300.04, 300.0), "MISSED: 300.04 of 300 ms");
         assert_eq!(budget(16.0, 13.2), "MISSED: 16 of 13.2 ms");
         assert_eq!(budget(0.0, 0.0), "holds: 0 of 0 ms");
-        assert_eq!(budget(1.144, 1.15), "holds: 1.14 of 1.15 ms");
+        assert_eq!(budget(1.1501, 1.15), "MISSED: 1.150 of 1.15 ms");
+        assert_eq!(budget(1.144, 1.15), "holds: 1.144 of 1.15 ms");
     }
 }

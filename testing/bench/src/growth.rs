@@ -162,6 +162,6 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[2], "     500   150.0 ms           10.0 ms           200.0 ms  100.0 KiB    40 MiB");
         assert_eq!(lines[4], "time, last by first: MISSED: 2 of 1.15");
-        assert_eq!(lines[7], "memory, last by first: holds: 1.10 of 1.15");
+        assert_eq!(lines[7], "memory, last by first: holds: 1.100 of 1.15");
     }
 }

@@ -23,7 +23,7 @@ use super::{
 const PARALLEL: usize = 32;
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Pace of graphs.
+/// Pace at which graphs are applied.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pace {
     /// Each after the one before is Ready.
@@ -87,11 +87,8 @@ impl Load {
                 .iter()
                 .filter(|account| account.metadata.namespace.as_deref().is_some_and(|name| name.starts_with("bench-")));
             let count = ours.count();
-            if count == self.prepared.min(self.namespaces) {
-                Ok(())
-            } else {
-                Err(format!("{count} of {}", self.prepared))
-            }
+            let expected = self.prepared.min(self.namespaces);
+            if count == expected { Ok(()) } else { Err(format!("{count} of {expected}")) }
         })
         .await?;
         Ok(graphs)

@@ -165,10 +165,11 @@ impl Progress {
             alive()?;
             if timeout(PATIENCE, moved.changed()).await.is_err() {
                 bail!(
-                    "{} of {} graphs are not Ready and nothing moves any more; the first is in {}",
+                    "{} of {} graphs are not Ready and nothing moves any more; the first is {}/{}",
                     unready.len(),
                     graphs.len(),
-                    unready[0].namespace
+                    unready[0].namespace,
+                    unready[0].name
                 );
             }
         }

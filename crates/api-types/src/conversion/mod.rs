@@ -107,7 +107,7 @@ impl FromStr for ApiVersion {
     }
 }
 
-/// Reason for which an object cannot be converted.
+/// Reason why an object cannot be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConversionError {
     /// Not a JSON object at all.

@@ -16,7 +16,7 @@ use crate::component;
 pub struct Valid<'a> {
     /// The component.
     pub component: ValidatedComponent<'a>,
-    /// Start of its pods.
+    /// Method by which its pods start.
     pub start: Start,
 }
 

@@ -160,7 +160,7 @@ impl Applier {
     /// Asks the API server whether we may create this object, and creates nothing. One of its name may be there.
     ///
     /// # Errors
-    /// The reason for which the object cannot be created.
+    /// The reason why the object cannot be created.
     pub async fn check_creation(&self, desired: &Desired) -> Result<(), Error> {
         let render = |e: serde_json::Error| Error::Render { object: desired.id.clone(), reason: e.to_string() };
         let object = serde_json::from_value(desired.object.clone()).map_err(render)?;
@@ -275,7 +275,7 @@ impl Applier {
     /// Reads one object past the caches; none where its kind is not served.
     ///
     /// # Errors
-    /// The answer of the API server, unless the object does not exist.
+    /// The API server rejects the request, unless the object does not exist.
     pub async fn get(&self, resource: &ApiResource, id: &ObjectId) -> Result<Option<Value>, Error> {
         let api = self.api(resource, id);
         match timed("read", id, api.get(&id.name)).await {

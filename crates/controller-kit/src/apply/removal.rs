@@ -54,7 +54,7 @@ impl Applier {
     /// reconciled.
     ///
     /// # Errors
-    /// The answer of the API server, unless the object is gone already.
+    /// The API server rejects the request, unless the object is gone already.
     pub async fn delete<K>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error>
     where
         K: Resource,

@@ -23,14 +23,13 @@ use crate::{
 };
 
 impl Applier {
-    /// Changes single fields of the spec of an object that a user owns, by a JSON patch. `operations`
-    /// should hold `test`s of what the change rests on; the uid is tested anyway. `parent_uid` is the object being
-    /// reconciled. Returns whether something was written. Annotations and labels are changed by
-    /// [`Applier::patch_metadata`].
+    /// Changes single fields of the spec of an object that a user owns, by a JSON patch. `operations` should contain
+    /// `test`s of what the change rests on; the uid is tested anyway. `parent_uid` is the object being reconciled.
+    /// Returns whether something was written. Annotations and labels are changed by [`Applier::patch_metadata`].
     ///
     /// # Errors
-    /// The answer of the API server. [`Error::Changed`] if a test failed. [`Error::Render`] if an operation would
-    /// change something else than the spec. An object that is gone is no error.
+    /// The API server rejects the request, or does not answer. [`Error::Changed`] if a test failed. [`Error::Render`]
+    /// if an operation would change something else than the spec. An object that is gone is no error.
     pub async fn edit_spec<K>(&self, object: &K, parent_uid: &str, operations: Vec<Value>) -> Result<bool, Error>
     where
         K: Resource,
@@ -68,8 +67,8 @@ impl Applier {
     /// Adds one finalizer, if the object does not carry it. Returns whether something was written.
     ///
     /// # Errors
-    /// The answer of the API server. [`Error::Changed`] if the object is gone, replaced by another of its name, or
-    /// being deleted by now.
+    /// The API server rejects the request, or does not answer. [`Error::Changed`] if the object is gone, replaced by
+    /// another of its name, or being deleted by now.
     pub async fn add_finalizer<K>(&self, object: &K, finalizer: &str) -> Result<bool, Error>
     where
         K: Resource,
@@ -107,7 +106,8 @@ impl Applier {
     /// Removes one finalizer, if the object carries it. Returns whether something was written.
     ///
     /// # Errors
-    /// The answer of the API server. [`Error::Changed`] if the list of finalizers is another by now.
+    /// The API server rejects the request, or does not answer. [`Error::Changed`] if the list of finalizers is another
+    /// by now.
     pub async fn remove_finalizer<K>(&self, object: &K, finalizer: &str) -> Result<bool, Error>
     where
         K: Resource,
@@ -250,8 +250,8 @@ impl Applier {
     /// reconciled. Returns whether something was written.
     ///
     /// # Errors
-    /// The answer of the API server. [`Error::Changed`] if the object is another of its name, or of another resource
-    /// version where the patch insists on it. An object that is gone is no error.
+    /// The API server rejects the request, or does not answer. [`Error::Changed`] if the object is another of its name,
+    /// or of another resource version where the patch insists on it. An object that is gone is no error.
     pub async fn patch_metadata<K>(&self, object: &K, parent_uid: &str, patch: &MetadataPatch) -> Result<bool, Error>
     where
         K: Resource,

@@ -73,8 +73,8 @@ impl Applier {
     /// one, are left out: they do not keep the rest from being written. [`Applier::cannot_store`] says which.
     ///
     /// # Errors
-    /// The answer of the API server. An object that is gone, or replaced by another of its name, is no error: there is
-    /// nothing left to report.
+    /// The API server rejects the request, or does not answer. An object that is gone, or replaced by another of its
+    /// name, is no error: there is nothing left to report.
     pub async fn patch_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<bool, Error>
     where
         K: Resource,

@@ -22,7 +22,7 @@ pub const STEP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Runs one step against the API server, for [`STEP_TIMEOUT`] at most. `action` and `object` name it in the error.
 ///
 /// # Errors
-/// The answer of the API server, or its absence.
+/// The API server rejects the request, or does not answer.
 pub async fn timed<T>(
     action: &'static str,
     object: &ObjectId,
@@ -246,7 +246,7 @@ fn message(error: &kube::Error) -> String {
 /// Awaits a read from the API server, for [`STEP_TIMEOUT`] at most. `what` completes the sentence "cannot …".
 ///
 /// # Errors
-/// The answer of the API server, or its absence.
+/// The API server rejects the request, or does not answer.
 pub async fn read<T>(
     what: impl FnOnce() -> String,
     request: impl Future<Output = kube::Result<T>>,

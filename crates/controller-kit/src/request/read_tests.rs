@@ -1,4 +1,4 @@
-//! Tests of `read`.
+//! Tests of reads that no cache answers.
 
 use std::future::{pending, ready};
 

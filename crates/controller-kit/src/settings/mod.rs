@@ -40,7 +40,7 @@ pub const KIND: &str = "OperatorConfiguration";
 pub struct OperatorConfiguration {
     /// Addresses that are handed to workloads.
     pub infrastructure: Infrastructure,
-    /// Mutual discovery of workers.
+    /// Discovery of workers by each other.
     pub discovery: Discovery,
     /// Served namespace.
     pub namespace: Namespace,
@@ -95,7 +95,7 @@ pub struct Infrastructure {
     pub secret_namespace: String,
 }
 
-/// Mutual discovery of workers.
+/// Discovery of workers by each other.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]

@@ -4,9 +4,6 @@ use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(400);
 
-/// The longest pause after an answer that the API server is busy.
-const BUSY: Duration = Duration::from_secs(1);
-
 /// kube's own limit of 30 s would leave a controller blind for half a minute after a short outage. A handful of watches
 /// that knock every five seconds are no load for an API server that comes up.
 const LONGEST: Duration = Duration::from_secs(5);
@@ -33,9 +30,9 @@ impl Pauses {
         pause
     }
 
-    /// The API server answers, and has asked to come back after a second.
-    pub fn shorten(&mut self) {
-        self.next = self.next.min(BUSY);
+    /// Sets the next pause to the time that the API server asks for.
+    pub fn set(&mut self, pause: Duration) {
+        self.next = pause;
     }
 
     /// The watch has worked.
@@ -60,11 +57,9 @@ mod tests {
         assert_eq!(pauses.next_pause(), FIRST);
         assert_eq!(pauses.next_pause(), FIRST * 2);
         assert_eq!((0..10).map(|_| pauses.next_pause()).last(), Some(LONGEST));
-        pauses.shorten();
-        assert_eq!(pauses.next_pause(), BUSY);
-        pauses.reset();
-        pauses.shorten();
-        assert_eq!(pauses.next_pause(), FIRST);
+        pauses.set(LONGEST * 2);
+        assert_eq!(pauses.next_pause(), LONGEST * 2);
+        assert_eq!(pauses.next_pause(), LONGEST);
     }
 
     #[test]

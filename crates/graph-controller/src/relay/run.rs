@@ -63,7 +63,7 @@ pub enum RelayError {
         /// The status file.
         path: PathBuf,
     },
-    /// Failed hand-over of its report.
+    /// Its report could not be handed over.
     #[error(transparent)]
     HandOver(#[from] HandOverError),
 }

@@ -75,7 +75,7 @@ pub async fn apply(applier: &Applier, caches: &Caches, observed: &Observed, plan
 /// what the profiler said go with it; its graph stays.
 ///
 /// # Errors
-/// Answer of the API server.
+/// The API server rejects the request, or does not answer.
 pub async fn release(applier: &Applier, request: &Packed<DynamoGraphDeploymentRequest>) -> Result<(), Error> {
     applier.remove_finalizer(request, LEGACY_FINALIZER).await?;
     Ok(())

@@ -18,7 +18,7 @@ pub struct Target<'a> {
 /// Finds the component that an adapter scales.
 ///
 /// # Errors
-/// The reason for which the adapter has no effect.
+/// The reason why the adapter has no effect.
 pub fn validate(observed: &Observed) -> Result<Target<'_>, NoEffect> {
     let target = &observed.adapter.spec.dgd_ref;
     let no_target = |message: String| NoEffect { reason: "NoTarget", message };

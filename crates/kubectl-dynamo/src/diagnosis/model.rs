@@ -52,7 +52,7 @@ pub enum Weight {
     Notice,
 }
 
-/// Cause of an object that is not ready.
+/// One reason why an object is not ready.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cause {
     /// Code of the cause, constant for programs.
@@ -72,7 +72,7 @@ pub struct Cause {
     pub remedy: String,
 }
 
-/// Causes of an object that is not ready, or its readiness.
+/// Result of a diagnosis: ready, or the causes why not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
@@ -86,7 +86,7 @@ pub struct Diagnosis {
     pub summary: String,
     /// The causes, those that need an action first.
     pub causes: Vec<Cause>,
-    /// Unread objects, with the reasons.
+    /// Objects that could not be read, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_read: Vec<String>,
 }
@@ -321,6 +321,6 @@ pub struct Observed {
     pub marker: Option<Marker>,
     /// Ends of the logs of containers that ended, by pod and container.
     pub logs: BTreeMap<(String, String), String>,
-    /// Unread objects, with the reasons.
+    /// Objects that could not be read, and why.
     pub not_read: Vec<String>,
 }

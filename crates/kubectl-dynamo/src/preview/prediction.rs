@@ -34,7 +34,7 @@ pub struct Prediction {
     pub notes: Vec<String>,
     /// Fields of the graph that the edit changes.
     pub edit: Vec<FieldChange>,
-    /// Objects that the controllers will write.
+    /// Objects that the controllers or the garbage collector will change.
     pub changes: Vec<ObjectChange>,
     /// Revisions of workers.
     pub revision: Revision,
@@ -47,10 +47,10 @@ pub struct Prediction {
     pub quotas: Vec<Excess>,
 }
 
-/// One object that the controllers will write.
+/// An object that the controllers or the garbage collector will change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectChange {
-    /// `create`, `change` or `delete`.
+    /// `create`, `change`, `replace` or `delete`.
     pub verb: &'static str,
     /// Its kind.
     pub kind: String,

@@ -3,7 +3,6 @@
 //! This file has the data that its modules share, such as the desired adapters of the engines of a base model.
 //!
 //! ```text
-//! desired   adapters to load into the engines of a base model, and names to unload
 //! state     observed state of one engine: adapters, requests under way, failures and when to retry
 //! plan      (engine, desired, now) → requests to send, and when to plan again          pure
 //! record    (engine, request, outcome, now) → new state of the engine                   pure

@@ -23,7 +23,7 @@ const ABANDONED_PAUSE: Duration = Duration::from_secs(2);
 pub struct Step {
     /// Requests to send.
     pub start: Vec<Request>,
-    /// Time of the next planning; `None` if only an event can change the plan.
+    /// Time at which to plan again; `None` if only an event can change the plan.
     pub wake: Option<Instant>,
 }
 

@@ -46,7 +46,7 @@ pub struct Plan {
 pub struct Applied {
     /// Inputs of the status.
     pub inputs: StatusInputs,
-    /// Reason for which the API server rejects the finalizer.
+    /// Reason why the API server rejects the finalizer.
     pub rejection: Option<Error>,
 }
 

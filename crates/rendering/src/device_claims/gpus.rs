@@ -12,7 +12,7 @@ use super::claim::{Claim, ClaimSource};
 /// DeviceClasses by name; `None` if one exists for all that is known, and may not be read.
 pub type DeviceClasses = BTreeMap<String, Option<DeviceClassSpec>>;
 
-/// Reason for which the GPUs of an engine cannot be counted.
+/// Reason why the GPUs of an engine cannot be counted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum GpuCountError {
     /// The object that a claim of the pod names does not exist.
@@ -81,7 +81,7 @@ pub fn classes_of<'a>(claim: &'a Claim, spec: &'a ResourceClaimSpec) -> BTreeSet
 /// The GPUs that a container has through claims. A class that `classes` lacks does not exist.
 ///
 /// # Errors
-/// The reason for which they cannot be counted, and the remedy.
+/// The reason why they cannot be counted, and the remedy.
 pub fn count_gpus(claims: &[(Claim, ResourceClaimSpec)], classes: &DeviceClasses) -> Result<u32, GpuCountError> {
     let mut total: u32 = 0;
     for (claim, spec) in claims {

@@ -40,15 +40,15 @@ pub struct LeaderWorkerSetSpec {
     /// Event after which the workers of a group are created: `LeaderCreated` or `LeaderReady`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_policy: Option<String>,
-    /// Names of pods in the network.
+    /// DNS names of pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_config: Option<NetworkConfig>,
-    /// Rollout of another template to groups.
+    /// Strategy by which groups change to another template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout_strategy: Option<GroupRollout>,
 }
 
-/// Names of pods in the network.
+/// DNS names of pods.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkConfig {
@@ -56,7 +56,7 @@ pub struct NetworkConfig {
     pub subdomain_policy: String,
 }
 
-/// Rollout of another template to groups.
+/// Strategy by which groups change to another template.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupRollout {

@@ -18,7 +18,7 @@ pub enum Owner<'a> {
     Graph {
         /// The choice of its workload provider.
         provider: ProviderChoice<'a>,
-        /// Reason against fields that only Grove serves; `None` if they are possible.
+        /// Reason why fields that only Grove serves are rejected; `None` if they are possible.
         lacks_grove: Option<&'a str>,
     },
     /// Nothing.

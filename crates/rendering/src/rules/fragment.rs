@@ -35,7 +35,7 @@ impl Place<'_> {
     /// The kind that a fragment here is a fragment of.
     ///
     /// # Errors
-    /// The reason for which none is possible here, and the remedy.
+    /// The reason why none is possible here, and the remedy.
     fn target(self) -> Result<&'static str, &'static str> {
         match self {
             Self::Root => Ok(SET),

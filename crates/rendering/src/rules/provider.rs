@@ -51,7 +51,7 @@ fn opts_out(metadata: &ObjectMeta) -> bool {
     annotation(metadata, annotations::ENABLE_GROVE).is_some_and(|value| value.eq_ignore_ascii_case("false"))
 }
 
-/// Returns the reason for which a field that needs Grove is not possible in a graph, and the remedy; `None` if it is
+/// Returns the reason why a field that needs Grove is not possible in a graph, and the remedy; `None` if it is
 /// possible.
 pub fn lacks_grove(metadata: &ObjectMeta, grove: bool) -> Option<String> {
     let fixed = "the choice is made when a graph is created, so create the graph anew";

@@ -13,7 +13,7 @@ pub struct Facts {
     pub features: Features,
     /// Accounts that may do what others may not.
     pub principals: Principals,
-    /// Mutual discovery of workers.
+    /// Discovery of workers by each other.
     pub discovery: DiscoveryBackend,
     /// Whether graphs of all namespaces meet in one etcd or NATS, where only their Dynamo namespaces keep them apart.
     pub shared_servers: bool,

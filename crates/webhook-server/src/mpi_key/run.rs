@@ -158,7 +158,7 @@ pub(super) enum MakeKeyError {
 /// alone is enough. Returns whether it was created: a Secret of that name may exist already.
 ///
 /// # Errors
-/// The reason for which there is no such Secret now.
+/// The reason why there is no such Secret now.
 pub(super) async fn create_key(client: &Client, key: &Key) -> Result<bool, MakeKeyError> {
     let secret = Secret {
         metadata: ObjectMeta {

@@ -20,7 +20,7 @@ const COMPONENTS: u8 = 3;
 const WARM: usize = 100;
 /// Graphs in one conversion of many.
 const MANY: usize = 500;
-/// Number of conversions of many.
+/// Conversions of a list of many objects.
 const TURNS: usize = 20;
 
 /// Arguments of `cargo xtask bench api`.

@@ -1,4 +1,4 @@
-//! Selection of the cluster, and the time limit.
+//! Flags that select the cluster and limit the time.
 
 use std::{path::PathBuf, time::Duration};
 

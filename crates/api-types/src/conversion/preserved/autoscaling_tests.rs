@@ -1,4 +1,4 @@
-//! Tests of `autoscaling`.
+//! Tests of the preserved autoscaling.
 
 use serde_json::{Value, json};
 

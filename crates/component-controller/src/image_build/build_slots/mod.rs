@@ -30,7 +30,7 @@ pub struct BuildSlots {
     state: Mutex<SlotsState>,
 }
 
-/// Server of a namespace.
+/// Process that runs the builds of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Server {
     /// This process.

@@ -52,7 +52,7 @@ pub enum ManifestError {
 /// Reads the manifest of an archive, which may be compressed with gzip.
 ///
 /// # Errors
-/// The reason for which there is none.
+/// The reason why there is none.
 pub fn read(archive: impl Read) -> Result<ArchiveManifest, ManifestError> {
     let mut archive = BufReader::new(archive);
     if archive.fill_buf()?.starts_with(&GZIP) {

@@ -1,4 +1,4 @@
-//! Contents of the memory and their duration.
+//! Tests of what is remembered, and for how long.
 
 use std::time::{Duration, Instant};
 

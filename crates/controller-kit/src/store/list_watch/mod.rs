@@ -42,7 +42,7 @@ const SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 /// Answer to a watch from a version that the API server no longer has.
 const GONE: u16 = 410;
 
-/// Answer of an API server that is busy, or has not read its storage yet. It asks for a second of patience.
+/// Answer of an API server that is busy, or has not read its storage yet. It may contain the seconds to wait.
 const TOO_MANY_REQUESTS: u16 = 429;
 
 /// Objects in one page of a list, which is in memory as a whole: 48 MiB if each is as large as etcd takes.
@@ -86,16 +86,28 @@ impl WatchError {
         }
     }
 
-    /// The status code of the API server's answer.
-    fn status_code(&self) -> Option<u16> {
+    /// The answer of the API server.
+    fn status(&self) -> Option<&Status> {
         match self {
             Self::List(error) | Self::Start(error) | Self::Event(error) => match error.as_ref() {
-                kube::Error::Api(status) => Some(status.code),
+                kube::Error::Api(status) => Some(status),
                 _ => None,
             },
-            Self::Ended(status) => Some(status.code),
+            Self::Ended(status) => Some(status),
             Self::NoVersion | Self::Behind { .. } => None,
         }
+    }
+
+    /// The version from which the watch should go on is too old.
+    fn is_expired(&self) -> bool {
+        self.status().is_some_and(|status| status.code == GONE)
+    }
+
+    /// The time after which the API server wants to be asked again.
+    fn retry_after(&self) -> Option<Duration> {
+        let status = self.status().filter(|status| status.code == TOO_MANY_REQUESTS)?;
+        let seconds = status.details.as_ref()?.retry_after_seconds;
+        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
     }
 
     /// The API server does not stream the initial state.
@@ -174,13 +186,7 @@ where
         }
         let event = self.next_event().await;
         self.is_broken = event.is_err();
-        match &event {
-            Ok(_) => self.pauses.reset(),
-            // After an outage the API server no longer has that version, or has not read its storage yet.
-            Err(error) if error.status_code() == Some(GONE) => self.pauses.reset(),
-            Err(error) if error.status_code() == Some(TOO_MANY_REQUESTS) => self.pauses.shorten(),
-            Err(_) => {}
-        }
+        choose_pause(&mut self.pauses, event.as_ref().err());
         event
     }
 
@@ -336,10 +342,21 @@ where
 
     /// Goes on from `state` after the error, or from the start if that version is gone.
     fn broken(&mut self, error: WatchError, state: WatchState<O>) -> Result<(), WatchError> {
-        if error.status_code() != Some(GONE) {
+        if !error.is_expired() {
             self.state = state;
         }
         Err(error)
+    }
+}
+
+/// Chooses the pause before a watch connects again, by its last error; none if it has worked.
+fn choose_pause(pauses: &mut Pauses, error: Option<&WatchError>) {
+    match (error, error.and_then(WatchError::retry_after)) {
+        (None, _) => pauses.reset(),
+        // After an outage the API server no longer has that version: it works again.
+        (Some(error), _) if error.is_expired() => pauses.reset(),
+        (Some(_), Some(pause)) => pauses.set(pause),
+        (Some(_), None) => {}
     }
 }
 
@@ -419,6 +436,32 @@ mod pause_tests {
     use tokio::time::Instant;
 
     use super::*;
+
+    #[test]
+    fn the_api_servers_answer_chooses_the_pause() {
+        let answer = |code: u16, seconds: u32| {
+            let details = serde_json::from_value(serde_json::json!({ "retryAfterSeconds": seconds })).unwrap();
+            let status = Status::failure("x", "x").with_code(code).with_details(details);
+            WatchError::Ended(status.boxed())
+        };
+        let first = Pauses::default().next_pause();
+        let seconds = Duration::from_secs;
+        for (error, expected) in [
+            (None, first),
+            (Some(answer(GONE, 0)), first),
+            (Some(answer(TOO_MANY_REQUESTS, 1)), seconds(1)),
+            (Some(answer(TOO_MANY_REQUESTS, 8)), seconds(8)),
+            (Some(answer(TOO_MANY_REQUESTS, 0)), first * 4),
+            (Some(answer(500, 1)), first * 4),
+        ] {
+            let mut pauses = Pauses::default();
+            for _ in 0..2 {
+                pauses.next_pause();
+            }
+            choose_pause(&mut pauses, error.as_ref());
+            assert_eq!(pauses.next_pause(), expected, "{error:?}");
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_requested_reading_ends_the_pause_of_a_broken_watch() {

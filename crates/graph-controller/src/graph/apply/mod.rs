@@ -159,7 +159,7 @@ impl Applied {
 /// references do the rest, in whichever way the deletion asked for.
 ///
 /// # Errors
-/// Answer of the API server.
+/// The API server rejects the request, or does not answer.
 pub async fn release(applier: &Applier, graph: &Packed<DynamoGraphDeployment>) -> Result<(), Error> {
     applier.remove_finalizer(graph, api_types::LEGACY_FINALIZER).await?;
     Ok(())
@@ -187,7 +187,7 @@ pub async fn bounded<T>(steps: Vec<impl Future<Output = T>>) -> Vec<T> {
 /// the object being reconciled. Gives what it waits for.
 ///
 /// # Errors
-/// Answer of the API server.
+/// The API server rejects the request, or does not answer.
 pub async fn write_shared<K>(
     applier: &Applier,
     parent_uid: &str,
@@ -205,7 +205,7 @@ where
 /// deleted only if the API server lets us create the new one.
 ///
 /// # Errors
-/// Answer of the API server.
+/// The API server rejects the request, or does not answer.
 pub async fn write_binding(
     applier: &Applier,
     parent_uid: &str,

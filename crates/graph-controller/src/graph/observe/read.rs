@@ -51,7 +51,7 @@ impl Apis {
 /// Reads what a graph needs past the caches.
 ///
 /// # Errors
-/// Answer of the API server.
+/// The API server rejects the request, or does not answer.
 pub async fn read(
     applier: &Applier,
     apis: &Apis,
@@ -103,7 +103,7 @@ async fn read_grove(
 /// Whether an API is served; no if the configuration switches it off.
 ///
 /// # Errors
-/// Answer of the API server.
+/// The API server rejects the request, or does not answer.
 pub async fn is_served(api: Option<&ServedApi>) -> Result<bool, Error> {
     match api {
         Some(api) => api.is_served().await,
@@ -139,7 +139,7 @@ async fn domains(applier: &Applier, topology: &TopologyNeed) -> Result<(Option<V
 /// A cluster-scoped object.
 ///
 /// # Errors
-/// Answer of the API server.
+/// The API server rejects the request, or does not answer.
 pub async fn get(applier: &Applier, resource: &ApiResource, name: &str) -> Result<Option<Value>, Error> {
     applier.get(resource, &ObjectId::new(resource, "", name)).await
 }

@@ -46,7 +46,7 @@ pub fn fill(given: Hardware, known: &Hardware) -> Hardware {
 /// Chooses the kind of GPU to plan with: the user's, else that of the node with most GPUs, then most memory.
 ///
 /// # Errors
-/// The reason for which there is nothing to choose.
+/// The reason why there is nothing to choose.
 pub fn choose(nodes: &[NodeGpus], desired: Option<GpuSku>, has_rdma: impl Fn(&str) -> bool) -> Result<Found, String> {
     let fits = |node: &&NodeGpus| desired.is_none_or(|desired| infer(&node.model) == Some(desired));
     let candidates = nodes.iter().filter(|node| node.count > 0).filter(fits);

@@ -23,7 +23,7 @@ pub enum Step {
 pub struct Fault {
     /// Its name.
     pub name: &'static str,
-    /// Description of the injection.
+    /// The injected fault, in words.
     pub injected: &'static str,
     /// The object that `why` is asked about.
     pub target: &'static str,
@@ -37,7 +37,7 @@ pub struct Fault {
     pub expected: Expected,
 }
 
-/// Expectation of the first cause.
+/// The expected first cause.
 #[derive(Clone, Copy, Debug)]
 pub struct Expected {
     /// Its code.

@@ -17,7 +17,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub struct GroveReadiness {
     /// Its counts, without the Dynamo namespace.
     pub replicas: ComponentReplicaStatus,
-    /// Reason for which it is not ready; `None` if there is none.
+    /// Reason why it is not ready; `None` if there is none.
     pub not_ready: Option<NotReadyYet>,
     /// Whether fewer pods or replicas serve than are desired.
     pub lacks_pods: bool,
@@ -25,7 +25,7 @@ pub struct GroveReadiness {
     pub revision: Revision,
 }
 
-/// Reason for which a component is not ready.
+/// Reason why a component is not ready.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReadyYet {
     /// Kind of the reason.

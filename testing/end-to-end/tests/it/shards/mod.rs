@@ -170,7 +170,8 @@ impl<'a> Members<'a> {
         let mut longest = Duration::ZERO;
         for namespace in namespaces {
             let writes = self.audit.writes(namespace)?.iter().map(|write| write.received);
-            let mut times: Vec<_> = writes.filter(|time| *time > since).chain([since]).collect();
+            // A pause that lasts counts as well.
+            let mut times: Vec<_> = writes.filter(|time| *time > since).chain([since, Timestamp::now()]).collect();
             times.sort();
             let pauses = times.iter().zip(times.iter().skip(1)).map(|(one, next)| next.duration_since(*one));
             longest = pauses.map(|pause| pause.unsigned_abs()).fold(longest, Duration::max);

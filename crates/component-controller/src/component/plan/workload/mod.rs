@@ -78,7 +78,8 @@ fn selector(deployment: &Deployment) -> Option<&LabelSelector> {
     deployment.spec.as_ref().map(|spec| &spec.selector)
 }
 
-/// Plans the Service with all its owners; `None` while its controller owner is being garbage-collected.
+/// Plans the headless Service of a base model, owned by all components that serve it; `None` while its controller owner
+/// is being garbage-collected, or lives and no longer serves the model.
 pub(super) fn plan_model_service(
     namespace: &str,
     model: &str,

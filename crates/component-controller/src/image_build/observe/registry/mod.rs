@@ -82,7 +82,7 @@ impl ImageName {
     /// Reads the name of an image.
     ///
     /// # Errors
-    /// The reason for which it is no name of an image.
+    /// The reason why it is no name of an image.
     pub fn read(image: String) -> Result<Self, String> {
         let read: Result<Reference, _> = image.parse();
         let reference = read.map_err(|error| format!("{image:?} is not the name of an image: {error}"))?;

@@ -196,7 +196,7 @@ fn counts(components: &[(&str, &rollout::Component)]) -> String {
 /// The most characters of a cause.
 const MOST_CHARS: usize = 600;
 
-/// Pause after the decision for a refusal until it is looked up in the status.
+/// Delay between the decision to undo a rollout and the pass that acts on it, once the status has recorded it.
 const ACT_AFTER: SignedDuration = SignedDuration::from_secs(1);
 
 /// State of the deadline of a rollout.

@@ -1,4 +1,4 @@
-//! Treatment of workers that contain the domains of a cluster topology when it changes.
+//! Tests of workers with rendered topology domains, when the topology changes.
 
 use api_types::v1beta1::DynamoGraphDeployment;
 use serde_json::{Value, json};
