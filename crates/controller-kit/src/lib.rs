@@ -15,6 +15,7 @@
 //! - [`request`]: steps against the API server, reads that no cache answers, and why a reconcile ends early.
 //! - [`fairness`]: shares a bounded number of places between namespaces; the delay before a key is tried again.
 //! - [`leader`]: of several replicas, one acts.
+//! - [`lease`]: names and times of the Leases of `leader` and `shards`.
 //! - [`scope`]: which operator acts in a namespace.
 //! - [`shards`]: which replica of a controller acts in a namespace.
 //! - [`yaml`]: texts that people and programs hand to the operator.
@@ -32,6 +33,7 @@ pub mod events;
 pub mod failure;
 pub mod fairness;
 pub mod leader;
+pub mod lease;
 pub mod metrics;
 pub mod notifications;
 mod places;

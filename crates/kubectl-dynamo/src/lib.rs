@@ -8,7 +8,8 @@
 //! | `view` | a graph with its children, as trees, tables and lines |
 //! | `install` | whether the operator's install is well |
 //! | `bundle` | a support archive |
-//! | `apply` | requests that change an object; annotations that hold a rollout or take it back |
+//! | `apply` | requests that change an object |
+//! | `rollout_control` | annotations that hold a rollout or take it back |
 //! | `completion` | candidates for the word that a user types |
 //! | `output` | formats and exit codes |
 //! | [`preview`] | what an edit of a graph will do |
@@ -27,6 +28,7 @@ mod install;
 mod observe;
 mod output;
 pub mod preview;
+mod rollout_control;
 mod run;
 mod view;
 

@@ -61,32 +61,31 @@ mod strategy;
 mod validate;
 mod violation;
 
-pub use deployment::{render_autoscaler, render_deployment};
-pub use device_claims::render_claim_template;
-pub use diagnosis::{Cause, Diagnosis, diagnose, pod_being_created};
-pub use digest::{TemplateDigest, keep_live_pull_secrets};
-pub use exposure::{Departure, ExposureObject, render_ingress, render_virtual_service};
-pub use frameworks::{
-    LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of, is_operators_program,
-};
-pub use identity::{has_legacy_type, legacy_type_is_worker};
-pub use kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations, topology_domains};
-pub use lws::{
-    GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,
-    LeaderWorkerTemplate, NetworkConfig, note_status_before, render_leader_worker_set, validate_leader_worker_set,
-};
-pub use metadata::component_annotations;
-pub use model::{
-    CheckpointUse, DiscoveryBackend, ExposureSettings, PodSettings, RenderInput, SharedGpus, ValidatedComponent,
-    WorkloadProvider,
-};
-pub use pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
-pub use pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts};
-pub use readiness::{JobEnd, NotReady, Readiness, Workload};
-pub use service::render_service;
-pub use validate::{validate, validate_on};
-
 pub use self::{
+    deployment::{render_autoscaler, render_deployment},
+    device_claims::render_claim_template,
+    diagnosis::{Cause, Diagnosis, diagnose, pod_being_created},
+    digest::{TemplateDigest, keep_live_pull_secrets},
+    exposure::{Departure, ExposureObject, render_ingress, render_virtual_service},
+    frameworks::{
+        LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of, is_operators_program,
+    },
+    identity::{has_legacy_type, legacy_type_is_worker},
+    kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations, topology_domains},
+    lws::{
+        GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,
+        LeaderWorkerTemplate, NetworkConfig, note_status_before, render_leader_worker_set, validate_leader_worker_set,
+    },
+    metadata::component_annotations,
+    model::{
+        CheckpointUse, DiscoveryBackend, ExposureSettings, PodSettings, RenderInput, SharedGpus, ValidatedComponent,
+        WorkloadProvider,
+    },
     model_service::{answers_requests, render_model_service},
+    pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank},
+    pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts},
+    readiness::{JobEnd, NotReady, Readiness, Workload},
+    service::render_service,
     strategy::RolloutStrategy,
+    validate::{validate, validate_on},
 };

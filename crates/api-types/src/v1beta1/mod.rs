@@ -12,41 +12,42 @@ mod scaling_adapter;
 
 use std::fmt;
 
-pub use component::{
-    CompilationCache, ComponentSpec, ComponentType, EndpointPickerConfig, EndpointPickerPlugin, EppConfig,
-    ModelReference, Multinode, MultinodeRole, PluginReference, SaturationDetector, ScalingAdapterMarker,
-    SchedulingProfile,
-};
-pub use component_deployment::{
-    DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus,
-};
-pub use experimental::{
-    Checkpoint, CheckpointDeletionPolicy, CheckpointIdentity, CheckpointJob, CheckpointMode, CheckpointStartupPolicy,
-    ComponentExperimental, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GmsClientPod, GpuMemoryService, GroveOptions,
-};
-pub use graph::{
-    DynamoGraphDeployment, DynamoGraphDeploymentSpec, GraphExperimental, KvTransferEnforcement, KvTransferPolicy,
-    Restart, RestartStrategy, RestartStrategyType,
-};
-pub use graph_status::{
-    CheckpointStatus, ComponentKind, ComponentReplicaStatus, DynamoGraphDeploymentStatus, GraphState, PlacementState,
-    PlacementStatus, RestartPhase, RestartStatus, RollingUpdatePhase, RollingUpdateStatus,
-};
-pub use request::{
-    DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec, Mocker, ModelCache, OptimizationType,
-    RequestBackend, RequestFeatures, RequestOverrides, SearchStrategy, Sla, Workload,
-};
-pub use request_status::{
-    DeploymentInfo, DynamoGraphDeploymentRequestStatus, ParetoConfig, ProfilerRuns, ProfilingPhase, ProfilingResults,
-    RequestPhase, TrialGraphs,
-};
-pub use scaling_adapter::{
-    DynamoGraphDeploymentScalingAdapter, DynamoGraphDeploymentScalingAdapterSpec,
-    DynamoGraphDeploymentScalingAdapterStatus, ScalingTarget,
-};
 use serde::{Deserialize, Serialize};
 
-pub use self::hardware::{GpuSku, Hardware};
+pub use self::{
+    component::{
+        CompilationCache, ComponentSpec, ComponentType, EndpointPickerConfig, EndpointPickerPlugin, EppConfig,
+        ModelReference, Multinode, MultinodeRole, PluginReference, SaturationDetector, ScalingAdapterMarker,
+        SchedulingProfile,
+    },
+    component_deployment::{DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus},
+    experimental::{
+        Checkpoint, CheckpointDeletionPolicy, CheckpointIdentity, CheckpointJob, CheckpointMode,
+        CheckpointStartupPolicy, ComponentExperimental, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GmsClientPod,
+        GpuMemoryService, GroveOptions,
+    },
+    graph::{
+        DynamoGraphDeployment, DynamoGraphDeploymentSpec, GraphExperimental, KvTransferEnforcement, KvTransferPolicy,
+        Restart, RestartStrategy, RestartStrategyType,
+    },
+    graph_status::{
+        CheckpointStatus, ComponentKind, ComponentReplicaStatus, DynamoGraphDeploymentStatus, GraphState,
+        PlacementState, PlacementStatus, RestartPhase, RestartStatus, RollingUpdatePhase, RollingUpdateStatus,
+    },
+    hardware::{GpuSku, Hardware},
+    request::{
+        DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec, Mocker, ModelCache, OptimizationType,
+        RequestBackend, RequestFeatures, RequestOverrides, SearchStrategy, Sla, Workload,
+    },
+    request_status::{
+        DeploymentInfo, DynamoGraphDeploymentRequestStatus, ParetoConfig, ProfilerRuns, ProfilingPhase,
+        ProfilingResults, RequestPhase, TrialGraphs,
+    },
+    scaling_adapter::{
+        DynamoGraphDeploymentScalingAdapter, DynamoGraphDeploymentScalingAdapterSpec,
+        DynamoGraphDeploymentScalingAdapterStatus, ScalingTarget,
+    },
+};
 
 /// Name of the container that the operator completes with its defaults.
 pub const MAIN_CONTAINER: &str = "main";

@@ -1,6 +1,4 @@
 //! Reconciles `DynamoCheckpoint`: a Job, whose pod an agent captures at the request of a PodSnapshot.
-//!
-//! The time of the next pass over a checkpoint is computed in this file, without I/O.
 
 pub mod apply;
 pub mod events;
@@ -9,9 +7,8 @@ mod fixtures;
 pub mod model;
 pub mod observe;
 pub mod plan;
+pub mod requeue;
 pub mod status;
-
-use std::time::Duration;
 
 use api_types::{
     LEGACY_FINALIZER,
@@ -22,12 +19,12 @@ use controller_kit::{
     request::Interruption,
     store::{Packed, UnpackError},
 };
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::Resource;
 use tracing::warn;
 
 use self::{
-    model::{Applied, CapturePhase, Cleanup, Observed, Plan},
+    model::{Applied, Cleanup, Observed, Plan},
     observe::Observer,
     plan::cleanup,
 };
@@ -62,7 +59,7 @@ impl Reconcile for Reconciler {
         let now = Timestamp::now();
         let cleanup = cleanup::plan(&observed, now);
         let cleanup = apply::clean_up(&self.outputs.applier, &observed, cleanup).await?;
-        let Cleanup::Done { left, .. } = cleanup else { return Ok(next_of_cleanup(&observed, now)) };
+        let Cleanup::Done { left, .. } = cleanup else { return Ok(requeue::next_of_cleanup(&observed, now)) };
         if let Some(left) = left {
             // No event can be created in a namespace that is being deleted.
             warn!(left, "artifact not removed");
@@ -105,7 +102,7 @@ impl Reconcile for Reconciler {
         Conclusion {
             events: events::created(applied),
             status_events: events::of_status(observed.checkpoint.status.as_ref(), &status).into_iter().collect(),
-            next: next(observed, applied),
+            next: requeue::next(observed, applied),
             status: Some(status),
             ..Conclusion::default()
         }
@@ -117,44 +114,4 @@ impl Reconciler {
         self.outputs.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
         Ok(Action::await_change())
     }
-}
-
-/// Interval of lookups of an obstacle that no watch shows.
-const RETRY_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Deadline for the removal of an artifact.
-const CLEANUP_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
-
-/// Determines when the next pass is due.
-pub fn next(observed: &Observed, applied: &Applied) -> Action {
-    match applied.phase {
-        // A failed checkpoint stays failed.
-        CapturePhase::Failed { .. } => Action::await_change(),
-        _ if applied.rejected => Action::requeue(RETRY_INTERVAL),
-        CapturePhase::Blocked { .. } | CapturePhase::Waiting(_) | CapturePhase::Capturing { stalled: Some(_), .. } => {
-            Action::requeue(RETRY_INTERVAL)
-        }
-        CapturePhase::Capturing { stalled: None, .. } => {
-            observed.waits.look_again.map_or_else(Action::await_change, Action::requeue)
-        }
-        CapturePhase::Invalid { .. } | CapturePhase::Settled | CapturePhase::Ready(_) => Action::await_change(),
-    }
-}
-
-/// Determines when the next pass over a checkpoint that is being deleted is due.
-pub fn next_of_cleanup(observed: &Observed, now: Timestamp) -> Action {
-    let rest =
-        cleanup_rest(observed, now).and_then(|rest| Duration::try_from(rest.max(SignedDuration::from_secs(1))).ok());
-    rest.map_or(Action::await_change(), Action::requeue)
-}
-
-/// Whether the removal has exceeded its deadline.
-pub fn cleanup_is_late(observed: &Observed, now: Timestamp) -> bool {
-    cleanup_rest(observed, now).is_some_and(|rest| rest.is_negative())
-}
-
-/// The time until the deadline of the removal.
-fn cleanup_rest(observed: &Observed, now: Timestamp) -> Option<SignedDuration> {
-    let since = observed.checkpoint.metadata.deletion_timestamp.as_ref()?.0;
-    Some(CLEANUP_DEADLINE - now.duration_since(since))
 }

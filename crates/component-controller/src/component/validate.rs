@@ -8,8 +8,10 @@ use rendering::{
     validate_leader_worker_set,
 };
 
-use super::model::{Blocked, Observed, WorkloadKind};
-use crate::component;
+use super::{
+    model::{Blocked, Observed, WorkloadKind},
+    requeue,
+};
 
 /// A component that can be planned.
 #[derive(Debug)]
@@ -32,7 +34,7 @@ pub fn validate(observed: &Observed) -> Result<Valid<'_>, Blocked> {
     let component = validate_spec(&observed.component, set).map_err(invalid_spec)?;
     if WorkloadKind::of(&observed.component) == WorkloadKind::LeaderWorkerSet && !observed.serves_leader_worker_sets {
         let message = api_missing(&observed.component);
-        return Err(Blocked { reason: reason::API_MISSING, message, retry: Some(component::API) });
+        return Err(Blocked { reason: reason::API_MISSING, message, retry: Some(requeue::API) });
     }
     let start = start(&component, &observed.checkpoint).map_err(invalid_spec)?;
     Ok(Valid { component, start })

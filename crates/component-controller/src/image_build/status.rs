@@ -129,7 +129,10 @@ mod tests {
     use rendering::{Cause, Diagnosis};
 
     use super::*;
-    use crate::image_build::model::{Obstacle, is_known, was_built_by};
+    use crate::image_build::{
+        image::{is_known, was_built_by},
+        model::Obstacle,
+    };
 
     fn observed(exists: Option<Result<bool, Obstacle>>) -> Observed {
         Observed {

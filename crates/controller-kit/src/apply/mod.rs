@@ -20,15 +20,13 @@ mod status_writer;
 mod takeover;
 mod undeclared;
 
-pub use applier::{Applier, OF_NO_OBJECT, Outcome};
-pub use desired::Desired;
-pub use diff::{Difference, includes, semantic_diff};
-pub use plan::{APPLIED_ANNOTATION, Write, fingerprint, plan_write, stamp};
-pub use removal::Removed;
-pub use status_writer::StatusWrite;
-
 pub use self::{
+    applier::{Applier, OF_NO_OBJECT, Outcome},
+    desired::Desired,
+    diff::{Difference, includes, semantic_diff},
+    plan::{APPLIED_ANNOTATION, Write, fingerprint, plan_write, stamp},
+    removal::Removed,
     root::MetadataPatch,
-    status_writer::{carry_transition_times, is_urgent, only_begins, same_status},
+    status_writer::{StatusWrite, carry_transition_times, is_urgent, only_begins, same_status},
 };
 pub use crate::request::{Error, ObjectId, STEP_TIMEOUT, timed};

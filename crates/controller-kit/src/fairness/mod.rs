@@ -1,14 +1,13 @@
 //! Shares a bounded number of places between namespaces, so that no tenant delays another for longer than a small share
-//! of its own work takes, and computes the delay before a key is tried again. Pure.
+//! of its own work takes. `backoff` computes the delay before a key is tried again. Pure.
 
+mod backoff;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
-    hash::Hash,
-    time::Duration,
-};
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+pub use self::backoff::{Backoff, FIRST, LONGEST};
 
 /// Number of places that one namespace may take for each place that it leaves free.
 const PER_FREE_PLACE: usize = 3;
@@ -110,38 +109,5 @@ impl<T> FairQueue<T> {
         if lane.in_use > 0 || !lane.waiting.is_empty() {
             self.lanes.insert(namespace.to_owned(), lane);
         }
-    }
-}
-
-/// Delay after the first failure.
-pub const FIRST: Duration = Duration::from_secs(1);
-
-/// Longest delay.
-pub const LONGEST: Duration = Duration::from_secs(300);
-
-/// Exponential backoff per key. Only failures count; how often something triggers in between does not.
-#[derive(Debug)]
-pub struct Backoff<K> {
-    failures: HashMap<K, u32>,
-}
-
-impl<K> Default for Backoff<K> {
-    fn default() -> Self {
-        Self { failures: HashMap::new() }
-    }
-}
-
-impl<K: Eq + Hash + Clone> Backoff<K> {
-    /// Records a failure and returns how long to wait: 1 s, 2 s, 4 s … up to [`LONGEST`].
-    pub fn next(&mut self, key: &K) -> Duration {
-        let failures = self.failures.entry(key.clone()).or_insert(0);
-        let delay = FIRST.saturating_mul(1_u32.checked_shl(*failures).unwrap_or(u32::MAX)).min(LONGEST);
-        *failures = failures.saturating_add(1);
-        delay
-    }
-
-    /// Records a success, or that the key is gone.
-    pub fn clear(&mut self, key: &K) {
-        self.failures.remove(key);
     }
 }

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Backoff, *};
+use super::*;
 
 /// Starts as many items as may run.
 fn start(queue: &mut FairQueue<&'static str>) -> Vec<&'static str> {
@@ -76,21 +76,4 @@ proptest! {
         }
         prop_assert_eq!(served, items.len());
     }
-}
-
-#[test]
-fn doubles_up_to_the_limit_and_starts_again_after_a_success() {
-    let mut backoff = Backoff::default();
-    let seconds: Vec<u64> = (0..11).map(|_| backoff.next(&"a").as_secs()).collect();
-    assert_eq!(seconds, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-    assert_eq!(backoff.next(&"b").as_secs(), 1, "keys are independent");
-    backoff.clear(&"a");
-    assert_eq!(backoff.next(&"a").as_secs(), 1);
-}
-
-#[test]
-fn many_failures_do_not_overflow() {
-    let mut backoff = Backoff::default();
-    let last = (0..100).map(|_| backoff.next(&0)).last();
-    assert_eq!(last, Some(super::LONGEST));
 }

@@ -17,8 +17,9 @@ use tracing::{debug, warn};
 use super::{Elector, ElectorStep, LeaderRecord};
 use crate::{
     context::{Context, Gate},
+    lease::{LEASE_DURATION, RENEW_PERIOD, RETRY_PERIOD, hold, identity},
     scope::Fence,
-    shards::{ASSIGNMENT, LEASE_DURATION, RENEW_PERIOD, RETRY_PERIOD, hold, identity},
+    shards::ASSIGNMENT,
     store::{Packed, Scope, Source, Watch, watch_named_briskly},
 };
 

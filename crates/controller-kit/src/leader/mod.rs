@@ -18,7 +18,8 @@ use tracing::{info, warn};
 use self::lock::Lock;
 use crate::{
     context::Context,
-    shards::{Ended, LEASE_DURATION, RENEW_DEADLINE, WORK_GRACE, lease_namespace, until_ended},
+    lease::{Ended, LEASE_DURATION, RENEW_DEADLINE, WORK_GRACE, lease_namespace},
+    shards::until_ended,
 };
 
 /// Waits until this process leads, runs `work` while it does, and gives the lease back at the end. Without leader

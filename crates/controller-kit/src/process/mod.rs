@@ -12,11 +12,10 @@ use kube::{
     Client,
     config::{KubeConfigOptions, Kubeconfig},
 };
-pub use server::TlsError;
 use tracing::{error, info, warn};
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
-pub use self::args::CommonArgs;
+pub use self::{args::CommonArgs, server::TlsError};
 use self::{authorization::Authorizer, server::Protection};
 use crate::{
     context::{Context, GRACE, Readiness, Shutdown},

@@ -5,6 +5,8 @@
 
 mod features;
 mod keys;
+mod network;
+mod notifications;
 mod server;
 
 use std::{
@@ -13,16 +15,17 @@ use std::{
     time::Duration,
 };
 
-pub use keys::GoDuration;
 use serde::Deserialize;
 use serde_json::Value;
-pub use server::{DISCOVERY_ROLE, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE, Rbac};
 
 pub use self::{
     features::{Checkpoint, Feature, Gpu, Grove, Orchestrators},
+    keys::GoDuration,
+    network::{Dns, Ingress, Istio, ServiceMesh, TlsMode},
+    notifications::{Format, Header, Notifications, Receiver},
     server::{
-        CertProvisionMode, Dns, Format, Header, Ingress, Istio, MetricsServer, Mpi, Notifications, Receiver, Server,
-        ServiceMesh, TlsMode, Webhook,
+        CertProvisionMode, DISCOVERY_ROLE, MetricsServer, Mpi, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE, Rbac, Server,
+        Webhook,
     },
 };
 use crate::yaml;

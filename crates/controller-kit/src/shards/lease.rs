@@ -11,7 +11,7 @@ use tokio::time::timeout;
 use tracing::warn;
 
 use super::{Answer, Request, Target, assignment::Assignment, member::Record};
-use crate::shards::hold;
+use crate::lease::hold;
 
 /// Annotation of the elected Lease: who owns what.
 pub const ASSIGNMENT: &str = "operator.dynamo/shards";

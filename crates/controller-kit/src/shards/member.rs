@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::assignment::{Assignment, Former, Member};
-use crate::shards::{LEASE_DURATION, RENEW_DEADLINE};
+use crate::lease::{LEASE_DURATION, RENEW_DEADLINE};
 
 /// Time after the end of a Lease until its holder counts as gone: requests that it had sent have ended by then.
 pub const MARGIN: Duration = Duration::from_secs(2);

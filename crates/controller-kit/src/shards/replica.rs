@@ -15,8 +15,8 @@ use super::{
     member::{Heard, Record, Seen},
 };
 use crate::{
+    lease::{LEASE_DURATION, RENEW_DEADLINE, RENEW_PERIOD},
     places::Places,
-    shards::{LEASE_DURATION, RENEW_DEADLINE, RENEW_PERIOD},
 };
 
 /// Number by which the epoch of an assignment that begins anew exceeds all acknowledged epochs: some may not have been

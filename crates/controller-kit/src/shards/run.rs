@@ -27,11 +27,11 @@ use super::{
 };
 use crate::{
     context::{Context, Gate},
+    lease::{Ended, WORK_GRACE, identity, lease_namespace},
     metrics::Metrics,
     places::{Places, Span},
     scope::{Fence, Released},
-    shards::{Ended, WORK_GRACE, identity, lease_namespace},
-    store::{Scope, Source, looks::read_anew, watch_named_briskly},
+    store::{Scope, Source, anew::read_anew, watch_named_briskly},
 };
 
 /// Gate that the process waits for until it has seen the Leases.

@@ -7,12 +7,13 @@
 //!
 //! [`watch_if_served`] does the same for APIs that a cluster may or may not have, or get later.
 
+pub(crate) mod anew;
 mod bounded;
 mod cache;
 mod index;
 pub mod keep;
 pub(crate) mod list_watch;
-pub(crate) mod looks;
+mod looks;
 mod packed;
 mod pause;
 mod served;
@@ -21,18 +22,15 @@ pub(crate) mod watch;
 
 use std::fmt;
 
-pub use cache::{CacheChange, CacheView, Shown, Store};
-pub use index::Index;
-pub use packed::{Packed, UnpackError, controller_owner};
-pub use pause::Pauses;
-pub use served::{ServedApi, ServedApis};
-pub(crate) use source::Share;
-pub use source::{Scope, Source};
-pub use watch::{
-    Watch, watch, watch_api, watch_by, watch_metadata, watch_metadata_by, watch_named, watch_named_briskly,
+pub use self::{
+    cache::{CacheChange, CacheView, Shown, Store},
+    index::Index,
+    packed::{Packed, UnpackError, controller_owner},
+    served::{ServedApi, ServedApis, watch_if_served, watch_if_served_by},
+    source::{Scope, Source},
+    watch::{Watch, watch, watch_api, watch_by, watch_metadata, watch_metadata_by, watch_named, watch_named_briskly},
 };
-
-pub use self::served::{watch_if_served, watch_if_served_by};
+pub(crate) use self::{pause::Pauses, source::Share};
 
 /// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -51,7 +51,7 @@ pub(crate) struct Share(watch::Sender<Places>);
 
 impl Share {
     /// Keeps the objects of these places from now on. Those of others go at once; those of new places come when all
-    /// caches are [read anew](super::looks::read_anew).
+    /// caches are [read anew](super::anew::read_anew).
     pub(crate) fn set(&self, places: &Places) {
         self.0.send_if_modified(|known| {
             let is_new = known != places;

@@ -5,10 +5,10 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use controller_kit::{
     context::{Context, GRACE, Readiness, Shutdown},
     leader::lead,
+    lease::Ended,
     metrics::Metrics,
     scope::Fence,
     settings,
-    shards::Ended,
     store::Scope,
 };
 use k8s_openapi::api::coordination::v1::Lease;

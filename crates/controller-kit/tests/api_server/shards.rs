@@ -4,10 +4,11 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use controller_kit::{
     context::{Context, Readiness, Shutdown},
+    lease::Ended,
     metrics::Metrics,
     scope::Fence,
     settings,
-    shards::{Ended, share},
+    shards::share,
     store::Scope,
 };
 use test_cluster::{TestNamespace, wait};

@@ -19,8 +19,9 @@ use kube::{ResourceExt, core::ApiResource};
 use serde_json::Value;
 
 use super::{
-    model::{Applied, HandOver, Observed, Plan, Stage, graph_name, is_graph_of},
+    model::{Applied, HandOver, Observed, Plan, Stage},
     observe::Caches,
+    phase::{graph_name, is_graph_of},
     plan::taken,
 };
 use crate::graph::{

@@ -12,6 +12,7 @@ mod fixtures;
 pub mod hardware;
 pub mod model;
 pub mod observe;
+pub mod phase;
 pub mod plan;
 pub mod settings;
 pub mod status;

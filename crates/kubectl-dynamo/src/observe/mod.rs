@@ -1,5 +1,6 @@
 //! Reads from the API server, with the rights of the user.
 
+mod bundle;
 mod cluster;
 mod connection;
 mod diagnosis;
@@ -8,14 +9,12 @@ mod install;
 mod logs;
 mod target;
 
-pub use connection::{Connection, ConnectionArgs, Read, list, words};
-pub use diagnosis::observe;
-pub use family::{adapters, family, graphs, of_graph};
-pub use install::install;
-pub use logs::{Part, Source, follow, log};
-pub use target::{Kind, Target};
-
 pub use self::{
-    logs::bundle,
-    target::{Names, names},
+    bundle::bundle,
+    connection::{Connection, ConnectionArgs, Read, list, words},
+    diagnosis::observe,
+    family::{adapters, family, graphs, of_graph},
+    install::install,
+    logs::{Part, Source, follow, log},
+    target::{Kind, Names, Target, names},
 };

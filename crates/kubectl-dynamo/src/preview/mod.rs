@@ -1,7 +1,5 @@
 //! Preview of an edit of a graph, computed by the code of the controllers that will carry it out.
 //!
-//! The fields in which two objects differ are computed in this file.
-//!
 //! | module | what |
 //! |---|---|
 //! | `observe` | reads what the controllers' caches hold, and fills caches from objects in memory |
@@ -9,9 +7,11 @@
 //! | `objects` | objects in memory, and writes to them; `field_sets` is server-side apply; pure |
 //! | `pods` | what workloads make of their pods; pure |
 //! | `edit` | a user's edit of a graph; pure |
+//! | `differences` | fields in which two objects differ; pure |
 //! | `prediction` | the result; pure |
 //! | `text` | the result for people; pure |
 
+mod differences;
 mod edit;
 mod field_sets;
 mod objects;
@@ -21,128 +21,11 @@ mod prediction;
 mod run;
 mod text;
 
-use std::collections::BTreeMap;
-
-use api_types::annotations;
-pub use edit::{set, set_image};
-pub use observe::{Operator, dry_run::Edit};
-pub use prediction::{ObjectChange, PodStep, Prediction, Revision, replaced};
-pub use run::predict;
-use serde::Serialize;
-use serde_json::Value;
-pub use text::overview;
-
-use self::edit::LAST_APPLIED;
-
-/// One field.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FieldChange {
-    /// Path of the field, for example `spec.template.spec.containers[main].image`.
-    pub path: String,
-    /// As it is; `None` if there is nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub before: Option<Value>,
-    /// As it will be; `None` if it goes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<Value>,
-}
-
-/// Fields of an element by which it is named in a path.
-const NAMES: [&str; 3] = ["name", "mountPath", "uid"];
-
-/// Metadata that the API server sets, or that only keeps account of what was applied.
-const METADATA: [&str; 6] =
-    ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "deletionTimestamp"];
-
-/// Returns the differences between two objects, without their status and the metadata that the API server sets. An
-/// empty value counts as absent.
-pub fn differences(before: &Value, after: &Value) -> Vec<FieldChange> {
-    let mut found = Vec::new();
-    compare(String::new(), [Some(&content(before)), Some(&content(after))], is_empty, &mut found);
-    found
-}
-
-/// The same of what a user edits, where what is empty counts: `scalingAdapter: {}` has a meaning.
-pub fn edits(before: &Value, after: &Value) -> Vec<FieldChange> {
-    let mut found = Vec::new();
-    compare(String::new(), [Some(&content(before)), Some(&content(after))], is_absent, &mut found);
-    found
-}
-
-/// Returns the content of an object.
-pub fn content(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove("status");
-    }
-    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-        METADATA.iter().for_each(|field| drop(metadata.remove(*field)));
-        if let Some(all) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
-            all.remove(annotations::APPLIED);
-            all.remove(LAST_APPLIED);
-            if all.is_empty() {
-                metadata.remove("annotations");
-            }
-        }
-    }
-    object
-}
-
-fn compare(
-    path: String,
-    [before, after]: [Option<&Value>; 2],
-    is_nothing: fn(Option<&Value>) -> bool,
-    found: &mut Vec<FieldChange>,
-) {
-    match (before, after) {
-        (before, after) if before == after || (is_nothing(before) && is_nothing(after)) => {}
-        (Some(Value::Object(before)), Some(Value::Object(after))) => {
-            let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-            for name in names {
-                compare(join(&path, name), [before.get(name), after.get(name)], is_nothing, found);
-            }
-        }
-        (Some(Value::Array(before)), Some(Value::Array(after))) => match (named(before), named(after)) {
-            (Some(before), Some(after)) => {
-                let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-                for name in names {
-                    let both = [before.get(name).copied(), after.get(name).copied()];
-                    compare(format!("{path}[{name}]"), both, is_nothing, found);
-                }
-            }
-            _ => {
-                found.push(FieldChange { path, before: Some(before.clone().into()), after: Some(after.clone().into()) })
-            }
-        },
-        (before, after) => found.push(FieldChange { path, before: before.cloned(), after: after.cloned() }),
-    }
-}
-
-fn is_absent(value: Option<&Value>) -> bool {
-    value.is_none_or(Value::is_null)
-}
-
-fn is_empty(value: Option<&Value>) -> bool {
-    match value {
-        None | Some(Value::Null) => true,
-        Some(Value::Object(fields)) => fields.is_empty(),
-        Some(Value::Array(items)) => items.is_empty(),
-        Some(_) => false,
-    }
-}
-
-fn join(path: &str, name: &str) -> String {
-    match (path.is_empty(), name.contains(['.', '/'])) {
-        (true, _) => name.to_owned(),
-        (false, true) => format!("{path}[{name}]"),
-        (false, false) => format!("{path}.{name}"),
-    }
-}
-
-/// Elements by name; `None` if they have none, or not each its own.
-fn named(items: &[Value]) -> Option<BTreeMap<String, &Value>> {
-    let key = NAMES.into_iter().find(|key| items.iter().all(|item| item.get(key).is_some_and(Value::is_string)))?;
-    let named: BTreeMap<String, &Value> =
-        items.iter().filter_map(|item| Some((item[key].as_str()?.to_owned(), item))).collect();
-    (named.len() == items.len()).then_some(named)
-}
+pub use self::{
+    differences::{FieldChange, differences, edits},
+    edit::{set, set_image},
+    observe::{Operator, dry_run::Edit},
+    prediction::{ObjectChange, PodStep, Prediction, Revision, replaced},
+    run::predict,
+    text::overview,
+};

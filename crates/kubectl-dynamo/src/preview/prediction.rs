@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    FieldChange, content, differences,
+    differences::{FieldChange, content, differences},
     objects::{ObjectKey, Objects, Verb},
     pods,
     pods::{Excess, Pod, PodChange, Pods},

@@ -17,9 +17,9 @@ use kube::ResourceExt;
 use super::live;
 use crate::{
     apply,
-    apply::{RolloutRequest, change},
     observe::{Connection, adapters, of_graph},
     output::Outcome,
+    rollout_control::{RolloutRequest, change},
 };
 
 /// Flags of `rollout`.

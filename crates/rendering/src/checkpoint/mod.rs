@@ -27,19 +27,19 @@ mod storage;
 use std::collections::BTreeMap;
 
 use api_types::{labels, names, v1alpha1::DynamoCheckpoint, v1beta1::CheckpointIdentity};
-pub use capture::{CaptureSettings, artifact_version, claims_of, render_capture_job};
-pub use captured_pod::{CapturedComponent, CapturedPod, check_shared_gpu_memory, render_captured_pod};
-pub use model::{
-    CheckpointConfig, CheckpointStorage, DEFAULT_SECCOMP_PROFILE, FIRST_ARTIFACT, Restore, RestoreSource,
-    StorageSettings,
-};
-pub use restore::{restore_pod, share_gpu_memory};
 use serde::Serialize;
-pub use storage::{StorageLocation, StorageProblem, render_storage_claim, storage_of_agents};
 
 pub use self::{
+    capture::{CaptureSettings, artifact_version, claims_of, render_capture_job},
+    captured_pod::{CapturedComponent, CapturedPod, check_shared_gpu_memory, render_captured_pod},
     cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job},
+    model::{
+        CheckpointConfig, CheckpointStorage, DEFAULT_SECCOMP_PROFILE, FIRST_ARTIFACT, Restore, RestoreSource,
+        StorageSettings,
+    },
+    restore::{restore_pod, share_gpu_memory},
     start::{CheckpointFacts, Start, start},
+    storage::{StorageLocation, StorageProblem, render_storage_claim, storage_of_agents},
 };
 use crate::go_json;
 

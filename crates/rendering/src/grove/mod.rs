@@ -36,15 +36,15 @@ use api_types::{
     violations,
     violations::Violation,
 };
-pub use readiness::{Classification, GroveReadiness, NotReadyYet, Revision, clique_readiness, group_readiness};
-pub use roles::{ChildKind, child_of, set_name};
 pub(crate) use roles::{only_assists, shares_memory_between_pods};
-pub use service::{
-    render_ingress, render_pod_clique_set, render_ray_head_service, render_service, render_virtual_service,
-};
-pub use topology::has_topology;
 
-pub use self::clique::Scheduler;
+pub use self::{
+    clique::Scheduler,
+    readiness::{Classification, GroveReadiness, NotReadyYet, Revision, clique_readiness, group_readiness},
+    roles::{ChildKind, child_of, set_name},
+    service::{render_ingress, render_pod_clique_set, render_ray_head_service, render_service, render_virtual_service},
+    topology::has_topology,
+};
 use crate::{PodSettings, PullSecretIndex, ValidatedComponent, checkpoint::Restore, rules, violation::Violations};
 
 /// A graph as it is rendered for Grove.

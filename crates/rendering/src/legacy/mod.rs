@@ -16,7 +16,6 @@ use api_types::{
     v1beta1::{ComponentSpec, ComponentType, MAIN_CONTAINER},
     violations::Violation,
 };
-pub use config::{configure, is_configured, workers};
 use k8s_openapi::{
     api::core::v1::{
         Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec,
@@ -24,9 +23,11 @@ use k8s_openapi::{
     },
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
 };
-pub use serve::{check_source, check_told, is_entry};
 
-pub use self::serve::{Awaited, Image, Running, image};
+pub use self::{
+    config::{configure, is_configured, workers},
+    serve::{Awaited, Image, Running, check_source, check_told, image, is_entry},
+};
 
 /// Makes a component run an image that is built: `main` starts what the tag says unless the user says what it starts.
 /// `inherited` is the environment of the whole graph, under the component's own.

@@ -15,7 +15,8 @@
 //! | `power_limit` | power limits of GPUs |
 //! | `request` | DynamoGraphDeploymentRequests |
 //! | `checkpoint` | DynamoCheckpoints |
-//! | `provider` | the choice of the workload provider, and versions in texts |
+//! | `provider` | the choice of the workload provider |
+//! | `version` | versions in texts |
 //! | `fitting` | values that do not fit into their types |
 
 pub mod checkpoint;
@@ -26,6 +27,7 @@ pub mod graph;
 mod power_limit;
 mod provider;
 pub mod request;
+mod version;
 
 use std::fmt::Display;
 
@@ -33,13 +35,17 @@ use api_types::{
     v1beta1::ComponentSpec,
     violations::{Reason, Violation, immutable, supported},
 };
-pub use fitting::fit;
-pub use provider::{
-    ProviderChoice, annotation, discovery_backend, grove_update_strategy, lacks_grove, provider_of_new, vllm_executor,
-};
 use serde_json::Value;
 
-pub use self::{fragment::topologies, provider::Version};
+pub use self::{
+    fitting::fit,
+    fragment::topologies,
+    provider::{
+        ProviderChoice, annotation, discovery_backend, grove_update_strategy, lacks_grove, provider_of_new,
+        vllm_executor,
+    },
+    version::Version,
+};
 
 /// The violations of an object and the warnings about it, in the order of its fields.
 #[derive(Clone, Debug, Default, PartialEq)]

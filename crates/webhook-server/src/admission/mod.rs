@@ -22,14 +22,16 @@ use api_types::{
     conversion::{ApiVersion, convert},
     violations::Violation,
 };
-pub use facts::{CheckpointSettings, DiscoveryBackend, Facts, Features, Found, Lookup, Principals};
 use field::Node;
 use json_patch::PatchOperation;
 use kind::ReviewedKind;
-pub use request::{GroupVersionKind, GroupVersionResource, Operation, Request, User};
 use serde_json::Value;
 
-pub use self::kind::Path;
+pub use self::{
+    facts::{CheckpointSettings, DiscoveryBackend, Facts, Features, Found, Lookup, Principals},
+    kind::Path,
+    request::{GroupVersionKind, GroupVersionResource, Operation, Request, User},
+};
 
 /// The objects that the rules for this request want to read, without duplicates. Each is fetched once and comes back in
 /// [`Facts::found`], which is empty here. A feature that is off needs none.

@@ -29,14 +29,15 @@ use hyper::{
     body::{Body, Bytes, Frame, Incoming, SizeHint},
     header::{CONNECTION, CONTENT_TYPE, HeaderValue},
 };
-pub use listener::{Drain, Serving, serve};
-pub use metrics::RequestMetrics;
 use peers::{ConnectedPeers, Limited, PeerConnection, PeerLimits};
 use tokio::{sync::mpsc, time::timeout};
 use tracing::{error, info};
 
 use self::body::Values;
-pub use self::listener::{Clients, ClientsError};
+pub use self::{
+    listener::{Clients, ClientsError, Drain, Serving, serve},
+    metrics::RequestMetrics,
+};
 use crate::{
     admission,
     admission::{Answer, Path},

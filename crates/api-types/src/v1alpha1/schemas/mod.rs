@@ -4,18 +4,18 @@ mod graph;
 mod request;
 mod service;
 
-pub use graph::{
-    DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus, DynamoGraphDeploymentScalingAdapterSpec,
-    DynamoGraphDeploymentScalingAdapterStatus, DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus,
-    GraphTopologyConstraint, Pvc, RollingUpdateStatus, ScalingTarget, ServiceReplicaStatus,
-};
-pub use request::{
-    ConfigMapKey, DeploymentOverrides, DeploymentStatus, DynamoGraphDeploymentRequestSpec,
-    DynamoGraphDeploymentRequestStatus, ProfilingConfig, RequestState,
-};
-pub use service::Service;
-
-pub use self::service::{
-    Autoscaling, Checkpoint, EppConfig, Failover, FrontendSidecar, Ingress, IngressTls, ModelReference, Multinode,
-    PodMetadata, ResourceItem, Resources, ScalingAdapter, VolumeMount,
+pub use self::{
+    graph::{
+        DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus, DynamoGraphDeploymentScalingAdapterSpec,
+        DynamoGraphDeploymentScalingAdapterStatus, DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus,
+        GraphTopologyConstraint, Pvc, RollingUpdateStatus, ScalingTarget, ServiceReplicaStatus,
+    },
+    request::{
+        ConfigMapKey, DeploymentOverrides, DeploymentStatus, DynamoGraphDeploymentRequestSpec,
+        DynamoGraphDeploymentRequestStatus, ProfilingConfig, RequestState,
+    },
+    service::{
+        Autoscaling, Checkpoint, EppConfig, Failover, FrontendSidecar, Ingress, IngressTls, ModelReference, Multinode,
+        PodMetadata, ResourceItem, Resources, ScalingAdapter, Service, VolumeMount,
+    },
 };

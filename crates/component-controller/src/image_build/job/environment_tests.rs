@@ -4,7 +4,7 @@ use api_types::v1alpha1::DynamoComponentSpec;
 use controller_kit::process::CommonArgs;
 
 use super::*;
-use crate::image_build::model::image;
+use crate::image_build::image::image;
 
 /// Each variable, with a value and what it then says of a build, its rejection or the operator.
 const DOCUMENTED: [(&str, &str, &str); 13] = [

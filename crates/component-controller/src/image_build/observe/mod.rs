@@ -34,13 +34,12 @@ use rendering::{Diagnosis, RegistryHost};
 use serde_json::{Value, json};
 
 use super::{
+    image::{image, is_known, source, was_built_by, was_found},
     job,
     job::docker_secret,
     manifest,
     manifest::ReadSlots,
-    model::{
-        ManifestRead, Observed, Obstacle, has_failed, has_succeeded, image, is_known, source, was_built_by, was_found,
-    },
+    model::{ManifestRead, Observed, Obstacle, has_failed, has_succeeded},
     settings::{BuildSettings, CONFIG_MAP, Defaults},
 };
 

@@ -18,7 +18,7 @@ use rendering::JobEnd;
 
 use super::{
     model::{BuildPhase, Log, Observed, Plan, has_succeeded},
-    retry_after,
+    requeue::retry_after,
 };
 
 /// Plans the Jobs of a component that is not being deleted.

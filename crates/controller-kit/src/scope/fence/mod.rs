@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use super::{
     Excluded, MARKER_LEASE, MAX_AGE, Marker, Markers, Released,
-    marker::{Found, Look},
+    look::{Found, Look},
     shard::{Permit, Shard, ShardWork},
 };
 use crate::{

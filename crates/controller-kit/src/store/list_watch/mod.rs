@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 use tracing::{debug, warn};
 
-use super::{looks::Reader, pause::Pauses};
+use super::{anew::Reader, pause::Pauses};
 use crate::failure::ErrorType;
 
 /// The parameter of a request for the initial state; an API server that does not know it names it in its refusal.

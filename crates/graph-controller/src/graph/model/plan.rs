@@ -1,7 +1,4 @@
-//! Objects that a reconcile plans to write and delete, and live objects after these writes, with the waits of the
-//! writes.
-
-use std::collections::BTreeMap;
+//! Objects that a reconcile plans to write and delete.
 
 use api_types::{
     external::{DestinationRule, InferencePool, VirtualService},
@@ -12,7 +9,7 @@ use api_types::{
         CheckpointStatus, DynamoComponentDeployment, DynamoGraphDeploymentScalingAdapter as Adapter, RestartStatus,
     },
 };
-use controller_kit::apply::{Error, MetadataPatch};
+use controller_kit::apply::MetadataPatch;
 use k8s_openapi::{
     api::{
         autoscaling::v2::HorizontalPodAutoscaler,
@@ -23,7 +20,6 @@ use k8s_openapi::{
     },
     jiff::Timestamp,
 };
-use rendering::Diagnosis;
 
 use super::{
     Obstacle,
@@ -285,57 +281,5 @@ impl Child {
             Self::PodCliqueScalingGroup(group) => &group.metadata,
         };
         metadata.deletion_timestamp.is_some()
-    }
-}
-
-/// Reasons why pods do not serve, by component.
-pub type Troubles = BTreeMap<String, Diagnosis>;
-
-/// Live objects after the writes.
-#[derive(Debug, Default)]
-pub struct Applied {
-    /// The graph's components.
-    pub live: Vec<DynamoComponentDeployment>,
-    /// The graph's PodCliqueSet, if it runs on Grove.
-    pub grove: Option<PodCliqueSet>,
-    /// Reasons why pods do not serve, on Grove and as far as known.
-    pub troubles: Troubles,
-    /// Waits of the writes, and failed writes.
-    pub tally: Tally,
-}
-
-/// Waits of several steps, and failed steps.
-#[derive(Debug, Default)]
-pub struct Tally {
-    /// Objects that block a write until they are deleted, and why, one line each.
-    pub waiting: Vec<String>,
-    /// Failures, in the order of the steps.
-    pub failed: Vec<Error>,
-}
-
-impl Tally {
-    /// Adds a step. Returns its result if it succeeded.
-    pub(in crate::graph) fn take<T>(&mut self, step: Result<T, Error>) -> Option<T> {
-        step.map_err(|error| self.failed.push(error)).ok()
-    }
-
-    /// Adds a step that may wait for an object.
-    pub(in crate::graph) fn take_waiting(&mut self, step: Result<Option<String>, Error>) {
-        let waits = self.take(step).flatten();
-        self.waiting.extend(waits);
-    }
-
-    /// Adds other steps.
-    pub(in crate::graph) fn add(&mut self, other: Self) {
-        self.waiting.extend(other.waiting);
-        self.failed.extend(other.failed);
-    }
-}
-
-impl FromIterator<Result<Option<String>, Error>> for Tally {
-    fn from_iter<I: IntoIterator<Item = Result<Option<String>, Error>>>(steps: I) -> Self {
-        let mut tally = Self::default();
-        steps.into_iter().for_each(|step| tally.take_waiting(step));
-        tally
     }
 }

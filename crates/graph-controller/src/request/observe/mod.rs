@@ -36,7 +36,8 @@ use serde_json::Value;
 
 use self::gpus::Gpus;
 use super::{
-    model::{CacheClaim, Observed, Phase, Search, graph_name, phase_of},
+    model::{CacheClaim, Observed, Search},
+    phase::{Phase, graph_name, phase_of},
     plan,
     settings::Settings,
     validate,

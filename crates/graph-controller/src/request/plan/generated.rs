@@ -15,7 +15,10 @@ use kube::ResourceExt;
 use serde_json::{Value, json};
 
 use super::at;
-use crate::request::model::{HandOver, Observed, Plan, Stage, graph_name, graph_was_there, is_graph_of};
+use crate::request::{
+    model::{HandOver, Observed, Plan, Stage},
+    phase::{graph_name, graph_was_there, is_graph_of},
+};
 
 /// Proposal of a profiler.
 #[derive(Clone, Debug, Default, PartialEq)]

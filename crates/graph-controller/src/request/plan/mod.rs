@@ -25,7 +25,10 @@ pub use self::{
     generated::taken,
     profiling::{awaits_output, is_overdue},
 };
-use super::model::{Observed, Phase, Plan, Stage, phase_of};
+use super::{
+    model::{Observed, Plan, Stage},
+    phase::{Phase, phase_of},
+};
 
 /// Plans the next step of a request that is not being deleted.
 pub fn plan(observed: &Observed, now: Timestamp) -> Plan {

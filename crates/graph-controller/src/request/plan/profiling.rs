@@ -16,7 +16,8 @@ use super::{at, config::profiled_spec, generated, job, output, overrides::RELAY}
 use crate::{
     graph::plan::discovery::shared_account,
     request::{
-        model::{Observed, Plan, Profiling, Stage, desired_graph_name},
+        model::{Observed, Plan, Profiling, Stage},
+        phase::desired_graph_name,
         validate::validate,
     },
 };

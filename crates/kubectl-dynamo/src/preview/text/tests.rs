@@ -3,10 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::preview::{
-    differences, edits,
-    prediction::{Moment, PodStep},
-};
+use crate::preview::prediction::{Moment, PodStep};
 
 #[test]
 fn revisions_that_stay_come_and_go_are_told_apart() {
@@ -67,50 +64,4 @@ Capacity: below today's in 1 of 3 steps, 50 % at least
     let refused = Prediction { refused: Some("no".to_owned()), ..Prediction::default() };
     assert!(refused.text(Style::default()).ends_with("Refused: no\n"));
     assert!(Prediction::default().text(Style::default()).ends_with("No change.\n"));
-}
-
-#[test]
-fn fields_are_named_by_their_path() {
-    let object = |image: &str, label: Value, args: Value| {
-        json!({ "metadata": { "uid": "u", "generation": image.len(), "labels": { "a.b/c": label } },
-            "spec": { "containers": [{ "name": "main", "image": image, "args": args }] },
-            "status": { "x": image } })
-    };
-    let table = [
-        (object("a", json!("1"), json!(["x"])), object("a", json!("1"), json!(["x"])), vec![]),
-        (
-            object("a", json!("1"), json!([])),
-            object("bb", json!("1"), Value::Null),
-            vec!["spec.containers[main].image"],
-        ),
-        (
-            object("a", json!("1"), json!(["x"])),
-            object("a", json!("2"), json!(["y"])),
-            vec!["metadata.labels[a.b/c]", "spec.containers[main].args"],
-        ),
-    ];
-    for (before, after, expected) in table {
-        let found = differences(&before, &after);
-        assert_eq!(found.iter().map(|change| change.path.as_str()).collect::<Vec<_>>(), expected);
-    }
-}
-
-#[test]
-fn what_is_empty_counts_in_edits_only() {
-    let (without, with) = (json!({ "spec": {} }), json!({ "spec": { "scalingAdapter": {} } }));
-    assert_eq!(differences(&without, &with), []);
-    let change = FieldChange { path: "spec.scalingAdapter".to_owned(), before: None, after: Some(json!({})) };
-    assert_eq!(edits(&without, &with), [change]);
-    assert_eq!(edits(&without, &json!({ "spec": { "scalingAdapter": null } })), []);
-}
-
-#[test]
-fn elements_come_and_go_by_name() {
-    let env = |names: &[&str]| json!({ "env": names.iter().map(|name| json!({ "name": name })).collect::<Vec<_>>() });
-    let found = differences(&env(&["A", "B"]), &env(&["C", "B"]));
-    let expected = [
-        FieldChange { path: "env[A]".to_owned(), before: Some(json!({ "name": "A" })), after: None },
-        FieldChange { path: "env[C]".to_owned(), before: None, after: Some(json!({ "name": "C" })) },
-    ];
-    assert_eq!(found, expected);
 }

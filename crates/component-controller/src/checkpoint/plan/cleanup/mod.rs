@@ -8,9 +8,9 @@ use k8s_openapi::api::batch::v1::Job;
 use rendering::{JobEnd, checkpoint::render_cleanup_job};
 
 use crate::checkpoint::{
-    cleanup_is_late,
     model::{Cleanup, Observed},
     plan::not_deleted,
+    requeue::cleanup_is_late,
 };
 
 /// Plans the next step of a deletion. Only the artifact of a checkpoint that a graph created is removed: a checkpoint

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::checkpoint::{
     fixtures::{JOB, job, observed},
-    next_of_cleanup,
+    requeue::next_of_cleanup,
 };
 
 const NAME: &str = "checkpoint-cleanup-0123";

@@ -1,0 +1,48 @@
+//! Time of the next pass over a checkpoint. Pure.
+
+use std::time::Duration;
+
+use controller_kit::controller::Action;
+use jiff::{SignedDuration, Timestamp};
+
+use super::model::{Applied, CapturePhase, Observed};
+
+/// Interval of lookups of an obstacle that no watch shows.
+const RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Deadline for the removal of an artifact.
+const CLEANUP_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+
+/// Determines when the next pass is due.
+pub fn next(observed: &Observed, applied: &Applied) -> Action {
+    match applied.phase {
+        // A failed checkpoint stays failed.
+        CapturePhase::Failed { .. } => Action::await_change(),
+        _ if applied.rejected => Action::requeue(RETRY_INTERVAL),
+        CapturePhase::Blocked { .. } | CapturePhase::Waiting(_) | CapturePhase::Capturing { stalled: Some(_), .. } => {
+            Action::requeue(RETRY_INTERVAL)
+        }
+        CapturePhase::Capturing { stalled: None, .. } => {
+            observed.waits.look_again.map_or_else(Action::await_change, Action::requeue)
+        }
+        CapturePhase::Invalid { .. } | CapturePhase::Settled | CapturePhase::Ready(_) => Action::await_change(),
+    }
+}
+
+/// Determines when the next pass over a checkpoint that is being deleted is due.
+pub fn next_of_cleanup(observed: &Observed, now: Timestamp) -> Action {
+    let rest =
+        cleanup_rest(observed, now).and_then(|rest| Duration::try_from(rest.max(SignedDuration::from_secs(1))).ok());
+    rest.map_or(Action::await_change(), Action::requeue)
+}
+
+/// Whether the removal has exceeded its deadline.
+pub fn cleanup_is_late(observed: &Observed, now: Timestamp) -> bool {
+    cleanup_rest(observed, now).is_some_and(|rest| rest.is_negative())
+}
+
+/// The time until the deadline of the removal.
+fn cleanup_rest(observed: &Observed, now: Timestamp) -> Option<SignedDuration> {
+    let since = observed.checkpoint.metadata.deletion_timestamp.as_ref()?.0;
+    Some(CLEANUP_DEADLINE - now.duration_since(since))
+}

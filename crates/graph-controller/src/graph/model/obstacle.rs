@@ -1,0 +1,63 @@
+//! Obstacles to the reconcile of a graph.
+
+use api_types::{conditions, violations::Violation};
+use controller_kit::store::UnpackError;
+
+/// The kstatus condition of a graph that is not ready, with its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Waits for a change by a user or administrator.
+    Stalled(&'static str),
+    /// Continues by itself.
+    Reconciling(&'static str),
+}
+
+/// Reason why a graph cannot be reconciled: violations of its spec, something that the cluster lacks, or a rejection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Obstacle {
+    /// Reason of the `Ready` condition.
+    pub ready_reason: &'static str,
+    /// Whether it continues by itself.
+    pub progress: Progress,
+    /// All problems: field path, what is wrong, what to do.
+    pub message: String,
+}
+
+/// Reason why nothing is planned for a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Blocked {
+    /// Only a change of the graph helps.
+    Violation(Obstacle),
+    /// The API server rejected a read.
+    Rejection(Obstacle),
+}
+
+impl Blocked {
+    /// The obstacle.
+    pub fn obstacle(&self) -> &Obstacle {
+        match self {
+            Self::Violation(obstacle) | Self::Rejection(obstacle) => obstacle,
+        }
+    }
+}
+
+impl Obstacle {
+    /// A stored form that this version does not know.
+    pub fn of_unreadable(error: &UnpackError) -> Self {
+        Self {
+            ready_reason: conditions::graph::FAILED,
+            progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
+            message: error.to_string(),
+        }
+    }
+
+    /// All violations of a spec.
+    pub fn of_violations(violations: &[Violation]) -> Self {
+        let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        Self {
+            ready_reason: conditions::graph::FAILED,
+            progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
+            message,
+        }
+    }
+}

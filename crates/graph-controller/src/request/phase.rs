@@ -1,0 +1,135 @@
+//! Phase of a request, and its graph, from its status alone: the objects that it followed from, such as a Job, may be
+//! deleted.
+
+use api_types::{
+    annotations,
+    conditions::request as condition,
+    names,
+    v1beta1::{DynamoGraphDeploymentRequest, RequestPhase},
+};
+use controller_kit::conditions::find;
+use kube::ResourceExt;
+use serde_json::Value;
+
+/// Phase of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing was started; also after a spec was refused, because what was missing may be there by now.
+    New,
+    /// It failed, and its spec has changed since.
+    Changed,
+    /// The profiler was started.
+    Profiling,
+    /// The graph is known.
+    Known,
+    /// It failed, and only a change of the spec helps.
+    Ended,
+}
+
+/// The phase of a request.
+pub fn phase_of(request: &DynamoGraphDeploymentRequest) -> Phase {
+    let Some(status) = &request.status else { return Phase::New };
+    let refused = find(&status.conditions, condition::VALIDATION).is_some_and(|found| found.status == "False");
+    match status.phase {
+        None | Some(RequestPhase::Pending) => Phase::New,
+        Some(RequestPhase::Profiling) => Phase::Profiling,
+        Some(RequestPhase::Ready | RequestPhase::Deploying | RequestPhase::Deployed) => Phase::Known,
+        Some(RequestPhase::Failed) if refused => Phase::New,
+        Some(RequestPhase::Failed) if status.observed_generation == request.metadata.generation => Phase::Ended,
+        Some(RequestPhase::Failed) => Phase::Changed,
+    }
+}
+
+/// Whether the graph existed for this profile. If it does not exist any more, it was deleted.
+pub fn graph_was_there(request: &DynamoGraphDeploymentRequest) -> bool {
+    let conditions = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let alive = [condition::DEPLOYMENT_IN_PROGRESS, condition::DEPLOYMENT_READY, condition::DEPLOYMENT_DEGRADED];
+    find(conditions, condition::DEPLOYMENT_READY).is_some_and(|found| alive.contains(&found.reason.as_str()))
+}
+
+/// Name of the request's graph: as it was decided before, else as the user says, else made from the request's.
+pub fn graph_name(request: &DynamoGraphDeploymentRequest) -> String {
+    let decided = request.status.as_ref().and_then(|status| status.dgd_name.clone()).filter(|name| !name.is_empty());
+    decided.unwrap_or_else(|| desired_graph_name(request))
+}
+
+/// The same without what was decided before.
+pub fn desired_graph_name(request: &DynamoGraphDeploymentRequest) -> String {
+    let given = request.spec.overrides.as_ref().and_then(|overrides| overrides.dgd.as_ref());
+    let given = given.and_then(|graph| graph.pointer("/metadata/name")).and_then(Value::as_str);
+    let given = given.filter(|name| !name.is_empty()).map(str::to_owned);
+    given.unwrap_or_else(|| names::requested_graph(&request.name_any()))
+}
+
+/// Whether a graph was made for this request. Labels name the request; a later one of the same name has another uid.
+/// The upstream operator leaves no uid.
+pub fn is_graph_of<K: kube::Resource>(graph: &K, request: &DynamoGraphDeploymentRequest) -> bool {
+    let label = |key: &str| graph.labels().get(key).cloned();
+    let named = label(api_types::labels::REQUEST_NAME) == Some(names::label_value(&request.name_any()))
+        && label(api_types::labels::REQUEST_NAMESPACE) == request.namespace();
+    let uid = graph.annotations().get(annotations::REQUEST_UID);
+    named && uid.is_none_or(|uid| Some(uid) == request.metadata.uid.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use api_types::v1beta1::DynamoGraphDeployment;
+    use serde_json::json;
+
+    use super::*;
+    use crate::request::fixtures::request_with;
+
+    fn stands(status: Value) -> Phase {
+        phase_of(&request_with(|r| r["status"] = status))
+    }
+
+    #[test]
+    fn the_status_tells_where_a_request_stands() {
+        assert_eq!(stands(Value::Null), Phase::New);
+        for (phase, expected) in [
+            ("Pending", Phase::New),
+            ("Profiling", Phase::Profiling),
+            ("Ready", Phase::Known),
+            ("Deploying", Phase::Known),
+            ("Deployed", Phase::Known),
+            ("Failed", Phase::Ended),
+        ] {
+            assert_eq!(stands(json!({ "phase": phase, "observedGeneration": 1 })), expected, "{phase}");
+        }
+    }
+
+    /// In the upstream operator nothing leads out of the phase Failed.
+    #[test]
+    fn a_failed_request_starts_anew_once_its_spec_changes() {
+        assert_eq!(stands(json!({ "phase": "Failed", "observedGeneration": 0 })), Phase::Changed);
+        let refused = json!([{ "type": "Validation", "status": "False", "reason": "ValidationFailed", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
+        let status = json!({ "phase": "Failed", "observedGeneration": 1, "conditions": refused });
+        assert_eq!(stands(status), Phase::New, "what was missing outside the spec may be there by now");
+    }
+
+    #[test]
+    fn the_author_may_name_the_graph_and_a_decided_name_stays() {
+        assert_eq!(graph_name(&request_with(|_| ())), "chat-dgd");
+        let named = request_with(|r| r["spec"]["overrides"] = json!({ "dgd": { "metadata": { "name": "mine" } } }));
+        assert_eq!(graph_name(&named), "mine");
+        let decided = request_with(|r| r["status"] = json!({ "dgdName": "other" }));
+        assert_eq!(graph_name(&decided), "other");
+    }
+
+    #[test]
+    fn a_graph_of_an_earlier_request_of_the_same_name_is_not_ours() {
+        let of = |uid: Option<&str>, name: &str| {
+            let graph: DynamoGraphDeployment = serde_json::from_value(json!({ "metadata": { "name": "g",
+                "labels": { "dgdr.nvidia.com/name": name, "dgdr.nvidia.com/namespace": "team-a" },
+                "annotations": uid.map(|uid| json!({ "operator.dynamo/request-uid": uid })) },
+                "spec": { "components": [] } }))
+            .unwrap();
+            is_graph_of(&graph, &request_with(|_| ()))
+        };
+        assert!(of(Some("request-uid"), "chat"));
+        assert!(of(None, "chat"), "made by the Go operator");
+        assert!(!of(Some("earlier"), "chat"));
+        assert!(!of(None, "other"));
+    }
+}
