@@ -337,8 +337,9 @@ impl Replica {
                 Some(holder) if holder == id && self.version(Target::Slot(number)).is_some() => {
                     self.hold(number, started, 0);
                 }
-                Some(_) => self.claim = None,
-                None => {}
+                // The attempt failed, or succeeded and was lost since. The next one is a new term: the old name may stand
+                // in an assignment.
+                _ => self.claim = None,
             }
         }
         let elected = self.leases.get(&Target::Elected).and_then(Seen::record);
