@@ -15,7 +15,7 @@ use super::{
     JsonArgs,
     audit::{AuditLog, Requests},
     budgets::Budget,
-    load::{Load, Pace},
+    load::Load,
     nodes, processes,
     progress::Progress,
     template::Template,
@@ -81,9 +81,7 @@ async fn by_operator(args: &Args, binaries: &Binaries) -> Result<(Figures, Templ
     audit.next()?;
     let before = Usage::of(&processes)?;
     let begin = Instant::now();
-    load.apply(&names, Pace::AllAtOnce, &progress).await?;
-    progress.all_ready(&names, || operators.iter().try_for_each(|operator| operator.check(&cluster))).await?;
-    progress.rests().await?;
+    load.settle(&names, &progress, (&cluster, &operators)).await?;
     let seconds = (progress.last_moved() - begin).as_secs_f64();
     let cpu_seconds = Usage::of(&processes)?.cpu_since(&before);
     let events = audit.next()?;

@@ -6,16 +6,8 @@ use anyhow::{Result, ensure};
 use local_operator::{OperatorArgs, Running};
 use serde::Serialize;
 use test_cluster::{Cluster, Options};
-use tokio::time::Instant;
 
-use super::{
-    CONTROL_PLANE, JsonArgs,
-    budgets::Budget,
-    load::{Load, Pace},
-    nodes, processes,
-    progress::Progress,
-    usage::Usage,
-};
+use super::{CONTROL_PLANE, JsonArgs, budgets::Budget, load::Load, nodes, processes, progress::Progress, usage::Usage};
 
 /// Limit of the cost of a graph with the most graphs, as a multiple of that with the fewest.
 const BUDGET: f64 = 1.15;
@@ -80,11 +72,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
         present = *step;
         progress.rests().await?;
         let before = Usage::of(&processes)?;
-        let begin = Instant::now();
-        load.apply(&graphs, Pace::AllAtOnce, &progress).await?;
-        progress.all_ready(&graphs, || operators.iter().try_for_each(|operator| operator.check(&cluster))).await?;
-        let seconds = begin.elapsed().as_secs_f64();
-        progress.rests().await?;
+        let seconds = load.settle(&graphs, &progress, (&cluster, &operators)).await?.as_secs_f64();
         let after = Usage::of(&processes)?;
         let cpu: BTreeMap<String, f64> = after.cpu_since(&before);
         let each = |sum: f64| sum / graphs.len() as f64;

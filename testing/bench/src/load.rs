@@ -11,7 +11,8 @@ use kube::{
     api::{Api, ListParams, ObjectMeta, PostParams},
     core::{ApiResource, DynamicObject, GroupVersionKind},
 };
-use test_cluster::wait;
+use local_operator::Running;
+use test_cluster::{Cluster, wait};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
@@ -119,6 +120,24 @@ impl Load {
                 creations.buffered(PARALLEL).try_collect().await
             }
         }
+    }
+
+    /// Applies graphs at once, and returns the time until all are Ready.
+    ///
+    /// # Errors
+    /// A graph is not accepted or does not become Ready, or the operator ends.
+    pub(super) async fn settle(
+        &self,
+        graphs: &[GraphId],
+        progress: &Progress,
+        (cluster, operators): (&Cluster, &[Running]),
+    ) -> Result<Duration> {
+        let begin = Instant::now();
+        self.apply(graphs, Pace::AllAtOnce, progress).await?;
+        progress.all_ready(graphs, || operators.iter().try_for_each(|operator| operator.check(cluster))).await?;
+        let took = begin.elapsed();
+        progress.rests().await?;
+        Ok(took)
     }
 
     async fn create(&self, id: &GraphId) -> Result<(GraphId, Instant)> {

@@ -17,13 +17,7 @@ use serde_json::json;
 use test_cluster::{Cluster, Options, wait};
 use tokio::time::sleep;
 
-use super::{
-    audit::AuditLog,
-    budgets::Budget,
-    load::{Load, Pace},
-    nodes,
-    progress::Progress,
-};
+use super::{audit::AuditLog, budgets::Budget, load::Load, nodes, progress::Progress};
 
 /// Without a request for so long, the operator is quiet.
 const QUIET: Duration = Duration::from_secs(5);
@@ -59,9 +53,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     let progress = Progress::watch(&client).await?;
     let mut load = Load::new(client.clone(), args.components);
     let names = load.prepare(args.graphs).await?;
-    load.apply(&names, Pace::AllAtOnce, &progress).await?;
-    progress.all_ready(&names, || operators.iter().try_for_each(|operator| operator.check(&cluster))).await?;
-    progress.rests().await?;
+    load.settle(&names, &progress, (&cluster, &operators)).await?;
 
     try_join_all(operators.iter().map(|operator| operator.stop(&cluster))).await?;
     let drifted = drift(&client, &names.last().context("no graph")?.namespace).await?;

@@ -9,16 +9,8 @@ use anyhow::{Result, ensure};
 use local_operator::{Binaries, OperatorArgs, Replicas, Running};
 use serde::Serialize;
 use test_cluster::{Cluster, Options};
-use tokio::time::Instant;
 
-use super::{
-    CONTROL_PLANE, JsonArgs, NODES,
-    delay::Delay,
-    load::{Load, Pace},
-    processes,
-    progress::Progress,
-    usage::Usage,
-};
+use super::{CONTROL_PLANE, JsonArgs, NODES, delay::Delay, load::Load, processes, progress::Progress, usage::Usage};
 
 /// The controller whose memory and CPU time are shown.
 const CONTROLLER: &str = "graph-controller";
@@ -93,11 +85,7 @@ async fn measure(args: &Args, binaries: &Binaries, count: usize) -> Result<Figur
     let names = load.prepare(args.graphs).await?;
     progress.rests().await?;
     let before = Usage::of(&processes)?;
-    let begin = Instant::now();
-    load.apply(&names, Pace::AllAtOnce, &progress).await?;
-    progress.all_ready(&names, || operators.iter().try_for_each(|operator| operator.check(&cluster))).await?;
-    let seconds = begin.elapsed().as_secs_f64();
-    progress.rests().await?;
+    let seconds = load.settle(&names, &progress, (&cluster, &operators)).await?.as_secs_f64();
     let after = Usage::of(&processes)?;
     let cpu: BTreeMap<String, f64> = after.cpu_since(&before);
     let ours = operators.iter().map(Running::name).filter(|name| name.starts_with(CONTROLLER));

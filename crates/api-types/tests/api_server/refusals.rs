@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Answer, GRAPHS, Server, graph, graph_of};
 
-/// Description of the mistake, the `spec`, the field at fault, and a part of the message.
+/// Description of the violation, the `spec`, the field at fault, and a part of the message.
 type Case = (&'static str, Value, &'static str, &'static str);
 
 fn assert_refused(what: &str, answer: &Answer, field: &str, message: &str) {

@@ -28,7 +28,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Records events under the field manager of `applier`, and notifies nobody.
+    /// Records events under the field manager of `applier`, and sends no notifications.
     #[must_use]
     pub fn new(applier: Applier) -> Self {
         let (client, name) = applier.identity();

@@ -80,8 +80,8 @@ fn verdicts(expected: &Value, actual: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// Returns the name that a refusal must contain. If the reference failed instead of refusing, the path is that of its
-/// decoder; the last name in it is that of the field.
+/// Returns the name that a violation must contain. If the reference failed instead of rejecting, the path is that of
+/// its decoder; the last name in it is that of the field.
 fn reported<'a>(verdict: &Value, field: &'a str) -> &'a str {
     let broke_down = verdict.get("code").and_then(Value::as_u64).is_some_and(|code| code >= 500);
     if broke_down { field.rsplit('.').next().unwrap_or(field) } else { field }

@@ -13,7 +13,7 @@ use test_cluster::{
 
 use super::RESTRICTED;
 
-/// Returns the refusal of the chart in a cluster: empty if it installs.
+/// Returns the error of the chart in a cluster: empty if it installs.
 fn refusal(cluster: &Cluster, values: &[&str]) -> String {
     let values: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
     helm(cluster, "install", &platform(), &[&["--dry-run=server"], &values[..]].concat())

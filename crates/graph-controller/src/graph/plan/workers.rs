@@ -40,10 +40,7 @@ pub(super) fn plan_workers(
     sort_by_age(&mut old);
     let revisions = revisions(&old);
 
-    let own = target.suffix.as_ref().map_or(labels::LEGACY_GENERATION, RevisionSuffix::as_str);
-    let history = revision_history::extended(own, workers);
-    let for_new = ForNewWorkers { origin_version, previous_revisions: history.as_deref() };
-    let live = live_workers(graph, &new, &revisions, (course, for_new), &plan.checkpoints);
+    let live = live_workers(graph, (workers, &new), &revisions, (course, origin_version), &plan.checkpoints);
     // Components that the spec does not have any more.
     let beyond = new.iter().filter(|d| !graph.has_worker(&d.spec.component.name));
     plan.components.extend(beyond.map(|d| with_replicas(d, d.spec.component.desired_replicas())));
@@ -108,21 +105,12 @@ struct LiveWorkers<'a> {
     olds: Vec<Option<&'a DynamoComponentDeployment>>,
 }
 
-/// Values that the objects of new workers have beside the spec.
-#[derive(Clone, Copy)]
-struct ForNewWorkers<'a> {
-    /// Version of the operator that admitted the graph; live workers have it too.
-    origin_version: &'a str,
-    /// Revisions before theirs.
-    previous_revisions: Option<&'a str>,
-}
-
 /// The worker components that the target revision has, or gets.
 fn live_workers<'a>(
     graph: &'a ValidGraph<'_>,
-    new: &[&'a DynamoComponentDeployment],
+    (workers, new): (&[&DynamoComponentDeployment], &[&'a DynamoComponentDeployment]),
     revisions: &[Revision<'a>],
-    (course, for_new): (&Course, ForNewWorkers<'_>),
+    (course, origin_version): (&Course, &str),
     checkpoints: &[ComponentCheckpoint],
 ) -> Vec<LiveWorkers<'a>> {
     let of_component = |component: &'a ComponentSpec| {
@@ -132,16 +120,21 @@ fn live_workers<'a>(
             return None;
         }
         let checkpoint = checkpoints::of(checkpoints, &component.name);
+        let suffix = course.target.suffix.as_ref();
+        // A live object keeps its value or none, so that an upgrade or a takeover writes nothing.
+        let previous_revisions = match new {
+            Some(live) => live.annotations().get(annotations::PREVIOUS_REVISIONS).cloned(),
+            None => {
+                let own = suffix.map_or(labels::LEGACY_GENERATION, RevisionSuffix::as_str);
+                revision_history::extended(own, workers)
+            }
+        };
         let placement = Placement {
-            revision: course.target.suffix.as_ref(),
+            revision: suffix,
             fingerprint: Some(&course.target.fingerprint),
             replicas: component.desired_replicas(),
-            origin_version: for_new.origin_version,
-            // A live object keeps its value or none, so that an upgrade or a takeover writes nothing.
-            previous_revisions: match new {
-                Some(live) => live.annotations().get(annotations::PREVIOUS_REVISIONS).map(String::as_str),
-                None => for_new.previous_revisions,
-            },
+            origin_version,
+            previous_revisions: previous_revisions.as_deref(),
             checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
         };
         let of_spec = component_deployment(graph, component, placement);
