@@ -9,6 +9,16 @@ use crate::places::{Places, Span};
 /// Ranges for each member above which the assignment is laid out anew: it has to fit into an annotation.
 const RANGES_PER_MEMBER: usize = 8;
 
+/// Epochs of one assignment, at most. One that begins anew begins at random: clocks differ, and what was acknowledged of
+/// an assignment before must not count for it.
+const EPOCHS: u64 = 1 << 32;
+
+/// Whether a member that has acknowledged one epoch has acknowledged another one with it.
+#[must_use]
+pub fn is_acknowledged(epoch: u64, acknowledged: u64) -> bool {
+    acknowledged.checked_sub(epoch).is_some_and(|later| later < EPOCHS)
+}
+
 /// A process that holds a member Lease.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Member {
@@ -100,7 +110,7 @@ pub trait Known {
 }
 
 /// The assignment that follows `current`: members that are gone own nothing, and all others own equal shares. `fresh`
-/// is an epoch above all that have been, for a start from nothing. None while there is no member.
+/// is a random epoch, for a start from nothing. None while there is no member.
 #[must_use]
 pub fn plan(current: Option<&Assignment>, by: &str, known: &impl Known, fresh: u64) -> Option<Assignment> {
     let mut live = known.live();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::assignment::{Assignment, Former};
+use super::assignment::{Assignment, Former, is_acknowledged};
 use crate::places::Places;
 
 /// The places of one member. It acts in none before an assignment gives it some.
@@ -94,7 +94,7 @@ impl Duty {
         self.ending = self.ending.and(busy);
     }
 
-    /// The newest epoch on whose losses it does not act.
+    /// The last epoch on whose losses it does not act.
     pub fn acknowledged(&mut self) -> u64 {
         if self.draining.is_empty() {
             self.acknowledged = self.epoch;
@@ -102,12 +102,12 @@ impl Duty {
         self.acknowledged
     }
 
-    /// Whether a member waits for the acknowledgement of an epoch above this one.
+    /// Whether a member waits for the acknowledgement of another epoch than this one.
     #[must_use]
-    pub fn is_awaited(&self, above: u64) -> bool {
+    pub fn is_awaited(&self, acknowledged: u64) -> bool {
         let ranges = self.seen.iter().flat_map(|assignment| &assignment.ranges);
         let mut formers = ranges.flat_map(|range| &range.from);
-        formers.any(|former| former.member.is(&self.id, self.slot) && former.epoch > above)
+        formers.any(|former| former.member.is(&self.id, self.slot) && !is_acknowledged(former.epoch, acknowledged))
     }
 
     /// Begins to take over what it has been given, if all that owned it before have stopped. Returns whether there is

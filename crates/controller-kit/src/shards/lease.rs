@@ -16,7 +16,7 @@ use crate::lease::hold;
 /// Annotation of the elected Lease: who owns what.
 pub const ASSIGNMENT: &str = "operator.dynamo/shards";
 
-/// Annotation of a member Lease: the newest epoch that its holder has acknowledged.
+/// Annotation of a member Lease: the last epoch that its holder has acknowledged.
 const ACKNOWLEDGED: &str = "operator.dynamo/acknowledged";
 
 /// Label of a member Lease: the program.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::assignment::{Assignment, Former, Member};
+use super::assignment::{Assignment, Former, Member, is_acknowledged};
 use crate::lease::{LEASE_DURATION, RENEW_DEADLINE};
 
 /// Time after the end of a Lease until its holder counts as gone: requests that it had sent have ended by then.
@@ -22,7 +22,7 @@ pub struct Record {
     pub holder: String,
     /// The resource version.
     pub version: u64,
-    /// The newest epoch that the holder has acknowledged. Of member Leases.
+    /// The last epoch that the holder has acknowledged. Of member Leases.
     pub acknowledged: u64,
     /// Owners of the places. Of the elected Lease.
     pub assignment: Option<Assignment>,
@@ -158,7 +158,8 @@ impl Seen {
 
     /// Whether a member has stopped acting on what an epoch took away.
     pub fn has_stopped(&self, former: &Former) -> bool {
-        let acknowledged = |record: &Record| record.holder == former.member.id && record.acknowledged >= former.epoch;
+        let acknowledged =
+            |record: &Record| record.holder == former.member.id && is_acknowledged(former.epoch, record.acknowledged);
         self.has_lost(&former.member) || self.record.as_ref().is_some_and(acknowledged)
     }
 }
@@ -232,6 +233,7 @@ mod tests {
         for (record, stopped) in [
             (record("a", 11, 2), false),
             (record("a", 11, 3), true),
+            (record("a", 11, 4 + (1 << 32)), false),
             (record("", 11, 0), true),
             (record("b", 12, 9), true),
             (record("", 9, 0), false),

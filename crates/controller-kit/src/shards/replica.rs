@@ -12,16 +12,12 @@ use super::{
     Answer, Request, SLOTS, Target,
     assignment::{Assignment, Former, Known, Member, plan},
     handover::Duty,
-    member::{Heard, Record, Seen},
+    member::{Heard, MARGIN, Record, Seen},
 };
 use crate::{
     lease::{LEASE_DURATION, RENEW_DEADLINE, RENEW_PERIOD},
     places::Places,
 };
-
-/// Number by which the epoch of an assignment that begins anew exceeds all acknowledged epochs: some may not have been
-/// acknowledged.
-const EPOCHS: u64 = 1_000_000;
 
 /// One process.
 #[derive(Debug)]
@@ -42,6 +38,8 @@ pub struct Replica {
     readings: u64,
     is_ready: bool,
     heard: Heard,
+    /// Time since which all Leases have been known.
+    known_since: Option<Instant>,
 }
 
 /// The member Lease that the process holds.
@@ -69,6 +67,7 @@ impl Replica {
             readings: 0,
             is_ready: false,
             heard: Heard::default(),
+            known_since: None,
         }
     }
 
@@ -109,7 +108,7 @@ impl Replica {
     pub fn observe(&mut self, target: Target, record: Option<Record>, now: Instant) {
         self.heard.hear(now);
         self.update(target, |seen| seen.observe(record, now));
-        self.follow();
+        self.follow(now);
     }
 
     /// A request that was sent at `started` has ended.
@@ -139,7 +138,7 @@ impl Replica {
             }
             Answer::Unknown => self.update(target, Seen::doubt),
         }
-        self.follow();
+        self.follow(now);
     }
 
     /// Nothing writes any more in these places.
@@ -177,7 +176,8 @@ impl Replica {
         self.duty.loaded(reading)
     }
 
-    /// Returns the requests to send now. `fresh` is an epoch above all that have been, from a clock.
+    /// Returns the requests to send now. `fresh` is a random number, never the same again: the epoch of an assignment that
+    /// begins anew.
     pub fn requests(&mut self, now: Instant, fresh: u64) -> Vec<Request> {
         let mut requests: Vec<Request> = Vec::new();
         requests.extend(self.own_slot(now));
@@ -215,7 +215,7 @@ impl Replica {
         let acknowledged = match &self.slot {
             Some(slot) => {
                 let acknowledged = self.duty.acknowledged();
-                let awaited = acknowledged > slot.acknowledged && self.duty.is_awaited(slot.acknowledged);
+                let awaited = acknowledged != slot.acknowledged && self.duty.is_awaited(slot.acknowledged);
                 if !awaited && !self.is_due(target, now) {
                     return None;
                 }
@@ -244,10 +244,11 @@ impl Replica {
         }
         let heard_since = self.heard.since(now);
         let assignment = elected.record().and_then(|record| record.assignment.as_ref());
+        let may_name = |number| self.may_lack_members(now) || assignment.is_some_and(|all| all.names(number));
         (0..SLOTS).find(|number| {
             let seen = self.seen(Target::Slot(*number));
-            // One that was deleted is not taken from the member that the assignment knows.
-            let is_deleted = |seen: &Seen| seen.record().is_none() && assignment.is_some_and(|all| all.names(*number));
+            // One that was deleted is not taken from the member that the assignment names.
+            let is_deleted = |seen: &Seen| seen.record().is_none() && may_name(*number);
             seen.is_some_and(|seen| seen.is_free(heard_since, now) && !is_deleted(seen))
         })
     }
@@ -262,12 +263,11 @@ impl Replica {
         let seen = self.seen(target)?;
         let held = self.holds_elected();
         let free = seen.holder().is_none() || seen.is_silent(LEASE_DURATION, now);
-        if !held && !free {
+        if !held && !free || self.may_lack_members(now) {
             return None;
         }
-        // After a deletion others may have made another one since.
-        let current = seen.version().and(seen.record()).and_then(|record| record.assignment.as_ref());
-        let assignment = plan(current, &self.name, self, fresh.max(self.newest_epoch() + EPOCHS));
+        let current = self.current_assignment();
+        let assignment = plan(current, &self.name, self, fresh);
         let epoch = |assignment: Option<&Assignment>| assignment.map(|assignment| assignment.epoch);
         if held && epoch(assignment.as_ref()) == epoch(current) && !self.is_due(target, now) {
             return None;
@@ -293,11 +293,23 @@ impl Replica {
         gone.into_iter().map(|target| self.write(target, String::new(), 0, None)).collect()
     }
 
-    /// The newest epoch that is known, of an assignment or of an acknowledgement.
-    fn newest_epoch(&self) -> u64 {
-        let epoch =
-            |record: &Record| record.assignment.as_ref().map_or(record.acknowledged, |assignment| assignment.epoch);
-        self.leases.values().filter_map(Seen::record).map(epoch).max().unwrap_or_default()
+    /// The assignment that the next one follows. After a deletion others may have made another one since.
+    fn current_assignment(&self) -> Option<&Assignment> {
+        let seen = self.seen(Target::Elected)?;
+        seen.version().and(seen.record()).and_then(|record| record.assignment.as_ref())
+    }
+
+    /// Whether a member may act that this process does not know: the assignment was deleted, and the Lease of the member
+    /// may have been deleted before this process has seen it.
+    fn may_lack_members(&self, now: Instant) -> bool {
+        let acts = |since: Instant| now.saturating_duration_since(since) < LEASE_DURATION + MARGIN;
+        self.current_assignment().is_none() && self.was_assigned() && self.known_since.is_none_or(acts)
+    }
+
+    /// Whether there has been an assignment, by what is left of it.
+    fn was_assigned(&self) -> bool {
+        let follows = |record: &Record| record.acknowledged > 0 || record.assignment.is_some();
+        self.leases.values().filter_map(Seen::record).any(follows)
     }
 
     fn write(&self, target: Target, holder: String, acknowledged: u64, assignment: Option<Assignment>) -> Request {
@@ -318,7 +330,10 @@ impl Replica {
     }
 
     /// Draws the consequences of what is known of the own member Lease and of the assignment.
-    fn follow(&mut self) {
+    fn follow(&mut self, now: Instant) {
+        if self.knows_leases() {
+            self.known_since.get_or_insert(now);
+        }
         let id = self.id();
         // Between a deletion of the Lease and now another one may have taken it from the member: the term ends with it.
         let exists = |number| self.version(Target::Slot(number)).is_some();
@@ -405,21 +420,59 @@ fn has_stopped(leases: &BTreeMap<Target, Seen>, former: &Former) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_member_whose_lease_was_deleted_does_not_go_on_in_the_same_term() {
-        let now = Instant::now();
+    /// Gives a process that is new what it reads of all Leases, and lets it take one.
+    fn started(now: Instant, found: impl Fn(Target) -> Option<Record>) -> Replica {
         let mut replica = Replica::new("p");
         replica.ready();
         for request in replica.requests(now, 1) {
-            replica.answered(request.target(), now, Answer::Found(None), now);
+            replica.answered(request.target(), now, Answer::Found(found(request.target())), now);
         }
         let claim = replica.requests(now, 1);
         let claim = claim.iter().find(|request| matches!(request, Request::Write { .. })).unwrap();
-        let lease = Record { holder: "p.1".to_owned(), version: 5, acknowledged: 0, assignment: None };
+        let lease = Record { holder: "p.1".to_owned(), version: 50, acknowledged: 0, assignment: None };
         replica.answered(claim.target(), now, Answer::Written(lease), now);
+        replica
+    }
+
+    fn assigns(replica: &mut Replica, now: Instant) -> bool {
+        let is_assignment = |request: &Request| matches!(request, Request::Write { target: Target::Elected, .. });
+        replica.requests(now, 1).iter().any(is_assignment)
+    }
+
+    #[test]
+    fn a_new_process_waits_for_members_that_no_lease_names_when_the_assignment_was_deleted() {
+        let now = Instant::now();
+        // The elected Lease and those of some members were deleted.
+        let record = |holder: &str, acknowledged| Record {
+            holder: holder.to_owned(),
+            version: 9,
+            acknowledged,
+            assignment: None,
+        };
+        let mut replica = started(now, |target| match target {
+            Target::Slot(0) => Some(record("o.1", 7)),
+            Target::Slot(3) => Some(record("", 0)),
+            _ => None,
+        });
+        assert_eq!(replica.slot.as_ref().map(|slot| slot.number), Some(3), "no Lease that may have been deleted");
+        let end = now + LEASE_DURATION + MARGIN;
+        assert!(!assigns(&mut replica, end - std::time::Duration::from_millis(1)));
+        assert!(assigns(&mut replica, end));
+    }
+
+    #[test]
+    fn a_first_process_assigns_at_once() {
+        let now = Instant::now();
+        assert!(assigns(&mut started(now, |_| None), now));
+    }
+
+    #[test]
+    fn a_member_whose_lease_was_deleted_does_not_go_on_in_the_same_term() {
+        let now = Instant::now();
+        let mut replica = started(now, |_| None);
         assert_eq!(replica.acts_until(), Some(now + RENEW_DEADLINE));
 
-        replica.observe(claim.target(), None, now);
+        replica.observe(Target::Slot(0), None, now);
         assert_eq!(replica.acts_until(), None);
         let later = now + RENEW_PERIOD;
         let requests = replica.requests(later, 2);

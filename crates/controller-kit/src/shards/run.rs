@@ -4,8 +4,9 @@ use std::{
     collections::BTreeMap,
     fmt,
     future::Future,
+    hash::{BuildHasher, RandomState},
     sync::atomic::AtomicU64,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use futures::{
@@ -185,7 +186,7 @@ impl ShardProcess {
         while let Some(reading) = self.replica.begin_loading() {
             self.readings.push(read_anew().map(move |()| reading).boxed());
         }
-        for request in self.replica.requests(Instant::now(), micros()) {
+        for request in self.replica.requests(Instant::now(), random()) {
             self.send(request);
         }
     }
@@ -257,10 +258,9 @@ pub(crate) async fn until_ended(context: &Context) {
     }
 }
 
-/// Microseconds since 1970: no epoch of an assignment is above them for long.
-fn micros() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+/// A random number with room for all epochs that follow it.
+fn random() -> u64 {
+    RandomState::new().hash_one(()) >> 1 | 1
 }
 
 /// Upper bounds of the hand-over histogram, in seconds. A killed owner is waited for.

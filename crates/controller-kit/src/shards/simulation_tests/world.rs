@@ -314,6 +314,7 @@ impl World {
         let now = self.local(index);
         self.settle_work(index, now);
         let mut requests = Vec::new();
+        let fresh = self.random.below(u64::MAX / 2) + 1;
         let process = &mut self.processes[index];
         if process.stopping {
             if process.running.iter().all(|running| *running == 0) && process.open.is_empty() {
@@ -321,8 +322,7 @@ impl World {
                 process.alive = false;
             }
         } else {
-            // Clocks of processes differ by up to 1000 s.
-            requests = process.replica.requests(now, 1_000_000 + self.now + process.offset);
+            requests = process.replica.requests(now, fresh);
         }
         for request in requests {
             self.requests += 1;
