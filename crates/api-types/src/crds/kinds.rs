@@ -14,7 +14,7 @@ use crate::{
     v1alpha1::{
         DynamoCheckpoint, DynamoCheckpointSpec, DynamoCheckpointStatus, DynamoComponent, DynamoComponentSpec,
         DynamoComponentStatus, DynamoModel, DynamoModelSpec, DynamoModelStatus, DynamoWorkerMetadata,
-        DynamoWorkerMetadataSpec, schemas,
+        DynamoWorkerMetadataSpec,
     },
     v1beta1::{
         DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus,
@@ -29,17 +29,9 @@ const GRAPH: &str = "An inference graph: components that serve a model together.
 
 pub(super) fn graph(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let v1beta1 = KindVersion::new(definitions, GRAPH, graph_columns());
-    let v1alpha1 = KindVersion {
-        // An empty name of a model was never refused in this version.
-        edit: |spec| edit::remove_limit(spec, "services{}.checkpoint.identity.model", "minLength"),
-        ..KindVersion::new(definitions, GRAPH, graph_columns())
-    };
+    let v1alpha1 = KindVersion::new(definitions, GRAPH, graph_columns());
     Ok(vec![
-        v1alpha1.deprecated_definition::<
-            DynamoGraphDeployment,
-            schemas::DynamoGraphDeploymentSpec,
-            schemas::DynamoGraphDeploymentStatus,
-        >()?,
+        v1alpha1.deprecated_definition::<DynamoGraphDeployment>()?,
         v1beta1.definition::<DynamoGraphDeployment, DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus>()?,
     ])
 }
@@ -53,7 +45,7 @@ const COMPONENT_DEPLOYMENT: &str = "One component of an inference graph, of one 
 
 pub(super) fn component_deployment(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let v1alpha1 = KindVersion {
-        edit: alpha_stand_alone,
+        edit: outside_of_graphs,
         ..KindVersion::new(definitions, COMPONENT_DEPLOYMENT, component_deployment_alpha_columns())
     };
     let v1beta1 = KindVersion {
@@ -61,16 +53,10 @@ pub(super) fn component_deployment(definitions: &Definitions) -> Result<Vec<Cust
         ..KindVersion::new(definitions, COMPONENT_DEPLOYMENT, component_deployment_columns())
     };
     Ok(vec![
-        v1alpha1.deprecated_definition::<
-            DynamoComponentDeployment,
-            schemas::DynamoComponentDeploymentSpec,
-            schemas::DynamoComponentDeploymentStatus,
-        >()?,
-        v1beta1.definition::<
-            DynamoComponentDeployment,
-            DynamoComponentDeploymentSpec,
-            DynamoComponentDeploymentStatus,
-        >()?,
+        v1alpha1.deprecated_definition::<DynamoComponentDeployment>()?,
+        v1beta1
+            .definition::<DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus>(
+            )?,
     ])
 }
 
@@ -94,12 +80,6 @@ fn stand_alone(spec: &mut Value) -> Result<(), SchemaError> {
     outside_of_graphs(spec)
 }
 
-/// An empty name of a model was never refused in this version.
-fn alpha_stand_alone(spec: &mut Value) -> Result<(), SchemaError> {
-    edit::remove_limit(spec, "checkpoint.identity.model", "minLength")?;
-    outside_of_graphs(spec)
-}
-
 /// A component on its own has no part in a Grove unit of a graph.
 fn outside_of_graphs(spec: &mut Value) -> Result<(), SchemaError> {
     edit::remove_property(spec, "providerOverride")?;
@@ -116,11 +96,7 @@ pub(super) fn scaling_adapter(definitions: &Definitions) -> Result<Vec<CustomRes
     let v1alpha1 = KindVersion::new(definitions, SCALING_ADAPTER, scaling_adapter_columns(service));
     let v1beta1 = KindVersion::new(definitions, SCALING_ADAPTER, scaling_adapter_columns(component));
     Ok(vec![
-        v1alpha1.deprecated_definition::<
-            DynamoGraphDeploymentScalingAdapter,
-            schemas::DynamoGraphDeploymentScalingAdapterSpec,
-            schemas::DynamoGraphDeploymentScalingAdapterStatus,
-        >()?,
+        v1alpha1.deprecated_definition::<DynamoGraphDeploymentScalingAdapter>()?,
         v1beta1.definition::<
             DynamoGraphDeploymentScalingAdapter,
             DynamoGraphDeploymentScalingAdapterSpec,
@@ -154,11 +130,7 @@ pub(super) fn request(definitions: &Definitions) -> Result<Vec<CustomResourceDef
     let v1beta1 = KindVersion::new(definitions, REQUEST, columns);
     let v1alpha1 = KindVersion::new(definitions, REQUEST, request_alpha_columns());
     Ok(vec![
-        v1alpha1.deprecated_definition::<
-            DynamoGraphDeploymentRequest,
-            schemas::DynamoGraphDeploymentRequestSpec,
-            schemas::DynamoGraphDeploymentRequestStatus,
-        >()?,
+        v1alpha1.deprecated_definition::<DynamoGraphDeploymentRequest>()?,
         v1beta1.definition::<
             DynamoGraphDeploymentRequest,
             DynamoGraphDeploymentRequestSpec,

@@ -322,16 +322,16 @@ fn nothing_of_a_schema_is_lost_in_the_typed_definition() {
     use crate::{
         schema::{
             kubernetes::Definitions,
-            structural::{schema_of, spec_schema_of},
+            structural::{schema_of, structural, structural_spec},
         },
         v1beta1::{DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus},
     };
     let definitions = Definitions::load().unwrap();
     let schema = json!(v1beta1(&crd("dynamographdeployments")).schema);
     let typed = &schema["openAPIV3Schema"]["properties"];
-    let mut status = schema_of::<DynamoGraphDeploymentStatus>(&definitions).unwrap();
+    let mut status = structural(schema_of::<DynamoGraphDeploymentStatus>(), &definitions).unwrap();
     version::add_first_status(&mut status).unwrap();
-    let spec = spec_schema_of::<DynamoGraphDeploymentSpec>(&definitions).unwrap();
+    let spec = structural_spec(schema_of::<DynamoGraphDeploymentSpec>(), &definitions).unwrap();
     let mut made = json!({ "properties": { "spec": spec, "status": status } });
     checks::add(&mut made, "DynamoGraphDeployment", ApiVersion::V1Beta1.api_version()).unwrap();
     for field in ["spec", "status"] {

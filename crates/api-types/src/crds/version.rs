@@ -15,7 +15,7 @@ use crate::{
         SchemaError, checks,
         kubernetes::Definitions,
         rules::Rule,
-        structural::{schema_of, spec_schema_of},
+        structural::{schema_of, structural, structural_spec},
     },
 };
 
@@ -49,17 +49,24 @@ impl<'a> KindVersion<'a> {
     pub fn definition<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
         self,
     ) -> Result<CustomResourceDefinition, CrdError> {
-        self.with_status::<K, S, T>(&K::api_resource().api_version)
+        self.finish::<K>(&K::api_resource().api_version, schema_of::<S>(), Some(schema_of::<T>()))
     }
 
-    /// The definition of a kind with this version as its deprecated v1alpha1; `K` is the kind in v1beta1, of which
-    /// there are types.
-    pub fn deprecated_definition<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
+    /// The same for a kind without status.
+    pub fn definition_without_status<K: CustomResourceExt, S: JsonSchema>(
         self,
     ) -> Result<CustomResourceDefinition, CrdError> {
+        self.finish::<K>(&K::api_resource().api_version, schema_of::<S>(), None)
+    }
+
+    /// The definition of a kind with this version as its deprecated v1alpha1, whose schemas are data; `K` is the kind in
+    /// v1beta1, of which there are types.
+    pub fn deprecated_definition<K: CustomResourceExt>(self) -> Result<CustomResourceDefinition, CrdError> {
         let [old, new] = [ApiVersion::V1Alpha1, ApiVersion::V1Beta1].map(ApiVersion::api_version);
-        let mut crd = self.with_status::<K, S, T>(old)?;
-        let kind = &crd.spec.names.kind;
+        let kind = K::crd().spec.names.kind;
+        let schemas = v1alpha1_schemas().map_err(|source| schema_error::<K>(source))?;
+        let schema = |part: &str| (format!("{kind} {part}"), schemas[&kind][part].clone());
+        let mut crd = self.finish::<K>(old, schema("spec"), Some(schema("status")))?;
         let warning = format!("{old} {kind} is deprecated; use {new} {kind}");
         for version in &mut crd.spec.versions {
             version.name = V1ALPHA1.to_owned();
@@ -70,31 +77,18 @@ impl<'a> KindVersion<'a> {
         Ok(crd)
     }
 
-    /// The same for a kind without status.
-    pub fn definition_without_status<K: CustomResourceExt, S: JsonSchema>(
-        self,
-    ) -> Result<CustomResourceDefinition, CrdError> {
-        self.finish::<K, S>(&K::api_resource().api_version, None)
-    }
-
-    fn with_status<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
+    fn finish<K: CustomResourceExt>(
         self,
         api_version: &str,
-    ) -> Result<CustomResourceDefinition, CrdError> {
-        let mut status = schema_of::<T>(self.definitions).map_err(|source| schema_error::<K>(source))?;
-        add_first_status(&mut status).map_err(|source| schema_error::<K>(source))?;
-        self.finish::<K, S>(api_version, Some(status))
-    }
-
-    fn finish<K: CustomResourceExt, S: JsonSchema>(
-        self,
-        api_version: &str,
-        status: Option<Value>,
+        spec: (String, Value),
+        status: Option<(String, Value)>,
     ) -> Result<CustomResourceDefinition, CrdError> {
         let mut crd = K::crd();
         let schema = || {
-            let mut spec = spec_schema_of::<S>(self.definitions)?;
+            let mut spec = structural_spec(spec, self.definitions)?;
             (self.edit)(&mut spec)?;
+            let mut status = status.map(|status| structural(status, self.definitions)).transpose()?;
+            status.as_mut().map_or(Ok(()), add_first_status)?;
             let mut root = root(self.description, self.rules, spec, status);
             checks::add(&mut root, &crd.spec.names.kind, api_version)?;
             serde_json::from_value(root).map_err(SchemaError::Form)
@@ -106,6 +100,11 @@ impl<'a> KindVersion<'a> {
         }
         Ok(crd)
     }
+}
+
+/// Schemas of kinds in v1alpha1 that have types in v1beta1 only: of `spec` and `status`, by kind.
+fn v1alpha1_schemas() -> Result<Value, SchemaError> {
+    serde_saphyr::from_str(include_str!("../../schemas/v1alpha1.yaml")).map_err(SchemaError::V1alpha1)
 }
 
 fn schema_error<K: CustomResourceExt>(source: SchemaError) -> CrdError {

@@ -153,6 +153,9 @@ pub enum SchemaError {
     /// The definitions of Kubernetes' types are not JSON of the expected form.
     #[error("schemas/kubernetes.json cannot be read ({0}); make it anew with `cargo xtask crds schemas`")]
     Definitions(#[source] serde_json::Error),
+    /// The schemas of v1alpha1 are not YAML.
+    #[error("schemas/v1alpha1.yaml cannot be read: {0}")]
+    V1alpha1(#[source] serde_saphyr::Error),
     /// A reference leads nowhere.
     #[error(
         "{path}: there is no definition `{name}`; add it to `kubernetes::ROOTS` and run `cargo xtask crds schemas`"

@@ -61,16 +61,6 @@ pub const COMPONENT: &[Rule] = &[
     MIN_AVAILABLE[1],
 ];
 
-/// Rules of one service, which is what v1alpha1 calls a component.
-pub const SERVICE: &[Rule] = &MIN_AVAILABLE;
-
-/// Rules of a volume of v1alpha1.
-pub const PVC: &[Rule] = &[rule(
-    "!has(self.create) || self.create == false || \
-     (has(self.size) && has(self.storageClass) && has(self.volumeAccessMode))",
-    "a claim that is created needs size, storageClass and volumeAccessMode",
-)];
-
 /// Rules of a graph's KV transfer policy.
 pub const KV_TRANSFER: &[Rule] = &[
     rule(

@@ -16,31 +16,30 @@ use serde_json::{Map, Value};
 
 use super::{SchemaError, edit, kubernetes::Definitions};
 
-/// The structural schema of `T`.
-///
-/// # Errors
-/// If `T` has something that structural schemas cannot express, or refers to an unknown definition.
-pub fn schema_of<T: JsonSchema>(definitions: &Definitions) -> Result<Value, SchemaError> {
-    convert(plain_schema_of::<T>(), &T::schema_name(), definitions)
-}
-
-/// The same for a spec, with the budgets of [`limited`].
-///
-/// # Errors
-/// The same; and a number without a maximum.
-pub fn spec_schema_of<T: JsonSchema>(definitions: &Definitions) -> Result<Value, SchemaError> {
-    let mut schema = plain_schema_of::<T>();
-    edit::add_limits(&mut schema, &T::schema_name())?;
-    convert(schema, &T::schema_name(), definitions)
-}
-
-/// The schema as schemars writes it.
-fn plain_schema_of<T: JsonSchema>() -> Value {
+/// The schema of `T` as schemars writes it, under the name of the type.
+pub fn schema_of<T: JsonSchema>() -> (String, Value) {
     let settings = SchemaSettings::draft2020_12().with(|s| {
         s.inline_subschemas = true;
         s.meta_schema = None;
     });
-    settings.into_generator().into_root_schema_for::<T>().to_value()
+    (T::schema_name().into_owned(), settings.into_generator().into_root_schema_for::<T>().to_value())
+}
+
+/// The structural schema of what `schema` describes; its name is for errors.
+///
+/// # Errors
+/// If it has something that structural schemas cannot express, or refers to an unknown definition.
+pub fn structural((name, schema): (String, Value), definitions: &Definitions) -> Result<Value, SchemaError> {
+    convert(schema, &name, definitions)
+}
+
+/// The same for a spec, with the budgets of [`limits`](crate::limits).
+///
+/// # Errors
+/// The same; and a number without a maximum.
+pub fn structural_spec((name, mut schema): (String, Value), definitions: &Definitions) -> Result<Value, SchemaError> {
+    edit::add_limits(&mut schema, &name)?;
+    convert(schema, &name, definitions)
 }
 
 /// Converts one schema and all within it; `path` names it in errors.

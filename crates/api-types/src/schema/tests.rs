@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     SchemaError, edit,
     kubernetes::{Definitions, POD_TEMPLATE, REFERENCE_PREFIX},
-    structural::{schema_of, spec_schema_of},
+    structural::{schema_of, structural, structural_spec},
 };
 use crate::limits;
 
@@ -58,7 +58,7 @@ fn a_type_becomes_structural() {
         let description = format!("{description}\n\n- `Red`: Like blood.");
         json!({ "type": "string", "enum": ["Green", "Red"], "description": description })
     };
-    let mut schema = schema_of::<Thing>(&definitions).unwrap();
+    let mut schema = structural(schema_of::<Thing>(), &definitions).unwrap();
     for field in ["colour", "other"] {
         let values = edit::property(&mut schema, field).unwrap()["enum"].as_array_mut().unwrap();
         values.sort_by_key(Value::to_string);
@@ -98,7 +98,7 @@ enum Tagged {
 
 #[test]
 fn what_is_not_structural_is_an_error_with_its_place() {
-    let error = schema_of::<Outer>(&Definitions::load().unwrap()).unwrap_err();
+    let error = structural(schema_of::<Outer>(), &Definitions::load().unwrap()).unwrap_err();
     assert!(matches!(&error, SchemaError::Unsupported { path, .. } if path == "Outer.inner"), "{error}");
 }
 
@@ -114,7 +114,7 @@ fn nowhere(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 
 #[test]
 fn a_reference_to_nowhere_is_an_error_with_its_place() {
-    let error = schema_of::<Dangling>(&Definitions::load().unwrap()).unwrap_err();
+    let error = structural(schema_of::<Dangling>(), &Definitions::load().unwrap()).unwrap_err();
     let SchemaError::UnknownDefinition { path, name } = error else { panic!("{error}") };
     assert_eq!((path.as_str(), name.as_str()), ("Dangling.field", "Nowhere"));
 }
@@ -162,7 +162,7 @@ struct Fields {
 
 #[test]
 fn what_users_write_has_limits() {
-    let schema = spec_schema_of::<Fields>(&Definitions::load().unwrap()).unwrap();
+    let schema = structural_spec(schema_of::<Fields>(), &Definitions::load().unwrap()).unwrap();
     let fields = &schema["properties"];
     assert_eq!(fields["count"]["maximum"], json!(1024));
     assert_eq!(fields["short"]["maxItems"], json!(3), "the type's own limit");
@@ -179,6 +179,6 @@ fn a_number_without_maximum_is_no_field_of_a_spec() {
     struct Unlimited {
         things: Vec<BTreeMap<String, Option<i64>>>,
     }
-    let error = spec_schema_of::<Unlimited>(&Definitions::load().unwrap()).unwrap_err();
+    let error = structural_spec(schema_of::<Unlimited>(), &Definitions::load().unwrap()).unwrap_err();
     assert!(matches!(&error, SchemaError::Unlimited(path) if path == "Unlimited.things[]{}"), "{error}");
 }

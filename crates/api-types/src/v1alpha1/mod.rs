@@ -1,7 +1,8 @@
 //! `nvidia.com/v1alpha1`: kinds that have this version only, and types that v1beta1 shares with it.
 //!
-//! Graphs, components, requests and scaling adapters have [`schemas`] only: in this version only the
-//! [conversion](crate::conversion) reads them, and it must not lose fields that no type has.
+//! Graphs, components, requests and scaling adapters have no types in this version, but schemas in
+//! `schemas/v1alpha1.yaml`: only the [conversion](crate::conversion) reads them, and it must not lose fields that no type
+//! has.
 //!
 //! This file has the types of memory that processes share, of GPUs and `/dev/shm`, and `DynamoWorkerMetadata`, in which
 //! a worker describes itself to the other processes of its graph. The Dynamo runtime writes that object; the operator
@@ -10,8 +11,6 @@
 mod checkpoint;
 mod dynamo_component;
 mod model;
-#[cfg(feature = "schema")]
-pub mod schemas;
 
 pub use checkpoint::{
     CheckpointJobSpec, CheckpointPhase, CheckpointStorageType, DEFAULT_DEADLINE, DynamoCheckpoint,
