@@ -1,5 +1,11 @@
 //! Kubernetes quantities by value.
 
+/// Powers of ten, and the suffixes that stand for them.
+const DECIMAL: [(i32, &str); 10] =
+    [(-9, "n"), (-6, "u"), (-3, "m"), (0, ""), (3, "k"), (6, "M"), (9, "G"), (12, "T"), (15, "P"), (18, "E")];
+/// Powers of two, the greatest first, and the suffixes that stand for them.
+const BINARY: [(u32, &str); 6] = [(60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
+
 /// The value of a quantity in billionths, rounded away from zero; `None` if `text` is no quantity, or one beyond 10^29.
 pub fn nanos(text: &str) -> Option<i128> {
     let (digits, power) = QuantityParts::read(text)?.scaled()?;
@@ -29,7 +35,6 @@ pub fn is_quantity(text: &str) -> bool {
 /// `None` if `text` is no quantity.
 pub fn canonical(text: &str) -> Option<String> {
     const ONE: i128 = 1_000_000_000;
-    const BINARY: [(u32, &str); 6] = [(60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
     let value = nanos(text)?;
     if value == 0 {
         return Some("0".to_owned());
@@ -40,27 +45,14 @@ pub fn canonical(text: &str) -> Option<String> {
         let (bits, suffix) = BINARY.into_iter().find(|(bits, _)| whole % (1 << bits) == 0).unwrap_or((0, ""));
         return Some(format!("{}{suffix}", whole >> bits));
     }
-    let power = (-9..=18).rev().step_by(3).find(|power: &i32| {
-        let ten = u32::try_from(power + 9).ok().and_then(|exponent| 10_i128.checked_pow(exponent));
-        ten.is_some_and(|ten| value % ten == 0)
+    let (digits, power, decimal) = DECIMAL.into_iter().rev().find_map(|(power, decimal)| {
+        let ten = 10_i128.checked_pow(u32::try_from(power + 9).ok()?)?;
+        (value % ten == 0).then(|| (value / ten, power, decimal))
     })?;
-    let digits = value / 10_i128.checked_pow(u32::try_from(power + 9).ok()?)?;
     if suffix.starts_with(['e', 'E']) && suffix.len() > 1 {
         return Some(if power == 0 { digits.to_string() } else { format!("{digits}e{power}") });
     }
-    let suffix = match power {
-        -9 => "n",
-        -6 => "u",
-        -3 => "m",
-        3 => "k",
-        6 => "M",
-        9 => "G",
-        12 => "T",
-        15 => "P",
-        18 => "E",
-        _ => "",
-    };
-    Some(format!("{digits}{suffix}"))
+    Some(format!("{digits}{decimal}"))
 }
 
 /// Sign, decimal number and suffix of a quantity.
@@ -104,25 +96,10 @@ impl<'a> QuantityParts<'a> {
 
 impl Suffix {
     fn read(suffix: &str) -> Option<Self> {
-        Some(match suffix {
-            "n" => Self::PowerOfTen(-9),
-            "u" => Self::PowerOfTen(-6),
-            "m" => Self::PowerOfTen(-3),
-            "" => Self::PowerOfTen(0),
-            "k" => Self::PowerOfTen(3),
-            "M" => Self::PowerOfTen(6),
-            "G" => Self::PowerOfTen(9),
-            "T" => Self::PowerOfTen(12),
-            "P" => Self::PowerOfTen(15),
-            "E" => Self::PowerOfTen(18),
-            "Ki" => Self::PowerOfTwo(10),
-            "Mi" => Self::PowerOfTwo(20),
-            "Gi" => Self::PowerOfTwo(30),
-            "Ti" => Self::PowerOfTwo(40),
-            "Pi" => Self::PowerOfTwo(50),
-            "Ei" => Self::PowerOfTwo(60),
-            exponent => Self::PowerOfTen(exponent.strip_prefix(['e', 'E'])?.parse().ok()?),
-        })
+        let binary = BINARY.into_iter().find(|(_, known)| *known == suffix).map(|(power, _)| Self::PowerOfTwo(power));
+        let decimal = || DECIMAL.into_iter().find(|(_, known)| *known == suffix).map(|(power, _)| power);
+        let exponent = || suffix.strip_prefix(['e', 'E'])?.parse().ok();
+        binary.or_else(|| decimal().or_else(exponent).map(Self::PowerOfTen))
     }
 }
 

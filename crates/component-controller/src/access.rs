@@ -12,175 +12,123 @@ use crate::component::model::PodGroup;
 
 /// Every right of the controller, and why it needs it.
 pub const ACCESS: &[Access] = &[
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocomponentdeployments",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "the objects it serves",
-    },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocomponentdeployments",
-        subresource: None,
-        verbs: &[Verb::Patch],
-        why: "removes the finalizer that the upstream operator left on an object that is being deleted",
-    },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocomponentdeployments",
-        subresource: Some("status"),
-        verbs: &[Verb::Patch],
-        why: "says how far a component is",
-    },
+    Access::new(api_types::GROUP, "dynamocomponentdeployments", Verb::CACHE, "the objects it serves"),
+    Access::new(
+        api_types::GROUP,
+        "dynamocomponentdeployments",
+        &[Verb::Patch],
+        "removes the finalizer that the upstream operator left on an object that is being deleted",
+    ),
+    Access::sub(
+        api_types::GROUP,
+        "dynamocomponentdeployments",
+        "status",
+        &[Verb::Patch],
+        "says how far a component is",
+    ),
     Access::owner(api_types::GROUP, "dynamocomponentdeployments"),
-    Access {
-        group: "apps",
-        resource: "deployments",
-        subresource: None,
-        verbs: Verb::OWN,
-        why: "the pods of a component; deleted when its replicas span nodes instead",
-    },
-    Access {
-        group: LeaderWorkerSet::GROUP,
-        resource: LeaderWorkerSet::URL_PATH_SEGMENT,
-        subresource: None,
-        verbs: Verb::OWN,
-        why: "the pods of a component whose replicas span nodes; deleted when they no longer do",
-    },
-    Access {
-        group: PodGroup::GROUP,
-        resource: PodGroup::URL_PATH_SEGMENT,
-        subresource: None,
-        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Delete],
-        why: "removes what operators that made a LeaderWorkerSet for each replica have left",
-    },
-    Access {
-        group: "",
-        resource: "services",
-        subresource: None,
-        verbs: Verb::OWN,
-        why: "the name of a component; deleted when discovery no longer needs it",
-    },
-    Access {
-        group: "networking.k8s.io",
-        resource: "ingresses",
-        subresource: None,
-        verbs: Verb::OWN,
-        why: "the way in to a frontend; deleted when the frontend needs none",
-    },
-    Access {
-        group: "networking.istio.io",
-        resource: "virtualservices",
-        subresource: None,
-        verbs: Verb::OWN,
-        why: "the way in to a frontend through Istio; deleted when the frontend needs none",
-    },
-    Access {
-        group: "autoscaling",
-        resource: "horizontalpodautoscalers",
-        subresource: None,
-        verbs: Verb::OWN,
-        why: "scale standalone components whose autoscaling is enabled in v1alpha1; deleted when it is disabled",
-    },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocheckpoints",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "the checkpoints it makes, and from which components start",
-    },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocheckpoints",
-        subresource: None,
-        verbs: &[Verb::Patch],
-        why: "removes the finalizer of a checkpoint that is being deleted, once what it kept is removed",
-    },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocheckpoints",
-        subresource: Some("status"),
-        verbs: &[Verb::Patch],
-        why: "says how far a checkpoint is",
-    },
+    Access::new(
+        "apps",
+        "deployments",
+        Verb::OWN,
+        "the pods of a component; deleted when its replicas span nodes instead",
+    ),
+    Access::new(
+        LeaderWorkerSet::GROUP,
+        LeaderWorkerSet::URL_PATH_SEGMENT,
+        Verb::OWN,
+        "the pods of a component whose replicas span nodes; deleted when they no longer do",
+    ),
+    Access::new(
+        PodGroup::GROUP,
+        PodGroup::URL_PATH_SEGMENT,
+        &[Verb::Get, Verb::List, Verb::Watch, Verb::Delete],
+        "removes what operators that made a LeaderWorkerSet for each replica have left",
+    ),
+    Access::new("", "services", Verb::OWN, "the name of a component; deleted when discovery no longer needs it"),
+    Access::new(
+        "networking.k8s.io",
+        "ingresses",
+        Verb::OWN,
+        "the way in to a frontend; deleted when the frontend needs none",
+    ),
+    Access::new(
+        "networking.istio.io",
+        "virtualservices",
+        Verb::OWN,
+        "the way in to a frontend through Istio; deleted when the frontend needs none",
+    ),
+    Access::new(
+        "autoscaling",
+        "horizontalpodautoscalers",
+        Verb::OWN,
+        "scale standalone components whose autoscaling is enabled in v1alpha1; deleted when it is disabled",
+    ),
+    Access::new(
+        api_types::GROUP,
+        "dynamocheckpoints",
+        Verb::CACHE,
+        "the checkpoints it makes, and from which components start",
+    ),
+    Access::new(
+        api_types::GROUP,
+        "dynamocheckpoints",
+        &[Verb::Patch],
+        "removes the finalizer of a checkpoint that is being deleted, once what it kept is removed",
+    ),
+    Access::sub(api_types::GROUP, "dynamocheckpoints", "status", &[Verb::Patch], "says how far a checkpoint is"),
     Access::owner(api_types::GROUP, "dynamocheckpoints"),
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocomponents",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "the images it builds",
-    },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocomponents",
-        subresource: Some("status"),
-        verbs: &[Verb::Patch],
-        why: "says whether an image exists",
-    },
+    Access::new(api_types::GROUP, "dynamocomponents", Verb::CACHE, "the images it builds"),
+    Access::sub(api_types::GROUP, "dynamocomponents", "status", &[Verb::Patch], "says whether an image exists"),
     Access::owner(api_types::GROUP, "dynamocomponents"),
-    Access {
-        group: api_types::GROUP,
-        resource: "podsnapshots",
-        subresource: None,
-        verbs: Verb::OWN,
-        why: "asks for the capture of a pod, and takes back what is asked for another version",
-    },
-    Access {
-        group: "batch",
-        resource: "jobs",
-        subresource: None,
-        verbs: Verb::OWN,
-        why: "the pod that is captured, the removal of what a checkpoint kept, and builds of images",
-    },
-    Access {
-        group: "",
-        resource: "pods",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "finds the pod that is captured and that of a build that failed; says why the pods of a workload, a build or a \
-              capture do not come up, and looks at them only then",
-    },
-    Access {
-        group: "",
-        resource: "pods",
-        subresource: Some("log"),
-        verbs: &[Verb::Get],
-        why: "reads the end of the log of a failed build for the condition",
-    },
+    Access::new(
+        api_types::GROUP,
+        "podsnapshots",
+        Verb::OWN,
+        "asks for the capture of a pod, and takes back what is asked for another version",
+    ),
+    Access::new(
+        "batch",
+        "jobs",
+        Verb::OWN,
+        "the pod that is captured, the removal of what a checkpoint kept, and builds of images",
+    ),
+    Access::new(
+        "",
+        "pods",
+        Verb::CACHE,
+        "finds the pod that is captured and that of a build that failed; says why the pods of a workload, a build or a \
+         capture do not come up, and looks at them only then",
+    ),
+    Access::sub("", "pods", "log", &[Verb::Get], "reads the end of the log of a failed build for the condition"),
     claims::READS_TEMPLATES,
     claims::READS_CLAIMS,
     claims::READS_CLASSES,
-    Access {
-        group: "apps",
-        resource: "daemonsets",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "the agents that take and restore checkpoints tell where they keep them",
-    },
-    Access {
-        group: "",
-        resource: "persistentvolumeclaims",
-        subresource: None,
-        verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch],
-        why: "makes the claim that keeps checkpoints where an administrator asks for it; never deletes one",
-    },
-    Access {
-        group: "",
-        resource: "secrets",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "finds image pull secrets by registry, keeps host names only, and reports missing ones; reads the \
-              one with which an image is looked for in its registry",
-    },
-    Access {
-        group: "",
-        resource: "serviceaccounts",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "finds the accounts that administrators label for component pods and for builds; only metadata is read",
-    },
+    Access::new(
+        "apps",
+        "daemonsets",
+        Verb::CACHE,
+        "the agents that take and restore checkpoints tell where they keep them",
+    ),
+    Access::new(
+        "",
+        "persistentvolumeclaims",
+        &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch],
+        "makes the claim that keeps checkpoints where an administrator asks for it; never deletes one",
+    ),
+    Access::new(
+        "",
+        "secrets",
+        Verb::CACHE,
+        "finds image pull secrets by registry, keeps host names only, and reports missing ones; reads the \
+         one with which an image is looked for in its registry",
+    ),
+    Access::new(
+        "",
+        "serviceaccounts",
+        Verb::CACHE,
+        "finds the accounts that administrators label for component pods and for builds; only metadata is read",
+    ),
     pods::ACCESS,
     events::ACCESS,
 ];
@@ -196,7 +144,7 @@ pub const NAMED: &[NamedAccess] = &[NamedAccess {
 
 #[cfg(test)]
 mod tests {
-    use controller_kit::access::{RoleScope, role_with};
+    use controller_kit::access::role;
     use expect_test::expect;
 
     use super::{ACCESS, NAMED};
@@ -416,6 +364,6 @@ mod tests {
               - list
               - watch
         "#]]
-        .assert_eq(&serde_saphyr::to_string(&role_with("r", RoleScope::Namespace("team"), ACCESS, NAMED)).unwrap());
+        .assert_eq(&serde_saphyr::to_string(&role("r", Some("team"), ACCESS, NAMED)).unwrap());
     }
 }

@@ -9,7 +9,7 @@ use component_controller::{
     run,
 };
 use controller_kit::{
-    access::print_role_with,
+    access::print_role,
     process::{self, CommonArgs},
 };
 
@@ -33,6 +33,6 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         None => process::run_elected(NAME, &cli.common, run),
-        Some(Command::Access) => print_role_with(NAME, cli.common.namespace.as_deref(), ACCESS, NAMED),
+        Some(Command::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS, NAMED),
     }
 }

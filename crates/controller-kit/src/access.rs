@@ -6,12 +6,14 @@ use std::{
     process::ExitCode,
 };
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::scope::MARKER_LEASE;
 
 /// A verb of the Kubernetes API.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Verb {
     /// Read one object.
     Get,
@@ -40,22 +42,6 @@ impl Verb {
     pub const OWN: &'static [Self] = &[Self::Get, Self::List, Self::Watch, Self::Create, Self::Patch, Self::Delete];
     /// Verbs that the apply engine needs to own objects that are cached and that are removed with their owner.
     pub const KEEP: &'static [Self] = &[Self::Get, Self::List, Self::Watch, Self::Create, Self::Patch];
-
-    /// As RBAC writes it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::Escalate => "escalate",
-            Self::Bind => "bind",
-        }
-    }
 }
 
 /// One kind and what may be done with it.
@@ -74,6 +60,24 @@ pub struct Access {
 }
 
 impl Access {
+    /// A right on a kind.
+    #[must_use]
+    pub const fn new(group: &'static str, resource: &'static str, verbs: &'static [Verb], why: &'static str) -> Self {
+        Self { group, resource, subresource: None, verbs, why }
+    }
+
+    /// A right on a subresource.
+    #[must_use]
+    pub const fn sub(
+        group: &'static str,
+        resource: &'static str,
+        subresource: &'static str,
+        verbs: &'static [Verb],
+        why: &'static str,
+    ) -> Self {
+        Self { group, resource, subresource: Some(subresource), verbs, why }
+    }
+
     /// The right to make objects of this kind the controllers of others.
     #[must_use]
     pub const fn owner(group: &'static str, resource: &'static str) -> Self {
@@ -113,9 +117,8 @@ pub struct NamedAccess {
 
 impl NamedAccess {
     fn rule(&self) -> Value {
-        let verbs: Vec<&str> = self.verbs.iter().map(|verb| verb.as_str()).collect();
         json!({
-            "apiGroups": [self.group], "resources": [self.resource], "resourceNames": self.names, "verbs": verbs,
+            "apiGroups": [self.group], "resources": [self.resource], "resourceNames": self.names, "verbs": self.verbs,
         })
     }
 }
@@ -131,50 +134,34 @@ const MARKERS: NamedAccess = NamedAccess {
 
 /// Every process that serves metrics asks the API server about its clients. Both kinds belong to the cluster.
 pub const METRICS: &[Access] = &[
-    Access {
-        group: "authentication.k8s.io",
-        resource: "tokenreviews",
-        subresource: None,
-        verbs: &[Verb::Create],
-        why: "finds out whose token a client of the metrics has shown",
-    },
-    Access {
-        group: "authorization.k8s.io",
-        resource: "subjectaccessreviews",
-        subresource: None,
-        verbs: &[Verb::Create],
-        why: "checks whether that user may read metrics",
-    },
+    Access::new(
+        "authentication.k8s.io",
+        "tokenreviews",
+        &[Verb::Create],
+        "finds out whose token a client of the metrics has shown",
+    ),
+    Access::new(
+        "authorization.k8s.io",
+        "subjectaccessreviews",
+        &[Verb::Create],
+        "checks whether that user may read metrics",
+    ),
 ];
 
-/// Scope of the rights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RoleScope<'a> {
-    /// In the whole cluster: a ClusterRole.
-    Cluster,
-    /// In one namespace: a Role in it.
-    Namespace(&'a str),
-}
-
-/// The role that grants exactly `access`, and that the marker Leases of namespaces may be followed, which every process
-/// does ([`crate::scope`]). In the whole cluster it grants [`METRICS`], too. Lines of one resource are merged,
-/// resources of one group with the same verbs share a rule; the order is that of groups and names.
+/// The Role in this namespace, or the ClusterRole, that grants exactly `access` and `named`, and that the marker Leases
+/// of namespaces may be followed, which every process does ([`crate::scope`]). A ClusterRole grants [`METRICS`], too.
+/// Lines of one resource are merged, resources of one group with the same verbs share a rule; the order is that of
+/// groups and names.
 #[must_use]
-pub fn role(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Value {
-    role_with(name, scope, access, &[])
-}
-
-/// [`role`], with rights on single objects.
-#[must_use]
-pub fn role_with(name: &str, scope: RoleScope<'_>, access: &[Access], named: &[NamedAccess]) -> Value {
-    let metrics = if scope == RoleScope::Cluster { METRICS } else { &[] };
-    exact_role(name, scope, access.iter().chain(metrics), named.iter().chain([&MARKERS]))
+pub fn role(name: &str, namespace: Option<&str>, access: &[Access], named: &[NamedAccess]) -> Value {
+    let metrics = if namespace.is_none() { METRICS } else { &[] };
+    exact_role(name, namespace, access.iter().chain(metrics), named.iter().chain([&MARKERS]))
 }
 
 /// The role that grants these rights and nothing else.
 fn exact_role<'a>(
     name: &str,
-    scope: RoleScope<'_>,
+    namespace: Option<&str>,
     access: impl Iterator<Item = &'a Access>,
     named: impl Iterator<Item = &'a NamedAccess>,
 ) -> Value {
@@ -188,39 +175,26 @@ fn exact_role<'a>(
     }
     let rules: Vec<Value> = rules
         .into_iter()
-        .map(|((group, verbs), resources)| {
-            let verbs: Vec<&str> = verbs.into_iter().map(Verb::as_str).collect();
-            json!({ "apiGroups": [group], "resources": resources, "verbs": verbs })
-        })
+        .map(|((group, verbs), resources)| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs }))
         .chain(named.map(NamedAccess::rule))
         .collect();
-    let (kind, metadata) = match scope {
-        RoleScope::Cluster => ("ClusterRole", json!({ "name": name })),
-        RoleScope::Namespace(namespace) => ("Role", json!({ "name": name, "namespace": namespace })),
+    let (kind, metadata) = match namespace {
+        None => ("ClusterRole", json!({ "name": name })),
+        Some(namespace) => ("Role", json!({ "name": name, "namespace": namespace })),
     };
     json!({ "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind, "metadata": metadata, "rules": rules })
 }
 
 /// The command `access` of a program: prints the ClusterRole that it needs, or the Role for one namespace.
 #[must_use]
-pub fn print_role(name: &str, namespace: Option<&str>, access: &[Access]) -> ExitCode {
-    print_role_with(name, namespace, access, &[])
-}
-
-/// [`print_role`], with rights on single objects.
-#[must_use]
-pub fn print_role_with(name: &str, namespace: Option<&str>, access: &[Access], named: &[NamedAccess]) -> ExitCode {
-    print(name, &role_with(name, scope(namespace), access, named))
+pub fn print_role(name: &str, namespace: Option<&str>, access: &[Access], named: &[NamedAccess]) -> ExitCode {
+    print(name, &role(name, namespace, access, named))
 }
 
 /// Prints the role of pods, which are no processes of the operator: exactly `access`.
 #[must_use]
 pub fn print_pod_role(name: &str, namespace: Option<&str>, access: &[Access]) -> ExitCode {
-    print(name, &exact_role(name, scope(namespace), access.iter(), [].into_iter()))
-}
-
-fn scope(namespace: Option<&str>) -> RoleScope<'_> {
-    namespace.map_or(RoleScope::Cluster, RoleScope::Namespace)
+    print(name, &exact_role(name, namespace, access.iter(), [].into_iter()))
 }
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command")]
@@ -237,20 +211,12 @@ fn print(name: &str, role: &Value) -> ExitCode {
     }
 }
 
-/// [`role`] as YAML.
-///
-/// # Errors
-/// Never in practice: the role is plain data.
-pub fn role_yaml(name: &str, scope: RoleScope<'_>, access: &[Access]) -> Result<String, serde_saphyr::SerializeError> {
-    serde_saphyr::to_string(&role(name, scope, access))
-}
-
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
-    use super::{Access, NamedAccess, RoleScope, Verb, role_with, role_yaml};
+    use super::{Access, NamedAccess, Verb, role};
 
     const fn line(
         group: &'static str,
@@ -275,6 +241,10 @@ mod tests {
         line("apps", "deployments", None, Verb::CACHE),
         line("apps", "replicasets", None, &[Verb::Get, Verb::Watch, Verb::List, Verb::Patch]),
     ];
+
+    fn yaml(role: &Value) -> String {
+        serde_saphyr::to_string(role).unwrap()
+    }
 
     #[test]
     fn a_cluster_role_merges_what_belongs_together() {
@@ -337,12 +307,12 @@ mod tests {
               - list
               - watch
         "#]]
-        .assert_eq(&role_yaml("dynamo-component", RoleScope::Cluster, COMPONENT).unwrap());
+        .assert_eq(&yaml(&role("dynamo-component", None, COMPONENT, &[])));
     }
 
     #[test]
     fn a_role_stands_in_its_namespace() {
-        let yaml = role_yaml("dynamo-graph", RoleScope::Namespace("team-a"), GRAPH).unwrap();
+        let yaml = yaml(&role("dynamo-graph", Some("team-a"), GRAPH, &[]));
         assert!(yaml.contains("kind: Role\n") && yaml.contains("namespace: team-a\n"), "{yaml}");
     }
 
@@ -355,7 +325,7 @@ mod tests {
             verbs: &[Verb::Bind],
             why: "test",
         };
-        let role = role_with("r", RoleScope::Namespace("n"), &[], &[named]);
+        let role = role("r", Some("n"), &[], &[named]);
         let rule = &role["rules"][0];
         assert_eq!((&rule["resourceNames"], &rule["verbs"]), (&json!(["planner"]), &json!(["bind"])), "{role}");
         assert_eq!(role["rules"].as_array().map(Vec::len), Some(2), "and the markers: {role}");

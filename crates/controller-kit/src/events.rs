@@ -15,7 +15,6 @@ pub use kube::runtime::events::EventType;
 use kube::{
     Api, Client,
     api::{Patch, PatchParams, PostParams},
-    runtime::events::Reporter,
 };
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -41,13 +40,7 @@ const SERIES: Duration = Duration::from_secs(6 * 60);
 const LONGEST_NAME: usize = 200;
 
 /// The right that an [`EventSink`] needs.
-pub const ACCESS: Access = Access {
-    group: "events.k8s.io",
-    resource: "events",
-    subresource: None,
-    verbs: &[Verb::Create, Verb::Patch],
-    why: "says what changed",
-};
+pub const ACCESS: Access = Access::new("events.k8s.io", "events", &[Verb::Create, Verb::Patch], "says what changed");
 
 /// An event about an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -98,9 +91,9 @@ impl EventSink {
     /// Must be called inside a Tokio runtime.
     #[must_use]
     pub fn new(client: Client, controller: &str) -> Self {
-        let instance = std::env::var("POD_NAME").ok();
-        let reporter = Reporter { controller: controller.to_owned(), instance };
-        let sender = EventSender { client, reporter, series: HashMap::new() };
+        let controller = controller.to_owned();
+        let instance = std::env::var("POD_NAME").unwrap_or_else(|_| controller.clone());
+        let sender = EventSender { client, controller, instance, series: HashMap::new() };
         let (queue, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(sender.send(waiting));
         Self { queue, last: Arc::default() }
@@ -148,7 +141,9 @@ fn event_name(regarding: &ObjectReference, event: &Event, now: Timestamp) -> Str
 /// Sends events.
 struct EventSender {
     client: Client,
-    reporter: Reporter,
+    controller: String,
+    /// Name of the pod.
+    instance: String,
     /// The events that are counted on, by the uid of the object and everything that they say: another message is
     /// another event.
     series: HashMap<(String, Event), EventSeries>,
@@ -211,12 +206,11 @@ impl EventSender {
         event: &Event,
     ) -> Result<(), kube::Error> {
         let Event { type_, reason, action, note } = event.clone();
-        let Reporter { controller, instance } = self.reporter.clone();
         let event = v1::Event {
             metadata: ObjectMeta { name: Some(name), namespace: regarding.namespace.clone(), ..ObjectMeta::default() },
             event_time: Some(MicroTime(Timestamp::now())),
-            reporting_instance: Some(instance.unwrap_or_else(|| controller.clone())),
-            reporting_controller: Some(controller),
+            reporting_instance: Some(self.instance.clone()),
+            reporting_controller: Some(self.controller.clone()),
             type_: Some(if type_ == EventType::Warning { "Warning" } else { "Normal" }.to_owned()),
             reason: Some(reason),
             action: Some(action),

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// End of each line of the API server's answer to a server-side apply with a field that the schema of the served kind
 /// does not declare.
 pub(crate) const NOT_DECLARED: &str = "field not declared in schema";
@@ -21,8 +23,9 @@ const WEBHOOK_DENIED: [&str; 2] = ["admission webhook", "denied the request"];
 /// Text by which etcd rejects an object, in an answer of code 500.
 const TOO_LARGE: &str = "etcdserver: request is too large";
 
-/// Reason for a failure. The names are the values of the metric label `error_type`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Reason for a failure. The names in snake case are the values of the metric label `error_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ErrorType {
     /// The object, its namespace or its kind does not exist (404).
     NotFound,
@@ -89,27 +92,6 @@ impl ErrorType {
         Self::Internal,
     ];
 
-    /// The label value.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NotFound => "not_found",
-            Self::AlreadyExists => "already_exists",
-            Self::Conflict => "conflict",
-            Self::Validation => "validation",
-            Self::BadRequest => "bad_request",
-            Self::Unauthorized => "unauthorized",
-            Self::Forbidden => "forbidden",
-            Self::Webhook => "webhook",
-            Self::TooLarge => "too_large",
-            Self::Timeout => "timeout",
-            Self::ServerTimeout => "server_timeout",
-            Self::Unavailable => "unavailable",
-            Self::RateLimited => "rate_limited",
-            Self::Internal => "internal",
-        }
-    }
-
     /// Returns the reaction to it.
     #[must_use]
     pub fn class(self) -> Class {
@@ -165,7 +147,7 @@ impl ErrorType {
 
 impl fmt::Display for ErrorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        self.serialize(f)
     }
 }
 

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use controller_kit::{
-    access::{print_pod_role, print_role_with},
+    access::{print_pod_role, print_role},
     process::{self, CommonArgs},
     settings::{DISCOVERY_ROLE, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE},
 };
@@ -72,7 +72,7 @@ fn print_access(of: Option<AccountPods>, namespace: Option<&str>) -> ExitCode {
     match of {
         None => {
             let binds = if namespace.is_none() { access::BINDS } else { access::BINDS_IN_NAMESPACE };
-            print_role_with(graph_controller::NAME, namespace, &access::rights(), binds)
+            print_role(graph_controller::NAME, namespace, &access::rights(), binds)
         }
         Some(AccountPods::Discovery) => print_pod_role(DISCOVERY_ROLE, namespace, access::DISCOVERY),
         Some(AccountPods::Planner) => print_pod_role(PLANNER_ROLE, namespace, access::PLANNER),

@@ -6,7 +6,7 @@ use kube::{
     Api,
     api::{Patch, PatchParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::observe::{Connection, words};
 
@@ -22,10 +22,8 @@ pub async fn scale(connection: &Connection, adapter: &str, replicas: i32) -> any
         Api::namespaced(connection.client.clone(), &connection.namespace);
     let patch = json!({ "spec": { "replicas": replicas } });
     let answer = api.patch_scale(adapter, &PatchParams::apply(FIELD_MANAGER), &Patch::Merge(&patch)).await;
-    answer
-        .map(|_| ())
-        .map_err(|error| anyhow!(words(&error)))
-        .with_context(|| format!("cannot scale DynamoGraphDeploymentScalingAdapter {}/{adapter}", connection.namespace))
+    let what = || format!("cannot scale DynamoGraphDeploymentScalingAdapter {}/{adapter}", connection.namespace);
+    answer.map(drop).map_err(|error| anyhow!(words(&error))).with_context(what)
 }
 
 /// Sets `spec.restart.id` of a graph.
@@ -33,13 +31,7 @@ pub async fn scale(connection: &Connection, adapter: &str, replicas: i32) -> any
 /// # Errors
 /// The API server rejects it.
 pub async fn restart(connection: &Connection, graph: &str, id: &str) -> anyhow::Result<()> {
-    let api: Api<DynamoGraphDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
-    let patch = json!({ "spec": { "restart": { "id": id } } });
-    let answer = api.patch(graph, &PatchParams::apply(FIELD_MANAGER), &Patch::Merge(&patch)).await;
-    answer
-        .map(|_| ())
-        .map_err(|error| anyhow!(words(&error)))
-        .with_context(|| format!("cannot restart DynamoGraphDeployment {}/{graph}", connection.namespace))
+    patch_graph(connection, graph, "restart", &json!({ "spec": { "restart": { "id": id } } })).await
 }
 
 /// Sets an annotation of a graph, or removes it.
@@ -47,11 +39,12 @@ pub async fn restart(connection: &Connection, graph: &str, id: &str) -> anyhow::
 /// # Errors
 /// The API server rejects it.
 pub async fn annotate(connection: &Connection, graph: &str, key: &str, value: Option<&str>) -> anyhow::Result<()> {
+    patch_graph(connection, graph, "annotate", &json!({ "metadata": { "annotations": { key: value } } })).await
+}
+
+async fn patch_graph(connection: &Connection, graph: &str, verb: &str, patch: &Value) -> anyhow::Result<()> {
     let api: Api<DynamoGraphDeployment> = Api::namespaced(connection.client.clone(), &connection.namespace);
-    let patch = json!({ "metadata": { "annotations": { key: value } } });
-    let answer = api.patch(graph, &PatchParams::apply(FIELD_MANAGER), &Patch::Merge(&patch)).await;
-    answer
-        .map(|_| ())
-        .map_err(|error| anyhow!(words(&error)))
-        .with_context(|| format!("cannot annotate DynamoGraphDeployment {}/{graph}", connection.namespace))
+    let answer = api.patch(graph, &PatchParams::apply(FIELD_MANAGER), &Patch::Merge(patch)).await;
+    let what = || format!("cannot {verb} DynamoGraphDeployment {}/{graph}", connection.namespace);
+    answer.map(drop).map_err(|error| anyhow!(words(&error))).with_context(what)
 }

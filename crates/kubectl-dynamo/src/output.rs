@@ -1,6 +1,6 @@
 //! Formats and exit codes.
 
-use std::{io::Write, process::ExitCode};
+use std::{fmt::Display, io::Write, process::ExitCode};
 
 use clap::ValueEnum;
 use serde::Serialize;
@@ -50,17 +50,28 @@ pub struct OutputArgs {
     pub output: Format,
 }
 
-/// Writes data as JSON or YAML; returns false for the other formats.
+/// Writes data in a format. `text` is the data for people, in the width that the format asks for.
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn write_data(format: Format, data: &impl Serialize, out: &mut dyn Write) -> anyhow::Result<bool> {
+pub fn write_data<N: Display>(
+    format: Format,
+    data: &impl Serialize,
+    names: impl IntoIterator<Item = N>,
+    text: &str,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     match format {
         Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(data)?)?,
         Format::Yaml => write!(out, "{}", serde_saphyr::to_string(data)?)?,
-        Format::Table | Format::Wide | Format::Name => return Ok(false),
+        Format::Table | Format::Wide => out.write_all(text.as_bytes())?,
+        Format::Name => {
+            for name in names {
+                writeln!(out, "{name}")?;
+            }
+        }
     }
-    Ok(true)
+    Ok(())
 }
 
 /// An object as kubectl takes it.

@@ -7,20 +7,18 @@ use controller_kit::{
 
 /// Every right of the process, with the reason. All of them are in one namespace.
 pub const ACCESS: &[Access] = &[
-    Access {
-        group: "coordination.k8s.io",
-        resource: "leases",
-        subresource: None,
-        verbs: &[Verb::Create],
-        why: "takes the marker of the namespace; a creation has no name to check",
-    },
-    Access {
-        group: "apps",
-        resource: "deployments",
-        subresource: None,
-        verbs: &[Verb::List],
-        why: "shows whether the rest of the install is available before the namespace is taken, and whether it goes when this process ends",
-    },
+    Access::new(
+        "coordination.k8s.io",
+        "leases",
+        &[Verb::Create],
+        "takes the marker of the namespace; a creation has no name to check",
+    ),
+    Access::new(
+        "apps",
+        "deployments",
+        &[Verb::List],
+        "shows whether the rest of the install is available before the namespace is taken, and whether it goes when this process ends",
+    ),
 ];
 
 /// Rights on single objects of that namespace.

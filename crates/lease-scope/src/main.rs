@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use controller_kit::{
-    access::print_role_with,
+    access::print_role,
     process::{self, CommonArgs},
 };
 use lease_scope::access;
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         }),
         Some(Command::Access) => {
             let namespace = args.common.namespace.as_deref();
-            print_role_with(lease_scope::NAME, namespace, access::ACCESS, access::NAMED)
+            print_role(lease_scope::NAME, namespace, access::ACCESS, access::NAMED)
         }
     }
 }

@@ -7,49 +7,35 @@ use controller_kit::{
 
 /// Every right of the controller, with the reason.
 pub const ACCESS: &[Access] = &[
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamomodels",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "the objects it serves",
-    },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamomodels",
-        subresource: None,
-        verbs: &[Verb::Patch],
-        why: "its finalizer: adapters are unloaded before their model goes; and the memory of what was loaded, where the status \
-              has no field for it",
-    },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamomodels",
-        subresource: Some("status"),
-        verbs: &[Verb::Patch],
-        why: "says where a model is served, and remembers what was loaded",
-    },
-    Access {
-        group: "discovery.k8s.io",
-        resource: "endpointslices",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "finds the workers of a base model",
-    },
-    Access {
-        group: "",
-        resource: "pods",
-        subresource: None,
-        verbs: &[Verb::List],
-        why: "verifies that an endpoint has the address of its pod; leaves out pods that answer no requests, and reports which \
-              workers may do without adapters of their own",
-    },
+    Access::new(api_types::GROUP, "dynamomodels", Verb::CACHE, "the objects it serves"),
+    Access::new(
+        api_types::GROUP,
+        "dynamomodels",
+        &[Verb::Patch],
+        "its finalizer: adapters are unloaded before their model goes; and the memory of what was loaded, where the status \
+         has no field for it",
+    ),
+    Access::sub(
+        api_types::GROUP,
+        "dynamomodels",
+        "status",
+        &[Verb::Patch],
+        "says where a model is served, and remembers what was loaded",
+    ),
+    Access::new("discovery.k8s.io", "endpointslices", Verb::CACHE, "finds the workers of a base model"),
+    Access::new(
+        "",
+        "pods",
+        &[Verb::List],
+        "verifies that an endpoint has the address of its pod; leaves out pods that answer no requests, and reports which \
+         workers may do without adapters of their own",
+    ),
     events::ACCESS,
 ];
 
 #[cfg(test)]
 mod tests {
-    use controller_kit::access::{RoleScope, role_yaml};
+    use controller_kit::access::role;
     use expect_test::expect;
 
     use super::ACCESS;
@@ -110,6 +96,6 @@ mod tests {
               - list
               - watch
         "#]]
-        .assert_eq(&role_yaml("r", RoleScope::Namespace("team"), ACCESS).unwrap());
+        .assert_eq(&serde_saphyr::to_string(&role("r", Some("team"), ACCESS, &[])).unwrap());
     }
 }

@@ -29,6 +29,6 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     match cli.command {
         None => process::run_elected(NAME, &cli.common, run),
-        Some(Command::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS),
+        Some(Command::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS, &[]),
     }
 }

@@ -8,22 +8,24 @@ use k8s_openapi::{
     api::{
         apps::v1::{Deployment, DeploymentSpec},
         autoscaling::v2::{CrossVersionObjectReference, HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec},
-        core::v1::PodTemplateSpec,
     },
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
 
-use crate::{RenderInput, TemplateDigest, ValidatedComponent, metadata::some, pod, pull_secrets};
+use crate::{
+    RenderInput, ValidatedComponent, digest::digest_of, metadata::pod_template, pod, pull_secrets::add_pull_secrets,
+};
 
 /// The Deployment that runs a component.
 ///
 /// It carries the digest of its template, see [`keep_live_pull_secrets`](crate::keep_live_pull_secrets()).
 pub fn render_deployment(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> Deployment {
-    let mut template = template_without_discovered_secrets(input, valid);
-    let digest = TemplateDigest::of(&[&template]);
-    add_pull_secrets(&mut template, input, valid);
+    let pod = pod::render(input, valid, None);
+    let mut template = pod_template(valid.pod_labels(input), valid.pod_annotations(input), pod);
+    let digest = digest_of(&[&template]);
+    add_pull_secrets(template.spec.get_or_insert_default(), input, valid);
     let mut all_annotations = valid.workload_annotations();
-    all_annotations.insert(annotations::TEMPLATE_DIGEST.to_owned(), digest.to_string());
+    all_annotations.insert(annotations::TEMPLATE_DIGEST.to_owned(), digest);
     Deployment {
         metadata: valid.object_meta(valid.name.to_owned(), valid.workload_labels(), all_annotations),
         spec: Some(DeploymentSpec {
@@ -37,31 +39,6 @@ pub fn render_deployment(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>
             ..DeploymentSpec::default()
         }),
         status: None,
-    }
-}
-
-fn template_without_discovered_secrets(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> PodTemplateSpec {
-    PodTemplateSpec {
-        metadata: Some(ObjectMeta {
-            labels: some(valid.pod_labels(input)),
-            annotations: some(valid.pod_annotations(input)),
-            ..ObjectMeta::default()
-        }),
-        spec: Some(pod::render(input, valid, None)),
-    }
-}
-
-/// Adds discovered pull secrets, unless the user switched their discovery off.
-pub(crate) fn add_pull_secrets(
-    template: &mut PodTemplateSpec,
-    input: &RenderInput<'_>,
-    valid: &ValidatedComponent<'_>,
-) {
-    if valid.annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) == Some(labels::TRUE) {
-        return;
-    }
-    if let Some(spec) = &mut template.spec {
-        pull_secrets::add_pull_secrets(spec, input.pull_secrets);
     }
 }
 

@@ -1,7 +1,5 @@
 //! Identification of the pod templates of a live workload, regardless of the pull secrets that were found for it.
 
-use std::fmt;
-
 use api_types::{annotations, names};
 use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec, PodTemplateSpec};
 
@@ -9,33 +7,20 @@ use crate::{ValidatedComponent, Workload};
 
 const DIGITS: usize = 16;
 
-/// Digest of rendered pod templates without discovered pull secrets.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TemplateDigest(String);
-
-impl TemplateDigest {
-    /// The digest of the templates of a workload, which hold no discovered pull secrets.
-    pub fn of(templates: &[&PodTemplateSpec]) -> Self {
-        let bytes = match templates {
-            // Deployments are marked with this form.
-            [template] => serde_json::to_vec(template),
-            templates => serde_json::to_vec(templates),
-        };
-        let bytes = bytes.unwrap_or_else(|_| format!("{templates:?}").into_bytes());
-        Self(names::sha256_hex(&bytes, DIGITS))
-    }
-
-    /// The digest that a workload carries; `None` if it is not of our making.
-    pub fn carried_by(workload: &impl Workload) -> Option<Self> {
-        let carried = workload.object_meta().annotations.as_ref()?.get(annotations::TEMPLATE_DIGEST)?;
-        Some(Self(carried.clone()))
-    }
+/// The digest of the templates of a workload, which hold no discovered pull secrets.
+pub(crate) fn digest_of(templates: &[&PodTemplateSpec]) -> String {
+    let bytes = match templates {
+        // Deployments are marked with this form.
+        [template] => serde_json::to_vec(template),
+        templates => serde_json::to_vec(templates),
+    };
+    let bytes = bytes.unwrap_or_else(|_| format!("{templates:?}").into_bytes());
+    names::sha256_hex(&bytes, DIGITS)
 }
 
-impl fmt::Display for TemplateDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+/// The digest of rendered templates that a workload carries; `None` if it is not of our making.
+pub fn carried_digest(workload: &impl Workload) -> Option<&str> {
+    workload.object_meta().annotations.as_ref()?.get(annotations::TEMPLATE_DIGEST).map(String::as_str)
 }
 
 /// Keeps the pull secrets of the live workload, as long as everything else of its templates is as rendered.
@@ -46,8 +31,8 @@ impl fmt::Display for TemplateDigest {
 /// secrets that lack one of the user's are never kept.
 pub fn keep_live_pull_secrets<W: Workload>(rendered: &mut W, valid: &ValidatedComponent<'_>, live: Option<&W>) {
     let Some(live) = live else { return };
-    let same_template = match TemplateDigest::carried_by(live) {
-        Some(digest) => TemplateDigest::carried_by(rendered) == Some(digest),
+    let same_template = match carried_digest(live) {
+        Some(digest) => carried_digest(rendered) == Some(digest),
         None => images(rendered) == images(live),
     };
     let complete = valid.declared_pull_secrets().all(|declared| has_pull_secret(live, declared));

@@ -4,9 +4,7 @@ use std::fmt;
 
 use api_types::{
     conversion::preserved::PreservedIngress,
-    external::{
-        Destination, HttpMatch, HttpRoute, PortSelector, RouteDestination, UriMatch, VirtualService, VirtualServiceSpec,
-    },
+    external::{VirtualService, VirtualServiceSpec},
     labels, names, ports,
     v1beta1::ComponentType,
 };
@@ -14,6 +12,7 @@ use k8s_openapi::api::networking::v1::{
     HTTPIngressPath, HTTPIngressRuleValue, Ingress, IngressBackend, IngressRule, IngressServiceBackend, IngressSpec,
     IngressTLS, ServiceBackendPort,
 };
+use serde_json::json;
 
 use crate::{ExposureSettings, RenderInput, ValidatedComponent, metadata::Pairs};
 
@@ -177,18 +176,13 @@ pub fn render_virtual_service(input: &RenderInput<'_>, valid: &ValidatedComponen
     let exposure = exposure(&input.settings.exposure, valid)?;
     let gateway = exposure.gateway.clone()?;
     let service = names::service(valid.name);
-    let port = PortSelector { number: ports::HTTP };
-    let destination = Destination { host: service.clone(), port };
+    let route = json!({
+        "match": [{ "uri": { "prefix": "/" } }],
+        "route": [{ "destination": { "host": service, "port": { "number": ports::HTTP } } }],
+    });
     Some(VirtualService {
         metadata: valid.object_meta(service, exposure.labels(valid), exposure.annotations.clone()),
-        spec: VirtualServiceSpec {
-            hosts: vec![exposure.host],
-            gateways: vec![gateway],
-            http: vec![HttpRoute {
-                matches: vec![HttpMatch { uri: UriMatch { prefix: "/".to_owned() } }],
-                route: vec![RouteDestination { destination }],
-            }],
-        },
+        spec: VirtualServiceSpec { hosts: vec![exposure.host], gateways: vec![gateway], http: vec![route] },
     })
 }
 

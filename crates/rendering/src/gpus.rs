@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{gpus::is_gpu, quantity};
+use api_types::{gpus::is_gpu, quantity, violations::Violation};
 use k8s_openapi::{api::core::v1::ResourceRequirements, apimachinery::pkg::api::resource::Quantity};
 
 const ONE: i128 = 1_000_000_000;
@@ -14,6 +14,14 @@ pub(crate) struct NotWhole {
     pub(crate) list: &'static str,
     pub(crate) resource: String,
     pub(crate) amount: String,
+}
+
+impl NotWhole {
+    /// The violation in the container at the path `at`.
+    pub(crate) fn violation(self, at: &str) -> Violation {
+        let field = format!("{at}.resources.{}[{}]", self.list, self.resource);
+        Violation::invalid(field, self.amount, "is no whole number of GPUs", "write a count such as 1")
+    }
 }
 
 /// The GPUs of a container: of the first GPU resource among its limits, else among its requests; 0 if it has none.

@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::{
     Volume, VolumeMount,
 };
 
-use crate::pod::env;
+use crate::pod::{env, volumes};
 
 const VOLUME: &str = "topology-labels";
 const FOLDER: &str = "/etc/dynamo/topology";
@@ -35,9 +35,7 @@ pub fn apply_kv_transfer_policy(template: &mut PodTemplateSpec, policy: &KvTrans
     let Some(pod) = template.spec.as_mut() else { return };
     let Some(main) = pod.containers.iter_mut().find(|container| container.name == MAIN_CONTAINER) else { return };
     set_environment(main, policy);
-    let volumes = pod.volumes.get_or_insert_default();
-    volumes.retain(|volume| volume.name != VOLUME);
-    volumes.push(volume(policy, domains));
+    volumes::replace_volume(&mut pod.volumes, volume(policy, domains));
 }
 
 /// The annotations of a worker by which the graph controller knows how to label its pods.
@@ -54,14 +52,8 @@ fn set_environment(main: &mut Container, policy: &KvTransferPolicy) {
     let mut own = main.env.take().unwrap_or_default();
     own.retain(|variable| !OWNED.contains(&variable.name.as_str()));
     main.env = Some(env::union(own, environment(policy)));
-    let mounts = main.volume_mounts.get_or_insert_default();
-    mounts.retain(|mount| mount.name != VOLUME && mount.mount_path != FOLDER);
-    mounts.push(VolumeMount {
-        name: VOLUME.to_owned(),
-        mount_path: FOLDER.to_owned(),
-        read_only: Some(true),
-        ..VolumeMount::default()
-    });
+    let mount = VolumeMount { read_only: Some(true), ..volumes::mount_of(VOLUME, FOLDER) };
+    volumes::replace_mount(main, mount);
 }
 
 fn environment(policy: &KvTransferPolicy) -> Vec<EnvVar> {

@@ -16,7 +16,7 @@
 //! render_claim_template(…, SharedGpus)             -> ResourceClaimTemplate   GPUs that a pod's processes share
 //! use_memory_of_rank, hold_memory_of_rank, rank_claim   GPU memory that the pods of a Grove group share
 //! apply_kv_transfer_policy(&mut PodTemplateSpec, …)  before the template becomes a component's
-//! Workload::readiness(), replica_status()          -> Readiness, ComponentReplicaStatus   of what is live
+//! Workload::why_not_ready(), replica_status()      -> Option<NotReady>, ComponentReplicaStatus   of what is live
 //! diagnose(&[Pod])                                 -> Option<Diagnosis>  why pods do not serve, and the first of them
 //! PullSecretIndex, RegistryHosts                   docker configuration Secrets by registry, no contents kept
 //! ```
@@ -65,7 +65,7 @@ pub use self::{
     deployment::{render_autoscaler, render_deployment},
     device_claims::render_claim_template,
     diagnosis::{Cause, Diagnosis, diagnose, pod_being_created},
-    digest::{TemplateDigest, keep_live_pull_secrets},
+    digest::{carried_digest, keep_live_pull_secrets},
     exposure::{Departure, ExposureObject, render_ingress, render_virtual_service},
     frameworks::{
         LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of, is_operators_program,
@@ -84,7 +84,7 @@ pub use self::{
     model_service::{answers_requests, render_model_service},
     pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank},
     pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts},
-    readiness::{JobEnd, NotReady, Readiness, Workload},
+    readiness::{JobEnd, NotReady, Workload},
     service::render_service,
     strategy::RolloutStrategy,
     validate::{validate, validate_on},

@@ -8,9 +8,12 @@ use api_types::{
     labels, names,
     v1beta1::{ComponentType, DynamoComponentDeployment},
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::{
+    api::core::v1::{PodSpec, PodTemplateSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 
-use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, checkpoint::Restore};
+use crate::{DiscoveryBackend, RenderInput, ValidatedComponent, checkpoint::Start};
 
 /// Labels or annotations.
 pub(crate) type Pairs = BTreeMap<String, String>;
@@ -71,7 +74,7 @@ impl ValidatedComponent<'_> {
 
     /// Replicas to run now: none before the checkpoint is there that they wait for.
     pub(crate) fn replicas(&self, input: &RenderInput<'_>) -> i32 {
-        if matches!(input.restore, Restore::Awaited) { 0 } else { self.spec().desired_replicas() }
+        if matches!(input.restore, Start::Awaited(_)) { 0 } else { self.spec().desired_replicas() }
     }
 
     /// Annotations of the pods.
@@ -112,12 +115,10 @@ impl ValidatedComponent<'_> {
     /// Metadata of an object of the component.
     pub(crate) fn object_meta(&self, name: String, labels: Pairs, annotations: Pairs) -> ObjectMeta {
         ObjectMeta {
-            name: Some(name),
-            namespace: Some(self.namespace.to_owned()),
             labels: some(labels),
             annotations: some(annotations),
             owner_references: Some(vec![self.owner_reference()]),
-            ..ObjectMeta::default()
+            ..named(name, self.namespace)
         }
     }
 
@@ -147,6 +148,17 @@ pub fn component_annotations(dcd: &DynamoComponentDeployment) -> Pairs {
     let template = dcd.spec.component.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
     all.extend(template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default());
     all
+}
+
+/// Metadata of an object without owner.
+pub(crate) fn named(name: String, namespace: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() }
+}
+
+/// A pod template with these labels and annotations.
+pub(crate) fn pod_template(labels: Pairs, annotations: Pairs, pod: PodSpec) -> PodTemplateSpec {
+    let metadata = ObjectMeta { labels: some(labels), annotations: some(annotations), ..ObjectMeta::default() };
+    PodTemplateSpec { metadata: Some(metadata), spec: Some(pod) }
 }
 
 /// The API server drops empty maps; so do we, that nothing differs.

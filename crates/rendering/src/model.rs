@@ -14,9 +14,10 @@ use k8s_openapi::{
     api::core::v1::{Container, PodSpec},
     apimachinery::pkg::api::resource::Quantity,
 };
+use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{PullSecretIndex, RolloutStrategy, checkpoint::Restore, device_claims::Claim};
+use crate::{PullSecretIndex, RolloutStrategy, checkpoint::Start, device_claims::Claim};
 
 /// Size of `/dev/shm` where the user gives none.
 pub(crate) const DEFAULT_SHARED_MEMORY: &str = "8Gi";
@@ -76,11 +77,6 @@ impl<'a> ValidatedComponent<'a> {
     /// Container whose processes a checkpoint restores.
     pub(crate) fn restore_target(&self) -> &'a str {
         self.checkpoint.map_or(MAIN_CONTAINER, |checkpoint| checkpoint.target)
-    }
-
-    /// Returns its Deployment's rollout strategy.
-    pub fn strategy(&self) -> &RolloutStrategy {
-        &self.strategy
     }
 
     pub(crate) fn spec(&self) -> &'a ComponentSpec {
@@ -149,7 +145,7 @@ pub struct RenderInput<'a> {
     /// [`legacy_type_is_worker`](crate::legacy_type_is_worker); selectors are immutable, so it stays so.
     pub legacy_type_is_worker: bool,
     /// Method by which the pods start.
-    pub restore: Restore<'a>,
+    pub restore: &'a Start,
     /// GPUs that the main container has through claims, where
     /// [`ValidatedComponent::gpu_claims`](crate::ValidatedComponent::gpu_claims) names some; else 0.
     pub claimed_gpus: u32,
@@ -175,7 +171,8 @@ pub struct PodSettings {
 }
 
 /// Backend by which pods of a graph discover each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum DiscoveryBackend {
     /// Through Kubernetes objects.
     #[default]

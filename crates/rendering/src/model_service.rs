@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use api_types::{annotations, labels, names, ports};
 use k8s_openapi::{
-    api::core::v1::{Service, ServicePort, ServiceSpec},
+    api::core::v1::{Service, ServiceSpec},
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 
-use crate::{NodeRole, grove};
+use crate::{NodeRole, grove, metadata::named, service};
 
 /// Whether a pod answers requests, by its labels. Of a replica that spans nodes, only the leader does; the Service has
 /// all pods, because one that left some out would not have those of an earlier version, which lack the label.
@@ -24,22 +24,14 @@ pub fn render_model_service(namespace: &str, model: &str) -> Service {
     own_labels.insert(labels::MODEL_MANAGED_BY.to_owned(), labels::OPERATOR.to_owned());
     Service {
         metadata: ObjectMeta {
-            name: Some(names::model_service(model)),
-            namespace: Some(namespace.to_owned()),
             labels: Some(own_labels),
             annotations: Some(BTreeMap::from([(annotations::BASE_MODEL.to_owned(), model.to_owned())])),
-            ..ObjectMeta::default()
+            ..named(names::model_service(model), namespace)
         },
         spec: Some(ServiceSpec {
             cluster_ip: Some("None".to_owned()),
             selector: Some(hash),
-            ports: Some(vec![ServicePort {
-                name: Some(ports::SYSTEM_NAME.to_owned()),
-                port: ports::SYSTEM,
-                target_port: Some(IntOrString::Int(ports::SYSTEM)),
-                protocol: Some("TCP".to_owned()),
-                ..ServicePort::default()
-            }]),
+            ports: Some(vec![service::tcp(ports::SYSTEM_NAME, ports::SYSTEM, IntOrString::Int(ports::SYSTEM))]),
             ..ServiceSpec::default()
         }),
         status: None,

@@ -11,22 +11,6 @@ use k8s_openapi::{
 };
 use thiserror::Error;
 
-/// Whether a workload serves with all desired replicas.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Readiness {
-    /// It does; with none desired, no pod is left.
-    Ready,
-    /// It does not, for this reason.
-    NotReady(NotReady),
-}
-
-impl Readiness {
-    /// Whether it is ready.
-    pub fn is_ready(&self) -> bool {
-        *self == Self::Ready
-    }
-}
-
 /// Reason why a workload is not ready; the first that applies, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotReady {
@@ -63,12 +47,6 @@ pub enum NotReady {
     NoAvailableCondition,
 }
 
-impl From<Option<NotReady>> for Readiness {
-    fn from(why_not: Option<NotReady>) -> Self {
-        why_not.map_or(Self::Ready, Self::NotReady)
-    }
-}
-
 /// A workload of a component: a Deployment or a LeaderWorkerSet.
 pub trait Workload {
     /// Metadata of the object.
@@ -83,10 +61,37 @@ pub trait Workload {
     fn observed_generation(&self) -> Option<i64>;
     /// Whether its pods serve, or have served; also when they fail later.
     fn has_served(&self) -> bool;
-    /// Whether all desired replicas serve, with the latest template.
-    fn readiness(&self) -> Readiness;
+    /// Whether it is paused.
+    fn is_paused(&self) -> bool;
+    /// Whether its status is of the latest spec.
+    fn is_observed(&self) -> bool;
+    /// Whether it has the condition `Available`.
+    fn is_available(&self) -> bool;
     /// Its replica counts, as the component's status states them.
     fn replica_status(&self, runtime_namespace: String) -> ComponentReplicaStatus;
+
+    /// Reason why not all desired replicas serve with the latest template; `None` if they do, and no others are left.
+    fn why_not_ready(&self) -> Option<NotReady> {
+        let desired = self.desired_replicas();
+        let counts = self.replica_status(String::new());
+        // Not every kind counts available replicas.
+        let available = counts.available_replicas.or(counts.ready_replicas).unwrap_or(0);
+        if self.is_paused() {
+            Some(NotReady::Paused)
+        } else if !self.is_observed() {
+            Some(NotReady::NotObserved)
+        } else if counts.updated_replicas < desired {
+            Some(NotReady::Updating { updated: counts.updated_replicas, desired })
+        } else if available < desired {
+            Some(NotReady::Unavailable { available, desired })
+        } else if counts.replicas != desired {
+            Some(NotReady::Surplus { extra: counts.replicas - desired })
+        } else if desired > 0 && !self.is_available() {
+            Some(NotReady::NoAvailableCondition)
+        } else {
+            None
+        }
+    }
 }
 
 impl Workload for Deployment {
@@ -112,17 +117,23 @@ impl Workload for Deployment {
 
     /// The end of a rollout shows in the conditions.
     fn has_served(&self) -> bool {
-        let Some(status) = &self.status else { return false };
-        let serves = |condition: &DeploymentCondition| {
-            (condition.type_ == "Available" && condition.status == "True")
-                || (condition.type_ == "Progressing" && condition.reason.as_deref() == Some("NewReplicaSetAvailable"))
+        let has_rolled_out = |condition: &DeploymentCondition| {
+            condition.type_ == "Progressing" && condition.reason.as_deref() == Some("NewReplicaSetAvailable")
         };
-        status.available_replicas.is_some_and(|available| available > 0)
-            || status.conditions.iter().flatten().any(serves)
+        let available = self.status.as_ref().and_then(|status| status.available_replicas).unwrap_or(0);
+        available > 0 || self.is_available() || conditions(self).any(has_rolled_out)
     }
 
-    fn readiness(&self) -> Readiness {
-        why_not_ready(self).into()
+    fn is_paused(&self) -> bool {
+        self.spec.as_ref().and_then(|spec| spec.paused) == Some(true)
+    }
+
+    fn is_observed(&self) -> bool {
+        self.observed_generation().unwrap_or(0) >= self.metadata.generation.unwrap_or(0)
+    }
+
+    fn is_available(&self) -> bool {
+        conditions(self).any(|condition| condition.type_ == "Available" && condition.status == "True")
     }
 
     fn replica_status(&self, runtime_namespace: String) -> ComponentReplicaStatus {
@@ -141,30 +152,8 @@ impl Workload for Deployment {
     }
 }
 
-fn why_not_ready(deployment: &Deployment) -> Option<NotReady> {
-    let spec = deployment.spec.as_ref();
-    if spec.and_then(|spec| spec.paused) == Some(true) {
-        return Some(NotReady::Paused);
-    }
-    let desired = deployment.desired_replicas();
-    let none = DeploymentStatus::default();
-    let status = deployment.status.as_ref().unwrap_or(&none);
-    let [updated, available, existing] =
-        [status.updated_replicas, status.available_replicas, status.replicas].map(Option::unwrap_or_default);
-    let is_available = |condition: &DeploymentCondition| condition.type_ == "Available" && condition.status == "True";
-    if status.observed_generation.unwrap_or(0) < deployment.metadata.generation.unwrap_or(0) {
-        Some(NotReady::NotObserved)
-    } else if updated < desired {
-        Some(NotReady::Updating { updated, desired })
-    } else if available < desired {
-        Some(NotReady::Unavailable { available, desired })
-    } else if existing != desired {
-        Some(NotReady::Surplus { extra: existing - desired })
-    } else if desired > 0 && !status.conditions.iter().flatten().any(is_available) {
-        Some(NotReady::NoAvailableCondition)
-    } else {
-        None
-    }
+fn conditions(deployment: &Deployment) -> impl Iterator<Item = &DeploymentCondition> {
+    deployment.status.iter().flat_map(|status| status.conditions.iter().flatten())
 }
 
 /// Possible end of a Job.
@@ -216,29 +205,28 @@ mod tests {
         deployment
     }
 
-    fn with(change: impl FnOnce(&mut DeploymentSpec, &mut DeploymentStatus)) -> Readiness {
+    fn with(change: impl FnOnce(&mut DeploymentSpec, &mut DeploymentStatus)) -> Option<NotReady> {
         let mut deployment = ready();
         change(deployment.spec.as_mut().unwrap(), deployment.status.as_mut().unwrap());
-        deployment.readiness()
+        deployment.why_not_ready()
     }
 
     #[test]
     fn every_way_of_not_being_ready_has_its_reason() {
-        assert_eq!(with(|_, _| {}), Readiness::Ready);
-        let not_ready = |reason| Readiness::NotReady(reason);
-        assert_eq!(with(|spec, _| spec.paused = Some(true)), not_ready(NotReady::Paused));
-        assert_eq!(with(|_, status| status.observed_generation = Some(2)), not_ready(NotReady::NotObserved));
+        assert_eq!(with(|_, _| {}), None);
+        assert_eq!(with(|spec, _| spec.paused = Some(true)), Some(NotReady::Paused));
+        assert_eq!(with(|_, status| status.observed_generation = Some(2)), Some(NotReady::NotObserved));
         assert_eq!(
             with(|_, status| status.updated_replicas = None),
-            not_ready(NotReady::Updating { updated: 0, desired: 2 })
+            Some(NotReady::Updating { updated: 0, desired: 2 })
         );
         assert_eq!(
             with(|_, status| status.available_replicas = Some(1)),
-            not_ready(NotReady::Unavailable { available: 1, desired: 2 })
+            Some(NotReady::Unavailable { available: 1, desired: 2 })
         );
-        assert_eq!(with(|_, status| status.replicas = Some(3)), not_ready(NotReady::Surplus { extra: 1 }));
-        assert_eq!(with(|_, status| status.conditions = None), not_ready(NotReady::NoAvailableCondition));
-        assert_eq!(Deployment::default().readiness(), not_ready(NotReady::Updating { updated: 0, desired: 1 }));
+        assert_eq!(with(|_, status| status.replicas = Some(3)), Some(NotReady::Surplus { extra: 1 }));
+        assert_eq!(with(|_, status| status.conditions = None), Some(NotReady::NoAvailableCondition));
+        assert_eq!(Deployment::default().why_not_ready(), Some(NotReady::Updating { updated: 0, desired: 1 }));
     }
 
     #[test]
@@ -250,11 +238,11 @@ mod tests {
             let mut status = DeploymentStatus { observed_generation: generation, ..DeploymentStatus::default() };
             edit(&mut status);
             deployment.status = Some(status);
-            deployment.readiness()
+            deployment.why_not_ready()
         };
-        assert_eq!(at_zero(|_| {}), Readiness::Ready);
-        assert_eq!(at_zero(|status| status.observed_generation = None), Readiness::NotReady(NotReady::NotObserved));
-        assert_eq!(at_zero(|status| status.replicas = Some(2)), Readiness::NotReady(NotReady::Surplus { extra: 2 }));
+        assert_eq!(at_zero(|_| {}), None);
+        assert_eq!(at_zero(|status| status.observed_generation = None), Some(NotReady::NotObserved));
+        assert_eq!(at_zero(|status| status.replicas = Some(2)), Some(NotReady::Surplus { extra: 2 }));
     }
 
     #[test]

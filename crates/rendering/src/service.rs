@@ -53,19 +53,24 @@ pub(crate) fn selector(
 
 /// The port by which others reach a component of that type.
 pub(crate) fn port(component_type: Option<ComponentType>) -> ServicePort {
-    let (name, number, target, protocol) = match component_type {
-        Some(ComponentType::Frontend) => {
-            (ports::HTTP_NAME, ports::HTTP, IntOrString::String(ports::HTTP_NAME.to_owned()), None)
-        }
-        Some(ComponentType::Epp) => (ports::GRPC_NAME, ports::GRPC, IntOrString::Int(ports::GRPC), Some("http2")),
-        _ => (ports::SYSTEM_NAME, ports::SYSTEM, IntOrString::String(ports::SYSTEM_NAME.to_owned()), None),
-    };
+    let to_port = |name: &str, number| tcp(name, number, IntOrString::String(name.to_owned()));
+    match component_type {
+        Some(ComponentType::Frontend) => to_port(ports::HTTP_NAME, ports::HTTP),
+        Some(ComponentType::Epp) => ServicePort {
+            app_protocol: Some("http2".to_owned()),
+            ..tcp(ports::GRPC_NAME, ports::GRPC, IntOrString::Int(ports::GRPC))
+        },
+        _ => to_port(ports::SYSTEM_NAME, ports::SYSTEM),
+    }
+}
+
+/// A port of a Service.
+pub(crate) fn tcp(name: &str, port: i32, target: IntOrString) -> ServicePort {
     ServicePort {
         name: Some(name.to_owned()),
-        port: number,
+        port,
         target_port: Some(target),
         protocol: Some("TCP".to_owned()),
-        app_protocol: protocol.map(str::to_owned),
-        node_port: None,
+        ..ServicePort::default()
     }
 }

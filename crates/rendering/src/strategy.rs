@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-use crate::violation::Violations;
+use crate::violation::KeepViolations;
 
 const DEFAULT_STEP: &str = "25%";
 const RECREATE: &str = "Recreate";
@@ -39,7 +39,7 @@ impl RolloutStrategy {
         if value(annotations::DEPLOYMENT_STRATEGY) == RECREATE {
             return Ok(Self::Recreate);
         }
-        let mut violations = Violations::default();
+        let mut violations: Vec<Violation> = Vec::new();
         let surge = violations.keep(step(annotations::MAX_SURGE, value(annotations::MAX_SURGE)));
         let unavailable = violations.keep(step(annotations::MAX_UNAVAILABLE, value(annotations::MAX_UNAVAILABLE)));
         match (surge, unavailable) {
@@ -52,7 +52,7 @@ impl RolloutStrategy {
                 )])
             }
             (Some(max_surge), Some(max_unavailable)) => Ok(Self::RollingUpdate { max_surge, max_unavailable }),
-            _ => Err(violations.into_inner()),
+            _ => Err(violations),
         }
     }
 

@@ -9,34 +9,25 @@ pub const CA_CONFIG_MAP: &str = "dynamo-operator-webhook-ca";
 
 /// Rights on objects of the cluster, and why they are needed.
 pub const CLUSTER: &[Access] = &[
-    Access {
-        group: "admissionregistration.k8s.io",
-        resource: "validatingwebhookconfigurations",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "follows, by their labels, the configurations that name this server",
-    },
-    Access {
-        group: "admissionregistration.k8s.io",
-        resource: "mutatingwebhookconfigurations",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "follows, by their labels, the configurations that name this server",
-    },
-    Access {
-        group: "apiextensions.k8s.io",
-        resource: "customresourcedefinitions",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "follows the definitions whose objects it converts: whether they hold its CA",
-    },
-    Access {
-        group: "grove.io",
-        resource: "clustertopologybindings",
-        subresource: None,
-        verbs: &[Verb::Get],
-        why: "checks the topology that a graph names",
-    },
+    Access::new(
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        Verb::CACHE,
+        "follows, by their labels, the configurations that name this server",
+    ),
+    Access::new(
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        Verb::CACHE,
+        "follows, by their labels, the configurations that name this server",
+    ),
+    Access::new(
+        "apiextensions.k8s.io",
+        "customresourcedefinitions",
+        Verb::CACHE,
+        "follows the definitions whose objects it converts: whether they hold its CA",
+    ),
+    Access::new("grove.io", "clustertopologybindings", &[Verb::Get], "checks the topology that a graph names"),
 ];
 
 /// Rights on single objects of the cluster: what it writes there. Configurations have the names of an install called
@@ -60,35 +51,26 @@ pub const CLUSTER_NAMED: &[NamedAccess] = &[
 
 /// Rights in the namespaces that are served.
 pub const SERVED: &[Access] = &[
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamographdeployments",
-        subresource: None,
-        verbs: Verb::CACHE,
-        why: "reads from their status which namespaces need the SSH key for MPI, and whether a graph has the Dynamo \
-              namespace of another one",
-    },
-    Access {
-        group: api_types::GROUP,
-        resource: "dynamocheckpoints",
-        subresource: None,
-        verbs: &[Verb::Get],
-        why: "finds the checkpoint that a pod is to start from",
-    },
-    Access {
-        group: "authorization.k8s.io",
-        resource: "localsubjectaccessreviews",
-        subresource: None,
-        verbs: &[Verb::Create],
-        why: "checks whether a user who exposes a frontend may create the Ingress or VirtualService",
-    },
-    Access {
-        group: "apps",
-        resource: "daemonsets",
-        subresource: None,
-        verbs: &[Verb::List],
-        why: "finds where the snapshot agents of a namespace keep checkpoints",
-    },
+    Access::new(
+        api_types::GROUP,
+        "dynamographdeployments",
+        Verb::CACHE,
+        "reads from their status which namespaces need the SSH key for MPI, and whether a graph has the Dynamo \
+         namespace of another one",
+    ),
+    Access::new(
+        api_types::GROUP,
+        "dynamocheckpoints",
+        &[Verb::Get],
+        "finds the checkpoint that a pod is to start from",
+    ),
+    Access::new(
+        "authorization.k8s.io",
+        "localsubjectaccessreviews",
+        &[Verb::Create],
+        "checks whether a user who exposes a frontend may create the Ingress or VirtualService",
+    ),
+    Access::new("apps", "daemonsets", &[Verb::List], "finds where the snapshot agents of a namespace keep checkpoints"),
 ];
 
 /// Rights on single objects in the namespaces that are served. The chart puts the configured name in place of this one.

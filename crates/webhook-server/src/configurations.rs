@@ -2,6 +2,7 @@
 //! the tests install what is made here.
 
 use api_types::{GROUP, annotations, labels};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::admission::Path;
@@ -15,7 +16,7 @@ pub const CONVERTED: [&str; 4] = [
 ];
 
 /// Reaction of the API server to a missing answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
 pub enum FailurePolicy {
     /// It refuses the object.
     Fail,
@@ -23,32 +24,35 @@ pub enum FailurePolicy {
     Ignore,
 }
 
-impl FailurePolicy {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Fail => "Fail",
-            Self::Ignore => "Ignore",
-        }
-    }
+/// Flags of the command that prints the configurations.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ConfigurationArgs {
+    /// Prefix of the names of the configurations
+    #[arg(long, value_name = "NAME", default_value = "dynamo-operator")]
+    pub name: String,
+    /// Port of the Service
+    #[arg(long, default_value_t = 443)]
+    pub port: u16,
+    /// Reaction of the API server to a missing answer
+    #[arg(long, value_enum, default_value = "fail")]
+    pub failure_policy: FailurePolicy,
+    /// The same for pods that start from a checkpoint
+    #[arg(long, value_enum, default_value = "ignore")]
+    pub pod_failure_policy: FailurePolicy,
+    /// Time limit of the API server for an answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u8).range(1..=30))]
+    pub timeout_seconds: u8,
 }
 
 /// Settings for installing the configurations.
 #[derive(Debug, Clone)]
 pub struct Install {
-    /// Prefix of the names of both configurations.
-    pub name: String,
+    /// As given by the administrator.
+    pub args: ConfigurationArgs,
     /// The Service by which the API server finds the server.
     pub host: Host,
-    /// Its port.
-    pub port: u16,
     /// The only namespace to ask about; `None`: all.
     pub namespace: Option<String>,
-    /// For everything but pods.
-    pub failure_policy: FailurePolicy,
-    /// For pods that start from a checkpoint.
-    pub pod_failure_policy: FailurePolicy,
-    /// Time limit of the API server for an answer, in seconds.
-    pub timeout_seconds: u8,
 }
 
 /// One thing to be asked about.
@@ -123,7 +127,7 @@ fn configuration(kind: &str, suffix: &str, entries: &[WebhookEntry], install: &I
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
         "metadata": {
-            "name": format!("{}-{suffix}{of_install}", install.name),
+            "name": format!("{}-{suffix}{of_install}", install.args.name),
             "labels": { (labels::PART_OF): labels::OPERATOR, (labels::OPERATOR_NAMESPACE): own },
         },
         "webhooks": entries.iter().map(|entry| webhook(entry, install)).collect::<Vec<_>>(),
@@ -132,15 +136,15 @@ fn configuration(kind: &str, suffix: &str, entries: &[WebhookEntry], install: &I
 
 fn webhook(entry: &WebhookEntry, install: &Install) -> Value {
     let pods = entry.path == Path::RestorePod;
-    let failure_policy = if pods { install.pod_failure_policy } else { install.failure_policy };
-    let Host { service, namespace, .. } = &install.host;
+    let Install { args, host: Host { service, namespace, .. }, .. } = install;
+    let failure_policy = if pods { args.pod_failure_policy } else { args.failure_policy };
     let mut webhook = json!({
         "name": entry.name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": {
-            "service": { "name": service, "namespace": namespace, "path": entry.path.as_str(), "port": install.port },
+            "service": { "name": service, "namespace": namespace, "path": entry.path.as_str(), "port": args.port },
         },
-        "failurePolicy": failure_policy.as_str(),
+        "failurePolicy": failure_policy,
         "matchPolicy": if entry.exact { "Exact" } else { "Equivalent" },
         "rules": [{
             "apiGroups": [entry.group],
@@ -149,7 +153,7 @@ fn webhook(entry: &WebhookEntry, install: &Install) -> Value {
             "operations": entry.operations,
         }],
         "sideEffects": "None",
-        "timeoutSeconds": install.timeout_seconds,
+        "timeoutSeconds": args.timeout_seconds,
     });
     webhook["matchConditions"] = if pods {
         json!([{ "name": "checkpoint-restore-candidate", "expression": restore_candidate() }])
@@ -205,17 +209,19 @@ mod tests {
 
     fn install(namespace: Option<&str>) -> Install {
         Install {
-            name: "dynamo".to_owned(),
+            args: ConfigurationArgs {
+                name: "dynamo".to_owned(),
+                port: 443,
+                failure_policy: FailurePolicy::Fail,
+                pod_failure_policy: FailurePolicy::Ignore,
+                timeout_seconds: 10,
+            },
             host: Host {
                 service: "webhook".to_owned(),
                 namespace: "system".to_owned(),
                 domain: "cluster.local".to_owned(),
             },
-            port: 443,
             namespace: namespace.map(str::to_owned),
-            failure_policy: FailurePolicy::Fail,
-            pod_failure_policy: FailurePolicy::Ignore,
-            timeout_seconds: 10,
         }
     }
 

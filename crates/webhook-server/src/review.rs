@@ -138,7 +138,7 @@ mod tests {
         let request = request();
         assert_eq!((request.uid.as_str(), request.name.as_str(), request.namespace.as_str()), ("u", "chat", "team"));
         assert_eq!(request.user_info.username, "ann");
-        assert_eq!((request.object, request.old_object, request.dry_run), (Some(json!({ "spec": {} })), None, true));
+        assert_eq!((request.object, request.old_object), (Some(json!({ "spec": {} })), None));
     }
 
     #[test]

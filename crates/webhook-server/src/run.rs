@@ -8,6 +8,7 @@ use controller_kit::{
     settings::{self, Dns, OperatorConfiguration, Webhook},
     store::Scope,
 };
+use futures::future::OptionFuture;
 use kube::Client;
 use tokio::{net::TcpListener, sync::watch};
 use tracing::{info, warn};
@@ -15,11 +16,11 @@ use tracing::{info, warn};
 use super::configurations::Host;
 use crate::{
     access::CA_CONFIG_MAP,
-    admission::{CheckpointSettings, DiscoveryBackend, Facts, Principals},
+    admission::{CheckpointSettings, Facts, Principals},
     certificates::{Keeper, plan::Policy},
     facts::observe::Source,
-    mpi_key::{KeyMaker, Served},
-    serve::{Clients, ClientsError, Drain, RequestMetrics, Service, Serving, serve},
+    mpi_key::KeyMaker,
+    serve::{Clients, ClientsError, RequestMetrics, Service, Serving, drain_grace, serve},
 };
 
 /// File with the namespace of a pod.
@@ -116,10 +117,14 @@ impl ServerArgs {
         }
     }
 
-    /// Returns the limits of the drain.
+    /// The longest that the process takes to end after the signal to stop.
     #[must_use]
-    pub fn drain(&self) -> Drain {
-        Drain::waiting(Duration::from_secs(self.idle_connection_seconds.into()))
+    pub fn grace(&self) -> Duration {
+        drain_grace(self.idle())
+    }
+
+    fn idle(&self) -> Duration {
+        Duration::from_secs(self.idle_connection_seconds.into())
     }
 
     fn address(&self, configured: &Webhook) -> Result<SocketAddr, RunError> {
@@ -137,10 +142,6 @@ impl ServerArgs {
                 operators: self.operator_accounts.clone(),
                 planners: vec![names::PLANNER_SERVICE_ACCOUNT.to_owned()],
                 another_operator: false,
-            },
-            discovery: match context.settings.discovery.backend {
-                settings::DiscoveryBackend::Kubernetes => DiscoveryBackend::Kubernetes,
-                settings::DiscoveryBackend::Etcd => DiscoveryBackend::Etcd,
             },
             shared_servers: context.scope == Scope::Cluster && meets_in_servers(&context.settings),
             operator_version: self.operator_version.clone(),
@@ -186,8 +187,7 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
 
     let policy = Policy { mode: configured.cert_provision_mode, host };
     let trusted = context.readiness.gate("a certificate that the API server trusts");
-    let served = Served { client: context.client.clone(), scope: context.scope.clone(), fence: context.fence.clone() };
-    let key_maker = KeyMaker::new(&context.settings.mpi, served);
+    let key_maker = KeyMaker::new(&context);
     let bundle = converts.then(|| args.ca_config_map.clone());
     let keeper = Keeper::new(install.clone(), policy, &configured.secret_name, bundle, serving.clone(), trusted);
 
@@ -204,16 +204,11 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
         staying.close();
     };
     tokio::select! {
-        () = serve(listener, acceptor, service, stop, args.drain()) => {}
+        () = serve(listener, acceptor, service, stop, args.idle()) => {}
         () = keeper.run() => {}
         () = clients.follow(&serving, content, acceptors) => {}
-        Some(()) = run_if_any(key_maker) => {}
+        Some(()) = OptionFuture::from(key_maker.map(KeyMaker::run)) => {}
         () = source.follow(|| looked.open()) => {}
     }
     Ok(())
-}
-
-async fn run_if_any(maker: Option<KeyMaker>) -> Option<()> {
-    maker?.run().await;
-    Some(())
 }

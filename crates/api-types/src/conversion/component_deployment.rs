@@ -8,7 +8,7 @@ use super::{
     lens,
     lens::{Edit, Saved, Side, WHOLE},
     residue::Residue,
-    value::{Object, at, copy, is_empty, object, put},
+    value::{Object, at, copy, each_part, is_empty, object, put, put_in_part},
 };
 
 /// The field of the spec that does not belong to the component.
@@ -18,42 +18,35 @@ const BACKEND: &str = "backendFramework";
 const PART: &str = "component";
 
 /// Everything but the component.
-struct DeploymentFrame {
-    version: ApiVersion,
-}
+struct DeploymentFrame(ApiVersion);
 
 impl Side for DeploymentFrame {
     fn project(&self, body: &Object) -> Object {
-        let mut projected = Object::new();
-        if let Some(spec) = object(body, "spec") {
+        let of_frame = |spec: &Object| {
             let mut frame = Object::new();
             copy(spec, &mut frame, &[BACKEND]);
-            projected.insert("spec".to_owned(), Value::Object(frame));
-        }
-        if let Some(status) = object(body, "status") {
-            projected.insert("status".to_owned(), Value::Object(self.status(status)));
-        }
-        projected
+            frame
+        };
+        each_part(body, of_frame, |status| self.status(status))
     }
 
     fn save(&self, original: &Object, rebuilt: &Object) -> Object {
         let mut saved = Object::new();
-        if self.version == ApiVersion::V1Beta1 {
+        if self.0 == ApiVersion::V1Beta1 {
             return saved;
         }
         let service = |body| at(body, &["status", "service"]).and_then(Value::as_object);
         if let Some(names) = service(original).and_then(|before| saved_names(before, service(rebuilt))) {
             put(&mut saved, &["status", "service"], Some(Value::Object(names)));
         }
-        if let Some(selector) = at(original, &["status", "podSelector"]).filter(|selector| !is_empty(selector)) {
-            put(&mut saved, &["status", "podSelector"], Some(selector.clone()));
-        }
+        let selector = at(original, &["status", "podSelector"]).filter(|selector| !is_empty(selector));
+        put(&mut saved, &["status", "podSelector"], selector.cloned());
         saved
     }
 
     fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
         let mut edits: Vec<Edit<'_>> = Vec::new();
-        if self.version == ApiVersion::V1Beta1 {
+        if self.0 == ApiVersion::V1Beta1 {
             return edits;
         }
         if let Some(names) = at(saved, &["status", "service"]).and_then(Value::as_object) {
@@ -65,11 +58,7 @@ impl Side for DeploymentFrame {
             }));
         }
         if let Some(selector) = at(saved, &["status", "podSelector"]).filter(|selector| !is_empty(selector)) {
-            edits.push(Box::new(move |body| {
-                if let Some(Value::Object(status)) = body.get_mut("status") {
-                    status.insert("podSelector".to_owned(), selector.clone());
-                }
-            }));
+            edits.push(Box::new(move |body| put_in_part(body, &["status", "podSelector"], selector)));
         }
         edits
     }
@@ -77,32 +66,24 @@ impl Side for DeploymentFrame {
 
 impl DeploymentFrame {
     fn status(&self, status: &Object) -> Object {
-        let (key, name, change): (_, _, fn(&Object) -> Object) = match self.version {
+        let (key, name, change): (_, _, fn(&Object) -> Object) = match self.0 {
             ApiVersion::V1Alpha1 => ("service", "component", replicas_to_beta),
             ApiVersion::V1Beta1 => ("component", "service", replicas_to_alpha),
         };
         let mut projected = common(status, &["service", "component", "podSelector"]);
-        if let Some(replicas) = object(status, key) {
-            projected.insert(name.to_owned(), Value::Object(change(replicas)));
-        }
+        put(&mut projected, &[name], object(status, key).map(change).map(Value::Object));
         projected
     }
 }
 
 pub(super) fn convert_component_deployment(source: ConversionSource<'_>) -> (Object, Option<Saved>) {
-    let (mut frame, component) = split(source.body);
+    let (frame, component) = split(source.body);
     let name = Name::Object(source.name);
     let (component_saved, frame_saved) = source.saved.map(split_saved).unzip();
-    let (alpha, beta) =
-        (DeploymentFrame { version: ApiVersion::V1Alpha1 }, DeploymentFrame { version: ApiVersion::V1Beta1 });
-    let (from, to) = if source.to == ApiVersion::V1Beta1 { (&alpha, &beta) } else { (&beta, &alpha) };
-    let mut saved;
-    (frame, saved) = lens::convert_part(&frame, frame_saved.as_ref(), from, to);
+    let (alpha, beta) = (DeploymentFrame(ApiVersion::V1Alpha1), DeploymentFrame(ApiVersion::V1Beta1));
+    let (mut frame, mut saved) = lens::convert_part(&frame, frame_saved.as_ref(), source.to, &alpha, &beta);
     let Some(component) = component else { return (frame, saved) };
-    let (target, lost) = match source.to {
-        ApiVersion::V1Beta1 => lens::convert_part(&component, component_saved.as_ref(), &Alpha(name), &Beta(name)),
-        ApiVersion::V1Alpha1 => lens::convert_part(&component, component_saved.as_ref(), &Beta(name), &Alpha(name)),
-    };
+    let (target, lost) = lens::convert_part(&component, component_saved.as_ref(), source.to, &Alpha(name), &Beta(name));
     if let Some(Value::Object(spec)) = frame.get_mut("spec") {
         spec.extend(target);
     }

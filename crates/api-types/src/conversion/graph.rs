@@ -17,7 +17,7 @@ use super::{
 use crate::conversion::{
     component::{common, each, put_names, replicas_to_alpha, replicas_to_beta, saved_names},
     lens::{Edit, Side},
-    value::{at, copy, copy_as, object, put},
+    value::{at, copy, copy_as, each_part, object, put, put_in_part},
 };
 
 /// Prefix of the names of a component's seals.
@@ -32,14 +32,12 @@ fn place(version: ApiVersion) -> &'static str {
 }
 
 pub(super) fn convert_graph(source: ConversionSource<'_>) -> (Object, Option<Saved>) {
-    let from = match source.to {
-        ApiVersion::V1Alpha1 => ApiVersion::V1Beta1,
-        ApiVersion::V1Beta1 => ApiVersion::V1Alpha1,
-    };
+    let from = source.to.other();
     let (frame, components) = split(source.body, from);
     let mut saved_for = source.saved.map(|saved| split_saved(saved, source.to));
     let frame_saved = saved_for.as_ref().map(|saved| &saved.frame);
-    let (mut target, saved) = lens::convert_part(&frame, frame_saved, &Frame(from), &Frame(source.to));
+    let (alpha, beta) = (Frame(ApiVersion::V1Alpha1), Frame(ApiVersion::V1Beta1));
+    let (mut target, saved) = lens::convert_part(&frame, frame_saved, source.to, &alpha, &beta);
     let mut saved = saved.unwrap_or_default();
     let mut converted = Vec::new();
     let mut lost = Vec::new();
@@ -47,10 +45,7 @@ pub(super) fn convert_graph(source: ConversionSource<'_>) -> (Object, Option<Sav
     for (name, component) in components {
         let known = saved_for.as_mut().and_then(|saved| saved.components.remove(&name));
         let key = Name::Key(&name);
-        let (component, missing) = match source.to {
-            ApiVersion::V1Beta1 => lens::convert_part(&component, known.as_ref(), &Alpha(key), &Beta(key)),
-            ApiVersion::V1Alpha1 => lens::convert_part(&component, known.as_ref(), &Beta(key), &Alpha(key)),
-        };
+        let (component, missing) = lens::convert_part(&component, known.as_ref(), source.to, &Alpha(key), &Beta(key));
         if !sorted || missing.is_some() {
             lost.push((name.clone(), missing.unwrap_or_default()));
         }
@@ -117,10 +112,8 @@ fn join(target: &mut Object, mut components: Vec<(String, Object)>, version: Api
     }
     components.sort_by(|a, b| a.0.cmp(&b.0));
     if !order.is_sorted() {
-        let mut ranks = HashMap::new();
-        for (rank, name) in order.iter().enumerate() {
-            ranks.entry(name).or_insert(rank);
-        }
+        // From the last to the first, so that the first stays.
+        let ranks: HashMap<&String, usize> = order.iter().enumerate().rev().map(|(rank, name)| (name, rank)).collect();
         components.sort_by_key(|(name, _)| ranks.get(name).copied().unwrap_or(order.len()));
     }
     let list = components.into_iter().map(|(_, component)| Value::Object(component)).collect();
@@ -131,33 +124,27 @@ fn join(target: &mut Object, mut components: Vec<(String, Object)>, version: Api
 struct SavedParts {
     frame: Saved,
     components: BTreeMap<String, Saved>,
-    /// The names of v1beta1's saved components, as they were listed.
+    /// The names of the saved components, as they were listed.
     order: Vec<String>,
 }
 
 fn split_saved(mut saved: Saved, version: ApiVersion) -> SavedParts {
     let mut parts = SavedParts { frame: Saved::default(), components: BTreeMap::new(), order: Vec::new() };
-    if let Some(Value::Object(spec)) = saved.sparse.get_mut("spec") {
-        match version {
-            ApiVersion::V1Alpha1 => {
-                for (name, service) in spec.get_mut("services").and_then(Value::as_object_mut).into_iter().flatten() {
-                    if let Value::Object(service) = service {
-                        let sparse = Saved { sparse: std::mem::take(service), ..Saved::default() };
-                        parts.components.insert(name.clone(), sparse);
-                    }
-                }
-            }
-            ApiVersion::V1Beta1 => {
-                for component in spec.get_mut("components").and_then(Value::as_array_mut).into_iter().flatten() {
-                    if let (Some(name), Value::Object(component)) =
-                        (name_of(component).map(ToOwned::to_owned), component)
-                    {
-                        let sparse = Saved { sparse: std::mem::take(component), ..Saved::default() };
-                        parts.order.push(name.clone());
-                        parts.components.insert(name, sparse);
-                    }
-                }
-            }
+    let listed = saved.sparse.get_mut("spec").and_then(|spec| spec.get_mut(place(version)));
+    let named: Vec<(String, &mut Value)> = match (version, listed) {
+        (ApiVersion::V1Alpha1, Some(Value::Object(services))) => {
+            services.iter_mut().map(|(name, service)| (name.clone(), service)).collect()
+        }
+        (ApiVersion::V1Beta1, Some(Value::Array(components))) => {
+            components.iter_mut().filter_map(|component| Some((name_of(component)?.to_owned(), component))).collect()
+        }
+        _ => Vec::new(),
+    };
+    for (name, component) in named {
+        if let Value::Object(component) = component {
+            let sparse = Saved { sparse: std::mem::take(component), ..Saved::default() };
+            parts.order.push(name.clone());
+            parts.components.insert(name, sparse);
         }
     }
     for residue in std::mem::take(&mut saved.exact) {
@@ -227,14 +214,7 @@ struct Frame(pub ApiVersion);
 
 impl Side for Frame {
     fn project(&self, body: &Object) -> Object {
-        let mut projected = Object::new();
-        if let Some(spec) = object(body, "spec") {
-            projected.insert("spec".to_owned(), Value::Object(self.spec(spec)));
-        }
-        if let Some(status) = object(body, "status") {
-            projected.insert("status".to_owned(), Value::Object(self.status(status)));
-        }
-        projected
+        each_part(body, |spec| self.spec(spec), |status| self.status(status))
     }
 
     fn save(&self, original: &Object, rebuilt: &Object) -> Object {
@@ -243,9 +223,7 @@ impl Side for Frame {
             return saved;
         }
         for (key, _) in ONLY_ALPHA {
-            if let Some(value) = at(original, &["spec", key]).filter(|value| !value.is_null()) {
-                put(&mut saved, &["spec", key], Some(value.clone()));
-            }
+            put(&mut saved, &["spec", key], at(original, &["spec", key]).filter(|value| !value.is_null()).cloned());
         }
         let services = at(original, &["spec", "services"]).and_then(Value::as_object);
         for (name, _) in services.into_iter().flatten().filter(|(_, service)| service.is_null()) {
@@ -269,12 +247,12 @@ impl Side for Frame {
         for (key, is_list) in ONLY_ALPHA {
             let fits = |value: &&Value| if is_list { value.is_array() } else { value.is_string() };
             if let Some(value) = at(saved, &["spec", key]).filter(fits) {
-                edits.push(Box::new(move |body| put_in_spec(body, &[key], value)));
+                edits.push(Box::new(move |body| put_in_part(body, &["spec", key], value)));
             }
         }
         let services = at(saved, &["spec", "services"]).and_then(Value::as_object);
         for (name, _) in services.into_iter().flatten().filter(|(_, service)| service.is_null()) {
-            edits.push(Box::new(move |body| put_in_spec(body, &["services", name], &Value::Null)));
+            edits.push(Box::new(move |body| put_in_part(body, &["spec", "services", name], &Value::Null)));
         }
         let statuses = at(saved, &["status", "services"]).and_then(Value::as_object);
         for (name, names) in statuses.into_iter().flatten() {
@@ -287,13 +265,6 @@ impl Side for Frame {
             }));
         }
         edits
-    }
-}
-
-/// Only a graph that has a spec gets something put into it.
-fn put_in_spec(body: &mut Object, path: &[&str], value: &Value) {
-    if let Some(Value::Object(spec)) = body.get_mut("spec") {
-        put(spec, path, Some(value.clone()));
     }
 }
 
@@ -325,9 +296,7 @@ impl Frame {
             }
         };
         let mut projected = common(status, &["services", "components", "rollingUpdate"]);
-        if let Some(replicas) = each(status, key, change) {
-            projected.insert(name.to_owned(), replicas);
-        }
+        put(&mut projected, &[name], each(status, key, change));
         if let Some(rollout) = object(status, "rollingUpdate") {
             let mut renamed = rollout.clone();
             renamed.remove(to_updated);

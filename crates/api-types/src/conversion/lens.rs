@@ -38,6 +38,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::{
+    ApiVersion,
     residue::{Residue, difference, seal},
     value::{Object, name_of, nanos},
 };
@@ -87,14 +88,19 @@ impl Saved {
 /// Name of the seal of an object, or of its frame: the object without its parts.
 pub(super) const WHOLE: &str = "";
 
-/// Converts `source`. `saved` is data of the target's version, kept with the source. Returns the target, and data of
-/// the source's version to be kept with it, if any is needed.
+/// Converts `source`, which is `alpha` or `beta`, to the other of both. `saved` is data of the target's version, kept
+/// with the source. Returns the target, and data of the source's version to be kept with it, if any is needed.
 pub(super) fn convert_part(
     source: &Object,
     saved: Option<&Saved>,
-    from: &dyn Side,
-    to: &dyn Side,
+    to: ApiVersion,
+    alpha: &dyn Side,
+    beta: &dyn Side,
 ) -> (Object, Option<Saved>) {
+    let (from, to) = match to {
+        ApiVersion::V1Alpha1 => (beta, alpha),
+        ApiVersion::V1Beta1 => (alpha, beta),
+    };
     let (target, mut rebuilt) = match saved {
         Some(saved) => restore(source, saved, from, to),
         None => {

@@ -88,6 +88,13 @@ impl ApiVersion {
             Self::V1Beta1 => "nvidia.com/v1beta1",
         }
     }
+
+    const fn other(self) -> Self {
+        match self {
+            Self::V1Alpha1 => Self::V1Beta1,
+            Self::V1Beta1 => Self::V1Alpha1,
+        }
+    }
 }
 
 impl fmt::Display for ApiVersion {

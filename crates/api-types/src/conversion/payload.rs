@@ -146,11 +146,8 @@ pub fn too_long(object: &Value) -> Option<TooLong> {
         return None;
     }
     let keys = kind(object["kind"].as_str()?)?.keys;
-    let to = match object["apiVersion"].as_str()?.parse().ok()? {
-        ApiVersion::V1Alpha1 => ApiVersion::V1Beta1,
-        ApiVersion::V1Beta1 => ApiVersion::V1Alpha1,
-    };
-    measured(&convert(object.clone(), to).ok()?, &keys)
+    let version: ApiVersion = object["apiVersion"].as_str()?.parse().ok()?;
+    measured(&convert(object.clone(), version.other()).ok()?, &keys)
 }
 
 /// Whether a converted object has too many bytes in its annotations.

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use super::value::{Object, put};
+use crate::names;
 
 /// One place in an object and its value; without a value, the place is empty.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,8 +48,7 @@ pub(super) struct ResidueEntry<'a> {
 /// Hash of exactly this object.
 pub(super) fn seal(object: &Object) -> String {
     // Maps with texts for keys always have a form in JSON.
-    let digest = Sha256::digest(serde_json::to_vec(object).unwrap_or_default());
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    names::sha256_hex(&serde_json::to_vec(object).unwrap_or_default(), 16)
 }
 
 /// The places that have to change to make `from` equal to `to`. Lists are compared as a whole.

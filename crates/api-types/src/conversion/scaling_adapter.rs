@@ -55,9 +55,5 @@ impl Side for Adapter {
 
 pub(super) fn convert_scaling_adapter(source: ConversionSource<'_>) -> (Object, Option<Saved>) {
     let (alpha, beta) = (Adapter(ApiVersion::V1Alpha1), Adapter(ApiVersion::V1Beta1));
-    let (from, to) = match source.to {
-        ApiVersion::V1Beta1 => (alpha, beta),
-        ApiVersion::V1Alpha1 => (beta, alpha),
-    };
-    lens::convert_part(&source.body, source.saved.as_ref(), &from, &to)
+    lens::convert_part(&source.body, source.saved.as_ref(), source.to, &alpha, &beta)
 }

@@ -85,11 +85,35 @@ pub(super) fn copy_as(from: &Object, key: &str, into: &mut Object, name: &str) {
     }
 }
 
-/// Sets `key` to `value` unless that is an empty object.
-pub(super) fn insert_filled(into: &mut Object, key: &str, value: Object) {
-    if !value.is_empty() {
-        into.insert(key.to_owned(), Value::Object(value));
+/// The value, unless it is empty.
+pub(super) fn filled(value: impl Into<Value>) -> Option<Value> {
+    Some(value.into()).filter(|value| !is_empty(value))
+}
+
+/// Sets `key` to `value` unless that is empty.
+pub(super) fn insert_filled(into: &mut Object, key: &str, value: impl Into<Value>) {
+    if let Some(value) = filled(value) {
+        into.insert(key.to_owned(), value);
     }
+}
+
+/// Sets the value at `path`, unless the part of the object that `path` is in is missing.
+pub(super) fn put_in_part(body: &mut Object, path: &[&str], value: &Value) {
+    if path.first().is_some_and(|part| body.get(*part).is_some_and(Value::is_object)) {
+        put(body, path, Some(value.clone()));
+    }
+}
+
+/// An object of the changed spec and the changed status of another, as far as that has them.
+pub(super) fn each_part(
+    body: &Object,
+    spec: impl FnOnce(&Object) -> Object,
+    status: impl FnOnce(&Object) -> Object,
+) -> Object {
+    let mut changed = Object::new();
+    put(&mut changed, &["spec"], object(body, "spec").map(spec).map(Value::Object));
+    put(&mut changed, &["status"], object(body, "status").map(status).map(Value::Object));
+    changed
 }
 
 /// Adds the fields that are missing.
@@ -107,13 +131,8 @@ pub(super) fn name_of(entry: &Value) -> Option<&str> {
 /// First index of each name in a list. Users decide how long lists are: the work for each
 /// entry must not go through all of them.
 pub(super) fn places(entries: &[Value]) -> HashMap<&str, usize> {
-    let mut places = HashMap::with_capacity(entries.len());
-    for (place, entry) in entries.iter().enumerate() {
-        if let Some(name) = name_of(entry) {
-            places.entry(name).or_insert(place);
-        }
-    }
-    places
+    // From the last to the first, so that the first stays.
+    entries.iter().enumerate().rev().filter_map(|(place, entry)| Some((name_of(entry)?, place))).collect()
 }
 
 /// The entry with that name.

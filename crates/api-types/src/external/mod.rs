@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Specification of a pool.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,7 +14,6 @@ use serde::{Deserialize, Serialize};
     group = "inference.networking.k8s.io",
     version = "v1",
     kind = "InferencePool",
-    plural = "inferencepools",
     namespaced,
     schema = "disabled",
     derive = "PartialEq"
@@ -60,7 +60,6 @@ pub struct EndpointPickerRef {
     group = "networking.istio.io",
     version = "v1beta1",
     kind = "DestinationRule",
-    plural = "destinationrules",
     namespaced,
     schema = "disabled",
     derive = "PartialEq"
@@ -105,7 +104,6 @@ pub struct ClientTls {
     group = "networking.istio.io",
     version = "v1beta1",
     kind = "VirtualService",
-    plural = "virtualservices",
     namespaced,
     schema = "disabled",
     derive = "PartialEq"
@@ -115,55 +113,8 @@ pub struct VirtualServiceSpec {
     pub hosts: Vec<String>,
     /// Gateways that serve them.
     pub gateways: Vec<String>,
-    /// Routes, the first that matches.
-    pub http: Vec<HttpRoute>,
-}
-
-/// A route.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HttpRoute {
-    /// Requests that take the route.
-    #[serde(rename = "match")]
-    pub matches: Vec<HttpMatch>,
-    /// Destinations of the requests.
-    pub route: Vec<RouteDestination>,
-}
-
-/// Requests that take a route.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HttpMatch {
-    /// Those to this path.
-    pub uri: UriMatch,
-}
-
-/// A path.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct UriMatch {
-    /// Its beginning.
-    pub prefix: String,
-}
-
-/// Destination of requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RouteDestination {
-    /// A service.
-    pub destination: Destination,
-}
-
-/// A port of a service.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Destination {
-    /// Name of the service.
-    pub host: String,
-    /// Its port.
-    pub port: PortSelector,
-}
-
-/// A port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PortSelector {
-    /// Its number.
-    pub number: i32,
+    /// Routes, the first that matches; as Istio writes them.
+    pub http: Vec<Value>,
 }
 
 /// Specification of a capture; immutable.
@@ -173,7 +124,6 @@ pub struct PortSelector {
     group = "nvidia.com",
     version = "v1alpha1",
     kind = "PodSnapshot",
-    plural = "podsnapshots",
     namespaced,
     schema = "disabled",
     derive = "PartialEq",

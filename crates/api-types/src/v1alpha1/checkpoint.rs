@@ -8,6 +8,8 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use super::{GpuMemoryService, SharedMemory};
+#[cfg(feature = "schema")]
+use crate::schema::patterns;
 use crate::v1beta1::CheckpointIdentity;
 
 /// Specification of a checkpoint.
@@ -18,7 +20,6 @@ use crate::v1beta1::CheckpointIdentity;
     group = "nvidia.com",
     version = "v1alpha1",
     kind = "DynamoCheckpoint",
-    plural = "dynamocheckpoints",
     shortname = "dckpt",
     namespaced,
     schema = "disabled",
@@ -65,13 +66,8 @@ pub struct CheckpointJobSpec {
     pub shared_memory: Option<SharedMemory>,
     /// Container that is captured; `main` if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(
-            regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63),
-            extend("default" = crate::v1beta1::MAIN_CONTAINER)
-        )
-    )]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63)))]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = crate::v1beta1::MAIN_CONTAINER)))]
     pub target_container_name: Option<String>,
     /// Deprecated, without effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]

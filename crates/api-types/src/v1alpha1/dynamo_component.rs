@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
     group = "nvidia.com",
     version = "v1alpha1",
     kind = "DynamoComponent",
-    plural = "dynamocomponents",
     shortname = "dc",
     namespaced,
     schema = "disabled",

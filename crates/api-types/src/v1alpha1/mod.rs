@@ -27,15 +27,14 @@ pub use model::{
 };
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "schema")]
+use crate::schema::{patterns, rules};
 use crate::v1beta1::GmsClientPod;
 
 /// GPU memory shared between processes, by dynamic resource allocation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(
-    feature = "schema",
-    schemars(extend("x-kubernetes-validations" = crate::schema::rules::ALPHA_GPU_MEMORY_SERVICE))
-)]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::ALPHA_GPU_MEMORY_SERVICE)))]
 #[serde(rename_all = "camelCase")]
 pub struct GpuMemoryService {
     /// Switches it on.
@@ -48,20 +47,13 @@ pub struct GpuMemoryService {
     pub device_class_name: String,
     /// More containers of the pod that use the memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(
-            inner(regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63)),
-            extend("x-kubernetes-list-type" = "set")
-        )
-    )]
+    #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63))))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "set")))]
     pub extra_client_containers: Option<Vec<String>>,
     /// Reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
-    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "map")))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-map-keys" = ["name"])))]
     pub extra_client_pods: Option<Vec<GmsClientPod>>,
 }
 
@@ -84,7 +76,7 @@ pub enum EngineMode {
 /// Memory of `/dev/shm`: either none, or of a size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::SHARED_MEMORY)))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::SHARED_MEMORY)))]
 #[serde(rename_all = "camelCase")]
 pub struct SharedMemory {
     /// There is none.
@@ -104,7 +96,6 @@ pub struct SharedMemory {
     group = "nvidia.com",
     version = "v1alpha1",
     kind = "DynamoWorkerMetadata",
-    plural = "dynamoworkermetadatas",
     shortname = "dwm",
     namespaced,
     schema = "disabled",

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
     group = "nvidia.com",
     version = "v1alpha1",
     kind = "DynamoModel",
-    plural = "dynamomodels",
     shortname = "dm",
     namespaced,
     schema = "disabled",
@@ -100,7 +99,7 @@ pub struct AdapterMemory {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_digest: Option<String>,
     /// Whether some workers may still hold it from an earlier source; those that are ready hold the new one.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reloading: bool,
     /// Earlier names under which some workers may still hold it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -124,10 +123,6 @@ pub struct ModelEndpoint {
     /// Whether the model is served there: the worker's pod is ready, and an adapter is loaded.
     pub ready: bool,
     /// Whether the worker cannot load adapters itself and is covered by one that can.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lora_fallback_covered: bool,
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }

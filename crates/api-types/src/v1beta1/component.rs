@@ -10,22 +10,18 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{ComponentExperimental, ComponentTopologyConstraint, MAIN_CONTAINER, ProviderOverride};
 use crate::limits;
+#[cfg(feature = "schema")]
+use crate::schema::{patterns, rules};
 
 /// One component: its type, its pods, their number.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(
-    feature = "schema",
-    schemars(extend("required" = ["name"], "x-kubernetes-validations" = crate::schema::rules::COMPONENT))
-)]
+#[cfg_attr(feature = "schema", schemars(extend("required" = ["name"], "x-kubernetes-validations" = rules::COMPONENT)))]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentSpec {
     /// Stable identity within the graph; object names are derived from it, status is keyed by it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(regex(pattern = crate::schema::patterns::COMPONENT_NAME), length(min = 1, max = 63))
-    )]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::COMPONENT_NAME), length(min = 1, max = 63)))]
     pub name: String,
     /// Role of the component; a component without one gets no defaults of any role.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none", deserialize_with = "known_type")]
@@ -35,10 +31,10 @@ pub struct ComponentSpec {
     pub provider_override: Option<ProviderOverride>,
     /// Dynamo version in the main image, `MAJOR.MINOR.PATCH`, if the tag of the image is no version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::VERSION)))]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::VERSION)))]
     pub runtime_version_override: Option<String>,
     /// Registers in the Dynamo namespace `dynamo` instead of the graph's own.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub global_dynamo_namespace: bool,
     /// The pods. The operator completes the container named `main`; everything else passes through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,10 +76,6 @@ pub struct ComponentSpec {
     /// Fields whose form may still change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experimental: Option<ComponentExperimental>,
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 impl ComponentSpec {
@@ -224,7 +216,7 @@ pub struct ScalingAdapterMarker {}
 /// Source of the endpoint picker's configuration: exactly one of `configMapRef` and `config`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::EPP_CONFIG)))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::EPP_CONFIG)))]
 #[serde(rename_all = "camelCase")]
 pub struct EppConfig {
     /// Key of a ConfigMap with the configuration.

@@ -15,7 +15,6 @@ use super::{BackendFramework, ComponentReplicaStatus, ComponentSpec};
     group = "nvidia.com",
     version = "v1beta1",
     kind = "DynamoComponentDeployment",
-    plural = "dynamocomponentdeployments",
     shortname = "dcd",
     namespaced,
     schema = "disabled",

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::limits;
+#[cfg(feature = "schema")]
+use crate::schema::{patterns, rules};
 
 /// Fields of a component whose form may still change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,7 +30,7 @@ pub struct ComponentExperimental {
 /// GPU memory shared between processes, by dynamic resource allocation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::GPU_MEMORY_SERVICE)))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::GPU_MEMORY_SERVICE)))]
 #[serde(rename_all = "camelCase")]
 pub struct GpuMemoryService {
     /// Within a pod or between pods.
@@ -39,20 +41,13 @@ pub struct GpuMemoryService {
     pub device_class_name: String,
     /// More containers of the pod that use the memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(
-            inner(regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63)),
-            extend("x-kubernetes-list-type" = "set")
-        )
-    )]
+    #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63))))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "set")))]
     pub extra_client_containers: Option<Vec<String>>,
     /// Reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))
-    )]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "map")))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-map-keys" = ["name"])))]
     pub extra_client_pods: Option<Vec<GmsClientPod>>,
 }
 
@@ -80,10 +75,7 @@ pub enum EngineMode {
 #[serde(rename_all = "camelCase")]
 pub struct GmsClientPod {
     /// Name of the client.
-    #[cfg_attr(
-        feature = "schema",
-        schemars(regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63))
-    )]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63)))]
     pub name: String,
     /// Its pod template.
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
@@ -93,13 +85,11 @@ pub struct GmsClientPod {
 /// Standby engines.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Failover {
     /// Within a pod or between pods; the same as the GPU memory service's.
-    #[serde(default)]
     pub mode: EngineMode,
     /// Standby engines; within a pod, 1.
-    #[serde(default = "one")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::SHADOWS)))]
     pub num_shadows: i32,
 }
@@ -134,7 +124,7 @@ pub struct GroveOptions {
 /// Checkpoint and restore of engine processes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::CHECKPOINT)))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::CHECKPOINT)))]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
     /// Switches it on.
@@ -156,13 +146,8 @@ pub struct Checkpoint {
     pub identity: Option<CheckpointIdentity>,
     /// Container that is captured and restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(
-            regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63),
-            extend("default" = crate::v1beta1::MAIN_CONTAINER)
-        )
-    )]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63)))]
+    #[cfg_attr(feature = "schema", schemars(extend("default" = crate::v1beta1::MAIN_CONTAINER)))]
     pub target_container_name: Option<String>,
     /// Settings of the Job that makes the checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -241,13 +226,8 @@ pub struct CheckpointIdentity {
 pub struct CheckpointJob {
     /// Containers of the Job's pod that use the GPU memory service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(
-            inner(regex(pattern = crate::schema::patterns::DNS_LABEL), length(min = 1, max = 63)),
-            extend("x-kubernetes-list-type" = "set")
-        )
-    )]
+    #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63))))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "set")))]
     pub gms_client_containers: Option<Vec<String>>,
     /// Merged over the Job's pod template.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,18 +7,19 @@ use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
 use super::{BackendFramework, ComponentSpec, DynamoGraphDeploymentStatus};
+#[cfg(feature = "schema")]
+use crate::schema::{patterns, rules};
 use crate::v1beta1::{GraphTopologyConstraint, ProviderOverride};
 
 /// Specification of an inference graph.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::GRAPH)))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::GRAPH)))]
 #[serde(rename_all = "camelCase")]
 #[kube(
     group = "nvidia.com",
     version = "v1beta1",
     kind = "DynamoGraphDeployment",
-    plural = "dynamographdeployments",
     shortname = "dgd",
     namespaced,
     schema = "disabled",
@@ -40,17 +41,9 @@ pub struct DynamoGraphDeploymentSpec {
     pub priority_class_name: Option<String>,
     /// The components of the graph, at most 25, with names that differ even ignoring case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(
-            length(max = 25),
-            extend(
-                "x-kubernetes-list-type" = "map",
-                "x-kubernetes-list-map-keys" = ["name"],
-                "x-kubernetes-validations" = crate::schema::rules::COMPONENTS
-            )
-        )
-    )]
+    #[cfg_attr(feature = "schema", schemars(length(max = 25), extend("x-kubernetes-list-type" = "map")))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-map-keys" = ["name"])))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::COMPONENTS)))]
     pub components: Vec<ComponentSpec>,
     /// Environment of every component's main container; a component's entry of the same name wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -120,7 +113,7 @@ pub struct GraphExperimental {
 /// Policy for the workers that may exchange KV caches. Exactly one of `clusterTopologyName` and `labelKey` is required.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = crate::schema::rules::KV_TRANSFER)))]
+#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::KV_TRANSFER)))]
 #[serde(rename_all = "camelCase")]
 pub struct KvTransferPolicy {
     /// Grove cluster topology that names the domains.
@@ -129,17 +122,11 @@ pub struct KvTransferPolicy {
     pub cluster_topology_name: Option<String>,
     /// Node label that holds the domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(
-        feature = "schema",
-        schemars(
-            regex(pattern = crate::schema::patterns::LABEL_KEY),
-            length(min = 1, max = 317),
-            extend("x-kubernetes-validations" = crate::schema::rules::LABEL_KEY)
-        )
-    )]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::LABEL_KEY), length(min = 1, max = 317)))]
+    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::LABEL_KEY)))]
     pub label_key: Option<String>,
     /// Level of the topology within which caches are exchanged.
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::DOMAIN)))]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::DOMAIN)))]
     pub domain: String,
     /// Whether leaving the domain is forbidden or only discouraged.
     #[serde(default)]

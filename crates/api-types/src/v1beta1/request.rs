@@ -16,7 +16,6 @@ use crate::v1beta1::hardware::Hardware;
     group = "nvidia.com",
     version = "v1beta1",
     kind = "DynamoGraphDeploymentRequest",
-    plural = "dynamographdeploymentrequests",
     shortname = "dgdr",
     namespaced,
     schema = "disabled",
@@ -102,78 +101,51 @@ pub enum RequestBackend {
     Vllm,
 }
 
-impl RequestBackend {
-    /// The name in specs.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Sglang => "sglang",
-            Self::Trtllm => "trtllm",
-            Self::Vllm => "vllm",
-        }
-    }
-}
-
 /// Volume that holds a model's weights.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct ModelCache {
     /// The PersistentVolumeClaim.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pvc_name: Option<String>,
     /// Folder of the model on the volume.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pvc_model_path: Option<String>,
     /// Path at which the volume is mounted.
-    #[serde(default = "default_mount_path")]
     pub pvc_mount_path: String,
-}
-
-fn default_mount_path() -> String {
-    "/opt/model-cache".to_owned()
 }
 
 impl Default for ModelCache {
     fn default() -> Self {
-        Self { pvc_name: None, pvc_model_path: None, pvc_mount_path: default_mount_path() }
+        Self { pvc_name: None, pvc_model_path: None, pvc_mount_path: "/opt/model-cache".to_owned() }
     }
 }
 
 /// Expected load. By convention, `concurrency` and `requestRate` exclude each other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct Workload {
     /// Length of the input of a request, in tokens.
-    #[serde(default = "default_isl")]
     #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::TOKENS)))]
     pub isl: i32,
     /// Length of the output of a request, in tokens.
-    #[serde(default = "default_osl")]
     #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::TOKENS)))]
     pub osl: i32,
     /// Requests at a time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
     pub concurrency: Option<f64>,
     /// Requests per second.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
     pub request_rate: Option<f64>,
 }
 
-const fn default_isl() -> i32 {
-    4000
-}
-
-const fn default_osl() -> i32 {
-    1000
-}
-
 impl Default for Workload {
     fn default() -> Self {
-        Self { isl: default_isl(), osl: default_osl(), concurrency: None, request_rate: None }
+        Self { isl: 4000, osl: 1000, concurrency: None, request_rate: None }
     }
 }
 

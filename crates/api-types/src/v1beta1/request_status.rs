@@ -1,5 +1,7 @@
 //! Status of a `DynamoGraphDeploymentRequest`.
 
+use std::fmt;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -142,29 +144,10 @@ pub enum ProfilingPhase {
     Done,
 }
 
-impl ProfilingPhase {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Initializing,
-        Self::SweepingPrefill,
-        Self::SweepingDecode,
-        Self::SelectingConfig,
-        Self::BuildingCurves,
-        Self::GeneratingDgd,
-        Self::Done,
-    ];
-
-    /// The name in the output of profilers and in a status.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Initializing => "Initializing",
-            Self::SweepingPrefill => "SweepingPrefill",
-            Self::SweepingDecode => "SweepingDecode",
-            Self::SelectingConfig => "SelectingConfig",
-            Self::BuildingCurves => "BuildingCurves",
-            Self::GeneratingDgd => "GeneratingDGD",
-            Self::Done => "Done",
-        }
+/// The name in the output of profilers and in a status.
+impl fmt::Display for ProfilingPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 

@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
     group = "nvidia.com",
     version = "v1beta1",
     kind = "DynamoGraphDeploymentScalingAdapter",
-    plural = "dynamographdeploymentscalingadapters",
     shortname = "dgdsa",
     namespaced,
     schema = "disabled",

@@ -39,17 +39,15 @@ pub async fn apply(applier: &Applier, observed: &Observed, plan: Plan) -> Result
     }
     let job = plan.create_job.as_ref().filter(|_| blocked.is_none());
     applied.phase = blocked.unwrap_or(applied.phase);
-    if let Some(job) = job {
-        match create(applier, job, observed, &mut applied).await {
-            Ok(()) => {}
-            Err(error) => (applied.phase, applied.rejected) = (on_rejected_job(error)?, true),
-        }
+    if let Some(job) = job
+        && let Err(error) = create(applier, job, observed, &mut applied).await
+    {
+        (applied.phase, applied.rejected) = (on_rejected_job(error)?, true);
     }
-    if let Some(capture) = &plan.create_capture {
-        match create(applier, capture, observed, &mut applied).await {
-            Ok(()) => {}
-            Err(error) => (applied.phase, applied.rejected) = (on_rejected_capture(error)?, true),
-        }
+    if let Some(capture) = &plan.create_capture
+        && let Err(error) = create(applier, capture, observed, &mut applied).await
+    {
+        (applied.phase, applied.rejected) = (on_rejected_capture(error)?, true);
     }
     if let Some(capture) = &plan.delete_capture {
         applier.delete(capture, &observed.uid).await?;

@@ -39,23 +39,17 @@ pub struct Caches {
 
 /// Reads the caches, and what no cache holds.
 pub struct Observer {
-    applier: Applier,
-    caches: Caches,
-    checkpoints: CheckpointCaches,
-    pods: PodDiagnostics<Diagnosis>,
+    /// Reads device claims.
+    pub applier: Applier,
+    /// Caches of this controller.
+    pub caches: Caches,
+    /// Caches that the controller of components shares.
+    pub checkpoints: CheckpointCaches,
+    /// Diagnoses pods that do not start.
+    pub pods: PodDiagnostics<Diagnosis>,
 }
 
 impl Observer {
-    /// Reads these caches, and diagnoses pods that do not start.
-    pub fn new(
-        applier: Applier,
-        caches: Caches,
-        checkpoints: CheckpointCaches,
-        pods: PodDiagnostics<Diagnosis>,
-    ) -> Self {
-        Self { applier, caches, checkpoints, pods }
-    }
-
     /// Observes one checkpoint.
     ///
     /// # Errors

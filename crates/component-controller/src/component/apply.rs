@@ -131,27 +131,19 @@ async fn apply_one(
     live: Option<&Value>,
     applied: &mut Applied,
 ) -> Result<Option<Value>, Interruption> {
-    let change = |verb, answer: &Value| Change {
-        verb,
-        object: desired.id().clone(),
-        generation: answer.pointer("/metadata/generation").and_then(Value::as_i64),
-    };
-    match applier.apply(desired, live).await {
-        Ok(Outcome::Created(answer)) => {
-            applied.changes.push(change(Verb::Created, &answer));
-            Ok(Some(answer))
-        }
-        Ok(Outcome::Updated(answer)) => {
-            applied.changes.push(change(Verb::Updated, &answer));
-            Ok(Some(answer))
-        }
-        Ok(Outcome::Unchanged) => Ok(None),
+    let (verb, answer) = match applier.apply(desired, live).await {
+        Ok(Outcome::Created(answer)) => (Verb::Created, answer),
+        Ok(Outcome::Updated(answer)) => (Verb::Updated, answer),
+        Ok(Outcome::Unchanged) => return Ok(None),
         Ok(Outcome::Waiting { reason }) => {
             applied.waiting.push(format!("waiting for {}: {reason}", desired.id()));
-            Ok(None)
+            return Ok(None);
         }
-        Err(error) => record_rejection(error, applied).map(|()| None),
-    }
+        Err(error) => return record_rejection(error, applied).map(|()| None),
+    };
+    let generation = answer.pointer("/metadata/generation").and_then(Value::as_i64);
+    applied.changes.push(Change { verb, object: desired.id().clone(), generation });
+    Ok(Some(answer))
 }
 
 fn record_rejection(error: apply::Error, applied: &mut Applied) -> Result<(), Interruption> {

@@ -23,26 +23,19 @@ pub fn changes(applied: &Applied, reported_by_graph: bool) -> Option<Event> {
         return None;
     }
     let (reason, ..) = words(if alike { first } else { Verb::Updated });
-    let (mut action, mut note, mut last) = (String::new(), String::new(), None);
-    for Change { verb, object, generation } in &applied.changes {
-        if last.is_some() {
-            action.push_str("And");
-            note.push_str(" and ");
-        }
-        if last != Some(*verb) {
-            let (_, imperative, past) = words(*verb);
-            action.push_str(imperative);
-            note.push_str(past);
-            note.push(' ');
-        }
-        action.push_str(&object.kind);
-        note.push_str(&object.to_string());
-        if let (Verb::Updated, Some(generation)) = (verb, generation) {
-            note.push_str(&format!(", now at generation {generation}"));
-        }
-        last = Some(*verb);
+    let text = |change: &Change| match (change.verb, change.generation) {
+        (Verb::Updated, Some(generation)) => format!("{}, now at generation {generation}", change.object),
+        _ => change.object.to_string(),
+    };
+    let (mut actions, mut notes) = (Vec::new(), Vec::new());
+    for same_verb in applied.changes.chunk_by(|one, next| one.verb == next.verb) {
+        let (_, imperative, past) = words(same_verb[0].verb);
+        let kinds: Vec<&str> = same_verb.iter().map(|change| change.object.kind.as_str()).collect();
+        let objects: Vec<String> = same_verb.iter().map(text).collect();
+        actions.push(format!("{imperative}{}", kinds.join("And")));
+        notes.push(format!("{past} {}", objects.join(" and ")));
     }
-    Some(Event::normal(reason, action, note))
+    Some(Event::normal(reason, actions.join("And"), notes.join(" and ")))
 }
 
 /// A verb as reason, in an action, and in a note.

@@ -63,7 +63,7 @@ fn set_image(
         return;
     }
     violations.extend(legacy::check_source(source).err());
-    let running = legacy::image(&names::dynamo_component(source), live.build.as_ref()).or_source(source);
+    let running = legacy::image(&names::dynamo_component(source), source, live.build.as_ref());
     needs.awaited_image = running.awaited.map(|awaited| awaited.message);
     use_image(component, &live.fields, &running.image, &[]);
     pull_with(component, &running.pull_secrets);

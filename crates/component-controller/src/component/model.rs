@@ -23,7 +23,7 @@ use k8s_openapi::{
 };
 use kube::Resource;
 use rendering::{
-    Diagnosis, LeaderWorkerSet, NotReady, PullSecretIndex, Readiness, Workload, checkpoint::CheckpointFacts,
+    Diagnosis, LeaderWorkerSet, NotReady, PullSecretIndex, Workload, checkpoint::CheckpointFacts,
     device_claims::GpuCountError,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -250,7 +250,7 @@ impl Applied {
     pub fn lacks_replicas(&self) -> bool {
         let lacks = |workload: &LiveWorkload| {
             let workload = workload.get();
-            workload.desired_replicas() > 0 && !workload.readiness().is_ready()
+            workload.desired_replicas() > 0 && workload.why_not_ready().is_some()
         };
         self.workload.as_ref().is_some_and(lacks)
     }
@@ -258,7 +258,7 @@ impl Applied {
     /// Desired replicas of the workload while its controller has not observed its latest spec; then `None`.
     pub fn unobserved_replicas(&self) -> Option<i32> {
         let workload = self.workload.as_ref()?.get();
-        let is_unobserved = workload.readiness() == Readiness::NotReady(NotReady::NotObserved);
+        let is_unobserved = workload.why_not_ready() == Some(NotReady::NotObserved);
         is_unobserved.then(|| workload.desired_replicas())
     }
 }

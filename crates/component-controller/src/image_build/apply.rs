@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     build_slots::BuildSlots,
-    model::{Applied, BuildPhase, Plan},
+    model::{Applied, BuildPhase, Obstacle, Plan},
 };
 
 /// Applies a plan. Jobs of earlier specs are deleted first: they would push an obsolete image.
@@ -39,7 +39,7 @@ pub async fn apply(
         return Ok(applied);
     };
     if !build_slots.try_acquire(&key, &Key::of(job.as_ref()), Instant::now()) {
-        let limit = build_slots.limit();
+        let limit = build_slots.limit;
         applied.phase = BuildPhase::Queued(format!("at most {limit} builds run at a time, and others come first"));
         return Ok(applied);
     }
@@ -47,12 +47,12 @@ pub async fn apply(
         Ok(outcome) => applied.created = matches!(outcome, Outcome::Created(_)),
         Err(error) => {
             let message = error.to_string();
-            applied.phase = match error.class() {
-                Class::Foreign | Class::Forbidden => BuildPhase::Blocked(message),
-                Class::Invalid => BuildPhase::Invalid(message),
-                Class::Webhook => BuildPhase::Unreachable(message),
+            applied.phase = BuildPhase::Obstructed(match error.class() {
+                Class::Foreign | Class::Forbidden => Obstacle::Blocked(message),
+                Class::Invalid => Obstacle::Invalid(message),
+                Class::Webhook => Obstacle::Unreachable(message),
                 Class::Transient => return Err(error.into()),
-            };
+            });
         }
     }
     Ok(applied)

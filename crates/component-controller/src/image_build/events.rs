@@ -2,7 +2,7 @@
 
 use controller_kit::events::Event;
 
-use super::model::{Applied, BuildPhase, Observed};
+use super::model::{Applied, BuildPhase, Observed, Obstacle};
 
 const ACTION: &str = "Build";
 
@@ -22,14 +22,12 @@ pub fn of_phase(observed: &Observed, phase: &BuildPhase) -> Option<Event> {
             Some(Event::normal("ImageAvailable", ACTION, note))
         }
         BuildPhase::Failed { message, .. } => Some(Event::warning("BuildFailed", ACTION, message)),
-        BuildPhase::Invalid(message) => Some(invalid_spec(message)),
+        BuildPhase::Obstructed(Obstacle::Invalid(message)) => Some(invalid_spec(message)),
         // The pod is deleted with its Job at the deadline, so the diagnosis is recorded before.
         BuildPhase::Building { diagnosis: Some(diagnosis), .. } if !diagnosis.cause.is_expected() => {
             Some(Event::warning(diagnosis.cause.reason(), ACTION, &diagnosis.message))
         }
-        BuildPhase::Unreachable(_) | BuildPhase::Blocked(_) | BuildPhase::Queued(_) | BuildPhase::Building { .. } => {
-            None
-        }
+        BuildPhase::Obstructed(_) | BuildPhase::Queued(_) | BuildPhase::Building { .. } => None,
     }
 }
 

@@ -7,6 +7,7 @@ use api_types::{
     v1alpha1::{DynamoComponent, DynamoComponentStatus},
 };
 use controller_kit::conditions::find;
+use kube::ResourceExt;
 
 use super::settings::BuildSettings;
 
@@ -40,9 +41,7 @@ pub fn image(component: &DynamoComponent, namespace: &str, settings: &BuildSetti
         let text = "spec.image is not set, and the operator has no registry; set spec.image, or DOCKER_REGISTRY_SERVER";
         return Err(text.to_owned());
     };
-    let annotations = component.metadata.annotations.as_ref();
-    let prefix =
-        annotations.and_then(|all| all.get(annotations::STORAGE_NAMESPACE)).filter(|prefix| !prefix.is_empty());
+    let prefix = component.annotations().get(annotations::STORAGE_NAMESPACE).filter(|prefix| !prefix.is_empty());
     let prefix = prefix.map(String::as_str).or(settings.namespace_prefix.then_some(namespace));
     let tag = image_tag(prefix, source.name, source.version, if settings.estargz { ".esgz" } else { "" });
     Ok(format!("{}/{}:{tag}", server.trim_end_matches('/'), settings.repository))

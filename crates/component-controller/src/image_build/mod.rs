@@ -29,7 +29,7 @@ use jiff::Timestamp;
 
 use self::{
     build_slots::BuildSlots,
-    model::{Applied, BuildPhase, Observed, Plan},
+    model::{Applied, BuildPhase, Observed, Obstacle, Plan},
     observe::Observer,
 };
 
@@ -93,7 +93,7 @@ impl Reconcile for Reconciler {
         let mut applied = apply::apply(&self.outputs.applier, &self.build_slots, &observed.component, plan).await?;
         let key = Key::of(&observed.component);
         match applied.phase {
-            BuildPhase::Unreachable(_) => applied.backoff = Some(self.backoff().next(&key)),
+            BuildPhase::Obstructed(Obstacle::Unreachable(_)) => applied.backoff = Some(self.backoff().next(&key)),
             _ => self.backoff().clear(&key),
         }
         Ok(applied)

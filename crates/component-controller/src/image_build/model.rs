@@ -50,14 +50,14 @@ pub struct Log {
     pub text: String,
 }
 
-/// Reason why the registry cannot be queried, or no Job rendered.
+/// Reason why the registry cannot be queried, or no Job rendered or created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The spec or the settings are invalid.
     Invalid(String),
-    /// A login or a right is missing.
+    /// An object of another owner has the Job's name, or a right or a login is missing.
     Blocked(String),
-    /// A server does not answer.
+    /// The registry, the API store or an admission webhook does not answer; retried with backoff.
     Unreachable(String),
 }
 
@@ -66,15 +66,6 @@ impl Obstacle {
     pub fn message(&self) -> &str {
         match self {
             Self::Invalid(text) | Self::Blocked(text) | Self::Unreachable(text) => text,
-        }
-    }
-
-    /// The phase of a build with this obstacle.
-    pub fn phase(&self) -> BuildPhase {
-        match self.clone() {
-            Self::Invalid(text) => BuildPhase::Invalid(text),
-            Self::Blocked(text) => BuildPhase::Blocked(text),
-            Self::Unreachable(text) => BuildPhase::Unreachable(text),
         }
     }
 }
@@ -93,12 +84,8 @@ pub struct Plan {
 /// Phase of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildPhase {
-    /// The spec or the settings are invalid.
-    Invalid(String),
-    /// The registry, the API store or an admission webhook does not answer; retried with backoff.
-    Unreachable(String),
-    /// An object of another owner has the Job's name, or a right or a login is missing.
-    Blocked(String),
+    /// The build cannot go on.
+    Obstructed(Obstacle),
     /// Other builds come first.
     Queued(String),
     /// The Job exists, or is being created.

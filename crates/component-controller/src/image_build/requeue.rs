@@ -26,7 +26,7 @@ pub fn next(observed: &Observed, applied: &Applied, now: Timestamp) -> Action {
 
 fn of_build(observed: &Observed, applied: &Applied, now: Timestamp) -> Action {
     match &applied.phase {
-        BuildPhase::Unreachable(_) | BuildPhase::Blocked(_) | BuildPhase::Queued(_) | BuildPhase::Invalid(_) => {
+        BuildPhase::Obstructed(_) | BuildPhase::Queued(_) => {
             Action::requeue(applied.backoff.unwrap_or_default().max(RETRY_INTERVAL))
         }
         BuildPhase::Failed { .. } => {

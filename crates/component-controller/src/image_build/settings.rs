@@ -63,9 +63,9 @@ impl KnownRegistries {
 /// The operator's settings for image builds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildSettings {
-    /// `DYNAMO_IMAGE_BUILD_ENGINE`: `buildkit-rootless` (default), `buildkit` or `kaniko`; as given if it is none of
-    /// them. The upstream operator built with kaniko where nothing was said, and its chart said `buildkit`; kaniko is
-    /// no longer maintained.
+    /// `DYNAMO_IMAGE_BUILD_ENGINE`: `buildkit-rootless` (default), `buildkit` or `kaniko`; the violation if it is none
+    /// of them. The upstream operator built with kaniko where nothing was said, and its chart said `buildkit`; kaniko
+    /// is no longer maintained.
     pub engine: Result<Engine, String>,
     /// `DOCKER_REGISTRY_SERVER`.
     pub server: Option<String>,
@@ -107,15 +107,15 @@ pub struct BuildSettings {
     /// `DYNAMO_IMAGE_BUILDER_NAMESPACE`, else `DYNAMO_SYSTEM_NAMESPACE`: where the ConfigMap with defaults for builds
     /// is.
     pub defaults_namespace: Option<String>,
-    /// `DYNAMO_IMAGE_BUILD_CONCURRENCY`: how many builds run at a time; default [`DEFAULT_CONCURRENCY`]; as given if it
-    /// is no such count. Ours, unknown to the upstream operator.
+    /// `DYNAMO_IMAGE_BUILD_CONCURRENCY`: how many builds run at a time; default [`DEFAULT_CONCURRENCY`]; the violation
+    /// if it is no such count. Ours, unknown to the upstream operator.
     pub concurrency: Result<usize, String>,
     /// `DYNAMO_IMAGE_BUILD_TIMEOUT`: how long a build may take whose component does not say, in seconds; default two
-    /// hours; as given if it cannot be read. Without an end, a build that never starts would keep others from theirs.
+    /// hours; the violation if it cannot be read. Without an end, a build that never starts would keep others from theirs.
     /// Ours, unknown to the upstream operator.
     pub timeout: Result<i64, String>,
-    /// `DYNAMO_IMAGE_BUILD_MAX_TIMEOUT`: the most that a component may ask for, in seconds; default eight hours; as
-    /// given if it cannot be read. Ours, unknown to the upstream operator.
+    /// `DYNAMO_IMAGE_BUILD_MAX_TIMEOUT`: the most that a component may ask for, in seconds; default eight hours; the
+    /// violation if it cannot be read. Ours, unknown to the upstream operator.
     pub max_timeout: Result<i64, String>,
 }
 
@@ -137,17 +137,19 @@ impl BuildSettings {
             None | Some("buildkit-rootless") => Ok(Engine::BuildkitRootless),
             Some("buildkit") => Ok(Engine::Buildkit),
             Some("kaniko") => Ok(Engine::Kaniko),
-            Some(other) => Err(other.to_owned()),
+            Some(other) => Err(format!(
+                "DYNAMO_IMAGE_BUILD_ENGINE is {other:?}; the operator knows buildkit-rootless, buildkit and kaniko"
+            )),
         };
         let engine_image = match engine {
             Ok(Engine::Buildkit) => or("INTERNAL_IMAGES_BUILDKIT", BUILDKIT),
             Ok(Engine::BuildkitRootless) => or("INTERNAL_IMAGES_BUILDKIT_ROOTLESS", BUILDKIT_ROOTLESS),
             Ok(Engine::Kaniko) | Err(_) => or("INTERNAL_IMAGES_KANIKO", KANIKO),
         };
-        let seconds = |name: &str, default: i64| {
+        let seconds = |name: &str, default: i64, example: &str| {
             given(name).map_or(Ok(default), |text| {
                 let read = text.parse::<GoDuration>().ok().and_then(|duration| whole_seconds(duration.0));
-                read.ok_or(text)
+                read.ok_or_else(|| format!("{name} is {text:?}; give for example {example}, and no less than 1s"))
             })
         };
         let secure = given("DOCKER_REGISTRY_SECURE").as_deref() != Some("false");
@@ -155,8 +157,11 @@ impl BuildSettings {
         let own = server.as_deref().filter(|_| !secure).and_then(|server| server.split('/').next()).unwrap_or_default();
         let listed = given("DOCKER_REGISTRY_INSECURE_HOSTS").unwrap_or_default();
         let known = KnownRegistries::read(&format!("{listed},{own}"));
-        let concurrency = given("DYNAMO_IMAGE_BUILD_CONCURRENCY")
-            .map_or(Ok(DEFAULT_CONCURRENCY), |text| text.parse().ok().filter(|most| *most > 0).ok_or(text));
+        let concurrency = given("DYNAMO_IMAGE_BUILD_CONCURRENCY").map_or(Ok(DEFAULT_CONCURRENCY), |text| {
+            text.parse().ok().filter(|most| *most > 0).ok_or_else(|| {
+                format!("DYNAMO_IMAGE_BUILD_CONCURRENCY is {text:?}; give a number of builds at a time, 1 or more")
+            })
+        });
         Self {
             engine,
             server,
@@ -180,8 +185,8 @@ impl BuildSettings {
             api_store: given("API_STORE_ENDPOINT").map(|url| url.trim_end_matches('/').to_owned()),
             defaults_namespace: given("DYNAMO_IMAGE_BUILDER_NAMESPACE").or_else(|| given("DYNAMO_SYSTEM_NAMESPACE")),
             concurrency,
-            timeout: seconds("DYNAMO_IMAGE_BUILD_TIMEOUT", TIMEOUT),
-            max_timeout: seconds("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", MAX_TIMEOUT),
+            timeout: seconds("DYNAMO_IMAGE_BUILD_TIMEOUT", TIMEOUT, "90m"),
+            max_timeout: seconds("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", MAX_TIMEOUT, "8h"),
         }
     }
 }
@@ -251,11 +256,11 @@ mod tests {
         };
         assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "buildkit-rootless"), defaults);
         assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "kaniko").engine_image, KANIKO);
-        assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "make").engine, Err("make".to_owned()));
+        assert!(read("DYNAMO_IMAGE_BUILD_ENGINE", "make").engine.unwrap_err().contains("\"make\""));
         assert_eq!(read("API_STORE_ENDPOINT", "http://store/").api_store.as_deref(), Some("http://store"));
         assert!(!read("DOCKER_REGISTRY_SECURE", "false").secure);
         let most = |value: &'static str| read("DYNAMO_IMAGE_BUILD_CONCURRENCY", value).concurrency;
-        assert_eq!((most("1"), most("four"), most("0")), (Ok(1), Err("four".to_owned()), Err("0".to_owned())));
+        assert_eq!((most("1"), most("four").is_err(), most("0").is_err()), (Ok(1), true, true));
         let pairs = [
             ("DOCKER_REGISTRY_SERVER", "Plain.io:5000/team"),
             ("DOCKER_REGISTRY_SECURE", "false"),
@@ -274,7 +279,8 @@ mod tests {
         assert_eq!(read("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", "3h").max_timeout, Ok(10_800));
         let timeout = |value: &'static str| read("DYNAMO_IMAGE_BUILD_TIMEOUT", value).timeout;
         assert_eq!((timeout(""), timeout("90m")), (Ok(7200), Ok(5400)));
-        assert_eq!((timeout("soon"), timeout("0s")), (Err("soon".to_owned()), Err("0s".to_owned())));
+        assert!(timeout("soon").unwrap_err().contains("\"soon\""));
+        assert!(timeout("0s").unwrap_err().contains("\"0s\""));
     }
 }
 

@@ -7,7 +7,7 @@ use api_types::{
 use controller_kit::conditions::{Progress, Status, is_true, set_condition, set_progress};
 use jiff::Timestamp;
 
-use super::model::{BuildPhase, Observed};
+use super::model::{BuildPhase, Observed, Obstacle};
 
 /// Computes the whole status.
 pub fn status(
@@ -29,7 +29,7 @@ pub fn status(
     match &observed.manifest.outcome {
         Some(Ok(_)) => set(reason::MANIFEST_READ, Status::True, plain, ""),
         Some(Err(obstacle)) => {
-            set(reason::MANIFEST_READ, Status::False, reason_of(&obstacle.phase()), obstacle.message());
+            set(reason::MANIFEST_READ, Status::False, reason_of_obstacle(obstacle), obstacle.message());
         }
         None => {}
     }
@@ -38,9 +38,7 @@ pub fn status(
         BuildPhase::Building { active: false, .. } | BuildPhase::Queued(_) => (Status::Unknown, Status::False),
         BuildPhase::Available => (Status::False, Status::True),
         BuildPhase::Failed { .. } => (Status::False, Status::False),
-        BuildPhase::Invalid(_) | BuildPhase::Unreachable(_) | BuildPhase::Blocked(_) => {
-            (Status::False, Status::Unknown)
-        }
+        BuildPhase::Obstructed(_) => (Status::False, Status::Unknown),
     };
     let why = reason_of(phase);
     let job = if observed.job.is_some() { observed.job_name.as_str() } else { "" };
@@ -58,25 +56,17 @@ pub fn status(
         _ => set(reason::BUILDING, building, plain, job),
     }
     set(reason::EXISTS, exists, plain, image);
-    let (available, message) = match phase {
-        BuildPhase::Available => (Status::True, String::new()),
-        BuildPhase::Building { diagnosis: None, .. } => (Status::Unknown, format!("building {image}")),
-        BuildPhase::Building { diagnosis: Some(diagnosis), .. } => {
-            (Status::Unknown, format!("building {image}; {}", diagnosis.message))
-        }
-        BuildPhase::Queued(message) | BuildPhase::Unreachable(message) => (Status::Unknown, message.clone()),
-        BuildPhase::Invalid(message) | BuildPhase::Blocked(message) | BuildPhase::Failed { message, .. } => {
-            (Status::False, message.clone())
-        }
+    let progress = progress(phase, image);
+    let (available, message) = match &progress {
+        Progress::Current => (Status::True, ""),
+        Progress::Working { message, .. } => (Status::Unknown, message.as_str()),
+        Progress::Stuck { message, .. } => (Status::False, message.as_str()),
     };
-    set(reason::AVAILABLE, available, why, &message);
+    set(reason::AVAILABLE, available, why, message);
     let ready = Status::from(*phase == BuildPhase::Available);
-    set(conditions::READY, ready, why, &message);
-    set_progress(&mut all, &progress(phase, message), generation, now);
-    let manifest = match &observed.manifest.outcome {
-        Some(Ok(manifest)) => Some(manifest.clone()),
-        Some(Err(_)) | None => live.manifest.clone(),
-    };
+    set(conditions::READY, ready, why, message);
+    set_progress(&mut all, &progress, generation, now);
+    let manifest = observed.manifest.outcome.clone().and_then(Result::ok).or_else(|| live.manifest.clone());
     DynamoComponentStatus { observed_generation: generation, conditions: all, manifest }
 }
 
@@ -101,24 +91,34 @@ fn reason_of(phase: &BuildPhase) -> &'static str {
         BuildPhase::Building { diagnosis: Some(diagnosis), .. } => diagnosis.cause.reason(),
         BuildPhase::Available | BuildPhase::Building { diagnosis: None, .. } => reason::RECONCILING,
         BuildPhase::Queued(_) => reason::QUEUED,
-        BuildPhase::Unreachable(_) => reason::UNREACHABLE,
-        BuildPhase::Invalid(_) => reason::INVALID,
-        BuildPhase::Blocked(_) => reason::BLOCKED,
+        BuildPhase::Obstructed(obstacle) => reason_of_obstacle(obstacle),
         BuildPhase::Failed { late: true, .. } => reason::TIMEOUT,
         BuildPhase::Failed { late: false, .. } => reason::BUILD_FAILED,
     }
 }
 
-fn progress(phase: &BuildPhase, message: String) -> Progress {
+fn reason_of_obstacle(obstacle: &Obstacle) -> &'static str {
+    match obstacle {
+        Obstacle::Invalid(_) => reason::INVALID,
+        Obstacle::Blocked(_) => reason::BLOCKED,
+        Obstacle::Unreachable(_) => reason::UNREACHABLE,
+    }
+}
+
+fn progress(phase: &BuildPhase, image: &str) -> Progress {
     let reason = reason_of(phase).to_owned();
+    let working = |message| Progress::Working { reason: reason.clone(), message };
     match phase {
         BuildPhase::Available => Progress::Current,
-        BuildPhase::Building { .. } | BuildPhase::Queued(_) | BuildPhase::Unreachable(_) => {
-            Progress::Working { reason, message }
+        BuildPhase::Building { diagnosis: None, .. } => working(format!("building {image}")),
+        BuildPhase::Building { diagnosis: Some(diagnosis), .. } => {
+            working(format!("building {image}; {}", diagnosis.message))
         }
-        BuildPhase::Invalid(_) | BuildPhase::Blocked(_) | BuildPhase::Failed { .. } => {
-            Progress::Stuck { reason, message }
+        BuildPhase::Queued(message) | BuildPhase::Obstructed(Obstacle::Unreachable(message)) => {
+            working(message.clone())
         }
+        BuildPhase::Obstructed(Obstacle::Invalid(message) | Obstacle::Blocked(message))
+        | BuildPhase::Failed { message, .. } => Progress::Stuck { reason, message: message.clone() },
     }
 }
 
@@ -129,10 +129,7 @@ mod tests {
     use rendering::{Cause, Diagnosis};
 
     use super::*;
-    use crate::image_build::{
-        image::{is_known, was_built_by},
-        model::Obstacle,
-    };
+    use crate::image_build::image::{is_known, was_built_by};
 
     fn observed(exists: Option<Result<bool, Obstacle>>) -> Observed {
         Observed {

@@ -39,14 +39,13 @@ pub(super) async fn run(
     let (controller, applier) = wiring.finish(NAME);
     let applier = applier.with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let controller = controller.also(twins);
-    let client = context.client.clone();
     let reconciler = Arc::new(Reconciler {
-        observer: Observer::new(
-            applier.clone(),
-            Caches { jobs, pods, captures },
-            caches,
-            PodDiagnostics::new(client.clone()),
-        ),
+        observer: Observer {
+            applier: applier.clone(),
+            caches: Caches { jobs, pods, captures },
+            checkpoints: caches,
+            pods: PodDiagnostics::new(context.client.clone()),
+        },
         outputs: Outputs::new(applier),
     });
     controller.drive(context, reconciler).await;

@@ -9,7 +9,7 @@ use component_controller::{
     image_build::settings::BuildSettings,
 };
 use controller_kit::{
-    access::{Access as Rights, RoleScope, role_with},
+    access::{Access as Rights, role},
     context::{Context, Readiness, Shutdown},
     metrics::Metrics,
     settings::OperatorConfiguration,
@@ -67,10 +67,7 @@ impl Harness {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let client = guard.client();
         let namespace = guard.name().to_owned();
-        access
-            .apply(&account(NAME, &namespace, role_with(NAME, RoleScope::Namespace(&namespace), rights, NAMED)))
-            .await
-            .unwrap();
+        access.apply(&account(NAME, &namespace, role(NAME, Some(&namespace), rights, NAMED))).await.unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
         let context = Context {
             name: NAME,

@@ -256,8 +256,7 @@ async fn all_nodes_start_together_once_the_gpus_they_claim_can_be_counted() {
     until_recorded("which the operator has no right to read; let its account get deviceclasses.resource.k8s.io").await;
     let group = "rbac.authorization.k8s.io";
     let held = ACCESS.iter().find(|right| right.resource == "deviceclasses").unwrap();
-    let verbs: Vec<_> = held.verbs.iter().map(|verb| verb.as_str()).collect();
-    let rule = json!({ "apiGroups": [held.group], "resources": [held.resource], "verbs": verbs });
+    let rule = json!({ "apiGroups": [held.group], "resources": [held.resource], "verbs": held.verbs });
     let role = json!({ "metadata": { "name": class }, "rules": [rule] });
     create::<ClusterRole>(&bed, &role).await;
     let account = json!({ "kind": "ServiceAccount", "name": NAME, "namespace": bed.namespace });

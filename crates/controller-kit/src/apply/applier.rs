@@ -26,7 +26,7 @@ use crate::{
     failure::{ErrorType, Failure},
     metrics::{Metrics, WriteVerb},
     request::{Error, ObjectId, is_object_name, timed},
-    store::CacheView,
+    store::{CacheView, StaticKind},
 };
 
 /// Least time between two statuses of one object that differ in counts and wording only, by default.
@@ -55,8 +55,8 @@ pub enum Outcome {
 /// Writes to the API server on behalf of one controller. Cheap to clone.
 #[derive(Clone)]
 pub struct Applier {
-    client: Client,
-    pub(super) field_manager: Arc<str>,
+    pub(crate) client: Client,
+    pub(crate) field_manager: Arc<str>,
     pub(super) metrics: Metrics,
     caches: Arc<[Arc<dyn CacheView>]>,
     memory: Arc<Mutex<WriteMemory>>,
@@ -70,11 +70,6 @@ pub struct Applier {
 }
 
 impl Applier {
-    /// The client, and the field manager.
-    pub(crate) fn identity(&self) -> (Client, &str) {
-        (self.client.clone(), &self.field_manager)
-    }
-
     /// `field_manager` names us in `managedFields` and must never change between releases. `caches` are the stores that
     /// decisions are based on: [`Applier::stale`] waits for writes of these kinds to come back through them.
     #[must_use]
@@ -257,18 +252,12 @@ impl Applier {
         let (id, parent) = (&desired.id, &desired.parent_uid);
         let mut params = PatchParams::apply(&self.field_manager);
         params.force = verb == WriteVerb::Update;
-        let api = self.api(&desired.resource, id);
         let action = if verb == WriteVerb::Create { "create" } else { "update" };
-        let answer = timed(action, id, api.patch(&id.name, &params, &Patch::Apply(body))).await;
-        self.metrics.write(verb, &id.kind, answer.is_ok());
-        let answer = to_value(id, &answer?)?;
+        let answer = self.patch(action, (&desired.resource, id), verb, &params, &Patch::Apply(body)).await?;
         let print = fingerprint_of(&desired.object).unwrap_or_default();
         let left = super::semantic_diff(&answer, &desired.object);
-        let mut memory = self.memory();
-        memory.record_residual(parent, id, print, &left);
-        if let Some(version) = version_of(&answer) {
-            memory.wrote(parent, id, version, Instant::now());
-        }
+        self.memory().record_residual(parent, id, print, &left);
+        self.wrote(parent, id, &answer);
         Ok(answer)
     }
 
@@ -312,18 +301,36 @@ impl Applier {
         let render = |e: serde_json::Error| Error::Render { object: id.clone(), reason: e.to_string() };
         let operations: Vec<PatchOperation> = serde_json::from_value(operations).map_err(render)?;
         let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
-        let patch = Patch::<()>::Json(JsonPatch(operations));
+        let patch = Patch::Json(JsonPatch(operations));
+        match self.patch(action, (resource, id), verb, &params, &patch).await {
+            Err(Error::Api { source, .. }) if is_failed_test(&source) => Err(Error::Changed { object: id.clone() }),
+            answer => answer,
+        }
+    }
+
+    /// Sends one patch, and counts it. `verb` says of which part of the object it is.
+    pub(super) async fn patch(
+        &self,
+        action: &'static str,
+        (resource, id): (&ApiResource, &ObjectId),
+        verb: WriteVerb,
+        params: &PatchParams,
+        patch: &Patch<&Value>,
+    ) -> Result<Value, Error> {
         let api = self.api(resource, id);
         let answer = match verb {
-            WriteVerb::Scale => timed(action, id, api.patch_subresource("scale", &id.name, &params, &patch)).await,
-            WriteVerb::Status => timed(action, id, api.patch_status(&id.name, &params, &patch)).await,
-            _ => timed(action, id, api.patch(&id.name, &params, &patch)).await,
+            WriteVerb::Scale => timed(action, id, api.patch_subresource("scale", &id.name, params, patch)).await,
+            WriteVerb::Status => timed(action, id, api.patch_status(&id.name, params, patch)).await,
+            _ => timed(action, id, api.patch(&id.name, params, patch)).await,
         };
         self.metrics.write(verb, &id.kind, answer.is_ok());
-        match answer {
-            Ok(answer) => to_value(id, &answer),
-            Err(Error::Api { source, .. }) if is_failed_test(&source) => Err(Error::Changed { object: id.clone() }),
-            Err(error) => Err(error),
+        to_value(id, &answer?)
+    }
+
+    /// Remembers a write of which the API server returned this.
+    pub(super) fn wrote(&self, parent_uid: &str, id: &ObjectId, answer: &Value) {
+        if let Ok(version) = text(answer, "/metadata/resourceVersion").parse() {
+            self.memory().wrote(parent_uid, id, version, Instant::now());
         }
     }
 
@@ -354,7 +361,7 @@ fn is_change_of_content(live: &Value, same_desired: bool, differences: &[super::
 }
 
 /// The API server's answer to a failed `test` of a JSON patch: refused, with no field named.
-pub(super) fn is_failed_test(error: &kube::Error) -> bool {
+fn is_failed_test(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     status.code == 422 && status.details.iter().all(|details| details.causes.is_empty())
 }
@@ -368,6 +375,7 @@ pub(super) fn to_value<T: Serialize>(id: &ObjectId, object: &T) -> Result<Value,
     serde_json::to_value(object).map_err(|e| Error::Render { object: id.clone(), reason: e.to_string() })
 }
 
-pub(super) fn version_of(object: &Value) -> Option<u64> {
-    text(object, "/metadata/resourceVersion").parse().ok()
+/// The kind and the identity of an object.
+pub(super) fn address<K: StaticKind>(object: &K) -> (ApiResource, ObjectId) {
+    (ApiResource::erase::<K>(&K::DynamicType::default()), ObjectId::of(object))
 }

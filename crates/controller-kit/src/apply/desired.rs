@@ -35,10 +35,7 @@ impl Desired {
     ///
     /// # Errors
     /// If the object has no name or cannot be written as JSON.
-    pub fn of<K>(object: &K, parent_uid: &str) -> Result<Self, Error>
-    where
-        K: Resource<DynamicType = ()> + Serialize,
-    {
+    pub fn of<K: Resource<DynamicType = ()> + Serialize>(object: &K, parent_uid: &str) -> Result<Self, Error> {
         let resource = ApiResource::erase::<K>(&());
         let id = ObjectId::of(object);
         let value = serde_json::to_value(object).map_err(|e| Error::Render { object: id, reason: e.to_string() })?;

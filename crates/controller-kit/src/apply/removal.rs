@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    Resource,
     api::{DeleteParams, Preconditions, PropagationPolicy},
     core::ApiResource,
 };
@@ -13,13 +12,14 @@ use tracing::info;
 
 use super::{
     Applier, Desired,
-    applier::{uid_of, version_of},
+    applier::{address, uid_of},
     plan::text,
 };
 use crate::{
     failure::{ErrorType, Failure},
     metrics::WriteVerb,
     request::{Error, ObjectId, timed},
+    store::StaticKind,
 };
 
 /// Result of [`Applier::delete`].
@@ -31,48 +31,22 @@ pub enum Removed {
     Gone,
 }
 
-/// Object to be removed, without its type, so that the code is compiled once for all kinds.
-struct Doomed<'a> {
-    resource: ApiResource,
-    id: ObjectId,
-    metadata: &'a ObjectMeta,
-}
-
-impl<'a> Doomed<'a> {
-    fn of<K>(object: &'a K) -> Self
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
-        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
-        Self { resource, id: ObjectId::of(object), metadata: object.meta() }
-    }
-}
-
 impl Applier {
     /// Deletes exactly this object (by uid), its own children in the background. `parent_uid` is the object being
     /// reconciled.
     ///
     /// # Errors
     /// The API server rejects the request, unless the object is gone already.
-    pub async fn delete<K>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
-        self.remove_any_version(Doomed::of(object), parent_uid, None).await
+    pub async fn delete<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error> {
+        self.remove_any_version(address(object), object.meta(), parent_uid, None).await
     }
 
     /// As [`Applier::delete`], without letting a pod end what it does.
     ///
     /// # Errors
     /// As [`Applier::delete`].
-    pub async fn delete_at_once<K>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
-        self.remove_any_version(Doomed::of(object), parent_uid, Some(0)).await
+    pub async fn delete_at_once<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error> {
+        self.remove_any_version(address(object), object.meta(), parent_uid, Some(0)).await
     }
 
     /// As [`Applier::delete`], but only if the object is still the one that was looked at, down to its resourceVersion.
@@ -80,36 +54,35 @@ impl Applier {
     /// # Errors
     /// [`Error::Changed`], which is transient, if it is not, or is another object of that name; otherwise as
     /// [`Applier::delete`].
-    pub async fn delete_unchanged<K>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
-        let doomed = Doomed::of(object);
-        let Some(version) = doomed.metadata.resource_version.clone() else {
+    pub async fn delete_unchanged<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error> {
+        let (resource, id) = address(object);
+        let Some(version) = object.meta().resource_version.clone() else {
             let reason = "metadata.resourceVersion is missing".to_owned();
-            return Err(Error::Render { object: doomed.id, reason });
+            return Err(Error::Render { object: id, reason });
         };
-        self.remove(doomed, parent_uid, Some(version), None).await
+        self.remove((resource, id), object.meta(), parent_uid, Some(version), None).await
     }
 
     async fn remove_any_version(
         &self,
-        doomed: Doomed<'_>,
+        target: (ApiResource, ObjectId),
+        metadata: &ObjectMeta,
         parent_uid: &str,
         grace: Option<u32>,
     ) -> Result<Removed, Error> {
-        match self.remove(doomed, parent_uid, None, grace).await {
+        match self.remove(target, metadata, parent_uid, None, grace).await {
             // With the uid as the only precondition: another object has that name by now.
             Err(Error::Changed { .. }) => Ok(Removed::Gone),
             answer => answer,
         }
     }
 
-    /// Deletes an object, of this version only if one is given, after so many seconds if they are given.
+    /// Deletes an object, of this version only if one is given, after so many seconds if they are given. Without the
+    /// object's type, so that the code is compiled once for all kinds.
     async fn remove(
         &self,
-        Doomed { resource, id, metadata }: Doomed<'_>,
+        (resource, id): (ApiResource, ObjectId),
+        metadata: &ObjectMeta,
         parent_uid: &str,
         version: Option<String>,
         grace: Option<u32>,
@@ -154,9 +127,7 @@ impl Applier {
         let Some(operations) = without_owner(live, parent) else { return Ok(()) };
         let answer = self.edit("release", (&desired.resource, id), WriteVerb::Update, operations).await?;
         info!(object = %id, "taken from its owner, so that it stays when that goes");
-        if let Some(version) = version_of(&answer) {
-            self.memory().wrote(parent, id, version, Instant::now());
-        }
+        self.wrote(parent, id, &answer);
         Ok(())
     }
 }

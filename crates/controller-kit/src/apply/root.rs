@@ -4,22 +4,19 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::{
-    Resource,
-    api::{Patch, PatchParams},
-    core::ApiResource,
-};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Map, Value, json};
 use tracing::info;
 
 use super::{
     Applier,
-    applier::{to_value, uid_of, version_of},
+    applier::{address, uid_of},
 };
 use crate::{
     failure::{ErrorType, Failure},
     metrics::WriteVerb,
-    request::{Error, ObjectId, timed},
+    request::{Error, ObjectId},
+    store::StaticKind,
 };
 
 impl Applier {
@@ -32,8 +29,7 @@ impl Applier {
     /// if an operation would change something else than the spec. An object that is gone is no error.
     pub async fn edit_spec<K>(&self, object: &K, parent_uid: &str, operations: Vec<Value>) -> Result<bool, Error>
     where
-        K: Resource,
-        K::DynamicType: Default,
+        K: StaticKind,
     {
         let id = ObjectId::of(object);
         let is_in_spec = |operation: &Value| operation["path"].as_str().is_some_and(|path| path.starts_with("/spec/"));
@@ -46,19 +42,14 @@ impl Applier {
     }
 
     /// Patches exactly this object, by its uid.
-    async fn edit_exactly<K>(
+    async fn edit_exactly<K: StaticKind>(
         &self,
         action: &'static str,
         object: &K,
         verb: WriteVerb,
         operations: Vec<Value>,
-    ) -> Result<Value, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
-        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
-        let id = ObjectId::of(object);
+    ) -> Result<Value, Error> {
+        let (resource, id) = address(object);
         let mut all = vec![json!({ "op": "test", "path": "/metadata/uid", "value": uid_of(&id, object.meta())? })];
         all.extend(operations);
         self.edit(action, (&resource, &id), verb, Value::Array(all)).await
@@ -69,30 +60,21 @@ impl Applier {
     /// # Errors
     /// The API server rejects the request, or does not answer. [`Error::Changed`] if the object is gone, replaced by
     /// another of its name, or being deleted by now.
-    pub async fn add_finalizer<K>(&self, object: &K, finalizer: &str) -> Result<bool, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
+    pub async fn add_finalizer<K: StaticKind>(&self, object: &K, finalizer: &str) -> Result<bool, Error> {
         if object.meta().finalizers.iter().flatten().any(|known| known == finalizer) {
             return Ok(false);
         }
-        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
-        let id = ObjectId::of(object);
+        let (resource, id) = address(object);
         let uid = uid_of(&id, object.meta())?;
         // An apply of this one item, under a field manager of its own: the list is a set, and the items of others stay.
         let metadata = json!({ "name": id.name, "namespace": id.namespace, "uid": uid, "finalizers": [finalizer] });
         let body = json!({ "apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata });
         let params = PatchParams::apply(&format!("{}/finalizer", self.field_manager)).force();
-        let api = self.api(&resource, &id);
-        let answer = timed("add a finalizer to", &id, api.patch(&id.name, &params, &Patch::Apply(&body))).await;
-        self.metrics.write(WriteVerb::Finalizer, &id.kind, answer.is_ok());
-        match answer {
+        let patch = Patch::Apply(&body);
+        match self.patch("add a finalizer to", (&resource, &id), WriteVerb::Finalizer, &params, &patch).await {
             Ok(answer) => {
                 info!(object = %id, finalizer, "added finalizer");
-                if let Some(version) = version_of(&to_value(&id, &answer)?) {
-                    self.memory().wrote(uid, &id, version, Instant::now());
-                }
+                self.wrote(uid, &id, &answer);
                 Ok(true)
             }
             // Nothing new may be added to what is being deleted; to what is gone, nothing at all.
@@ -108,11 +90,7 @@ impl Applier {
     /// # Errors
     /// The API server rejects the request, or does not answer. [`Error::Changed`] if the list of finalizers is another
     /// by now.
-    pub async fn remove_finalizer<K>(&self, object: &K, finalizer: &str) -> Result<bool, Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
+    pub async fn remove_finalizer<K: StaticKind>(&self, object: &K, finalizer: &str) -> Result<bool, Error> {
         let finalizers = object.meta().finalizers.iter().flatten();
         let Some(index) = finalizers.enumerate().find_map(|(index, f)| (f == finalizer).then_some(index)) else {
             return Ok(false);
@@ -130,10 +108,10 @@ impl Applier {
                 let left =
                     answer.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|f| !f.is_empty());
                 let gone = !left && answer.pointer("/metadata/deletionTimestamp").is_some();
-                match version_of(&answer) {
-                    _ if gone => self.memory().released(uid, &id, uid, Instant::now()),
-                    Some(version) => self.memory().wrote(uid, &id, version, Instant::now()),
-                    None => {}
+                if gone {
+                    self.memory().released(uid, &id, uid, Instant::now());
+                } else {
+                    self.wrote(uid, &id, &answer);
                 }
                 Ok(true)
             }
@@ -146,9 +124,7 @@ impl Applier {
     pub(super) fn written(&self, parent_uid: &str, id: &ObjectId, answer: Result<Value, Error>) -> Result<bool, Error> {
         match answer {
             Ok(answer) => {
-                if let Some(version) = version_of(&answer) {
-                    self.memory().wrote(parent_uid, id, version, Instant::now());
-                }
+                self.wrote(parent_uid, id, &answer);
                 Ok(true)
             }
             Err(error) if error.is_not_found() => Ok(false),
@@ -165,11 +141,7 @@ impl Applier {
     ///
     /// # Errors
     /// [`Error::Changed`], which is transient, if it is another object of that name, or has other replicas by now.
-    pub async fn scale<K>(&self, object: &K, parent_uid: &str, from: i32, to: i32) -> Result<(), Error>
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
+    pub async fn scale<K: StaticKind>(&self, object: &K, parent_uid: &str, from: i32, to: i32) -> Result<(), Error> {
         let id = ObjectId::of(object);
         let mut operations = Vec::new();
         if from != 0 {
@@ -254,23 +226,18 @@ impl Applier {
     /// or of another resource version where the patch insists on it. An object that is gone is no error.
     pub async fn patch_metadata<K>(&self, object: &K, parent_uid: &str, patch: &MetadataPatch) -> Result<bool, Error>
     where
-        K: Resource,
-        K::DynamicType: Default,
+        K: StaticKind,
     {
         if patch.holds_in(object.meta()) {
             return Ok(false);
         }
-        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
-        let id = ObjectId::of(object);
+        let (resource, id) = address(object);
         let body = patch.body(uid_of(&id, object.meta())?, object.meta());
         let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
-        let api = self.api(&resource, &id);
-        let answer = timed("change", &id, api.patch(&id.name, &params, &Patch::Merge(&body))).await;
-        self.metrics.write(WriteVerb::Update, &id.kind, answer.is_ok());
-        let answer = match answer {
-            Ok(answer) => to_value(&id, &answer),
+        let body = Patch::Merge(&body);
+        let answer = match self.patch("change", (&resource, &id), WriteVerb::Update, &params, &body).await {
             Err(error) if error.error_type() == ErrorType::Conflict => Err(Error::Changed { object: id.clone() }),
-            Err(error) => Err(error),
+            answer => answer,
         };
         self.written(parent_uid, &id, answer)
     }

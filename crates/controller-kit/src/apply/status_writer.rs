@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use kube::{
-    Resource,
     api::{Patch, PatchParams},
     core::ApiResource,
 };
@@ -14,15 +13,15 @@ use tracing::{info, warn};
 
 use super::{
     Applier, Difference,
-    applier::{to_value, uid_of, version_of},
+    applier::{address, to_value, uid_of},
     diff::is_empty,
     plan::fingerprint,
 };
 use crate::{
     conditions::{PROGRESSING, RECONCILING},
     metrics::WriteVerb,
-    request::{Error, ObjectId, timed},
-    store::Packed,
+    request::{Error, ObjectId},
+    store::{Packed, StaticKind},
 };
 
 /// Result of [`Applier::write_status`].
@@ -46,8 +45,7 @@ impl Applier {
     /// As [`Applier::patch_status`].
     pub async fn write_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<StatusWrite, Error>
     where
-        K: Resource,
-        K::DynamicType: Default,
+        K: StaticKind,
         S: Serialize + Sync,
     {
         let id = ObjectId::of(object);
@@ -77,12 +75,10 @@ impl Applier {
     /// name, is no error: there is nothing left to report.
     pub async fn patch_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<bool, Error>
     where
-        K: Resource,
-        K::DynamicType: Default,
+        K: StaticKind,
         S: Serialize + Sync,
     {
-        let resource = ApiResource::erase::<K>(&K::DynamicType::default());
-        let id = ObjectId::of(object);
+        let (resource, id) = address(object);
         let uid = uid_of(&id, &object.metadata)?;
         let live = object.status();
         let mut desired = self.storable(&id, status)?;
@@ -138,21 +134,14 @@ impl Applier {
     }
 
     fn wrote_status(&self, uid: &str, id: &ObjectId, answer: &Value) {
-        let (mut memory, now) = (self.memory(), Instant::now());
-        memory.reported(uid, now);
-        if let Some(version) = version_of(answer) {
-            memory.wrote(uid, id, version, now);
-        }
+        self.memory().reported(uid, Instant::now());
+        self.wrote(uid, id, answer);
     }
 
     /// True if the API server has refused this field of the status of this kind as not declared, so that statuses go
     /// without it. What such a field is to remember needs another place.
     #[must_use]
-    pub fn cannot_store<K>(&self, field: &str) -> bool
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
+    pub fn cannot_store<K: StaticKind>(&self, field: &str) -> bool {
         let resource = ApiResource::erase::<K>(&K::DynamicType::default());
         self.undeclared().lacks(&ObjectId::new(&resource, "", ""), field)
     }
@@ -177,10 +166,8 @@ impl Applier {
             "status": desired,
         });
         let params = PatchParams::apply(&self.status_manager()).force();
-        let api = self.api(resource, id);
-        let answer = timed("write the status of", id, api.patch_status(&id.name, &params, &Patch::Apply(&body))).await;
-        self.metrics.write(WriteVerb::Status, &id.kind, answer.is_ok());
-        to_value(id, &answer?)
+        let patch = Patch::Apply(&body);
+        self.patch("write the status of", (resource, id), WriteVerb::Status, &params, &patch).await
     }
 
     /// Takes the fields off a status that the API server has just refused as not declared. False if it refused it for

@@ -6,15 +6,12 @@
 //! contact alone, with a spec that did not change, removes nothing: what the predecessor rendered beyond us must not
 //! roll a pod.
 
-use std::time::Instant;
-
 use kube::core::ApiResource;
 use serde_json::{Map, Value, json};
 use tracing::info;
 
 use super::{
     Applier, Desired,
-    applier::version_of,
     plan::{fingerprint, text},
     same_status,
 };
@@ -49,9 +46,7 @@ impl Applier {
             ]);
             let answer = self.edit("take over", (&desired.resource, id), WriteVerb::Update, operations).await?;
             info!(object = %id, "took over the fields that another operator had set");
-            if let Some(version) = version_of(&answer) {
-                self.memory().wrote(parent, id, version, Instant::now());
-            }
+            self.wrote(parent, id, &answer);
             after = Some(text(&answer, "/metadata/resourceVersion"));
         }
         self.memory().inherited(parent, &uid, &marks);

@@ -32,7 +32,7 @@ use crate::{
     failure::Failure,
     metrics::Metrics,
     scope::{Fence, Released},
-    store::{CacheChange, Key, Packed, Store, Watch, controller_owner, keep::is_a},
+    store::{CacheChange, Key, Packed, StaticKind, Store, Watch, controller_owner, keep::is_a},
 };
 
 // A panic in one reconcile must not end the process, and with it the work on every other object.
@@ -48,11 +48,7 @@ pub struct Controller<K> {
     waits_for: String,
 }
 
-impl<K> Controller<K>
-where
-    K: Resource + Send + Sync + 'static,
-    K::DynamicType: Default,
-{
+impl<K: StaticKind + Send + Sync + 'static> Controller<K> {
     /// A controller of the objects of this watch.
     #[must_use]
     pub fn new(root: Watch<Packed<K>>) -> Self {
@@ -102,10 +98,7 @@ where
 
     /// Also reconciles the controller owner of a changed object, if it is of the root kind.
     #[must_use]
-    pub fn owns<O>(self, watch: Watch<O>) -> Self
-    where
-        O: Resource + Send + Sync + 'static,
-    {
+    pub fn owns<O: Resource + Send + Sync + 'static>(self, watch: Watch<O>) -> Self {
         self.triggered_by(watch, |object| owner_key::<K, O>(object).into_iter().collect())
     }
 
@@ -172,12 +165,7 @@ where
 
 /// The key of the controller owner, if that is a `K`.
 #[must_use]
-pub fn owner_key<K, O>(object: &O) -> Option<Key>
-where
-    K: Resource,
-    K::DynamicType: Default,
-    O: Resource,
-{
+pub fn owner_key<K: StaticKind, O: Resource>(object: &O) -> Option<Key> {
     let owner = controller_owner(object)?;
     is_a::<K>(owner).then(|| Key::new(object.meta().namespace.as_deref().unwrap_or_default(), &owner.name))
 }

@@ -31,8 +31,8 @@ impl Outputs {
     /// Records events under the field manager of `applier`, and sends no notifications.
     #[must_use]
     pub fn new(applier: Applier) -> Self {
-        let (client, name) = applier.identity();
-        Self { events: EventSink::new(client, name), applier, notifier: None }
+        let events = EventSink::new(applier.client.clone(), &applier.field_manager);
+        Self { events, applier, notifier: None }
     }
 
     /// The same, with notifications.

@@ -14,7 +14,6 @@ use futures::{
     future::{BoxFuture, join_all},
     stream::{BoxStream, SelectAll},
 };
-use kube::Resource;
 use tokio::{
     task::{Id, JoinError, JoinSet},
     time::Instant,
@@ -28,7 +27,7 @@ use crate::{
     fairness::{Backoff, FairQueue},
     metrics::{Metrics, ReconcileResult},
     scope::Fence,
-    store::{Key, Packed, Store},
+    store::{Key, Packed, StaticKind, Store},
 };
 
 /// Result of one reconcile.
@@ -49,12 +48,7 @@ pub(super) struct RunningReconciles<K, E> {
     fence: Fence,
 }
 
-impl<K, E> RunningReconciles<K, E>
-where
-    K: Resource + Send + Sync + 'static,
-    K::DynamicType: Default,
-    E: Failure,
-{
+impl<K: StaticKind + Send + Sync + 'static, E: Failure> RunningReconciles<K, E> {
     pub(super) fn new(
         store: Store<Packed<K>>,
         applier: Option<Applier>,

@@ -1,20 +1,15 @@
 //! Watches of a controller: one call for each watched kind.
 
-use std::{fmt::Debug, sync::Arc};
+use std::sync::Arc;
 
-use kube::{
-    Client, Resource,
-    core::{NamespaceResourceScope, PartialObjectMeta},
-};
-use serde::de::DeserializeOwned;
+use kube::{Resource, core::PartialObjectMeta};
 
 use super::{Controller, owner_key};
 use crate::{
     apply::Applier,
     context::Context,
-    metrics::Metrics,
     store::{
-        CacheView, Key, Packed, ServedApis, Source, Store, Watch,
+        CacheView, Key, NamespacedKind, Packed, ServedApis, StaticKind, Store, Watch,
         keep::{self, Rule},
         watch, watch_by, watch_if_served, watch_if_served_by, watch_metadata_by,
     },
@@ -23,25 +18,18 @@ use crate::{
 /// Opens the watches of a controller of `K`. Each call registers everything that depends on the watch: what it wakes,
 /// the readiness of the controller, and whether the cache shows what the [`Applier`] wrote.
 pub struct Wiring<K> {
-    client: Client,
-    metrics: Metrics,
-    source: Source,
+    context: Context,
     apis: ServedApis,
     controller: Controller<K>,
     caches: Vec<Arc<dyn CacheView>>,
 }
 
-impl<K> Wiring<K>
-where
-    K: Resource<DynamicType: Default> + Send + Sync + 'static,
-{
+impl<K: StaticKind + Send + Sync + 'static> Wiring<K> {
     /// Watches of the controller of the objects in `root`.
     #[must_use]
     pub fn new(context: &Context, apis: &ServedApis, root: Watch<Packed<K>>) -> Self {
         Self {
-            client: context.client.clone(),
-            metrics: context.metrics.clone(),
-            source: context.source(),
+            context: context.clone(),
             apis: apis.clone(),
             caches: vec![Arc::new(root.store.clone())],
             controller: Controller::new(root),
@@ -50,95 +38,68 @@ where
 
     /// Watches the objects with these labels; a change wakes the controller owner. Content is kept of the children of a
     /// `K` only.
-    pub fn owned<O>(&mut self, labels: &str) -> Store<Packed<O>>
-    where
-        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
-    {
+    pub fn owned<O: NamespacedKind>(&mut self, labels: &str) -> Store<Packed<O>> {
         let wake = |object: &_| owner_key::<K, _>(object).into_iter().collect();
         self.watched_by(labels, keep::owned_by::<K>, wake)
     }
 
     /// [`Wiring::owned`] of a kind that the cluster need not serve.
-    pub fn owned_if_served<O>(&mut self, labels: &str) -> Store<Packed<O>>
-    where
-        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
-    {
+    pub fn owned_if_served<O: NamespacedKind>(&mut self, labels: &str) -> Store<Packed<O>> {
         let wake = |object: &_| owner_key::<K, _>(object).into_iter().collect();
         self.watched_if_served_by(labels, keep::owned_by::<K>, wake)
     }
 
     /// Watches the objects with these labels, or all; a change wakes the keys that `wake` names.
-    pub fn watched<O>(
+    pub fn watched<O: NamespacedKind>(
         &mut self,
         labels: Option<&str>,
         wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
-    ) -> Store<Packed<O>>
-    where
-        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
-    {
-        let opened = watch(&self.source, labels);
+    ) -> Store<Packed<O>> {
+        let opened = watch(&self.context.source(), labels);
         self.register(opened, wake)
     }
 
     /// [`Wiring::watched`] that keeps as much of each object as a rule says.
-    pub fn watched_by<O>(
+    pub fn watched_by<O: NamespacedKind>(
         &mut self,
         labels: &str,
         rule: Rule,
         wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
-    ) -> Store<Packed<O>>
-    where
-        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
-    {
-        let opened = watch_by(&self.source, Some(labels), rule);
+    ) -> Store<Packed<O>> {
+        let opened = watch_by(&self.context.source(), Some(labels), rule);
         self.register(opened, wake)
     }
 
     /// [`Wiring::watched`] of a kind that the cluster need not serve.
-    pub fn watched_if_served<O>(
+    pub fn watched_if_served<O: NamespacedKind>(
         &mut self,
         labels: Option<&str>,
         wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
-    ) -> Store<Packed<O>>
-    where
-        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
-    {
-        let opened = watch_if_served(&self.apis, &self.source, labels);
+    ) -> Store<Packed<O>> {
+        let opened = watch_if_served(&self.apis, &self.context.source(), labels);
         self.register(opened, wake)
     }
 
     /// [`Wiring::watched_by`] of a kind that the cluster need not serve.
-    pub fn watched_if_served_by<O>(
+    pub fn watched_if_served_by<O: NamespacedKind>(
         &mut self,
         labels: &str,
         rule: Rule,
         wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
-    ) -> Store<Packed<O>>
-    where
-        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default> + 'static,
-    {
-        let opened = watch_if_served_by(&self.apis, &self.source, Some(labels), rule);
+    ) -> Store<Packed<O>> {
+        let opened = watch_if_served_by(&self.apis, &self.context.source(), Some(labels), rule);
         self.register(opened, wake)
     }
 
     /// Watches metadata of the objects that both selectors match. For kinds that the controller does not apply: it does
     /// not wait for its own writes to them.
-    pub fn metadata<O>(
+    pub fn metadata<O: NamespacedKind>(
         &mut self,
         labels: Option<&str>,
         fields: Option<&str>,
         wake: impl Fn(&PartialObjectMeta<O>) -> Vec<Key> + Send + 'static,
-    ) -> Store<PartialObjectMeta<O>>
-    where
-        O: Resource<Scope = NamespaceResourceScope, DynamicType: Default>
-            + Clone
-            + Debug
-            + Send
-            + Sync
-            + DeserializeOwned
-            + 'static,
-    {
-        let (store, watch) = watch_metadata_by(&self.source, labels, fields);
+    ) -> Store<PartialObjectMeta<O>> {
+        let (store, watch) = watch_metadata_by(&self.context.source(), labels, fields);
         self.wake(watch, wake);
         store
     }
@@ -152,27 +113,22 @@ where
     }
 
     /// Registers a cache that another controller of the process fills, and this one applies objects of.
-    pub fn applies<O>(&mut self, store: &Store<O>)
-    where
-        O: Resource + Send + Sync + 'static,
-    {
+    pub fn applies<O: Resource + Send + Sync + 'static>(&mut self, store: &Store<O>) {
         self.caches.push(Arc::new(store.clone()));
     }
 
     /// The controller, and the applier that it waits for. `field_manager` as in [`Applier::new`].
     #[must_use]
     pub fn finish(self, field_manager: &str) -> (Controller<K>, Applier) {
-        (self.controller, Applier::new(self.client, field_manager, self.metrics, self.caches))
+        let Context { client, metrics, .. } = self.context;
+        (self.controller, Applier::new(client, field_manager, metrics, self.caches))
     }
 
-    fn register<O>(
+    fn register<O: Resource + 'static>(
         &mut self,
         (store, watch): (Store<Packed<O>>, Watch<Packed<O>>),
         wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
-    ) -> Store<Packed<O>>
-    where
-        O: Resource<DynamicType: Default> + 'static,
-    {
+    ) -> Store<Packed<O>> {
         self.applies(&store);
         self.wake(watch, wake);
         store

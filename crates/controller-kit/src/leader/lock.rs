@@ -34,12 +34,12 @@ pub(super) struct Lock {
     api: Api<Lease>,
     namespace: String,
     name: String,
-    identity: String,
+    pub(super) identity: String,
     fence: Fence,
     /// The Lease as this replica wrote it last; none until it holds it, and none after a failed write.
     written: Option<Lease>,
-    /// Whether the replicas shared their work before this one took the Lease.
-    was_shared: bool,
+    /// Whether the replicas shared their work before this one took the Lease: others may still act on an assignment.
+    pub(super) was_shared: bool,
 }
 
 impl fmt::Display for Lock {
@@ -59,15 +59,6 @@ impl Lock {
             written: None,
             was_shared: false,
         }
-    }
-
-    /// Whether other replicas may still act on an assignment.
-    pub(super) fn was_shared(&self) -> bool {
-        self.was_shared
-    }
-
-    pub(super) fn identity(&self) -> &str {
-        &self.identity
     }
 
     /// Returns once this replica holds the lease. The gate opens as soon as the lease can be read.
@@ -211,6 +202,5 @@ fn record(lease: &Lease) -> LeaderRecord {
         holder: spec.holder_identity.unwrap_or_default(),
         duration: seconds.map_or(LEASE_DURATION, Duration::from_secs),
         resource_version: lease.resource_version().unwrap_or_default(),
-        transitions: spec.lease_transitions.unwrap_or_default(),
     }
 }

@@ -37,7 +37,7 @@ where
         return work(context).await.map_err(Ended::Work);
     }
     let mut lock = Lock::new(&context, &lease_namespace(settings, &context), &settings.lease_name(context.name));
-    let mut elector = Elector::new(lock.identity().to_owned());
+    let mut elector = Elector::new(lock.identity.clone());
     let gate = context.readiness.gate("leader election");
 
     let elected = tokio::select! {
@@ -47,8 +47,8 @@ where
     if !elected {
         return Ok(());
     }
-    info!(lease = %lock, identity = lock.identity(), "leading");
-    let was_shared = lock.was_shared();
+    info!(lease = %lock, identity = lock.identity, "leading");
+    let was_shared = lock.was_shared;
     let working = async {
         if was_shared {
             until_ended(&context).await;
@@ -81,8 +81,6 @@ struct LeaderRecord {
     duration: Duration,
     /// The version of the object; every renewal changes it.
     resource_version: String,
-    /// Number of times that the holder has changed.
-    transitions: i32,
 }
 
 /// Next step for the lease.
@@ -176,12 +174,7 @@ mod tests {
     use super::*;
 
     fn record(holder: &str, version: u32) -> LeaderRecord {
-        LeaderRecord {
-            holder: holder.into(),
-            duration: LEASE_DURATION,
-            resource_version: version.to_string(),
-            transitions: 0,
-        }
+        LeaderRecord { holder: holder.into(), duration: LEASE_DURATION, resource_version: version.to_string() }
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt,
+    fmt::{self, Write as _},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
@@ -20,18 +20,20 @@ use prometheus_client::{
     metrics::{MetricType, counter::Counter, family::Family, gauge::ConstGauge, histogram::Histogram},
     registry::Registry,
 };
+use serde::Serialize;
 
 use crate::{
     failure::ErrorType,
     scope::Fence,
-    store::{Key, Packed, Store},
+    store::{Key, Packed, StaticKind, Store},
 };
 
 /// Upper bounds of the reconcile histogram, in seconds.
 const BUCKETS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// Result of a reconcile: the label `result`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ReconcileResult {
     /// Done until something changes.
     Success,
@@ -42,7 +44,8 @@ pub enum ReconcileResult {
 }
 
 /// Kind of the write that was sent: the label `verb`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WriteVerb {
     /// A server-side apply of an object that the cache does not have.
     Create,
@@ -121,17 +124,34 @@ impl Metrics {
     }
 
     /// Counts the objects of a cache by namespace and state, whenever the metrics are read, and without those in
-    /// namespaces that another operator has marked: it counts them.
+    /// namespaces that another operator has marked: it counts them. Replaces an earlier call for the kind.
     pub fn count_resources<K>(
         &self,
         store: &Store<Packed<K>>,
         fence: &Fence,
         state: impl Fn(&Packed<K>) -> &'static str + Send + Sync + 'static,
     ) where
-        K: kube::Resource + Send + Sync + 'static,
-        K::DynamicType: Default,
+        K: StaticKind + Send + Sync + 'static,
     {
-        self.resources.count(store, fence, state);
+        let (kind, store, fence) = (store.kind().to_owned(), store.clone(), fence.clone());
+        let states = Mutex::new(States::<K>::new());
+        let count = move || {
+            let mut counts = KindCounts::new();
+            let mut known = states.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut current = States::new();
+            for object in store.all() {
+                let (key, identity) = (Key::of(&*object), Arc::downgrade(&object));
+                let before = known.remove(&key).filter(|(before, _)| before.ptr_eq(&identity));
+                let state = before.map_or_else(|| state(&object), |(_, state)| state);
+                if fence.serves(&key.namespace) {
+                    *counts.entry((key.namespace.clone(), state)).or_default() += 1;
+                }
+                current.insert(key, (identity, state));
+            }
+            *known = current;
+            counts
+        };
+        self.resources.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, Box::new(count));
     }
 
     /// Everything in the OpenMetrics text format.
@@ -192,32 +212,26 @@ impl Default for Metrics {
     }
 }
 
-/// Label values are names.
-macro_rules! label_value {
-    ($type:ty, $text:expr) => {
-        impl EncodeLabelValue for $type {
-            fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
-                let text: fn(&$type) -> &'static str = $text;
-                EncodeLabelValue::encode(&text(self), encoder)
+/// The name that serde gives a value.
+struct SerdeName<'a, T>(&'a T);
+
+impl<T: Serialize> fmt::Display for SerdeName<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.serialize(f)
+    }
+}
+
+macro_rules! label_values {
+    ($($type:ty),*) => {
+        $(impl EncodeLabelValue for $type {
+            fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
+                write!(encoder, "{}", SerdeName(self))
             }
-        }
+        })*
     };
 }
 
-label_value!(ErrorType, |error| error.as_str());
-label_value!(ReconcileResult, |result| match result {
-    ReconcileResult::Success => "success",
-    ReconcileResult::Requeue => "requeue",
-    ReconcileResult::Error => "error",
-});
-label_value!(WriteVerb, |verb| match verb {
-    WriteVerb::Create => "create",
-    WriteVerb::Update => "update",
-    WriteVerb::Delete => "delete",
-    WriteVerb::Status => "status",
-    WriteVerb::Finalizer => "finalizer",
-    WriteVerb::Scale => "scale",
-});
+label_values!(ErrorType, ReconcileResult, WriteVerb);
 
 /// Counts of one kind: namespace and state, and how many.
 type KindCounts = BTreeMap<(String, &'static str), i64>;
@@ -235,39 +249,6 @@ struct ResourceLabels {
     resource_type: String,
     namespace: String,
     status: String,
-}
-
-impl ResourceCounts {
-    /// Counts a kind from now on, in place of an earlier registration.
-    fn count<K>(
-        &self,
-        store: &Store<Packed<K>>,
-        fence: &Fence,
-        state: impl Fn(&Packed<K>) -> &'static str + Send + Sync + 'static,
-    ) where
-        K: kube::Resource + Send + Sync + 'static,
-        K::DynamicType: Default,
-    {
-        let (kind, store, fence) = (store.kind().to_owned(), store.clone(), fence.clone());
-        let states = Mutex::new(States::<K>::new());
-        let count = move || {
-            let mut counts = KindCounts::new();
-            let mut known = states.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut current = States::new();
-            for object in store.all() {
-                let (key, identity) = (Key::of(&*object), Arc::downgrade(&object));
-                let before = known.remove(&key).filter(|(before, _)| before.ptr_eq(&identity));
-                let state = before.map_or_else(|| state(&object), |(_, state)| state);
-                if fence.serves(&key.namespace) {
-                    *counts.entry((key.namespace.clone(), state)).or_default() += 1;
-                }
-                current.insert(key, (identity, state));
-            }
-            *known = current;
-            counts
-        };
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, Box::new(count));
-    }
 }
 
 impl fmt::Debug for ResourceCounts {

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use k8s_openapi::{
     api::{
         batch::v1::Job,
-        core::v1::{Event, Pod},
+        core::v1::{Event, EventSeries, ObjectReference, Pod},
     },
     apimachinery::pkg::apis::meta::v1::{MicroTime, Time},
 };
@@ -208,13 +208,12 @@ fn without_pod_name(message: &str) -> String {
 }
 
 /// The right that [`warnings`] needs.
-pub const ACCESS: Access = Access {
-    group: "",
-    resource: "events",
-    subresource: None,
-    verbs: &[Verb::List],
-    why: "why pods do not start where their status does not say it: volumes that cannot be mounted, and pods that are rejected",
-};
+pub const ACCESS: Access = Access::new(
+    "",
+    "events",
+    &[Verb::List],
+    "why pods do not start where their status does not say it: volumes that cannot be mounted, and pods that are rejected",
+);
 
 /// A warning about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -251,23 +250,11 @@ pub async fn warnings(client: &Client, namespace: &str, kind: &str, reason: &str
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WarningEvent {
-    involved_object: Involved,
+    involved_object: ObjectReference,
     message: String,
     event_time: Option<MicroTime>,
     last_timestamp: Option<Time>,
-    series: Option<WarningSeries>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Involved {
-    name: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WarningSeries {
-    last_observed_time: Option<MicroTime>,
+    series: Option<EventSeries>,
 }
 
 /// `None` if the event cannot be read.
@@ -276,7 +263,8 @@ fn warning(event: &Packed<Event>) -> Option<Warning> {
     let series = event.series.and_then(|series| series.last_observed_time).map(|time| time.0);
     let single = event.last_timestamp.map(|time| time.0);
     let first = event.event_time.map(|time| time.0);
-    Some(Warning { object: event.involved_object.name, message: event.message, last: series.max(single).max(first) })
+    let object = event.involved_object.name.unwrap_or_default();
+    Some(Warning { object, message: event.message, last: series.max(single).max(first) })
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use crate::{
     metrics::Metrics,
     notifications::{Notifier, ReceiverError},
     scope::Fence,
-    settings::{self, LogFormat, OperatorConfiguration, Warning},
+    settings::{self, LogFormat, OperatorConfiguration},
     shards,
     store::Scope,
 };
@@ -125,14 +125,7 @@ where
         runtime.shutdown_background();
         outcome
     });
-    match outcome.map_err(StartError::from).flatten() {
-        Ok(code) => code,
-        Err(error) => {
-            // Logging may not be set up yet.
-            eprintln_error(name, &error);
-            ExitCode::from(USAGE)
-        }
-    }
+    exit_code(name, outcome.map_err(StartError::from).flatten())
 }
 
 /// Worker threads for so many CPUs.
@@ -177,18 +170,16 @@ where
         })
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    match runtime.map_err(StartError::from).and_then(|runtime| runtime.block_on(start)) {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln_error(name, &error);
-            ExitCode::from(USAGE)
-        }
-    }
+    exit_code(name, runtime.map_err(StartError::from).and_then(|runtime| runtime.block_on(start)))
 }
 
+/// Reports an error where logging may not be set up yet.
 #[allow(clippy::print_stderr, reason = "the last words of a process that has no log yet")]
-fn eprintln_error(name: &str, error: &StartError) {
-    eprintln!("{name}: {error}");
+fn exit_code(name: &str, outcome: Result<ExitCode, StartError>) -> ExitCode {
+    outcome.unwrap_or_else(|error| {
+        eprintln!("{name}: {error}");
+        ExitCode::from(USAGE)
+    })
 }
 
 async fn serve<F, Fut, E>(
@@ -209,7 +200,9 @@ where
     };
     args.overrule(&mut settings);
     init_logs(args, &settings)?;
-    warn_about(&warnings);
+    for warning in warnings {
+        warn!(%warning, "configuration");
+    }
     // Fails only if a provider is installed already, which then is the one to use.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let scope = scope(args, &settings);
@@ -299,12 +292,6 @@ fn init_logs(args: &CommonArgs, settings: &OperatorConfiguration) -> Result<(), 
         LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).try_init(),
     };
     Ok(())
-}
-
-fn warn_about(warnings: &[Warning]) {
-    for warning in warnings {
-        warn!(%warning, "configuration");
-    }
 }
 
 async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, StartError> {

@@ -11,7 +11,7 @@ use kube::{Resource, core::ApiResource};
 
 use crate::{
     failure::{Class, ErrorType, Failure, Retry, is_not_declared},
-    store::UnpackError,
+    store::{StaticKind, UnpackError},
 };
 
 /// No step against the API server may take longer, the client's own retries included. The API server waits 10 s for a
@@ -71,20 +71,13 @@ impl ObjectId {
 
     /// The object of a kind that has this name, if there is one.
     #[must_use]
-    pub fn named<K>(namespace: &str, name: &str) -> Self
-    where
-        K: Resource<DynamicType = ()>,
-    {
+    pub fn named<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
         Self::new(&ApiResource::erase::<K>(&()), namespace, name)
     }
 
     /// The identity of any Kubernetes object.
     #[must_use]
-    pub fn of<K>(object: &K) -> Self
-    where
-        K: Resource,
-        K::DynamicType: Default,
-    {
+    pub fn of<K: StaticKind>(object: &K) -> Self {
         let dynamic = K::DynamicType::default();
         Self {
             group: K::group(&dynamic).into_owned(),

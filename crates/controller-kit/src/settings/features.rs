@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rendering::{
-    DiscoveryBackend, ExposureSettings, PodSettings,
+    ExposureSettings, PodSettings,
     checkpoint::{CheckpointConfig, DEFAULT_SECCOMP_PROFILE, StorageSettings},
 };
 use serde::Deserialize;
@@ -44,27 +44,8 @@ pub struct Storage {
     /// `pvc`, the default, is served.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The volume.
-    pub pvc: StorageClaim,
-}
-
-/// The volume that keeps checkpoints, in each namespace that needs one.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
-pub struct StorageClaim {
-    /// Name of the PersistentVolumeClaim.
-    pub pvc_name: String,
-    /// Folder at which pods mount it.
-    pub base_path: String,
-    /// Whether it is made where it is missing. Default false.
-    pub create: bool,
-    /// Size of a claim that is made.
-    pub size: String,
-    /// Storage class of it. Default: the cluster's.
-    pub storage_class_name: String,
-    /// Access mode of it. Default `ReadWriteMany`.
-    pub access_mode: String,
+    /// The volume, in each namespace that needs one.
+    pub pvc: StorageSettings,
 }
 
 impl Checkpoint {
@@ -73,17 +54,8 @@ impl Checkpoint {
     pub fn snapshots(&self) -> Option<CheckpointConfig> {
         let profile = self.seccomp.profile.trim();
         let profile = if profile.is_empty() { DEFAULT_SECCOMP_PROFILE } else { profile };
-        let pvc = &self.storage.pvc;
         self.enabled.then(|| CheckpointConfig {
-            storage: StorageSettings {
-                kind: self.storage.kind.clone(),
-                claim: pvc.pvc_name.clone(),
-                folder: pvc.base_path.clone(),
-                create: pvc.create,
-                size: pvc.size.clone(),
-                storage_class: pvc.storage_class_name.clone(),
-                access_mode: pvc.access_mode.clone(),
-            },
+            storage: StorageSettings { kind: self.storage.kind.clone(), ..self.storage.pvc.clone() },
             seccomp_profile: (!self.seccomp.disabled).then(|| profile.to_owned()),
             cleanup_image: self.cleanup_image.clone(),
         })
@@ -157,10 +129,7 @@ impl OperatorConfiguration {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let infrastructure = &self.infrastructure;
         PodSettings {
-            discovery_backend: match self.discovery.backend {
-                super::DiscoveryBackend::Kubernetes => DiscoveryBackend::Kubernetes,
-                super::DiscoveryBackend::Etcd => DiscoveryBackend::Etcd,
-            },
+            discovery_backend: self.discovery.backend,
             nats_address: given(&infrastructure.nats_address),
             etcd_address: given(&infrastructure.etcd_address),
             model_express_url: given(&infrastructure.model_express_url),

@@ -10,11 +10,11 @@ mod notifications;
 mod server;
 
 use std::{
-    fmt,
     path::{Path, PathBuf},
     time::Duration,
 };
 
+pub use rendering::DiscoveryBackend;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -105,17 +105,6 @@ pub struct Infrastructure {
 pub struct Discovery {
     /// Backend in which they are registered.
     pub backend: DiscoveryBackend,
-}
-
-/// Backend in which workers are registered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DiscoveryBackend {
-    /// In the Kubernetes API.
-    #[default]
-    Kubernetes,
-    /// In etcd.
-    Etcd,
 }
 
 /// Served namespace.
@@ -233,21 +222,6 @@ impl OperatorConfiguration {
     }
 }
 
-/// Something in the file that has no effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Warning {
-    /// The key is unknown.
-    UnknownKey(String),
-}
-
-impl fmt::Display for Warning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::UnknownKey(path) => write!(f, "unknown key {path}; it is ignored"),
-        }
-    }
-}
-
 /// Reason why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -274,20 +248,20 @@ pub enum Error {
     },
 }
 
-/// Reads a configuration file.
+/// Reads a configuration file. Returns warnings of what has no effect in it, too.
 ///
 /// # Errors
 /// If the file cannot be read or is not an `OperatorConfiguration`.
-pub fn load(path: &Path) -> Result<(OperatorConfiguration, Vec<Warning>), Error> {
+pub fn load(path: &Path) -> Result<(OperatorConfiguration, Vec<String>), Error> {
     let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     parse(&text)
 }
 
-/// Reads a configuration from YAML or JSON text.
+/// [`load`] of YAML or JSON text.
 ///
 /// # Errors
 /// If it is not an `OperatorConfiguration`.
-pub fn parse(text: &str) -> Result<(OperatorConfiguration, Vec<Warning>), Error> {
+pub fn parse(text: &str) -> Result<(OperatorConfiguration, Vec<String>), Error> {
     let value = yaml::read(text).map_err(|error| Error::Parse(error.to_string()))?;
     for (field, desired) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         let found = value.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -295,7 +269,8 @@ pub fn parse(text: &str) -> Result<(OperatorConfiguration, Vec<Warning>), Error>
             return Err(Error::WrongType { field, found: found.to_owned(), desired });
         }
     }
-    let warnings = keys::unknown(&value).into_iter().map(Warning::UnknownKey).collect();
+    let unknown = keys::unknown(&value).into_iter();
+    let warnings = unknown.map(|path| format!("unknown key {path}; it is ignored")).collect();
     let settings = serde_path_to_error::deserialize(without_nulls(value));
     let settings = settings.map_err(|error| Error::Parse(format!("{}: {}", error.path(), error.inner())))?;
     Ok((settings, warnings))

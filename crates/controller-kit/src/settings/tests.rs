@@ -1,12 +1,10 @@
 //! The configuration file, from text.
 
-use super::{
-    CertProvisionMode, DiscoveryBackend, Error, Ingress, LogFormat, OperatorConfiguration, TlsMode, Warning, parse,
-};
+use super::{CertProvisionMode, DiscoveryBackend, Error, Ingress, LogFormat, OperatorConfiguration, TlsMode, parse};
 
 const HEAD: &str = "apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n";
 
-fn read(body: &str) -> (OperatorConfiguration, Vec<Warning>) {
+fn read(body: &str) -> (OperatorConfiguration, Vec<String>) {
     parse(&format!("{HEAD}{body}")).unwrap()
 }
 
@@ -108,11 +106,10 @@ future: {a: {b: 1}}
 checkpoint: {storage: {s3: {uri: x, credentialsSecretRef: y}}}
 ",
     );
-    let unknown: Vec<String> = warnings.iter().map(ToString::to_string).collect();
     let mut expected = ["future", "infrastructure.natsAdress", "server.metrics.prot"]
         .map(|path| format!("unknown key {path}; it is ignored"));
     expected.sort();
-    let mut unknown = unknown;
+    let mut unknown = warnings;
     unknown.sort();
     assert_eq!(unknown, expected);
     assert_eq!(settings, OperatorConfiguration::default());

@@ -6,9 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use kube::Resource;
-
-use super::{CacheChange, Key, Watch};
+use super::{CacheChange, Key, StaticKind, Watch};
 
 /// The keys of the objects that name an `N`. Cheap to clone; clones share the content.
 #[derive(Debug)]
@@ -67,11 +65,7 @@ impl<N: Eq + Hash + Clone> Index<N> {
     }
 }
 
-impl<O> Watch<O>
-where
-    O: Resource + Send + Sync + 'static,
-    O::DynamicType: Default,
-{
+impl<O: StaticKind + Send + Sync + 'static> Watch<O> {
     /// The same watch, which keeps an index of what its objects name. An event costs one call of `names`.
     #[must_use]
     pub fn and_index<N>(self, names: impl Fn(&O) -> Vec<N> + Send + 'static) -> (Self, Index<N>)

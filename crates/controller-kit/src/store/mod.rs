@@ -22,6 +22,8 @@ pub(crate) mod watch;
 
 use std::fmt;
 
+use kube::{Resource, core::NamespaceResourceScope};
+
 pub use self::{
     cache::{CacheChange, CacheView, Shown, Store},
     index::Index,
@@ -31,6 +33,19 @@ pub use self::{
     watch::{Watch, watch, watch_api, watch_by, watch_metadata, watch_metadata_by, watch_named, watch_named_briskly},
 };
 pub(crate) use self::{pause::Pauses, source::Share};
+
+/// A kind whose group, version and name are known when the program is compiled.
+pub trait StaticKind: Resource<DynamicType: Default> {}
+
+impl<K: Resource<DynamicType: Default>> StaticKind for K {}
+
+/// A [`StaticKind`] of objects in namespaces.
+pub trait NamespacedKind:
+    Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Send + Sync + 'static
+{
+}
+
+impl<K: StaticKind<Scope = NamespaceResourceScope> + Send + Sync + 'static> NamespacedKind for K {}
 
 /// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -50,7 +65,7 @@ impl Key {
 
     /// The key of an object.
     #[must_use]
-    pub fn of<K: kube::Resource>(object: &K) -> Self {
+    pub fn of<K: Resource>(object: &K) -> Self {
         let meta = object.meta();
         Self { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
     }

@@ -11,6 +11,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use super::{
+    StaticKind,
     bounded::{Bounded, MAX_DEPTH},
     keep::{self, Keep, Rule, TooLarge},
 };
@@ -68,11 +69,7 @@ pub struct UnpackError {
     pub source: serde_json::Error,
 }
 
-impl<K> Packed<K>
-where
-    K: Resource,
-    K::DynamicType: Default,
-{
+impl<K: StaticKind> Packed<K> {
     /// The typed object. Parses on every call: unpack once per reconcile.
     ///
     /// # Errors
@@ -209,11 +206,7 @@ impl<'de, K> Deserialize<'de> for Packed<K> {
     }
 }
 
-impl<K> Serialize for Packed<K>
-where
-    K: Resource,
-    K::DynamicType: Default,
-{
+impl<K: StaticKind> Serialize for Packed<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.value().serialize(serializer)
     }

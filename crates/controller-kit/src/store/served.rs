@@ -17,11 +17,7 @@ use futures::{
     stream,
     stream::BoxStream,
 };
-use kube::{
-    Client, Resource,
-    core::{ApiResource, NamespaceResourceScope},
-    runtime::watcher::Event,
-};
+use kube::{Client, Resource, core::ApiResource, runtime::watcher::Event};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until},
@@ -29,7 +25,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    Packed, Pauses, Source, Store, Watch, keep,
+    NamespacedKind, Packed, Pauses, Source, Store, Watch, keep,
     keep::Rule,
     list_watch::WatchError,
     looks::{Looks, SHORTEST},
@@ -69,34 +65,6 @@ impl ServedApis {
     pub fn new(client: Client) -> Self {
         Self { client, groups: Arc::default(), looks: Arc::default() }
     }
-
-    /// Returns the times of further looks for what is missing, and each change of them.
-    pub(super) fn looks(&self) -> watch::Receiver<Looks> {
-        self.looks.subscribe()
-    }
-
-    /// An object needs an API that is not served.
-    pub(super) fn needed(&self) {
-        self.looks.send_if_modified(|looks| looks.needed(Instant::now()));
-    }
-
-    /// Whether a kind is served, as it was at `not_before` or later, and when that was.
-    async fn is_served(&self, resource: &ApiResource, not_before: Instant) -> Result<(Instant, bool), Error> {
-        let client = self.client.clone();
-        let groups = self.groups.answer(not_before, || async move { groups(&client).await.map(Arc::new) });
-        let (at, groups) = groups.await.map_err(Error::Shared)?;
-        self.looks.send_if_modified(|looks| looks.answered(at, groups.hash));
-        let version = &resource.api_version;
-        if !groups.versions.contains(version) {
-            return Ok((at, false));
-        }
-        let question = Arc::clone(locked(&groups.kinds).entry(version.clone()).or_default());
-        let (client, version) = (self.client.clone(), version.clone());
-        // As old as the list of groups is: a newer answer takes another list.
-        let kinds = question.answer(at, || async move { kinds(&client, &version).await.map(Arc::new) });
-        let (_, kinds) = kinds.await.map_err(Error::Shared)?;
-        Ok((at, kinds.contains(&resource.plural)))
-    }
 }
 
 /// Answers whether a kind without a cache is served. Reads only when asked, and not every time.
@@ -122,28 +90,32 @@ impl ServedApi {
     }
 
     /// Whether it is served, as it was at `not_before` or later, and when that was.
-    pub(super) async fn is_served_since(&self, not_before: Instant) -> Result<(Instant, bool), Error> {
-        self.apis.is_served(&self.resource, not_before).await
-    }
-
-    /// Returns the known state of all APIs.
-    pub(super) fn apis(&self) -> &ServedApis {
-        &self.apis
+    async fn is_served_since(&self, not_before: Instant) -> Result<(Instant, bool), Error> {
+        let Self { apis: ServedApis { client, groups: question, looks }, resource } = self;
+        let asked = client.clone();
+        let groups = question.answer(not_before, || async move { groups(&asked).await.map(Arc::new) });
+        let (at, groups) = groups.await.map_err(Error::Shared)?;
+        looks.send_if_modified(|looks| looks.answered(at, groups.hash));
+        let version = &resource.api_version;
+        if !groups.versions.contains(version) {
+            return Ok((at, false));
+        }
+        let question = Arc::clone(locked(&groups.kinds).entry(version.clone()).or_default());
+        let (client, version) = (client.clone(), version.clone());
+        // As old as the list of groups is: a newer answer takes another list.
+        let kinds = question.answer(at, || async move { kinds(&client, &version).await.map(Arc::new) });
+        let (_, kinds) = kinds.await.map_err(Error::Shared)?;
+        Ok((at, kinds.contains(&resource.plural)))
     }
 
     /// Whether it is served no longer; an answer of before does not count.
-    pub(super) async fn is_gone(&self) -> bool {
+    async fn is_gone(&self) -> bool {
         matches!(self.is_served_since(Instant::now()).await, Ok((_, false)))
-    }
-
-    /// Its group and version.
-    pub(super) fn api_version(&self) -> &str {
-        &self.resource.api_version
     }
 }
 
 /// The earliest moment whose answer still holds.
-pub(super) fn lately() -> Instant {
+fn lately() -> Instant {
     let now = Instant::now();
     now.checked_sub(SHORTEST).unwrap_or(now)
 }
@@ -228,36 +200,28 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// [`Store::is_served`] = false; no request fails and nothing is logged over and over. When its CRD goes, so do the
 /// objects.
 #[must_use]
-pub fn watch_if_served<K>(
+pub fn watch_if_served<K: NamespacedKind>(
     apis: &ServedApis,
     source: &Source,
     labels: Option<&str>,
-) -> (Store<Packed<K>>, Watch<Packed<K>>)
-where
-    K: Resource<Scope = NamespaceResourceScope> + 'static,
-    K::DynamicType: Default,
-{
+) -> (Store<Packed<K>>, Watch<Packed<K>>) {
     watch_if_served_by(apis, source, labels, keep::any)
 }
 
 /// As [`watch_if_served`], and keeps as much of each object as a rule says.
 #[must_use]
-pub fn watch_if_served_by<K>(
+pub fn watch_if_served_by<K: NamespacedKind>(
     apis: &ServedApis,
     source: &Source,
     labels: Option<&str>,
     rule: Rule,
-) -> (Store<Packed<K>>, Watch<Packed<K>>)
-where
-    K: Resource<Scope = NamespaceResourceScope> + 'static,
-    K::DynamicType: Default,
-{
+) -> (Store<Packed<K>>, Watch<Packed<K>>) {
     let store = Store::new();
     let (followed, labels) = (source.clone(), labels.map(str::to_owned));
     let optional = Optional {
         api: ServedApi::new(apis, ApiResource::erase::<K>(&K::DynamicType::default())),
         seen: None,
-        looks: apis.looks(),
+        looks: apis.looks.subscribe(),
         store: store.clone(),
         open: Box::new(move || untyped_events(&followed, labels.as_deref(), None, rule, Pauses::default()).boxed()),
         events: None,
@@ -317,7 +281,9 @@ where
                 () = sleep_until(due) => return due,
                 // The sender is there as long as this is.
                 _ = self.looks.changed() => {}
-                () = self.store.needed() => self.api.apis().needed(),
+                () = self.store.needed() => {
+                    self.api.apis.looks.send_if_modified(|looks| looks.needed(Instant::now()));
+                }
             }
         }
     }
@@ -334,7 +300,7 @@ where
         });
         match answer {
             Ok(true) => {
-                info!(kind = self.store.kind(), api = self.api.api_version(), "API is served");
+                info!(kind = self.store.kind(), api = self.api.resource.api_version, "API is served");
                 self.store.set_served(true);
                 self.events = Some((self.open)());
             }
@@ -351,7 +317,7 @@ where
 
     /// The kind is not served: there are no objects of it, and that is all there is to know.
     fn withdraw(&mut self) {
-        info!(kind = self.store.kind(), api = self.api.api_version(), "API is not served");
+        info!(kind = self.store.kind(), api = self.api.resource.api_version, "API is not served");
         self.store.set_served(false);
         self.events = None;
         self.pending.extend([Event::Init, Event::InitDone]);

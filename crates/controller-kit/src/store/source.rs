@@ -21,11 +21,7 @@ pub enum Scope {
 impl Scope {
     /// An `Api` for this scope.
     #[must_use]
-    pub fn api<K>(&self, client: Client) -> Api<K>
-    where
-        K: Resource<Scope = NamespaceResourceScope>,
-        K::DynamicType: Default,
-    {
+    pub fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>>(&self, client: Client) -> Api<K> {
         match self {
             Self::Cluster => Api::all(client),
             Self::Namespace(namespace) => Api::namespaced(client, namespace),

@@ -10,14 +10,14 @@ use std::{
 use futures::{Stream, StreamExt, channel::mpsc, stream, stream::BoxStream};
 use kube::{
     Api, Resource,
-    core::{ApiResource, DynamicObject, DynamicResourceScope, NamespaceResourceScope, PartialObjectMeta},
+    core::{ApiResource, DynamicObject, DynamicResourceScope, PartialObjectMeta},
     runtime::watcher::Event,
 };
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
 use super::{
-    CacheChange, Key, Packed, Store,
+    CacheChange, Key, NamespacedKind, Packed, StaticKind, Store,
     cache::Kept,
     keep,
     keep::{Keep, Rule},
@@ -45,11 +45,7 @@ impl<O> Stream for Watch<O> {
 /// Caches whole objects, those above [`OBJECT_BYTES`](super::keep::OBJECT_BYTES) without their content. `labels` is a
 /// label selector; `None` selects everything in the scope.
 #[must_use]
-pub fn watch<K>(source: &Source, labels: Option<&str>) -> (Store<Packed<K>>, Watch<Packed<K>>)
-where
-    K: Resource<Scope = NamespaceResourceScope> + 'static,
-    K::DynamicType: Default,
-{
+pub fn watch<K: NamespacedKind>(source: &Source, labels: Option<&str>) -> (Store<Packed<K>>, Watch<Packed<K>>) {
     watch_by(source, labels, keep::any)
 }
 
@@ -57,19 +53,14 @@ where
 #[must_use]
 pub fn watch_by<K>(source: &Source, labels: Option<&str>, rule: Rule) -> (Store<Packed<K>>, Watch<Packed<K>>)
 where
-    K: Resource<Scope = NamespaceResourceScope> + 'static,
-    K::DynamicType: Default,
+    K: NamespacedKind,
 {
     watch_untyped(source, labels, None, rule)
 }
 
 /// [`watch_named`] that reconnects within half a second, for objects on which other processes act at once.
 #[must_use]
-pub fn watch_named_briskly<K>(source: &Source, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>)
-where
-    K: Resource<Scope = NamespaceResourceScope> + 'static,
-    K::DynamicType: Default,
-{
+pub fn watch_named_briskly<K: NamespacedKind>(source: &Source, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>) {
     let fields = format!("metadata.name={name}");
     let watch = Watch::new(untyped_events(source, None, Some(&fields), keep::any, Pauses::brisk()));
     (watch.store.clone(), watch)
@@ -77,39 +68,27 @@ where
 
 /// Caches the objects of one name, one a namespace. A role that names the object is enough to follow it.
 #[must_use]
-pub fn watch_named<K>(source: &Source, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>)
-where
-    K: Resource<Scope = NamespaceResourceScope> + 'static,
-    K::DynamicType: Default,
-{
+pub fn watch_named<K: NamespacedKind>(source: &Source, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>) {
     watch_untyped(source, None, Some(&format!("metadata.name={name}")), keep::any)
 }
 
 /// Caches metadata only; the API server sends nothing else.
 #[must_use]
-pub fn watch_metadata<K>(
+pub fn watch_metadata<K: NamespacedKind>(
     source: &Source,
     labels: Option<&str>,
-) -> (Store<PartialObjectMeta<K>>, Watch<PartialObjectMeta<K>>)
-where
-    K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + DeserializeOwned + 'static,
-    K::DynamicType: Default,
-{
+) -> (Store<PartialObjectMeta<K>>, Watch<PartialObjectMeta<K>>) {
     watch_metadata_by(source, labels, None)
 }
 
 /// As [`watch_metadata`], narrowed further by a field selector such as `status.phase!=Failed`. Objects that stop
 /// matching leave the cache.
 #[must_use]
-pub fn watch_metadata_by<K>(
+pub fn watch_metadata_by<K: NamespacedKind>(
     source: &Source,
     labels: Option<&str>,
     fields: Option<&str>,
-) -> (Store<PartialObjectMeta<K>>, Watch<PartialObjectMeta<K>>)
-where
-    K: Resource<Scope = NamespaceResourceScope> + Clone + Debug + Send + Sync + DeserializeOwned + 'static,
-    K::DynamicType: Default,
-{
+) -> (Store<PartialObjectMeta<K>>, Watch<PartialObjectMeta<K>>) {
     watch_untyped(source, labels, fields, keep::any)
 }
 
@@ -121,7 +100,7 @@ where
     O: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     O::DynamicType: Default,
 {
-    let watch = Watch::new(events(api, labels, fields, Pauses::default()));
+    let watch = Watch::new(list_watch::events(api, labels, fields, Pauses::default()));
     (watch.store.clone(), watch)
 }
 
@@ -195,7 +174,8 @@ where
     O::DynamicType: Default,
 {
     let resource = ApiResource::erase::<O>(&O::DynamicType::default());
-    let events = events(source.scope.untyped::<O::Wire>(source.client.clone(), &resource), labels, fields, pauses);
+    let api = source.scope.untyped::<O::Wire>(source.client.clone(), &resource);
+    let events = list_watch::events(api, labels, fields, pauses);
     events.map(move |event| event.map(|event| map(event, |object| O::typed(object, rule))))
 }
 
@@ -210,24 +190,7 @@ pub(crate) fn map<A, B>(event: Event<A>, form: impl FnOnce(A) -> B) -> Event<B> 
     }
 }
 
-/// The events of a watch that never ends and connects again by itself.
-fn events<O>(
-    api: Api<O>,
-    labels: Option<&str>,
-    fields: Option<&str>,
-    pauses: Pauses,
-) -> BoxStream<'static, Result<Event<O>, WatchError>>
-where
-    O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
-{
-    list_watch::events(api, labels, fields, pauses).boxed()
-}
-
-impl<O> Watch<O>
-where
-    O: Resource + Send + Sync + 'static,
-    O::DynamicType: Default,
-{
+impl<O: StaticKind + Send + Sync + 'static> Watch<O> {
     /// The same watch, and the keys that `map` names for every changed object, as it was and as it is. With them a
     /// second controller of the process hears of the changes without a watch of its own, see
     /// [`Controller::also`](crate::controller::Controller::also).

@@ -59,13 +59,15 @@ const DISCOVERY_BOUND: &str =
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{BINDS, BINDS_IN_NAMESPACE, DISCOVERY, RBAC, pods::POOLS_ALPHA, rights};
+    use serde_json::json;
+
+    use super::{BINDS, BINDS_IN_NAMESPACE, DISCOVERY, RBAC, Verb, pods::POOLS_ALPHA, rights};
     use crate::graph::plan::discovery;
 
     fn holds(group: &str, resource: &str, verb: &str) -> bool {
         rights().iter().any(|own| {
             let path = own.subresource.map_or(own.resource.to_owned(), |part| format!("{}/{part}", own.resource));
-            (own.group, path.as_str()) == (group, resource) && own.verbs.iter().any(|own| own.as_str() == verb)
+            (own.group, path.as_str()) == (group, resource) && own.verbs.iter().any(|own| json!(own) == verb)
         })
     }
 
@@ -80,10 +82,8 @@ mod tests {
     #[test]
     fn a_role_of_one_graph_grants_what_the_shared_one_does() {
         let shared = DISCOVERY.iter().flat_map(|access| {
-            access
-                .verbs
-                .iter()
-                .map(|verb| (access.group.to_owned(), access.resource.to_owned(), verb.as_str().to_owned()))
+            let name = |verb: &Verb| json!(verb).as_str().unwrap().to_owned();
+            access.verbs.iter().map(move |verb| (access.group.to_owned(), access.resource.to_owned(), name(verb)))
         });
         let own = discovery::rules().into_iter().flat_map(|rule| {
             let group = rule.api_groups.unwrap().remove(0);

@@ -15,7 +15,7 @@ use rendering::WorkloadProvider;
 use serde_json::{Value, json};
 
 use crate::graph::{
-    model::{Cached, Observed, Served, ValidGraph, ValidationContext},
+    model::{Observed, Served, ValidGraph, ValidationContext},
     settings::Settings,
     validate::validate,
 };
@@ -69,11 +69,6 @@ pub fn valid(graph: &DynamoGraphDeployment) -> ValidGraph<'_> {
 /// The same under another configuration.
 pub fn valid_with<'a>(graph: &'a DynamoGraphDeployment, settings: &'a Settings) -> ValidGraph<'a> {
     validate(graph, settings, ValidationContext::default()).unwrap()
-}
-
-/// A graph of which the caches hold nothing but these components.
-pub fn cached(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Cached {
-    Cached { components, ..Cached::new(graph.clone()) }
 }
 
 /// Returns the live objects of a graph: only these components.

@@ -28,7 +28,10 @@ pub mod validate;
 
 use std::{sync::Arc, time::Duration};
 
-use api_types::v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus};
+use api_types::{
+    LEGACY_FINALIZER,
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus},
+};
 use controller_kit::{
     apply::Error,
     conditions::age,
@@ -56,7 +59,7 @@ use self::{
     validate::validate,
 };
 use crate::{
-    graph::model::{Applied, Blocked, Observed, Obstacle, Plan, Target, Troubles},
+    graph::model::{Applied, Blocked, Observed, Obstacle, Plan, Troubles},
     nats_etcd,
     nats_etcd::HealthReceiver,
 };
@@ -93,8 +96,10 @@ impl Reconcile for Reconciler {
         &self.outputs
     }
 
+    /// Takes off the finalizer of another operator, and nothing else. Owner references do the rest, in whichever way the
+    /// deletion asked for.
     async fn finalize(&self, packed: &Packed<DynamoGraphDeployment>) -> Result<Action, Interruption> {
-        apply::release(&self.outputs.applier, packed).await?;
+        self.outputs.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
         Ok(Action::await_change())
     }
 
@@ -127,12 +132,15 @@ impl Reconcile for Reconciler {
         }
         let needs = match needs(&cached, &self.settings) {
             Ok(needs) => needs,
-            Err(obstacle) => return Ok(Observed::blocked(cached, Target::default(), Blocked::Violation(obstacle))),
+            Err(obstacle) => return Ok(Observed { blocked: Some(Blocked::Violation(obstacle)), ..cached }),
         };
         match read(&self.outputs.applier, &self.apis, &self.settings, &cached, &needs).await {
-            Ok(reads) => Ok(Observed::complete(cached, needs.target, reads)),
+            Ok(reads) => Ok(cached.with_target(needs.target).with_reads(reads)),
             Err(error) => match rejection([&error]) {
-                Some(obstacle) => Ok(Observed::blocked(cached, needs.target, Blocked::Rejection(obstacle))),
+                Some(obstacle) => {
+                    let blocked = Some(Blocked::Rejection(obstacle));
+                    Ok(Observed { blocked, ..cached.with_target(needs.target) })
+                }
                 None => Err(error.into()),
             },
         }

@@ -6,13 +6,13 @@ use kube::ResourceExt;
 use rendering::WorkloadProvider;
 
 use crate::graph::{
-    model::{Cached, Obstacle, Progress, ValidationContext},
+    model::{Observed, Obstacle, ValidationContext},
     settings::Settings,
 };
 
 /// Whether the provider depends on what the cluster serves, and Grove was not served by the last answer. Admission has
 /// chosen for graphs that it has seen.
-pub fn depends_on_grove(cached: &Cached, settings: &Settings) -> bool {
+pub fn depends_on_grove(cached: &Observed, settings: &Settings) -> bool {
     let is_new = cached.components.is_empty() && cached.grove.sets.is_empty();
     let given = cached.graph.annotations();
     is_new && settings.grove.enabled && !cached.served.grove && !given.contains_key(annotations::WORKLOAD_PROVIDER)
@@ -25,7 +25,7 @@ pub fn depends_on_grove(cached: &Cached, settings: &Settings) -> bool {
 ///
 /// # Errors
 /// There are live objects of both providers, or the annotation names an unknown one.
-pub fn choose(cached: &Cached, settings: &Settings) -> Result<WorkloadProvider, Obstacle> {
+pub fn choose(cached: &Observed, settings: &Settings) -> Result<WorkloadProvider, Obstacle> {
     match (cached.components.is_empty(), cached.grove.sets.is_empty()) {
         (false, false) => return Err(both(cached)),
         (false, true) => return Ok(WorkloadProvider::Component),
@@ -36,14 +36,14 @@ pub fn choose(cached: &Cached, settings: &Settings) -> Result<WorkloadProvider, 
     match given(annotations::WORKLOAD_PROVIDER) {
         Some(annotations::PROVIDER_COMPONENT) => Ok(WorkloadProvider::Component),
         Some(annotations::PROVIDER_GROVE) => Ok(WorkloadProvider::Grove),
-        Some(other) => Err(Obstacle {
-            ready_reason: conditions::graph::PROVIDER_UNSUPPORTED,
-            progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
-            message: format!(
+        Some(other) => Err(Obstacle::stalled(
+            conditions::graph::PROVIDER_UNSUPPORTED,
+            conditions::graph::INVALID_SPEC,
+            format!(
                 "metadata.annotations[{}]: {other:?} is no workload provider; use \"component\" or \"grove\"",
                 annotations::WORKLOAD_PROVIDER
             ),
-        }),
+        )),
         None => {
             let declined = given(annotations::ENABLE_GROVE).is_some_and(|value| value.eq_ignore_ascii_case("false"));
             let offered = settings.grove.enabled && cached.served.grove;
@@ -52,18 +52,15 @@ pub fn choose(cached: &Cached, settings: &Settings) -> Result<WorkloadProvider, 
     }
 }
 
-fn both(cached: &Cached) -> Obstacle {
+fn both(cached: &Observed) -> Obstacle {
     let names = |all: &mut dyn Iterator<Item = String>| all.collect::<Vec<_>>().join(", ");
-    Obstacle {
-        ready_reason: conditions::graph::FAILED,
-        progress: Progress::Stalled(conditions::graph::CONFLICTING_PROVIDERS),
-        message: format!(
-            "the graph has DynamoComponentDeployments ({}) as well as PodCliqueSets ({}); nothing is changed until those \
-             of one kind are deleted",
-            names(&mut cached.components.iter().map(ResourceExt::name_any)),
-            names(&mut cached.grove.sets.iter().map(ResourceExt::name_any)),
-        ),
-    }
+    let message = format!(
+        "the graph has DynamoComponentDeployments ({}) as well as PodCliqueSets ({}); nothing is changed until those \
+         of one kind are deleted",
+        names(&mut cached.components.iter().map(ResourceExt::name_any)),
+        names(&mut cached.grove.sets.iter().map(ResourceExt::name_any)),
+    );
+    Obstacle::stalled(conditions::graph::FAILED, conditions::graph::CONFLICTING_PROVIDERS, message)
 }
 
 /// Returns the reason why a valid graph on Grove cannot be reconciled.
@@ -87,21 +84,14 @@ pub fn lacks_grove(context: ValidationContext<'_>, settings: &Settings) -> Optio
             .to_owned()
     } else {
         let queue = context.missing_queue?;
-        return Some(Obstacle {
-            ready_reason: conditions::graph::FAILED,
-            progress: Progress::Stalled(conditions::graph::QUEUE_MISSING),
-            message: format!(
-                "metadata.annotations[{}]: there is no Queue {queue} of the KAI scheduler (scheduling.run.ai/v2); create it, \
-                 or name another",
-                annotations::KAI_QUEUE
-            ),
-        });
+        let message = format!(
+            "metadata.annotations[{}]: there is no Queue {queue} of the KAI scheduler (scheduling.run.ai/v2); create it, \
+             or name another",
+            annotations::KAI_QUEUE
+        );
+        return Some(Obstacle::stalled(conditions::graph::FAILED, conditions::graph::QUEUE_MISSING, message));
     };
-    Some(Obstacle {
-        ready_reason: conditions::graph::PROVIDER_UNAVAILABLE,
-        progress: Progress::Stalled(conditions::graph::API_MISSING),
-        message,
-    })
+    Some(Obstacle::stalled(conditions::graph::PROVIDER_UNAVAILABLE, conditions::graph::API_MISSING, message))
 }
 
 #[cfg(test)]
@@ -110,8 +100,8 @@ mod tests {
 
     use super::*;
     use crate::graph::{
-        fixtures::{NOW, cached, graph_with, grove, live, observed, valid},
-        model::Served,
+        fixtures::{NOW, graph_with, grove, live, observed, valid},
+        model::{Progress, Served},
     };
 
     fn chosen(provider: Option<&str>, enable: Option<&str>, served: bool) -> Result<WorkloadProvider, &'static str> {
@@ -122,7 +112,7 @@ mod tests {
                 g["metadata"]["annotations"][key] = json!(value);
             }
         });
-        let mut cached = cached(&graph, vec![]);
+        let mut cached = observed(&graph, vec![]);
         cached.served.grove = served;
         choose(&cached, grove::settings()).map_err(|obstacle| obstacle.ready_reason)
     }
@@ -153,11 +143,11 @@ mod tests {
         let decided = crate::graph::plan::plan(&valid(&as_components), &observed(&as_components, vec![]), NOW);
         let components: Vec<_> = decided.components.iter().map(|d| live(d, 1)).collect();
         assert_eq!(
-            choose(&cached(&on_grove, components.clone()), grove::settings()).unwrap(),
+            choose(&observed(&on_grove, components.clone()), grove::settings()).unwrap(),
             WorkloadProvider::Component
         );
 
-        let mut with_set = cached(&as_components, vec![]);
+        let mut with_set = observed(&as_components, vec![]);
         with_set.grove.sets = vec![grove::live_set(&as_components)];
         assert_eq!(choose(&with_set, grove::settings()).unwrap(), WorkloadProvider::Grove);
 

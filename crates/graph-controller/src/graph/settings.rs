@@ -1,7 +1,7 @@
 //! Settings of graphs from the operator's configuration.
 
 use controller_kit::{
-    settings::{self, Dns, Istio, OperatorConfiguration, Rbac},
+    settings::{Dns, Istio, OperatorConfiguration, Rbac},
     store::Scope,
 };
 use k8s_openapi::api::rbac::v1::RoleRef;
@@ -81,10 +81,7 @@ impl Settings {
     /// Reads the configuration of a process that serves `scope`.
     pub fn of(configuration: &OperatorConfiguration, scope: &Scope) -> Self {
         Self {
-            discovery: match configuration.discovery.backend {
-                settings::DiscoveryBackend::Kubernetes => DiscoveryBackend::Kubernetes,
-                settings::DiscoveryBackend::Etcd => DiscoveryBackend::Etcd,
-            },
+            discovery: configuration.discovery.backend,
             roles: (*scope == Scope::Cluster).then(|| configuration.rbac.clone()),
             discovery_role: discovery_role(&configuration.rbac.discovery_role_name, scope),
             dns: configuration.dns.clone(),
@@ -103,11 +100,12 @@ fn discovery_role(name: &str, scope: &Scope) -> Option<RoleRef> {
         Scope::Cluster => "ClusterRole",
         Scope::Namespace(_) => "Role",
     };
-    (!name.is_empty()).then(|| RoleRef {
-        api_group: Some("rbac.authorization.k8s.io".to_owned()),
-        kind: kind.to_owned(),
-        name: name.to_owned(),
-    })
+    (!name.is_empty()).then(|| role_ref(kind, name))
+}
+
+/// The reference of a binding to its role.
+pub fn role_ref(kind: &str, name: &str) -> RoleRef {
+    RoleRef { api_group: Some("rbac.authorization.k8s.io".to_owned()), kind: kind.to_owned(), name: name.to_owned() }
 }
 
 #[cfg(test)]

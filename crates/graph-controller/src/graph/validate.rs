@@ -14,13 +14,9 @@ use api_types::{
     },
     violations::{self, Reason, Violation},
 };
-use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use kube::ResourceExt;
 pub use rendering::DiscoveryBackend;
-use rendering::{
-    RolloutStrategy, ValidatedComponent, WorkloadProvider, component_annotations, device_claims::Claim, rules,
-    validate_on,
-};
+use rendering::{RolloutStrategy, ValidatedComponent, WorkloadProvider, component_annotations, rules, validate_on};
 use serde_json::Value;
 
 use crate::graph::{
@@ -74,11 +70,7 @@ pub fn validate<'a>(
         // The obstacle says it once, with what to install, and not for each component.
         merged.iter_mut().for_each(|d| d.spec.component.multinode = None);
     }
-    let checked = check_components(graph, &valid, &merged, &mut problems);
-    (valid.framework, valid.claim_templates) = (checked.framework, checked.claim_templates);
-    let names = graph.spec.components.iter().map(|component| component.name.as_str());
-    valid.gpu_claims =
-        names.filter_map(|name| checked.gpu_claims.get(name).map(|claims| (name, claims.clone()))).collect();
+    check_components(&mut valid, &merged, &mut problems);
     if merged.iter().any(|d| backend_of(d, settings.discovery) == DiscoveryBackend::Kubernetes) {
         valid.discovery = DiscoveryBackend::Kubernetes;
     }
@@ -100,15 +92,12 @@ fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Optio
     if names.is_empty() || served.leader_worker_sets {
         return None;
     }
-    Some(Obstacle {
-        ready_reason: conditions::graph::NO_MULTINODE_ORCHESTRATOR,
-        progress: Progress::Stalled(conditions::graph::API_MISSING),
-        message: format!(
-            "spec.components[{}].multinode: replicas that span nodes need the API leaderworkerset.x-k8s.io or grove.io, \
-             and neither is served here; remove multinode or install one of them",
-            names.join(", ")
-        ),
-    })
+    let message = format!(
+        "spec.components[{}].multinode: replicas that span nodes need the API leaderworkerset.x-k8s.io or grove.io, \
+         and neither is served here; remove multinode or install one of them",
+        names.join(", ")
+    );
+    Some(Obstacle::stalled(conditions::graph::NO_MULTINODE_ORCHESTRATOR, conditions::graph::API_MISSING, message))
 }
 
 /// Users can write the annotation that keeps v1alpha1 fields by hand, past the schema of v1alpha1.
@@ -167,7 +156,7 @@ fn lacks_topology(spec: &DynamoGraphDeploymentSpec, context: ValidationContext<'
         }
         Some(_) => return None,
     };
-    Some(Obstacle { ready_reason: conditions::graph::FAILED, progress: Progress::Stalled(reason), message })
+    Some(Obstacle::stalled(conditions::graph::FAILED, reason, message))
 }
 
 /// Without the count, nodes would not be given the flags that join them, and each would start alone.
@@ -185,39 +174,22 @@ fn uncountable_gpus(context: ValidationContext<'_>) -> Option<Obstacle> {
     })
 }
 
-/// Results for the graph that follow from its components.
-struct Checked {
-    /// Engine of the whole graph.
-    framework: Option<BackendFramework>,
-    claim_templates: Vec<ResourceClaimTemplate>,
-    gpu_claims: BTreeMap<String, Vec<Claim>>,
-}
-
-/// Validates every component as the component controller does, before anything is written. Workers of different engines
-/// are a violation unless the user chose an engine.
-fn check_components(
-    graph: &DynamoGraphDeployment,
-    graph_wide: &ValidGraph<'_>,
-    merged: &[DynamoComponentDeployment],
-    problems: &mut Vec<Violation>,
-) -> Checked {
-    let (explicit, provider) = (graph.spec.backend_framework, graph_wide.provider);
-    let (name, namespace) = (graph.name_any(), graph.namespace().unwrap_or_default());
+/// Validates every component as the component controller does, before anything is written, and completes the graph by
+/// what follows from them. Workers of different engines are a violation unless the user chose an engine.
+fn check_components(graph: &mut ValidGraph<'_>, merged: &[DynamoComponentDeployment], problems: &mut Vec<Violation>) {
     let mut found: Vec<BackendFramework> = Vec::new();
-    let (mut claim_templates, mut gpu_claims) = (Vec::new(), BTreeMap::new());
-    for candidate in merged {
+    for (declared, candidate) in graph.spec.components.iter().zip(merged) {
         let component = &candidate.spec.component;
-        match validate_on(provider, candidate) {
+        match validate_on(graph.provider, candidate) {
             Ok(valid) => {
                 found.extend(valid.framework());
-                problems.extend(lacks_engine(&valid, &component.name, graph_wide));
+                problems.extend(lacks_engine(&valid, &component.name, graph));
                 if !valid.gpu_claims().is_empty() {
-                    gpu_claims.insert(component.name.clone(), valid.gpu_claims().to_vec());
+                    graph.gpu_claims.insert(&declared.name, valid.gpu_claims().to_vec());
                 }
-                let shared = valid.shared_gpus().into_iter();
-                claim_templates.extend(
-                    shared.map(|gpus| rendering::render_claim_template(&namespace, &name, &component.name, gpus)),
-                );
+                let claim_of =
+                    |gpus| rendering::render_claim_template(&graph.namespace, &graph.name, &component.name, gpus);
+                graph.claim_templates.extend(valid.shared_gpus().map(claim_of));
             }
             Err(violations) => problems.extend(violations.into_iter().map(|found| below(found, &component.name))),
         }
@@ -228,11 +200,11 @@ fn check_components(
     }
     found.sort_unstable();
     found.dedup();
-    if let (None, [first, second, ..]) = (explicit, &found[..]) {
+    if let (None, [first, second, ..]) = (graph.framework, &found[..]) {
         let problem = format!("is not set, and the workers start {first} and {second}");
         problems.push(Violation::required("spec.backendFramework", problem, "set it, or run one framework in a graph"));
     }
-    Checked { framework: explicit.or(found.first().copied()), claim_templates, gpu_claims }
+    graph.framework = graph.framework.or(found.first().copied());
 }
 
 /// The checkpoint that a graph makes names its engine.

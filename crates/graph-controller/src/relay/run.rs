@@ -1,10 +1,6 @@
 //! The loop of the relay: hands over the profiler's reports in a ConfigMap that belongs to the request.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use api_types::{names, owner, v1beta1::DynamoGraphDeploymentRequest};
 use controller_kit::{
@@ -73,12 +69,7 @@ pub enum RelayError {
 /// # Errors
 /// The profiler does not report its end, or the API server refuses the report.
 pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
-    let recipient = Recipient {
-        name: args.request.clone(),
-        namespace: args.request_namespace.clone(),
-        uid: args.request_uid.clone(),
-    };
-    let relay = Relay { output: HandOver::new(client.clone(), recipient), client, args };
+    let relay = Relay::new(client, args);
     let mut reported = Report::Nothing;
     loop {
         let ended = relay.has_ended().await;
@@ -86,7 +77,7 @@ pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
         if let Report::Progress(data) = &now
             && now != reported
         {
-            match relay.output.tell(data).await {
+            match relay.tell(data).await {
                 Ok(()) => reported = now,
                 Err(error) => warn!(%error, "trying again"),
             }
@@ -98,19 +89,29 @@ pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
     }
 }
 
-struct Relay {
+/// Field manager of the ConfigMap.
+const MANAGER: &str = "dynamo-output-relay";
+
+/// Copies what a profiler says into the ConfigMap of its request.
+pub struct Relay {
     client: Client,
-    output: HandOver,
+    applier: Applier,
     args: RelayArgs,
 }
 
 impl Relay {
+    /// Reads and writes through `client`.
+    pub fn new(client: Client, args: RelayArgs) -> Self {
+        let applier = Applier::new(client.clone(), MANAGER, Metrics::new(), Vec::new());
+        Self { client, applier, args }
+    }
+
     async fn file(&self, name: &str) -> Option<String> {
         tokio::fs::read_to_string(self.path(name)).await.ok()
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        Path::new(&self.args.folder).join(name)
+        self.args.folder.join(name)
     }
 
     /// Whether the profiler's container has ended. An API server that does not answer will do so later.
@@ -131,7 +132,7 @@ impl Relay {
 
     async fn tell_end(&self) -> Result<(), RelayError> {
         let data = self.end().await?;
-        hand_over(async || self.output.tell(&data).await).await?;
+        hand_over(async || self.tell(&data).await).await?;
         info!("handed over the end of the profiler");
         Ok(())
     }
@@ -148,6 +149,35 @@ impl Relay {
                 return Err(RelayError::NoEnd { path: self.path(STATUS_FILE) });
             }
             sleep(RETRY).await;
+        }
+    }
+
+    /// Writes `data` and nothing else into the request's ConfigMap, and makes it if it is missing.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] if the name is taken by an object that is not the request's; otherwise what the API server
+    /// answered.
+    pub async fn tell(&self, data: &BTreeMap<String, String>) -> Result<(), HandOverError> {
+        let desired = Desired::of(&self.config_map(data), &self.args.request_uid)?;
+        let live = self.applier.find::<ConfigMap>(&desired.id().namespace, &desired.id().name).await?;
+        match self.applier.apply(&desired, live.as_ref()).await? {
+            Outcome::Waiting { reason } => Err(HandOverError::InTheWay { name: desired.id().name.clone(), reason }),
+            Outcome::Created(_) | Outcome::Updated(_) | Outcome::Unchanged => Ok(()),
+        }
+    }
+
+    fn config_map(&self, data: &BTreeMap<String, String>) -> ConfigMap {
+        let RelayArgs { request: name, request_namespace: namespace, request_uid: uid, .. } = &self.args;
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(names::profiling_output(name)),
+                namespace: Some(namespace.clone()),
+                labels: Some(tracking_labels(name, namespace)),
+                owner_references: Some(vec![owner::controller::<DynamoGraphDeploymentRequest>(name, uid)]),
+                ..ObjectMeta::default()
+            },
+            data: Some(data.clone()),
+            ..ConfigMap::default()
         }
     }
 }
@@ -172,20 +202,6 @@ where
     }
 }
 
-/// Field manager of the ConfigMap.
-const MANAGER: &str = "dynamo-output-relay";
-
-/// The request for which a profiler works.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recipient {
-    /// Name.
-    pub name: String,
-    /// Namespace.
-    pub namespace: String,
-    /// Uid: the mark of what is the request's.
-    pub uid: String,
-}
-
 /// Reason why something could not be handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum HandOverError {
@@ -208,48 +224,6 @@ impl HandOverError {
         match self {
             Self::Write(error) => matches!(error.class(), Class::Invalid | Class::Foreign),
             Self::InTheWay { .. } => false,
-        }
-    }
-}
-
-/// Writes the ConfigMap of one request.
-pub struct HandOver {
-    applier: Applier,
-    recipient: Recipient,
-}
-
-impl HandOver {
-    /// Writes through `client`.
-    pub fn new(client: Client, recipient: Recipient) -> Self {
-        Self { applier: Applier::new(client, MANAGER, Metrics::new(), Vec::new()), recipient }
-    }
-
-    /// Writes `data` and nothing else into the request's ConfigMap, and makes it if it is missing.
-    ///
-    /// # Errors
-    /// [`Error::Foreign`] if the name is taken by an object that is not the request's; otherwise what the API server
-    /// answered.
-    pub async fn tell(&self, data: &BTreeMap<String, String>) -> Result<(), HandOverError> {
-        let desired = Desired::of(&self.config_map(data), &self.recipient.uid)?;
-        let live = self.applier.find::<ConfigMap>(&desired.id().namespace, &desired.id().name).await?;
-        match self.applier.apply(&desired, live.as_ref()).await? {
-            Outcome::Waiting { reason } => Err(HandOverError::InTheWay { name: desired.id().name.clone(), reason }),
-            Outcome::Created(_) | Outcome::Updated(_) | Outcome::Unchanged => Ok(()),
-        }
-    }
-
-    fn config_map(&self, data: &BTreeMap<String, String>) -> ConfigMap {
-        let Recipient { name, namespace, uid } = &self.recipient;
-        ConfigMap {
-            metadata: ObjectMeta {
-                name: Some(names::profiling_output(name)),
-                namespace: Some(namespace.clone()),
-                labels: Some(tracking_labels(name, namespace)),
-                owner_references: Some(vec![owner::controller::<DynamoGraphDeploymentRequest>(name, uid)]),
-                ..ObjectMeta::default()
-            },
-            data: Some(data.clone()),
-            ..ConfigMap::default()
         }
     }
 }

@@ -3,16 +3,11 @@
 //! Order: what is left of an earlier profile goes first; accounts come before the Job whose pod runs under them,
 //! ConfigMaps before the graph that reads them.
 
-use api_types::{
-    LEGACY_FINALIZER,
-    conditions::request as reason,
-    labels, owner,
-    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest},
-};
+use api_types::{conditions::request as reason, labels, owner, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
     apply::{Applier, Desired, Error, ObjectId, Outcome},
     failure::Class,
-    store::{Key, Packed, controller_owner},
+    store::{Key, controller_owner},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ConfigMap};
 use kube::{ResourceExt, core::ApiResource};
@@ -70,16 +65,6 @@ pub async fn apply(applier: &Applier, caches: &Caches, observed: &Observed, plan
         confirm_deletion(applier, observed).await?;
     }
     Ok(applied)
-}
-
-/// Lets a request go that is being deleted: takes off the finalizer of another operator, and nothing else. Its Job and
-/// what the profiler said go with it; its graph stays.
-///
-/// # Errors
-/// The API server rejects the request, or does not answer.
-pub async fn release(applier: &Applier, request: &Packed<DynamoGraphDeploymentRequest>) -> Result<(), Error> {
-    applier.remove_finalizer(request, LEGACY_FINALIZER).await?;
-    Ok(())
 }
 
 /// Gives where the request stands if the account is refused, or what it may do.

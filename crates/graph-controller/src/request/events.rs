@@ -4,10 +4,7 @@ use api_types::{
     conditions::{SPEC_SERVED, request as reason},
     v1beta1::{DynamoGraphDeploymentRequestStatus as Status, RequestPhase},
 };
-use controller_kit::{
-    conditions::find,
-    events::{Event, EventType},
-};
+use controller_kit::{conditions::find, events::Event};
 
 use super::model::{Applied, Observed};
 
@@ -28,60 +25,42 @@ fn warnings(applied: &Applied) -> Vec<Event> {
 }
 
 /// The events between two statuses.
-pub fn of_status(before: &Status, after: &Status, made_graph: Option<&str>) -> Vec<Event> {
-    let reason_of = |status: &Status, type_: &str| find(&status.conditions, type_).map(|found| found.reason.clone());
-    let message = |type_: &str| find(&after.conditions, type_).map(|found| found.message.clone()).unwrap_or_default();
-    let became = |type_: &str, reason: &str| {
-        reason_of(after, type_).as_deref() == Some(reason) && reason_of(before, type_).as_deref() != Some(reason)
+fn of_status(before: &Status, after: &Status, made_graph: Option<&str>) -> Vec<Event> {
+    let became = |type_: &str, why: &str| {
+        let is = |status: &Status| find(&status.conditions, type_).is_some_and(|found| found.reason == why);
+        let found = find(&after.conditions, type_).filter(|_| is(after) && !is(before));
+        found.map(|found| found.message.clone())
     };
+    let warned = |type_: &str, why: &str, reason: &str, action: &str| {
+        became(type_, why).map(|note| Event::warning(reason, action, note))
+    };
+    let told = |type_: &str, why: &str, reason: &str, action: &str| {
+        became(type_, why).map(|note| Event::normal(reason, action, note))
+    };
+    let job = after.profiling_job_name.as_deref().unwrap_or_default();
+    let graph = after.dgd_name.as_deref().unwrap_or_default();
     let failed = after.phase == Some(RequestPhase::Failed) && before.phase != Some(RequestPhase::Failed);
-    let graph = after.dgd_name.clone().unwrap_or_default();
-    let mut all = Vec::new();
-    let mut add = |type_, reason: &str, action: &str, note| {
-        all.push(Event { type_, reason: reason.to_owned(), action: action.to_owned(), note });
-    };
-    use EventType::{Normal, Warning};
-    if became(reason::VALIDATION, reason::VALIDATION_FAILED) {
-        add(Warning, "ValidationFailed", "Validate", message(reason::VALIDATION));
-    }
-    if became(reason::VALIDATION, reason::VALIDATION_PASSED) {
-        add(Normal, "Initialized", "Validate", message(reason::VALIDATION));
-    }
-    if became(reason::PROFILING, reason::INITIALIZING) {
-        let job = after.profiling_job_name.clone().unwrap_or_default();
-        add(Normal, "ProfilingJobCreated", "Create", format!("Job {job} profiles"));
-    }
-    if became(reason::PROFILING, reason::JOB_CREATION_FAILED) {
-        add(Warning, "ProfilingJobFailed", "Create", message(reason::PROFILING));
-    }
-    let profiling = reason_of(after, reason::PROFILING).unwrap_or_default();
-    if failed && profiling.ends_with("Failed") && profiling != reason::JOB_CREATION_FAILED {
-        add(Warning, "ProfilingCheckFailed", "Get", message(reason::PROFILING));
-    }
-    if became(reason::SPEC_GENERATED, reason::GENERATION_FAILED) {
-        add(Warning, "GenerationFailed", "Generate", message(reason::SPEC_GENERATED));
-    }
-    if became(reason::SPEC_GENERATED, reason::SPEC_GENERATED) {
-        add(Normal, "SpecGenerated", "Generate", message(reason::SPEC_GENERATED));
-    }
-    if became(SPEC_SERVED, reason::SPEC_CHANGE_REJECTED) {
-        add(Warning, "SpecChangeRejected", "Validate", message(SPEC_SERVED));
-    }
-    if let Some(made) = made_graph {
-        add(Normal, "DeploymentCreated", "Create", format!("made DynamoGraphDeployment {made}"));
-    }
-    for (why, event) in [
-        (reason::DEPLOYMENT_REJECTED, "DeploymentCreationFailed"),
-        (reason::NAME_TAKEN, "DeploymentCreationFailed"),
-        (reason::DEPLOYMENT_DEGRADED, "DeploymentDegraded"),
-        (reason::DEPLOYMENT_DELETED, "DeploymentDeleted"),
-    ] {
-        if became(reason::DEPLOYMENT_READY, why) {
-            add(Warning, event, "Deploy", message(reason::DEPLOYMENT_READY));
-        }
-    }
-    if became(reason::DEPLOYMENT_READY, reason::DEPLOYMENT_READY) {
-        add(Normal, "DeploymentReady", "Deploy", format!("DynamoGraphDeployment {graph} serves"));
-    }
-    all
+    let profiling = find(&after.conditions, reason::PROFILING).filter(|_| failed);
+    let profiling =
+        profiling.filter(|found| found.reason.ends_with("Failed") && found.reason != reason::JOB_CREATION_FAILED);
+    let all = [
+        warned(reason::VALIDATION, reason::VALIDATION_FAILED, "ValidationFailed", "Validate"),
+        told(reason::VALIDATION, reason::VALIDATION_PASSED, "Initialized", "Validate"),
+        became(reason::PROFILING, reason::INITIALIZING)
+            .map(|_| Event::normal("ProfilingJobCreated", "Create", format!("Job {job} profiles"))),
+        warned(reason::PROFILING, reason::JOB_CREATION_FAILED, "ProfilingJobFailed", "Create"),
+        profiling.map(|found| Event::warning("ProfilingCheckFailed", "Get", &found.message)),
+        warned(reason::SPEC_GENERATED, reason::GENERATION_FAILED, "GenerationFailed", "Generate"),
+        told(reason::SPEC_GENERATED, reason::SPEC_GENERATED, "SpecGenerated", "Generate"),
+        warned(SPEC_SERVED, reason::SPEC_CHANGE_REJECTED, "SpecChangeRejected", "Validate"),
+        made_graph
+            .map(|made| Event::normal("DeploymentCreated", "Create", format!("made DynamoGraphDeployment {made}"))),
+        warned(reason::DEPLOYMENT_READY, reason::DEPLOYMENT_REJECTED, "DeploymentCreationFailed", "Deploy"),
+        warned(reason::DEPLOYMENT_READY, reason::NAME_TAKEN, "DeploymentCreationFailed", "Deploy"),
+        warned(reason::DEPLOYMENT_READY, reason::DEPLOYMENT_DEGRADED, "DeploymentDegraded", "Deploy"),
+        warned(reason::DEPLOYMENT_READY, reason::DEPLOYMENT_DELETED, "DeploymentDeleted", "Deploy"),
+        became(reason::DEPLOYMENT_READY, reason::DEPLOYMENT_READY)
+            .map(|_| Event::normal("DeploymentReady", "Deploy", format!("DynamoGraphDeployment {graph} serves"))),
+    ];
+    all.into_iter().flatten().collect()
 }

@@ -21,6 +21,7 @@ pub mod validate;
 use std::time::Duration;
 
 use api_types::{
+    LEGACY_FINALIZER,
     conditions::WEBHOOK_UNAVAILABLE,
     v1beta1::{DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestStatus},
 };
@@ -60,8 +61,10 @@ impl Reconcile for Reconciler {
         &self.outputs
     }
 
+    /// Takes off the finalizer of another operator, and nothing else. The Job and what the profiler said go with the
+    /// request; its graph stays.
     async fn finalize(&self, packed: &Packed<DynamoGraphDeploymentRequest>) -> Result<Action, Interruption> {
-        apply::release(&self.outputs.applier, packed).await?;
+        self.outputs.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
         Ok(Action::await_change())
     }
 

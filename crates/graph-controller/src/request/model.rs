@@ -16,16 +16,6 @@ use serde_json::Value;
 use super::{cost::Trials, settings::Settings};
 use crate::graph::model::SharedAccount;
 
-/// Whether the claim with the model's weights exists.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum CacheClaim {
-    /// It does, or there is none to look for.
-    #[default]
-    Present,
-    /// It does not.
-    Missing(String),
-}
-
 /// Result of the search for GPUs in the cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Search {
@@ -61,8 +51,8 @@ pub struct Observed {
     pub config_maps: Vec<ConfigMap>,
     /// The graph of the desired name, of any origin.
     pub graph: Option<DynamoGraphDeployment>,
-    /// Whether the claim with the model's weights exists; looked for before the Job is made.
-    pub cache_claim: CacheClaim,
+    /// The claim with the model's weights that does not exist; looked for before the Job is made.
+    pub missing_claim: Option<String>,
     /// GPUs of the cluster; looked up before the Job is created.
     pub hardware: Search,
     /// Reason for the Job's wait while its pod does not run.
@@ -91,7 +81,7 @@ impl Observed {
             output: None,
             config_maps: Vec::new(),
             graph: None,
-            cache_claim: CacheClaim::default(),
+            missing_claim: None,
             hardware: Search::default(),
             waits: JobWaits::default(),
             output_missing_for: Duration::ZERO,

@@ -1,6 +1,6 @@
 //! Settings for requests, from flags and the operator's configuration.
 
-use api_types::{env, names};
+use api_types::env;
 use controller_kit::{settings::OperatorConfiguration, store::Scope};
 
 /// Default port and path of a DCGM exporter.
@@ -73,11 +73,6 @@ impl Settings {
             exporter_namespaces: configuration.gpu.exporter_namespaces.clone(),
             infrastructure: given.map(|(name, address)| (name, address.clone())).collect(),
         }
-    }
-
-    /// Name of the account that profilers run under.
-    pub fn account(&self) -> &'static str {
-        names::PROFILING_SERVICE_ACCOUNT
     }
 }
 

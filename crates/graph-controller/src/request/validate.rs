@@ -2,14 +2,14 @@
 
 use api_types::{
     conversion::{ApiVersion, convert},
-    v1beta1::{GpuSku, Hardware, ModelCache},
+    v1beta1::{Hardware, ModelCache},
 };
 use rendering::rules::request::{self as rules, missing_gpu_facts};
 use serde_json::Value;
 
 use super::{
     hardware::fill,
-    model::{CacheClaim, Observed, Search},
+    model::{Observed, Search},
 };
 
 /// A request for which a profiler can run.
@@ -85,7 +85,7 @@ pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Obstacles> {
     if let Some(violation) = rules::thorough_search(spec) {
         obstacles.spec(&violation.to_string());
     }
-    if let CacheClaim::Missing(name) = &observed.cache_claim {
+    if let Some(name) = &observed.missing_claim {
         let place = &observed.namespace;
         obstacles.outside(format!(
             "spec.modelCache.pvcName: there is no PersistentVolumeClaim {place}/{name}; create it, or name another one"
@@ -166,11 +166,6 @@ pub fn wants_search(hardware: Option<&Hardware>) -> bool {
 /// Whether a request cannot do without an answer.
 pub fn needs_search(hardware: Option<&Hardware>) -> bool {
     !missing_gpu_facts(&hardware.cloned().unwrap_or_default()).is_empty()
-}
-
-/// The desired kind of GPU.
-pub fn desired_gpu(hardware: Option<&Hardware>) -> Option<GpuSku> {
-    hardware.and_then(|hardware| hardware.gpu_sku)
 }
 
 /// Returns the values that are kept for v1alpha1 alone and that profilers of that time use.

@@ -7,7 +7,7 @@ use api_types::v1beta1::{
     DynamoGraphDeployment, DynamoGraphDeploymentRequest,
 };
 use controller_kit::{
-    access::{Access as Rights, NamedAccess, RoleScope, role_with},
+    access::{Access as Rights, NamedAccess, role},
     context::{Context, Readiness, Shutdown},
     metrics::Metrics,
     scope::Fence,
@@ -83,7 +83,7 @@ impl Bed {
         let held: Vec<_> = rights().into_iter().filter(of_kind).collect();
         self.grant(resource, rules(&held)).await;
         for verb in held.iter().flat_map(|right| right.verbs) {
-            self.until_allowed(json!({ "group": group, "resource": resource, "verb": verb.as_str() })).await;
+            self.until_allowed(json!({ "group": group, "resource": resource, "verb": verb })).await;
         }
     }
 
@@ -148,11 +148,7 @@ impl Bed {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let namespace = guard.name().to_owned();
         access
-            .apply(&account(
-                NAME,
-                &namespace,
-                role_with(NAME, RoleScope::Namespace(&namespace), &rights(), BINDS_IN_NAMESPACE),
-            ))
+            .apply(&account(NAME, &namespace, role(NAME, Some(&namespace), &rights(), BINDS_IN_NAMESPACE)))
             .await
             .unwrap();
         access.apply(&[discovery_role(&namespace)]).await.unwrap();
@@ -366,10 +362,8 @@ impl Drop for Bed {
 
 /// The rules of a role that grants these rights.
 pub fn rules(rights: &[Rights]) -> Value {
-    let rule = |right: &Rights| {
-        let verbs: Vec<_> = right.verbs.iter().map(|verb| verb.as_str()).collect();
-        json!({ "apiGroups": [right.group], "resources": [right.resource], "verbs": verbs })
-    };
+    let rule =
+        |right: &Rights| json!({ "apiGroups": [right.group], "resources": [right.resource], "verbs": right.verbs });
     rights.iter().map(rule).collect()
 }
 

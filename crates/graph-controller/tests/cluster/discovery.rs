@@ -204,9 +204,8 @@ async fn without_a_role_for_all_each_graph_has_its_own() {
     let mut bed = Bed::without_controller("discovery-own", false).await;
     bed.settings().rbac.discovery_role_name = String::new();
     let mut granted = rules(DISCOVERY);
-    let verbs: Vec<_> = Verb::KEEP.iter().map(|verb| verb.as_str()).collect();
     let group = "rbac.authorization.k8s.io";
-    granted.as_array_mut().unwrap().push(json!({ "apiGroups": [group], "resources": ["roles"], "verbs": verbs }));
+    granted.as_array_mut().unwrap().push(json!({ "apiGroups": [group], "resources": ["roles"], "verbs": Verb::KEEP }));
     bed.grant("roles", granted).await;
     bed.until_allowed(json!({ "group": group, "resource": "roles", "verb": "patch" })).await;
     bed.start();

@@ -15,7 +15,6 @@ use graph_controller::{
     NAME,
     graph::{
         apply,
-        model::{Observed, Reads, Target},
         observe::{Caches, cached, grove::GroveCaches},
         plan,
         settings::Settings,
@@ -90,8 +89,7 @@ async fn pass(bed: &Bed, picture: &[Component]) -> Result<(), Error> {
     let mut configuration = OperatorConfiguration::default();
     configuration.rbac.discovery_role_name = DISCOVERY_ROLE.to_owned();
     let settings = Settings::of(&configuration, &scope);
-    let cached = cached(&caches, &settings, &caches.graphs.all().pop().unwrap(), graph).unwrap();
-    let observed = Observed::complete(cached, Target::default(), Reads::default());
+    let observed = cached(&caches, &settings, &caches.graphs.all().pop().unwrap(), graph).unwrap();
     let valid = validate(&observed.graph, &settings, observed.validation_context()).unwrap();
     let plan = plan::plan(&valid, &observed, Timestamp::now());
     let applied = apply::apply(&applier, &EventSink::new(client, NAME), &caches, &observed, &plan).await;

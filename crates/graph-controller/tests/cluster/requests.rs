@@ -1,6 +1,6 @@
 //! Requests, from the spec to a graph that serves. The profiler is played.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use api_types::{
     LEGACY_FINALIZER,
@@ -15,7 +15,7 @@ use controller_kit::{
 };
 use graph_controller::{
     NAME,
-    relay::run::{HandOver, HandOverError, Recipient},
+    relay::run::{HandOverError, Relay, RelayArgs},
     request::{
         Reconciler, apply as apply_plan, model,
         model::{Observed, Plan, Search},
@@ -151,8 +151,14 @@ async fn a_config_map_of_somebody_else_is_left_alone_by_controller_and_relay() {
     assert!(bed.api::<Job>().get_opt("profile-chat").await.unwrap().is_none());
 
     let relay_of = |uid: Option<String>| {
-        let (name, namespace) = ("chat".to_owned(), bed.namespace.clone());
-        HandOver::new(bed.client.clone(), Recipient { name, namespace, uid: uid.unwrap() })
+        let args = RelayArgs {
+            folder: PathBuf::new(),
+            request: "chat".to_owned(),
+            request_namespace: bed.namespace.clone(),
+            request_uid: uid.unwrap(),
+            pod: String::new(),
+        };
+        Relay::new(bed.client.clone(), args)
     };
     let words = |key: &str, text: &str| BTreeMap::from([(key.to_owned(), text.to_owned())]);
     let relay = relay_of(request.uid());

@@ -10,21 +10,13 @@ use std::{io, io::Write};
 use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
 
-/// A file of an archive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    /// Path within the archive.
-    pub path: String,
-    /// Content.
-    pub content: Vec<u8>,
-}
-
 /// Files up to a size; what does not fit is left out and named.
 #[derive(Debug)]
 pub struct Archive {
     folder: String,
     room: usize,
-    entries: Vec<Entry>,
+    /// Files by their paths within the folder.
+    entries: Vec<(String, Vec<u8>)>,
     omitted: Vec<String>,
 }
 
@@ -39,7 +31,7 @@ impl Archive {
         match self.room.checked_sub(content.len()) {
             Some(room) => {
                 self.room = room;
-                self.entries.push(Entry { path: path.to_owned(), content });
+                self.entries.push((path.to_owned(), content));
             }
             None => self.omitted.push(path.to_owned()),
         }
@@ -56,13 +48,13 @@ impl Archive {
     /// The output cannot be written.
     pub fn write(&self, seconds: u64, out: &mut dyn Write) -> io::Result<()> {
         let mut tar = tar::Builder::new(GzEncoder::new(out, Compression::default()));
-        let omitted = Entry { path: "omitted.txt".to_owned(), content: self.omitted.join("\n").into_bytes() };
-        for entry in self.entries.iter().chain((!self.omitted.is_empty()).then_some(&omitted)) {
+        let omitted = ("omitted.txt".to_owned(), self.omitted.join("\n").into_bytes());
+        for (path, content) in self.entries.iter().chain((!self.omitted.is_empty()).then_some(&omitted)) {
             let mut header = tar::Header::new_gnu();
-            header.set_size(entry.content.len() as u64);
+            header.set_size(content.len() as u64);
             header.set_mode(0o600);
             header.set_mtime(seconds);
-            tar.append_data(&mut header, format!("{}/{}", self.folder, entry.path), entry.content.as_slice())?;
+            tar.append_data(&mut header, format!("{}/{path}", self.folder), content.as_slice())?;
         }
         tar.into_inner()?.finish()?.flush()
     }

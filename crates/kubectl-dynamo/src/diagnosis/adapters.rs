@@ -33,25 +33,17 @@ fn of_adapter(observed: &Observed, graph: &DynamoGraphDeployment, adapter: &Adap
     let preceded_by = first.filter(|name| *name != adapter.name_any()).map(str::to_owned);
     let pass = model::Observed { adapter: adapter.clone(), graph: Some(graph.clone()), preceded_by, pause: None };
     let kind = Adapter::kind(&()).into_owned();
-    let cause = |code: &str, cause: String, evidence, remedy: &str| Cause {
-        code: code.to_owned(),
-        weight: Weight::Blocks,
-        chain: vec![observed.root.object(), ObjectName::new(&kind, &adapter.name_any())],
-        others: 0,
-        cause,
-        evidence,
-        remedy: remedy.to_owned(),
-    };
+    let chain = vec![observed.root.object(), ObjectName::new(&kind, &adapter.name_any())];
     let target = match validate(&pass) {
         Ok(target) => target,
         Err(no_effect) if no_effect.reason == RIVAL => {
             let remedy = "delete one of the two adapters; an autoscaler that scales the other one has no effect";
-            return Some(cause(RIVAL, no_effect.message, Vec::new(), remedy));
+            return Some(Cause::new(RIVAL, Weight::Blocks, chain, no_effect.message, remedy));
         }
         Err(no_effect) => {
             let remedy = "correct spec.dgdRef.componentName of the adapter, set scalingAdapter of the component, or delete \
                           the adapter";
-            return Some(cause("AdapterWithoutComponent", no_effect.message, Vec::new(), remedy));
+            return Some(Cause::new("AdapterWithoutComponent", Weight::Blocks, chain, no_effect.message, remedy));
         }
     };
     let (live, desired) = (target.component.desired_replicas(), adapter.spec.replicas);
@@ -61,6 +53,7 @@ fn of_adapter(observed: &Observed, graph: &DynamoGraphDeployment, adapter: &Adap
     let rule = rules::matching(REJECTIONS, &warning.message);
     let evidence =
         vec![format!("component {} has {live} replicas, and its adapter asks for {desired}", target.component.name)];
+    let code = rule.map_or("ScalingRejected", |rule| rule.code);
     let remedy = rule.map_or("change the replicas of the adapter, or what rejects them", |rule| rule.remedy);
-    Some(cause(rule.map_or("ScalingRejected", |rule| rule.code), warning.message.clone(), evidence, remedy))
+    Some(Cause { evidence, ..Cause::new(code, Weight::Blocks, chain, &warning.message, remedy) })
 }

@@ -74,15 +74,8 @@ pub fn unexplained(observed: &Observed) -> Cause {
         Some(ready) => (ready.reason.as_str(), ready.message.as_str()),
         None => ("Unobserved", "it has no status"),
     };
-    Cause {
-        code: reason.to_owned(),
-        weight: Weight::Waits,
-        chain: vec![root.object()],
-        others: 0,
-        cause: message.to_owned(),
-        evidence: Vec::new(),
-        remedy: rules::by_reason(reason).unwrap_or("wait; the status changes when its children do").to_owned(),
-    }
+    let remedy = rules::by_reason(reason).unwrap_or("wait; the status changes when its children do");
+    Cause::new(reason, Weight::Waits, vec![root.object()], message, remedy)
 }
 
 fn of_subject(subject: &Subject, chain: &[ObjectName], deeper: &[Cause], groups: Option<&[String]>) -> Vec<Cause> {
@@ -153,13 +146,7 @@ fn cause(subject: &Subject, condition: &Condition, weight: Weight, chain: &[Obje
     let remedy = rule.map(|rule| rule.remedy);
     let remedy = remedy.or_else(|| exact.and_then(rules::by_reason)).or_else(|| rules::by_reason(&condition.reason));
     let text = if condition.message.is_empty() { &condition.reason } else { &condition.message };
-    Cause {
-        code: rule.map_or(condition.reason.as_str(), |rule| rule.code).to_owned(),
-        weight,
-        chain: chain.to_vec(),
-        others: 0,
-        cause: text.clone(),
-        evidence: vec![format!("condition {} = {} of {}", condition.type_, condition.status, subject.object())],
-        remedy: remedy.unwrap_or("do what the message says").to_owned(),
-    }
+    let code = rule.map_or(condition.reason.as_str(), |rule| rule.code);
+    let evidence = vec![format!("condition {} = {} of {}", condition.type_, condition.status, subject.object())];
+    Cause { evidence, ..Cause::new(code, weight, chain.to_vec(), text, remedy.unwrap_or("do what the message says")) }
 }

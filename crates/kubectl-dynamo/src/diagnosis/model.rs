@@ -72,6 +72,20 @@ pub struct Cause {
     pub remedy: String,
 }
 
+impl Cause {
+    /// A cause of one object, without evidence.
+    pub fn new(
+        code: &str,
+        weight: Weight,
+        chain: Vec<ObjectName>,
+        cause: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        let (code, cause, remedy) = (code.to_owned(), cause.into(), remedy.into());
+        Self { code, weight, chain, others: 0, cause, evidence: Vec::new(), remedy }
+    }
+}
+
 /// Result of a diagnosis: ready, or the causes why not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -247,13 +261,6 @@ pub struct NodeFacts {
     pub pressures: Vec<String>,
 }
 
-/// A namespace that is being deleted.
-#[derive(Clone, Debug, Default)]
-pub struct Terminating {
-    /// Obstacles to its deletion, as its conditions report them.
-    pub remaining: Vec<String>,
-}
-
 /// A program of the operator.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
@@ -261,6 +268,8 @@ pub struct Program {
     pub name: String,
     /// Namespace of the install.
     pub namespace: String,
+    /// Tag or digest of its image.
+    pub version: String,
     /// Ready replicas.
     pub ready: i32,
     /// Desired replicas.
@@ -270,12 +279,21 @@ pub struct Program {
 /// The marker of a namespace-restricted install.
 #[derive(Clone, Debug, Default)]
 pub struct Marker {
+    /// Namespace.
+    pub namespace: String,
     /// The install that holds it.
     pub holder: String,
     /// Time of the last renewal.
     pub renewed: Option<Timestamp>,
     /// Validity of a renewal, in seconds.
     pub seconds: i64,
+}
+
+impl Marker {
+    /// Whether its last renewal has not expired.
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        self.renewed.is_some_and(|renewed| now.as_second().saturating_sub(renewed.as_second()) < self.seconds)
+    }
 }
 
 /// All that a diagnosis is made from. Maps hold what was looked up; an entry of `None` does not exist.
@@ -315,8 +333,8 @@ pub struct Observed {
     pub groups: Option<Vec<String>>,
     /// Programs of the operator, if Deployments of all namespaces can be listed.
     pub programs: Option<Vec<Program>>,
-    /// Its namespace, if that is being deleted.
-    pub terminating: Option<Terminating>,
+    /// What keeps its namespace, if that is being deleted, as the conditions of the namespace report it.
+    pub terminating: Option<Vec<String>>,
     /// Marker of the namespace.
     pub marker: Option<Marker>,
     /// Ends of the logs of containers that ended, by pod and container.

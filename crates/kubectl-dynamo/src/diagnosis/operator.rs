@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
-    model::{Cause, Marker, ObjectName, Observed, Program, Subject, Weight},
+    model::{Cause, ObjectName, Observed, Program, Subject, Weight},
     rules,
     rules::REJECTIONS,
 };
@@ -27,31 +27,19 @@ pub fn unconverted(observed: &Observed) -> Option<Cause> {
     let evidence = servers.map(|one| {
         format!("webhook-server in namespace {}: {} of {} pods are ready", one.namespace, one.ready, one.desired)
     });
-    Some(Cause {
-        code: rule.code.to_owned(),
-        weight: Weight::Blocks,
-        chain: vec![observed.root.object()],
-        others: 0,
-        cause: why.clone(),
-        evidence: evidence.collect(),
-        remedy: rule.remedy.to_owned(),
-    })
+    let cause = Cause::new(rule.code, Weight::Blocks, vec![observed.root.object()], why, rule.remedy);
+    Some(Cause { evidence: evidence.collect(), ..cause })
 }
 
 /// Causes of the object and its components that no controller has acted on.
 pub fn causes(observed: &Observed, ready: bool, now: Timestamp) -> Vec<Cause> {
     let root = &observed.root;
-    if let Some(terminating) = &observed.terminating {
-        return vec![Cause {
-            code: "NamespaceTerminating".to_owned(),
-            weight: Weight::Blocks,
-            chain: vec![root.object(), ObjectName::new("Namespace", &root.namespace)],
-            others: 0,
-            cause: format!("namespace {} is being deleted, and all that is in it", root.namespace),
-            evidence: terminating.remaining.clone(),
-            remedy: "create the object in another namespace; this one is gone when its finalizers are removed"
-                .to_owned(),
-        }];
+    if let Some(remaining) = &observed.terminating {
+        let chain = vec![root.object(), ObjectName::new("Namespace", &root.namespace)];
+        let text = format!("namespace {} is being deleted, and all that is in it", root.namespace);
+        let remedy = "create the object in another namespace; this one is gone when its finalizers are removed";
+        let cause = Cause::new("NamespaceTerminating", Weight::Blocks, chain, text, remedy);
+        return vec![Cause { evidence: remaining.clone(), ..cause }];
     }
     if let Some(deleted) = root.deleted {
         return vec![deletion(observed, seconds(now, deleted))];
@@ -75,15 +63,7 @@ fn deletion(observed: &Observed, waited: i64) -> Cause {
         }
     };
     let waits = if finalizers.is_empty() { String::new() } else { format!(" and waits for {finalizers}") };
-    Cause {
-        code: "Deleted".to_owned(),
-        weight,
-        chain: vec![root.object()],
-        others: 0,
-        cause: format!("it has been deleted for {waited} s{waits}"),
-        evidence: Vec::new(),
-        remedy,
-    }
+    Cause::new("Deleted", weight, vec![root.object()], format!("it has been deleted for {waited} s{waits}"), remedy)
 }
 
 /// Returns the cause of a status that is not of the object's latest spec.
@@ -104,7 +84,7 @@ fn unobserved(observed: &Observed, subject: &Subject, ready: bool, now: Timestam
         subject.generation.map_or("not set".to_owned(), |generation| generation.to_string()),
         subject.observed_generation.map_or("not set".to_owned(), |generation| generation.to_string()),
     )];
-    let marker = observed.marker.as_ref().filter(|marker| is_valid(marker, now));
+    let marker = observed.marker.as_ref().filter(|marker| marker.is_valid(now));
     let (code, weight, cause, remedy) = if let Some(marker) = marker.filter(|_| !is_installed_in(observed, controller))
     {
         evidence.push(format!("Lease dynamo-operator-namespace-scope is held by {}", marker.holder));
@@ -141,7 +121,7 @@ fn unobserved(observed: &Observed, subject: &Subject, ready: bool, now: Timestam
         true => vec![observed.root.object()],
         false => diagnosis::to_component(observed, &subject.name),
     };
-    Some(Cause { code: code.to_owned(), weight, chain, others: 0, cause, evidence, remedy })
+    Some(Cause { evidence, ..Cause::new(code, weight, chain, cause, remedy) })
 }
 
 /// The program that serves the namespace: of an install in it, or of any other.
@@ -154,10 +134,6 @@ fn serving<'a>(observed: &'a Observed, controller: &str) -> Option<&'a Program> 
 fn is_installed_in(observed: &Observed, controller: &str) -> bool {
     let mut named = observed.programs.iter().flatten().filter(|program| program.name == controller);
     named.any(|program| program.namespace == observed.root.namespace)
-}
-
-fn is_valid(marker: &Marker, now: Timestamp) -> bool {
-    marker.renewed.is_some_and(|renewed| seconds(now, renewed) < marker.seconds)
 }
 
 /// Whole seconds from one time to another.

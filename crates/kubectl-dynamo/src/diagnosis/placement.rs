@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{
-    model::{NodeFacts, Observed, Weight},
+    model::{Cause, NodeFacts, ObjectName, Observed, Weight},
     rules,
     rules::SCHEDULING,
 };
@@ -20,19 +20,6 @@ const OPEN: [&str; 4] = ["NodeSelector", "Taint", "NodesCordoned", "Unschedulabl
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 /// Taints of nodes that are not ready.
 const LOST: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
-
-/// Obstacle between a pod and the nodes that it selects.
-#[derive(Debug)]
-pub struct Placement {
-    /// Code of the cause.
-    pub code: &'static str,
-    /// The node with the cause, if it is one.
-    pub node: Option<String>,
-    /// Description of the fault.
-    pub cause: String,
-    /// The remedy.
-    pub remedy: &'static str,
-}
 
 /// Obstacle that prevents one node from accepting a pod, in the order of reporting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,41 +37,39 @@ pub fn is_open(code: &str) -> bool {
 }
 
 /// Returns the obstacle on all nodes that a pod selects; none if one of them accepts the pod, or if the nodes are
-/// unknown.
-pub fn of_pod(observed: &Observed, pod: &Pod) -> Option<Placement> {
+/// unknown. Its chain is the node with the cause, if it is one.
+pub fn of_pod(observed: &Observed, pod: &Pod) -> Option<Cause> {
     let (nodes, spec) = (observed.nodes.as_ref().filter(|nodes| !nodes.all.is_empty())?, pod.spec.as_ref()?);
     let by_code = |code| rules::by_code(SCHEDULING, code).unwrap_or_default();
     let selected: Vec<&NodeFacts> = nodes.all.iter().filter(|node| is_selected(spec, node)).collect();
     if selected.is_empty() {
         let cause = format!("none of {} nodes has the labels that the pod selects", nodes.all.len());
-        return Some(Placement { code: "NodeSelector", node: None, cause, remedy: by_code("NodeSelector") });
+        return Some(Cause::new("NodeSelector", Weight::Blocks, Vec::new(), cause, by_code("NodeSelector")));
     }
     let held: Option<Vec<(Hold, &NodeFacts)>> = selected.iter().map(|node| Some((hold(spec, node)?, *node))).collect();
     let held = held?;
     let (first, node) = held.iter().min_by_key(|(hold, _)| *hold)?;
     let alike = || held.iter().filter(|(hold, _)| hold == first).map(|(_, node)| node.name.as_str());
     let names = alike().take(3).collect::<Vec<_>>().join(", ");
-    let name = Some(node.name.clone());
-    Some(match first {
+    let own = vec![ObjectName::new("Node", &node.name)];
+    let (code, chain, cause, remedy) = match first {
         Hold::Pressure => {
             let cause = format!("node {} reports {}", node.name, node.pressures.join(", "));
-            Placement { code: "NodePressure", node: name, cause, remedy: rules::PRESSURE }
+            ("NodePressure", own, cause, rules::PRESSURE)
         }
-        Hold::Lost => {
-            let cause = format!("node {} is not ready", node.name);
-            Placement { code: "NodeLost", node: name, cause, remedy: rules::NODE }
-        }
+        Hold::Lost => ("NodeLost", own, format!("node {} is not ready", node.name), rules::NODE),
         Hold::Cordoned => {
             let cause = format!("of the nodes that the pod selects, {} are cordoned: {names}", alike().count());
-            Placement { code: "NodesCordoned", node: None, cause, remedy: by_code("NodesCordoned") }
+            ("NodesCordoned", Vec::new(), cause, by_code("NodesCordoned"))
         }
         Hold::Taint | Hold::ControlPlane => {
             let taints = node.taints.iter().filter(|taint| !is_tolerated(spec, taint));
             let taints = taints.map(|taint| taint.key.as_str()).collect::<Vec<_>>().join(", ");
             let cause = format!("of the nodes that the pod selects, {} have taints: {taints}", alike().count());
-            Placement { code: "Taint", node: None, cause, remedy: by_code("Taint") }
+            ("Taint", Vec::new(), cause, by_code("Taint"))
         }
-    })
+    };
+    Some(Cause::new(code, Weight::Blocks, chain, cause, remedy))
 }
 
 fn hold(spec: &PodSpec, node: &NodeFacts) -> Option<Hold> {
@@ -140,32 +125,9 @@ fn is_met(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
     }
 }
 
-/// The cause of a claim.
-pub struct Found {
-    /// Name of the claim.
-    pub claim: String,
-    /// Code of the cause.
-    pub code: &'static str,
-    /// Whether it needs an action.
-    pub weight: Weight,
-    /// Description of the fault.
-    pub cause: String,
-    /// The remedy.
-    pub remedy: &'static str,
-}
-
-/// The first claim of a pod that cannot be used.
-pub fn claims_of_pod(observed: &Observed, pod: &Pod) -> Option<Found> {
-    names(pod).find_map(|name| match observed.claims.get(name)? {
-        None => Some(Found {
-            claim: name.to_owned(),
-            code: "ClaimMissing",
-            weight: Weight::Blocks,
-            cause: format!("PersistentVolumeClaim {name} does not exist"),
-            remedy: "create the claim, or correct its name in the pod template",
-        }),
-        Some(claim) => of_claim(observed, name, claim),
-    })
+/// The first claim of a pod that cannot be used; it is the chain of the cause.
+pub fn claims_of_pod(observed: &Observed, pod: &Pod) -> Option<Cause> {
+    names(pod).find_map(|name| of_claim(observed, name, observed.claims.get(name)?.as_ref()))
 }
 
 /// Names of the claims that a pod mounts.
@@ -174,9 +136,15 @@ pub fn names(pod: &Pod) -> impl Iterator<Item = &str> {
     volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.as_str()))
 }
 
-fn of_claim(observed: &Observed, name: &str, claim: &PersistentVolumeClaim) -> Option<Found> {
-    let found =
-        |code, weight, cause: String, remedy| Some(Found { claim: name.to_owned(), code, weight, cause, remedy });
+fn of_claim(observed: &Observed, name: &str, claim: Option<&PersistentVolumeClaim>) -> Option<Cause> {
+    let found = |code, weight, cause: String, remedy| {
+        Some(Cause::new(code, weight, vec![ObjectName::new("PersistentVolumeClaim", name)], cause, remedy))
+    };
+    let Some(claim) = claim else {
+        let text = format!("PersistentVolumeClaim {name} does not exist");
+        let remedy = "create the claim, or correct its name in the pod template";
+        return found("ClaimMissing", Weight::Blocks, text, remedy);
+    };
     let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
     if phase == "Lost" {
         let text = format!("PersistentVolumeClaim {name} has lost its volume");
@@ -215,10 +183,6 @@ fn of_claim(observed: &Observed, name: &str, claim: &PersistentVolumeClaim) -> O
         return found("ProvisioningFailed", Weight::Blocks, text, remedy);
     }
     let text = format!("PersistentVolumeClaim {name} is pending");
-    found(
-        "ClaimPending",
-        Weight::Waits,
-        text,
-        "wait for the provisioner of the storage class, or create a volume for it",
-    )
+    let remedy = "wait for the provisioner of the storage class, or create a volume for it";
+    found("ClaimPending", Weight::Waits, text, remedy)
 }

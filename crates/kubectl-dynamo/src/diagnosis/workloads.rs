@@ -24,15 +24,9 @@ fn of_workload(observed: &Observed, workload: &Workload) -> Vec<Cause> {
     let chain = || diagnosis::to_workload(observed, &workload.kind, &workload.name, workload.component.as_deref());
     let mut causes = Vec::new();
     if workload.paused {
-        causes.push(Cause {
-            code: "WorkloadPaused".to_owned(),
-            weight: Weight::Blocks,
-            chain: chain(),
-            others: 0,
-            cause: format!("{} {} is paused: its pods are not changed", workload.kind, workload.name),
-            evidence: Vec::new(),
-            remedy: format!("kubectl rollout resume {}/{}", workload.kind.to_lowercase(), workload.name),
-        });
+        let text = format!("{} {} is paused: its pods are not changed", workload.kind, workload.name);
+        let remedy = format!("kubectl rollout resume {}/{}", workload.kind.to_lowercase(), workload.name);
+        causes.push(Cause::new("WorkloadPaused", Weight::Blocks, chain(), text, remedy));
     }
     if let Some((object, message)) = rejection(observed, workload) {
         let rule = rules::matching(REJECTIONS, &message);
@@ -46,17 +40,10 @@ fn of_workload(observed: &Observed, workload: &Workload) -> Vec<Cause> {
                 format!("ResourceQuota {quota}: {used} of {hard} {resource} are used")
             }));
         }
-        causes.push(Cause {
-            code: rule.map_or("PodsRefused", |rule| rule.code).to_owned(),
-            weight: Weight::Blocks,
-            chain: chain(),
-            others: 0,
-            cause: format!("{object} cannot create pods: {message}"),
-            evidence,
-            remedy: rule
-                .map_or("change what the API server rejects, as the message says", |rule| rule.remedy)
-                .to_owned(),
-        });
+        let code = rule.map_or("PodsRefused", |rule| rule.code);
+        let text = format!("{object} cannot create pods: {message}");
+        let remedy = rule.map_or("change what the API server rejects, as the message says", |rule| rule.remedy);
+        causes.push(Cause { evidence, ..Cause::new(code, Weight::Blocks, chain(), text, remedy) });
     }
     causes
 }
@@ -85,49 +72,27 @@ fn rejection(observed: &Observed, workload: &Workload) -> Option<(String, String
 pub fn progress_causes(observed: &Observed) -> Vec<Cause> {
     let Some(graph) = &observed.graph else { return Vec::new() };
     let status = graph.status.clone().unwrap_or_default();
-    let cause = |code: &str, weight, cause: String, evidence, remedy: &str| Cause {
-        code: code.to_owned(),
-        weight,
-        chain: vec![observed.root.object()],
-        others: 0,
-        cause,
-        evidence,
-        remedy: remedy.to_owned(),
-    };
-    let mut progress_causes = Vec::new();
-    let counts = || {
-        let all = status.components.iter();
-        all.filter(|(_, counts)| counts.updated_replicas < counts.replicas)
-            .map(|(name, counts)| {
-                let ready = counts.serving().unwrap_or_default();
-                format!(
-                    "{name}: {} of {} pods are of the target revision, {ready} are ready",
-                    counts.updated_replicas, counts.replicas
-                )
-            })
-            .collect::<Vec<_>>()
-    };
+    let cause =
+        |code, weight, text: String, remedy| Cause::new(code, weight, vec![observed.root.object()], text, remedy);
+    let mut causes = Vec::new();
+    let changing = status.components.iter().filter(|(_, counts)| counts.updated_replicas < counts.replicas);
+    let counts = changing.map(|(name, counts)| {
+        let ready = counts.serving().unwrap_or_default();
+        let (updated, all) = (counts.updated_replicas, counts.replicas);
+        format!("{name}: {updated} of {all} pods are of the target revision, {ready} are ready")
+    });
+    let evidence = counts.collect();
     match status.rolling_update.and_then(|update| update.phase) {
         Some(RollingUpdatePhase::InProgress | RollingUpdatePhase::Pending) => {
             let text =
                 "the workers change to another revision; those that serve stay until its workers are ready".to_owned();
-            progress_causes.push(cause(
-                "RollingUpdate",
-                Weight::Waits,
-                text,
-                counts(),
-                "wait; `kubectl dynamo status NAME --watch` shows it",
-            ));
+            let remedy = "wait; `kubectl dynamo status NAME --watch` shows it";
+            causes.push(Cause { evidence, ..cause("RollingUpdate", Weight::Waits, text, remedy) });
         }
         Some(RollingUpdatePhase::Failed) => {
             let text = "the last change of the workers was given up".to_owned();
-            progress_causes.push(cause(
-                "RollingUpdateFailed",
-                Weight::Blocks,
-                text,
-                counts(),
-                "correct the spec of the workers and apply again",
-            ));
+            let remedy = "correct the spec of the workers and apply again";
+            causes.push(Cause { evidence, ..cause("RollingUpdateFailed", Weight::Blocks, text, remedy) });
         }
         Some(RollingUpdatePhase::Completed | RollingUpdatePhase::None) | None => {}
     }
@@ -140,17 +105,11 @@ pub fn progress_causes(observed: &Observed) -> Vec<Cause> {
                     true => format!("restart {id} is in progress"),
                     false => format!("restart {id} is in progress, at {at}"),
                 };
-                progress_causes.push(cause("Restart", Weight::Waits, text, Vec::new(), "wait"));
+                causes.push(cause("Restart", Weight::Waits, text, "wait"));
             }
             Some(RestartPhase::Failed) => {
                 let text = format!("restart {id} was given up");
-                progress_causes.push(cause(
-                    "RestartFailed",
-                    Weight::Blocks,
-                    text,
-                    Vec::new(),
-                    "correct spec.restart and set another id",
-                ));
+                causes.push(cause("RestartFailed", Weight::Blocks, text, "correct spec.restart and set another id"));
             }
             _ => {}
         }
@@ -159,13 +118,7 @@ pub fn progress_causes(observed: &Observed) -> Vec<Cause> {
     let idle: Vec<_> = components.filter(|one| one.desired_replicas() == 0).map(|one| one.name.as_str()).collect();
     if !idle.is_empty() {
         let text = format!("components without replicas: {}", idle.join(", "));
-        progress_causes.push(cause(
-            "ScaledToZero",
-            Weight::Notice,
-            text,
-            Vec::new(),
-            "kubectl dynamo scale GRAPH COMPONENT=1",
-        ));
+        causes.push(cause("ScaledToZero", Weight::Notice, text, "kubectl dynamo scale GRAPH COMPONENT=1"));
     }
-    progress_causes
+    causes
 }

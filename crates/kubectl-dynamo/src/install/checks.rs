@@ -3,8 +3,11 @@
 use k8s_openapi::jiff::Timestamp;
 use status_view::{Style, Table};
 
-use super::model::{Check, Definition, Install, Marked, Right, RunningProgram, State, Webhook};
-use crate::view::age;
+use super::model::{Check, Definition, Install, Right, State, Webhook};
+use crate::{
+    diagnosis::{Marker, Program},
+    view::age,
+};
 
 /// Plural names of the kinds that every install has.
 const KINDS: [&str; 4] = [
@@ -27,6 +30,8 @@ const OPTIONAL: [(&str, &str); 7] = [
 ];
 /// A CA that expires sooner than this many seconds is a warning.
 const SOON: i64 = 30 * 86_400;
+/// Remedy for a CA that expires.
+const RENEW: &str = "renew the CA: see the page on certificates";
 
 /// All checks.
 pub fn check(install: &Install, now: Timestamp) -> Vec<Check> {
@@ -49,26 +54,23 @@ fn unknown(check: &str) -> Vec<Check> {
 
 fn definitions(all: Option<&[Definition]>) -> Vec<Check> {
     let Some(all) = all else { return unknown("definitions") };
-    let lacks = |kind: &&&str| !all.iter().any(|one| one.name.split('.').next() == Some(**kind));
-    let mut checks: Vec<_> = KINDS
-        .iter()
-        .filter(lacks)
-        .map(|kind| {
-            made(&format!("definition {kind}"), State::Failed, "it does not exist", "install the operator's CRDs")
-        })
-        .collect();
+    let mut checks = Vec::new();
+    for kind in KINDS {
+        if !all.iter().any(|one| one.name.split('.').next() == Some(kind)) {
+            let check = format!("definition {kind}");
+            checks.push(made(&check, State::Failed, "it does not exist", "install the operator's CRDs"));
+        }
+    }
     for one in all {
         let check = format!("definition {}", one.name.split('.').next().unwrap_or_default());
         let release = one.release.as_deref().map(|release| format!(", of release {release}")).unwrap_or_default();
         let found = format!("serves {}{release}", one.served.join(", "));
         let old: Vec<_> = one.stored.iter().filter(|stored| **stored != one.storage).map(String::as_str).collect();
         checks.push(match () {
-            () if !one.established => made(
-                &check,
-                State::Failed,
-                "its names are not accepted",
-                "see its conditions; another definition may have the names",
-            ),
+            () if !one.established => {
+                let remedy = "see its conditions; another definition may have the names";
+                made(&check, State::Failed, "its names are not accepted", remedy)
+            }
             () if !old.is_empty() => {
                 let found = format!("{found}; objects are stored in {}, too", old.join(", "));
                 made(&check, State::Warning, found, "the program crds stores them anew; look at its log")
@@ -86,37 +88,31 @@ fn definitions(all: Option<&[Definition]>) -> Vec<Check> {
     checks
 }
 
-fn programs(all: Option<&[RunningProgram]>) -> Vec<Check> {
+fn programs(all: Option<&[Program]>) -> Vec<Check> {
     let Some(all) = all else { return unknown("programs") };
-    let lacks = |name: &&&str| !all.iter().any(|one| one.name == **name);
-    let mut checks: Vec<_> = PROGRAMS
-        .iter()
-        .filter(lacks)
-        .map(|name| {
-            made(&format!("program {name}"), State::Failed, "it is not installed", "install the operator's chart")
-        })
-        .collect();
+    let mut checks = Vec::new();
+    for name in PROGRAMS {
+        if !all.iter().any(|one| one.name == name) {
+            let check = format!("program {name}");
+            checks.push(made(&check, State::Failed, "it is not installed", "install the operator's chart"));
+        }
+    }
     for one in all {
         let check = format!("program {}/{}", one.namespace, one.name);
         let found = format!("{} of {} ready, version {}", one.ready, one.desired, one.version);
-        checks.push(match one.ready {
-            0 if one.desired > 0 => made(&check, State::Failed, found, "look at its pods: kubectl describe pods"),
-            ready if ready < one.desired => {
-                made(&check, State::Warning, found, "look at its pods: kubectl describe pods")
-            }
-            _ => made(&check, State::Ok, found, ""),
-        });
+        let (state, remedy) = match one.ready {
+            0 if one.desired > 0 => (State::Failed, "look at its pods: kubectl describe pods"),
+            ready if ready < one.desired => (State::Warning, "look at its pods: kubectl describe pods"),
+            _ => (State::Ok, ""),
+        };
+        checks.push(made(&check, state, found, remedy));
     }
     let mut versions: Vec<_> = all.iter().map(|one| (&one.namespace, &one.version)).collect();
     versions.sort_unstable();
     versions.dedup();
     if versions.windows(2).any(|pair| matches!(pair, [one, other] if one.0 == other.0)) {
-        checks.push(made(
-            "programs",
-            State::Warning,
-            "programs of one install have different versions",
-            "finish the upgrade: helm upgrade",
-        ));
+        let found = "programs of one install have different versions";
+        checks.push(made("programs", State::Warning, found, "finish the upgrade: helm upgrade"));
     }
     checks
 }
@@ -124,12 +120,8 @@ fn programs(all: Option<&[RunningProgram]>) -> Vec<Check> {
 fn webhooks(all: Option<&[Webhook]>, now: Timestamp) -> Vec<Check> {
     let Some(all) = all else { return unknown("webhooks") };
     if all.is_empty() {
-        return vec![made(
-            "webhooks",
-            State::Warning,
-            "there are none: specs are checked by the controllers only",
-            "install the webhook-server",
-        )];
+        let found = "there are none: specs are checked by the controllers only";
+        return vec![made("webhooks", State::Warning, found, "install the webhook-server")];
     }
     all.iter().map(|one| webhook(one, now)).collect()
 }
@@ -141,47 +133,32 @@ fn webhook(one: &Webhook, now: Timestamp) -> Check {
         return made(&check, State::Failed, found, "look at the pods of the webhook-server");
     }
     if !one.has_ca {
-        return made(
-            &check,
-            State::Failed,
-            "it has no CA bundle",
-            "look at the log of the webhook-server, or set webhook.caBundle",
-        );
+        let remedy = "look at the log of the webhook-server, or set webhook.caBundle";
+        return made(&check, State::Failed, "it has no CA bundle", remedy);
     }
     let endpoints = one.ready.map_or("unknown".to_owned(), |ready| ready.to_string());
     let Some(expires) = one.ca_expires else {
-        return made(
-            &check,
-            State::Warning,
-            "its CA bundle cannot be read",
-            "renew the CA: see the page on certificates",
-        );
+        return made(&check, State::Warning, "its CA bundle cannot be read", RENEW);
     };
     let left = expires.as_second() - now.as_second();
     let found = format!("ready endpoints: {endpoints}, CA expires {}", expires.strftime("%Y-%m-%d"));
-    match left {
-        ..0 => made(&check, State::Failed, found, "renew the CA: see the page on certificates"),
-        0..SOON => made(&check, State::Warning, found, "renew the CA: see the page on certificates"),
-        _ if one.ready.is_none() => made(&check, State::Unknown, found, "ask a cluster administrator"),
-        _ => made(&check, State::Ok, found, ""),
-    }
+    let (state, remedy) = match left {
+        ..0 => (State::Failed, RENEW),
+        0..SOON => (State::Warning, RENEW),
+        _ if one.ready.is_none() => (State::Unknown, "ask a cluster administrator"),
+        _ => (State::Ok, ""),
+    };
+    made(&check, state, found, remedy)
 }
 
 fn markers(install: &Install, now: Timestamp) -> Vec<Check> {
     let Some(markers) = install.markers.as_deref() else { return unknown("markers") };
-    let of_marker = |one: &Marked| {
+    let of_marker = |one: &Marker| {
         let check = format!("marker of namespace {}", one.namespace);
         let found = format!("held by {}, renewed {} ago", one.holder, age(now, one.renewed));
-        let valid = one.renewed.is_some_and(|renewed| now.as_second() - renewed.as_second() < one.seconds);
-        match valid {
-            true => made(&check, State::Ok, found, ""),
-            false => made(
-                &check,
-                State::Warning,
-                found,
-                "it has expired, and the cluster-wide operator acts; delete the Lease if the install is gone",
-            ),
-        }
+        let expired = "it has expired, and the cluster-wide operator acts; delete the Lease if the install is gone";
+        let (state, remedy) = if one.is_valid(now) { (State::Ok, "") } else { (State::Warning, expired) };
+        made(&check, state, found, remedy)
     };
     markers.iter().map(of_marker).collect()
 }
@@ -191,12 +168,10 @@ fn rights(install: &Install) -> Vec<Check> {
         let check = format!("your right to {}", right.what);
         match right.allowed {
             Some(true) => made(&check, State::Ok, "yes", ""),
-            Some(false) => made(
-                &check,
-                State::Warning,
-                format!("no; needed by {}", right.needed_by),
-                "ask a cluster administrator for the right",
-            ),
+            Some(false) => {
+                let found = format!("no; needed by {}", right.needed_by);
+                made(&check, State::Warning, found, "ask a cluster administrator for the right")
+            }
             None => made(&check, State::Unknown, "the API server did not answer", ""),
         }
     };

@@ -7,5 +7,5 @@ mod tests;
 
 pub use self::{
     checks::{check, table},
-    model::{Definition, Install, Marked, Right, RunningProgram, State, Webhook},
+    model::{Definition, Install, Right, State, Webhook},
 };

@@ -3,6 +3,8 @@
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
+use crate::diagnosis::{Marker, Program};
+
 /// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -75,34 +77,6 @@ pub struct Webhook {
     pub ca_expires: Option<Timestamp>,
 }
 
-/// A program of the operator.
-#[derive(Clone, Debug, Default)]
-pub struct RunningProgram {
-    /// Name.
-    pub name: String,
-    /// Namespace.
-    pub namespace: String,
-    /// Tag or digest of its image.
-    pub version: String,
-    /// Ready replicas.
-    pub ready: i32,
-    /// Desired replicas.
-    pub desired: i32,
-}
-
-/// A namespace with a marker.
-#[derive(Clone, Debug, Default)]
-pub struct Marked {
-    /// Namespace.
-    pub namespace: String,
-    /// Holder of the marker.
-    pub holder: String,
-    /// Time of the last renewal.
-    pub renewed: Option<Timestamp>,
-    /// Duration of a renewal, in seconds.
-    pub seconds: i64,
-}
-
 /// A right of the user.
 #[derive(Clone, Debug, Default)]
 pub struct Right {
@@ -122,9 +96,9 @@ pub struct Install {
     /// Webhooks.
     pub webhooks: Option<Vec<Webhook>>,
     /// Programs.
-    pub programs: Option<Vec<RunningProgram>>,
+    pub programs: Option<Vec<Program>>,
     /// Markers.
-    pub markers: Option<Vec<Marked>>,
+    pub markers: Option<Vec<Marker>>,
     /// API groups that the cluster serves.
     pub groups: Option<Vec<String>>,
     /// Rights of the user.

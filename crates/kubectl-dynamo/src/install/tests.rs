@@ -1,6 +1,7 @@
 //! A row for each fault of an install.
 
 use super::*;
+use crate::diagnosis::{Marker, Program};
 
 const NOW: &str = "2026-01-01T00:00:00Z";
 
@@ -13,7 +14,7 @@ fn install() -> Install {
         release: Some("0.1.0".to_owned()),
         established: true,
     };
-    let program = |name: &str| RunningProgram {
+    let program = |name: &str| Program {
         name: name.to_owned(),
         namespace: "dynamo-system".to_owned(),
         version: "0.1.0".to_owned(),
@@ -36,7 +37,7 @@ fn install() -> Install {
             ca_expires: Some("2036-01-01T00:00:00Z".parse().unwrap()),
         }]),
         programs: Some(["graph-controller", "component-controller"].map(program).to_vec()),
-        markers: Some(vec![Marked {
+        markers: Some(vec![Marker {
             namespace: "team".to_owned(),
             holder: "namespace-restricted-operator-1.5.0".to_owned(),
             renewed: Some("2025-12-31T23:59:50Z".parse().unwrap()),

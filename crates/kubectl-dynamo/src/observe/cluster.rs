@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
 use super::connection::{LIMIT, Read, get, list};
-use crate::diagnosis::{Marker, NodeFacts, Nodes, Program, Terminating, Warning};
+use crate::diagnosis::{Marker, NodeFacts, Nodes, Program, Warning};
 
 /// Label selector of what the operator's chart installs.
 pub const OF_OPERATOR: &str = "app.kubernetes.io/part-of=dynamo-operator";
@@ -79,14 +79,13 @@ fn facts(node: &Node) -> NodeFacts {
     }
 }
 
-/// The namespace, if it is being deleted.
-pub async fn terminating(client: &Client, namespace: &str) -> Option<Terminating> {
+/// What keeps the namespace, if it is being deleted.
+pub async fn terminating(client: &Client, namespace: &str) -> Option<Vec<String>> {
     let api: Api<Namespace> = Api::all(client.clone());
     let found = get(&api, namespace).await.found()?;
     found.metadata.deletion_timestamp.as_ref()?;
     let conditions = found.status.and_then(|status| status.conditions).unwrap_or_default();
-    let remaining = conditions.into_iter().filter(|one| one.status == "True").filter_map(|one| one.message);
-    Some(Terminating { remaining: remaining.collect() })
+    Some(conditions.into_iter().filter(|one| one.status == "True").filter_map(|one| one.message).collect())
 }
 
 /// API groups that the cluster serves; none if it does not answer.
@@ -99,29 +98,45 @@ pub async fn groups(client: &Client) -> Option<Vec<String>> {
 pub async fn programs(client: &Client) -> Read<Vec<Program>> {
     let api: Api<Deployment> = Api::all(client.clone());
     let all = list(&api, &ListParams::default().labels(OF_OPERATOR)).await;
-    all.map(|deployments| deployments.iter().filter_map(program).collect())
+    all.map(|deployments| deployments.iter().map(program).collect())
 }
 
-fn program(deployment: &Deployment) -> Option<Program> {
-    Some(Program {
-        name: deployment.labels().get(labels::APP_COMPONENT)?.clone(),
+fn program(deployment: &Deployment) -> Program {
+    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
+    let image = pod.and_then(|pod| pod.containers.first()?.image.clone()).unwrap_or_default();
+    // What follows the last slash: a port of the registry is no tag.
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let version = name.split_once('@').or_else(|| name.split_once(':')).map_or("-", |(_, version)| version);
+    Program {
+        name: deployment.labels().get(labels::APP_COMPONENT).cloned().unwrap_or_else(|| deployment.name_any()),
         namespace: deployment.namespace().unwrap_or_default(),
+        version: version.to_owned(),
         ready: deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or_default(),
         desired: deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
-    })
+    }
 }
 
 /// The marker of a namespace.
 pub async fn marker(client: &Client, namespace: &str) -> Read<Marker> {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
-    get(&api, MARKER_LEASE).await.map(|lease| {
-        let spec = lease.spec.unwrap_or_default();
-        Marker {
-            holder: spec.holder_identity.unwrap_or_default(),
-            renewed: spec.renew_time.map(|time| time.0),
-            seconds: i64::from(spec.lease_duration_seconds.unwrap_or_default()),
-        }
-    })
+    get(&api, MARKER_LEASE).await.map(of_lease)
+}
+
+/// The markers of all namespaces.
+pub async fn markers(client: &Client) -> Read<Vec<Marker>> {
+    let api: Api<Lease> = Api::all(client.clone());
+    let named = ListParams::default().fields(&format!("metadata.name={MARKER_LEASE}"));
+    list(&api, &named).await.map(|leases| leases.into_iter().map(of_lease).collect())
+}
+
+fn of_lease(lease: Lease) -> Marker {
+    let spec = lease.spec.unwrap_or_default();
+    Marker {
+        namespace: lease.metadata.namespace.unwrap_or_default(),
+        holder: spec.holder_identity.unwrap_or_default(),
+        renewed: spec.renew_time.map(|time| time.0),
+        seconds: i64::from(spec.lease_duration_seconds.unwrap_or_default()),
+    }
 }
 
 /// Resources of a quota: its name, the resource, how much is used, and the limit.
@@ -134,4 +149,23 @@ pub fn quota(quota: &ResourceQuota) -> Vec<(String, String, String, String)> {
         (quota.name_any(), resource, used, limit.0)
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_a_program_is_the_tag_or_the_digest_of_its_image() {
+        for (image, version) in [
+            ("r.example:5000/team/graph-controller:1.2.3", "1.2.3"),
+            ("r.example/graph-controller@sha256:ab", "sha256:ab"),
+            ("r.example:5000/graph-controller", "-"),
+        ] {
+            let deployment = serde_json::json!({ "spec": { "selector": {}, "template": { "spec": { "containers": [
+                { "name": "main", "image": image },
+            ] } } } });
+            assert_eq!(program(&serde_json::from_value(deployment).unwrap()).version, version);
+        }
+    }
 }

@@ -1,8 +1,9 @@
 //! The connection to the API server, and reads that may be refused.
 
-use std::{path::PathBuf, time::Duration};
+use std::{fmt::Debug, path::PathBuf, time::Duration};
 
 use anyhow::{Context, anyhow};
+use k8s_openapi::NamespaceResourceScope;
 use kube::{
     Api, Client, Config, Resource,
     api::ListParams,
@@ -36,6 +37,17 @@ pub struct Connection {
     pub client: Client,
     /// The namespace.
     pub namespace: String,
+}
+
+/// A kind whose objects are in namespaces.
+pub trait NamespacedKind:
+    Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug
+{
+}
+
+impl<K> NamespacedKind for K where
+    K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug
+{
 }
 
 /// Result of a read.
@@ -115,20 +127,12 @@ impl ConnectionArgs {
 
 impl Connection {
     /// Reads an object of the namespace.
-    pub async fn get<K>(&self, name: &str) -> Read<K>
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
-        K::DynamicType: Default,
-    {
+    pub async fn get<K: NamespacedKind>(&self, name: &str) -> Read<K> {
         get(&Api::namespaced(self.client.clone(), &self.namespace), name).await
     }
 
     /// Lists objects of the namespace by label selector.
-    pub async fn list<K>(&self, labels: &str) -> Read<Vec<K>>
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
-        K::DynamicType: Default,
-    {
+    pub async fn list<K: NamespacedKind>(&self, labels: &str) -> Read<Vec<K>> {
         list(&Api::namespaced(self.client.clone(), &self.namespace), &ListParams::default().labels(labels)).await
     }
 
@@ -136,12 +140,8 @@ impl Connection {
     ///
     /// # Errors
     /// It does not exist, or cannot be read.
-    pub async fn require<K>(&self, name: &str) -> anyhow::Result<K>
-    where
-        K: Resource<Scope = k8s_openapi::NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
-        K::DynamicType: Default,
-    {
-        let kind = K::kind(&K::DynamicType::default()).into_owned();
+    pub async fn require<K: NamespacedKind>(&self, name: &str) -> anyhow::Result<K> {
+        let kind = K::kind(&());
         match self.get::<K>(name).await {
             Read::Found(found) => Ok(found),
             Read::Missing => Err(anyhow!(
@@ -155,10 +155,7 @@ impl Connection {
 }
 
 /// Reads one object.
-pub async fn get<K>(api: &Api<K>, name: &str) -> Read<K>
-where
-    K: Clone + DeserializeOwned + std::fmt::Debug,
-{
+pub async fn get<K: Clone + DeserializeOwned + Debug>(api: &Api<K>, name: &str) -> Read<K> {
     match tokio::time::timeout(LIMIT, api.get_opt(name)).await {
         Ok(Ok(Some(found))) => Read::Found(found),
         Ok(Ok(None)) => Read::Missing,
@@ -168,19 +165,13 @@ where
 }
 
 /// Whether an object exists, if that can be read. Only its metadata is.
-pub async fn exists<K>(api: &Api<K>, name: &str) -> Option<bool>
-where
-    K: Clone + DeserializeOwned + std::fmt::Debug,
-{
+pub async fn exists<K: Clone + DeserializeOwned + Debug>(api: &Api<K>, name: &str) -> Option<bool> {
     let read = tokio::time::timeout(LIMIT, api.get_metadata_opt(name)).await.ok()?.ok()?;
     Some(read.is_some())
 }
 
 /// Lists objects. A kind that is not served is [`Read::Missing`].
-pub async fn list<K>(api: &Api<K>, params: &ListParams) -> Read<Vec<K>>
-where
-    K: Clone + DeserializeOwned + std::fmt::Debug,
-{
+pub async fn list<K: Clone + DeserializeOwned + Debug>(api: &Api<K>, params: &ListParams) -> Read<Vec<K>> {
     let params = params.clone().limit(MOST);
     match tokio::time::timeout(LIMIT, api.list(&params)).await {
         Ok(Ok(found)) => Read::Found(found.items),
@@ -196,13 +187,11 @@ pub fn words(error: &kube::Error) -> String {
         kube::Error::Api(status) => status.message.clone(),
         other => {
             let mut text = other.to_string();
-            let mut source = std::error::Error::source(other);
-            while let Some(inner) = source {
+            for inner in anyhow::Chain::new(other).skip(1) {
                 let more = inner.to_string();
                 if !text.contains(&more) {
                     text = format!("{text}: {more}");
                 }
-                source = inner.source();
             }
             text
         }

@@ -8,15 +8,12 @@ use api_types::{
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentRequest},
 };
 use futures::future::join_all;
-use k8s_openapi::{
-    api::{
-        apps::v1::Deployment,
-        batch::v1::Job,
-        core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota, Secret},
-        resource::v1::ResourceClaim,
-        storage::v1::StorageClass,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    batch::v1::Job,
+    core::v1::{ConfigMap, PersistentVolumeClaim, Pod, ResourceQuota, Secret},
+    resource::v1::ResourceClaim,
+    storage::v1::StorageClass,
 };
 use kube::{
     Api, ResourceExt,
@@ -26,8 +23,9 @@ use rendering::LeaderWorkerSet;
 
 use super::{
     cluster,
-    connection::{Connection, Read, exists, list},
-    family::{adapters, of_deployment, of_job, of_leader_worker_set},
+    connection::{Connection, NamespacedKind, Read, exists, list},
+    family::{adapters, of_deployment, of_graph, of_job, of_leader_worker_set},
+    logs::log,
     target::{Kind, Target},
 };
 use crate::diagnosis::{CONVERSION, Observed, Subject, Workload, needs};
@@ -55,9 +53,7 @@ pub async fn observe(connection: &Connection, target: &Target) -> anyhow::Result
     };
     let children = children.or_else(|error| unconverted(error, connection, target, &mut observed))?;
     children_of(connection, children, &mut observed).await;
-    let (about, logs) = tokio::join!(named(connection, &observed), logs(connection, &observed.pods));
-    about.into_observed(&mut observed);
-    observed.logs = logs;
+    named(connection, &mut observed).await;
     Ok(observed)
 }
 
@@ -73,7 +69,7 @@ fn unconverted(
         return Err(error);
     }
     observed.root = Subject {
-        kind: target.kind.name(),
+        kind: target.kind.resource().kind,
         name: target.name.clone(),
         namespace: connection.namespace.clone(),
         ..Subject::default()
@@ -99,7 +95,7 @@ struct Children {
 
 async fn graph(connection: &Connection, name: &str, observed: &mut Observed) -> anyhow::Result<Children> {
     let graph: DynamoGraphDeployment = connection.require(name).await?;
-    let of_graph = format!("{}={}", labels::GRAPH, names::label_value(name));
+    let of_graph = of_graph(name);
     let status = graph.status.clone().unwrap_or_default();
     let checkpoints = status.checkpoints.values().filter_map(|one| one.checkpoint_name.clone());
     let reads = join_all(checkpoints.map(|name| async move { connection.get::<DynamoCheckpoint>(&name).await }));
@@ -107,9 +103,8 @@ async fn graph(connection: &Connection, name: &str, observed: &mut Observed) -> 
         tokio::join!(connection.list::<DynamoComponentDeployment>(&of_graph), reads, adapters(connection, name));
     observed.root = Subject::of_graph(&graph);
     observed.graph = Some(graph);
-    observed.components = kept(components, "DynamoComponentDeployments", &mut observed.not_read).unwrap_or_default();
-    observed.adapters =
-        kept(adapters, "DynamoGraphDeploymentScalingAdapters", &mut observed.not_read).unwrap_or_default();
+    observed.components = kept(components, "DynamoComponentDeployments", &mut observed.not_read);
+    observed.adapters = kept(adapters, "DynamoGraphDeploymentScalingAdapters", &mut observed.not_read);
     observed.checkpoints = checkpoints.into_iter().filter_map(Read::found).collect();
     Ok(Children { pods: vec![of_graph.clone()], workloads: Some(of_graph), ..Children::default() })
 }
@@ -171,12 +166,12 @@ async fn children_of(connection: &Connection, children: Children, observed: &mut
     );
     let not_read = &mut observed.not_read;
     for read in pods {
-        observed.pods.extend(kept(read, "Pods", not_read).unwrap_or_default());
+        observed.pods.extend(kept(read, "Pods", not_read));
     }
     observed.pods.extend(single.into_iter().filter_map(Read::found));
     observed.workloads = workloads;
     observed.quotas = quotas.found().unwrap_or_default().iter().flat_map(cluster::quota).collect();
-    observed.warnings = kept(warnings, "Events", not_read).unwrap_or_default();
+    observed.warnings = kept(warnings, "Events", not_read);
     // These are of the whole cluster; users of one namespace mostly may not read them.
     observed.nodes = nodes.found();
     observed.groups = groups;
@@ -206,77 +201,53 @@ async fn workloads(connection: &Connection, children: &Children) -> Vec<Workload
 }
 
 /// Returns what was read, and notes a failed read.
-fn kept<T>(read: Read<T>, what: &str, not_read: &mut Vec<String>) -> Option<T> {
-    match read {
-        Read::Found(found) => Some(found),
-        Read::Missing => None,
-        Read::Unknown(why) => {
-            not_read.push(format!("{what}: {why}"));
-            None
-        }
+fn kept<T: Default>(read: Read<T>, what: &str, not_read: &mut Vec<String>) -> T {
+    if let Read::Unknown(why) = &read {
+        not_read.push(format!("{what}: {why}"));
     }
+    read.found().unwrap_or_default()
 }
 
-/// Objects that the pods name.
-struct About {
-    secrets: BTreeMap<String, bool>,
-    config_maps: BTreeMap<String, bool>,
-    claims: BTreeMap<String, Option<PersistentVolumeClaim>>,
-    device_claims: BTreeMap<String, bool>,
-    storage_classes: Option<BTreeMap<String, bool>>,
-}
-
-impl About {
-    fn into_observed(self, observed: &mut Observed) {
-        observed.secrets = self.secrets;
-        observed.config_maps = self.config_maps;
-        observed.claims = self.claims;
-        observed.device_claims = self.device_claims;
-        observed.storage_classes = self.storage_classes;
-    }
-}
-
-/// Reads what the pods name that are not ready. Of Secrets and ConfigMaps only the metadata is read.
-async fn named(connection: &Connection, observed: &Observed) -> About {
+/// Reads logs, and what the pods name that are not ready. Of Secrets and ConfigMaps only the metadata is read.
+async fn named(connection: &Connection, observed: &mut Observed) {
     let needs = needs(&observed.pods);
     let secrets = presence::<Secret>(connection, &needs.secrets);
     let config_maps = presence::<ConfigMap>(connection, &needs.config_maps);
     let device_claims = presence::<ResourceClaim>(connection, &needs.device_claims);
-    let claims = join_all(needs.claims.iter().map(|name| async move {
-        let known = match connection.get::<PersistentVolumeClaim>(name).await {
-            Read::Found(claim) => Some(claim),
-            Read::Missing => None,
-            Read::Unknown(_) => return None,
-        };
-        Some((name.clone(), known))
-    }));
+    let claims = async {
+        let reads = needs.claims.iter().map(|name| async move {
+            match connection.get::<PersistentVolumeClaim>(name).await {
+                Read::Found(claim) => Some((name.clone(), Some(claim))),
+                Read::Missing => Some((name.clone(), None)),
+                Read::Unknown(_) => None,
+            }
+        });
+        join_all(reads).await.into_iter().flatten().collect()
+    };
     let classes = async {
         if needs.claims.is_empty() {
             return None;
         }
         let all = list::<StorageClass>(&Api::all(connection.client.clone()), &ListParams::default()).await.found()?;
-        let is_default = |meta: &ObjectMeta| {
-            let annotations = meta.annotations.as_ref();
-            annotations.and_then(|all| all.get(DEFAULT_CLASS)).is_some_and(|value| value == labels::TRUE)
-        };
-        Some(all.iter().map(|class| (class.name_any(), is_default(&class.metadata))).collect())
+        let is_default =
+            |class: &StorageClass| class.annotations().get(DEFAULT_CLASS).is_some_and(|value| value == labels::TRUE);
+        Some(all.iter().map(|class| (class.name_any(), is_default(class))).collect())
     };
-    let (secrets, config_maps, claims, device_claims, storage_classes) =
-        tokio::join!(secrets, config_maps, claims, device_claims, classes);
-    let claims = claims.into_iter().flatten().collect();
-    About { secrets, config_maps, claims, device_claims, storage_classes }
+    let logs = logs(connection, &observed.pods);
+    (
+        observed.secrets,
+        observed.config_maps,
+        observed.claims,
+        observed.device_claims,
+        observed.storage_classes,
+        observed.logs,
+    ) = tokio::join!(secrets, config_maps, claims, device_claims, classes, logs);
 }
 
 /// Annotation of the default storage class.
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
-async fn presence<K>(connection: &Connection, names: &BTreeSet<String>) -> BTreeMap<String, bool>
-where
-    K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug,
-{
+async fn presence<K: NamespacedKind>(connection: &Connection, names: &BTreeSet<String>) -> BTreeMap<String, bool> {
     let api: Api<K> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let api = &api;
     let reads = join_all(names.iter().map(|name| async move { (name.clone(), exists(api, name).await) })).await;
@@ -286,23 +257,19 @@ where
 /// The ends of the logs of containers that ended badly.
 async fn logs(connection: &Connection, pods: &[Pod]) -> BTreeMap<(String, String), String> {
     let ended = pods.iter().flat_map(ended_containers).take(MOST_LOGS);
-    let api: Api<Pod> = Api::namespaced(connection.client.clone(), &connection.namespace);
-    let reads = ended.map(|(pod, container, previous)| {
-        let api = api.clone();
-        async move {
-            let params = LogParams {
-                container: Some(container.clone()),
-                previous,
-                tail_lines: Some(LINES),
-                limit_bytes: Some(BYTES),
-                ..LogParams::default()
-            };
-            let text = tokio::time::timeout(super::connection::LIMIT, api.logs(&pod, &params)).await.ok()?.ok()?;
-            let lines = text.lines().filter(|line| !line.trim().is_empty());
-            let lines = lines.map(|line| status_view::one_line(&line.chars().take(LONGEST).collect::<String>()));
-            let end = lines.collect::<Vec<_>>().join("\n");
-            (!end.is_empty()).then_some(((pod, container), end))
-        }
+    let reads = ended.map(|(pod, container, previous)| async move {
+        let params = LogParams {
+            container: Some(container.clone()),
+            previous,
+            tail_lines: Some(LINES),
+            limit_bytes: Some(BYTES),
+            ..LogParams::default()
+        };
+        let text = log(connection, &pod, &params).await.ok()?;
+        let lines = text.lines().filter(|line| !line.trim().is_empty());
+        let lines = lines.map(|line| status_view::one_line(&line.chars().take(LONGEST).collect::<String>()));
+        let end = lines.collect::<Vec<_>>().join("\n");
+        (!end.is_empty()).then_some(((pod, container), end))
     });
     join_all(reads).await.into_iter().flatten().collect()
 }

@@ -87,9 +87,8 @@ pub fn of_leader_worker_set(set: &LeaderWorkerSet) -> Workload {
         kind: "LeaderWorkerSet".to_owned(),
         name: set.name_any(),
         component: owner(set),
-        paused: false,
         desired: set.spec.replicas.unwrap_or(1),
-        failures: Vec::new(),
+        ..Workload::default()
     }
 }
 
@@ -98,10 +97,9 @@ pub fn of_job(job: &Job) -> Workload {
     Workload {
         kind: "Job".to_owned(),
         name: job.name_any(),
-        component: None,
         paused: job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true),
         desired: 1,
-        failures: Vec::new(),
+        ..Workload::default()
     }
 }
 

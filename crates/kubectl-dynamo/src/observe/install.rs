@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{GROUP, annotations, labels};
-use controller_kit::scope::MARKER_LEASE;
+use api_types::{GROUP, annotations};
 use futures::future::join_all;
 use k8s_openapi::{
     ByteString,
@@ -11,9 +10,7 @@ use k8s_openapi::{
         admissionregistration::v1::{
             MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
         },
-        apps::v1::Deployment,
         authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
-        coordination::v1::Lease,
         discovery::v1::EndpointSlice,
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -29,7 +26,7 @@ use super::{
     cluster::{self, OF_OPERATOR},
     connection::{Connection, LIMIT, Read, list},
 };
-use crate::install::{Definition, Install, Marked, Right, RunningProgram, Webhook};
+use crate::install::{Definition, Install, Right, Webhook};
 
 /// Rights that commands need: verb, group, resource, subresource, commands.
 const RIGHTS: [(&str, &str, &str, &str, &str); 8] = [
@@ -47,18 +44,16 @@ const RIGHTS: [(&str, &str, &str, &str, &str); 8] = [
 pub async fn install(connection: &Connection) -> Install {
     let client = &connection.client;
     let of_operator = ListParams::default().labels(OF_OPERATOR);
-    let markers = ListParams::default().fields(&format!("metadata.name={MARKER_LEASE}"));
-    let (apis, slices) = (Api::<Deployment>::all(client.clone()), Api::<EndpointSlice>::all(client.clone()));
     let (validating, mutating) = (Api::all(client.clone()), Api::all(client.clone()));
-    let (definitions, leases) = (Api::all(client.clone()), Api::<Lease>::all(client.clone()));
+    let (definitions, slices) = (Api::all(client.clone()), Api::<EndpointSlice>::all(client.clone()));
     let nothing = ListParams::default();
-    let (definitions, validating, mutating, slices, programs, leases, groups, rights) = tokio::join!(
+    let (definitions, validating, mutating, slices, programs, markers, groups, rights) = tokio::join!(
         list::<CustomResourceDefinition>(&definitions, &nothing),
         list::<ValidatingWebhookConfiguration>(&validating, &of_operator),
         list::<MutatingWebhookConfiguration>(&mutating, &of_operator),
         list(&slices, &nothing),
-        list(&apis, &of_operator),
-        list(&leases, &markers),
+        cluster::programs(client),
+        cluster::markers(client),
         cluster::groups(client),
         rights(client, &connection.namespace),
     );
@@ -68,8 +63,8 @@ pub async fn install(connection: &Connection) -> Install {
     Install {
         definitions: definitions.map(|all| all.iter().map(definition).collect()),
         webhooks,
-        programs: programs.found().map(|all| all.iter().map(program).collect()),
-        markers: leases.found().map(|all| all.iter().map(marker).collect()),
+        programs: programs.found(),
+        markers: markers.found(),
         groups,
         rights,
     }
@@ -85,31 +80,6 @@ fn definition(one: &CustomResourceDefinition) -> Definition {
         storage: one.spec.versions.iter().find(|version| version.storage).map(|v| v.name.clone()).unwrap_or_default(),
         release: one.annotations().get(annotations::DEFINITION_RELEASE).cloned(),
         established: conditions.into_iter().any(|one| one.type_ == "Established" && one.status == "True"),
-    }
-}
-
-fn program(deployment: &Deployment) -> RunningProgram {
-    let pod = deployment.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
-    let image = pod.and_then(|pod| pod.containers.first()?.image.clone()).unwrap_or_default();
-    // What follows the last slash: a port of the registry is no tag.
-    let name = image.rsplit('/').next().unwrap_or_default();
-    let version = name.split_once('@').or_else(|| name.split_once(':')).map_or("-", |(_, version)| version);
-    RunningProgram {
-        name: deployment.labels().get(labels::APP_COMPONENT).cloned().unwrap_or_else(|| deployment.name_any()),
-        namespace: deployment.namespace().unwrap_or_default(),
-        version: version.to_owned(),
-        ready: deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or_default(),
-        desired: deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1),
-    }
-}
-
-fn marker(lease: &Lease) -> Marked {
-    let spec = lease.spec.clone().unwrap_or_default();
-    Marked {
-        namespace: lease.namespace().unwrap_or_default(),
-        holder: spec.holder_identity.unwrap_or_default(),
-        renewed: spec.renew_time.map(|time| time.0),
-        seconds: i64::from(spec.lease_duration_seconds.unwrap_or_default()),
     }
 }
 
@@ -204,20 +174,6 @@ async fn rights(client: &Client, namespace: &str) -> Vec<Right> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_version_of_a_program_is_the_tag_or_the_digest_of_its_image() {
-        for (image, version) in [
-            ("r.example:5000/team/graph-controller:1.2.3", "1.2.3"),
-            ("r.example/graph-controller@sha256:ab", "sha256:ab"),
-            ("r.example:5000/graph-controller", "-"),
-        ] {
-            let deployment = serde_json::json!({ "spec": { "selector": {}, "template": { "spec": { "containers": [
-                { "name": "main", "image": image },
-            ] } } } });
-            assert_eq!(program(&serde_json::from_value(deployment).unwrap()).version, version);
-        }
-    }
 
     #[test]
     fn a_bundle_that_is_none_has_no_expiry() {

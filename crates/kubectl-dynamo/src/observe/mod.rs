@@ -15,6 +15,6 @@ pub use self::{
     diagnosis::observe,
     family::{adapters, family, graphs, of_graph},
     install::install,
-    logs::{Part, Source, follow, log},
+    logs::{follow, log},
     target::{Kind, Names, Target, names},
 };

@@ -8,8 +8,13 @@ use api_types::{
     v1alpha1::{DynamoCheckpoint, DynamoModel},
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentRequest},
 };
-use k8s_openapi::{NamespaceResourceScope, api::core::v1::Namespace};
-use kube::{Api, Resource, api::ListParams, config::Kubeconfig};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api,
+    api::{DynamicObject, ListParams},
+    config::Kubeconfig,
+    core::ApiResource,
+};
 use serde::de::DeserializeOwned;
 
 use super::connection::ConnectionArgs;
@@ -33,16 +38,15 @@ impl Kind {
     /// All kinds.
     pub const ALL: [Self; 5] = [Self::Graph, Self::Component, Self::Model, Self::Request, Self::Checkpoint];
 
-    /// The kind as objects name it.
-    pub fn name(self) -> String {
+    /// The kind as the API server serves it.
+    pub fn resource(self) -> ApiResource {
         match self {
-            Self::Graph => DynamoGraphDeployment::kind(&()),
-            Self::Component => DynamoComponentDeployment::kind(&()),
-            Self::Model => DynamoModel::kind(&()),
-            Self::Request => DynamoGraphDeploymentRequest::kind(&()),
-            Self::Checkpoint => DynamoCheckpoint::kind(&()),
+            Self::Graph => ApiResource::erase::<DynamoGraphDeployment>(&()),
+            Self::Component => ApiResource::erase::<DynamoComponentDeployment>(&()),
+            Self::Model => ApiResource::erase::<DynamoModel>(&()),
+            Self::Request => ApiResource::erase::<DynamoGraphDeploymentRequest>(&()),
+            Self::Checkpoint => ApiResource::erase::<DynamoCheckpoint>(&()),
         }
-        .into_owned()
     }
 }
 
@@ -120,30 +124,18 @@ pub enum Names {
 /// Reads the names.
 pub async fn names(args: &ConnectionArgs, names: &Names) -> Vec<String> {
     match names {
-        Names::Graphs => of::<DynamoGraphDeployment>(args).await,
+        Names::Graphs => objects(args, Kind::Graph).await,
         Names::Components { graph, assigned } => components(args, graph, *assigned).await,
-        Names::Objects(kind) => {
-            let names = match kind {
-                Kind::Graph => of::<DynamoGraphDeployment>(args).await,
-                Kind::Component => of::<DynamoComponentDeployment>(args).await,
-                Kind::Model => of::<DynamoModel>(args).await,
-                Kind::Request => of::<DynamoGraphDeploymentRequest>(args).await,
-                Kind::Checkpoint => of::<DynamoCheckpoint>(args).await,
-            };
-            names.into_iter().map(|name| format!("{kind}/{name}")).collect()
-        }
+        Names::Objects(kind) => objects(args, *kind).await.into_iter().map(|name| format!("{kind}/{name}")).collect(),
         Names::Namespaces => namespaces(args).await,
         Names::Contexts => contexts(args),
     }
 }
 
-async fn of<K>(args: &ConnectionArgs) -> Vec<String>
-where
-    K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
-    K::DynamicType: Default,
-{
+async fn objects(args: &ConnectionArgs, kind: Kind) -> Vec<String> {
     let Ok(connection) = args.connect().await else { return Vec::new() };
-    listed(&Api::<K>::namespaced(connection.client, &connection.namespace)).await
+    let api: Api<DynamicObject> = Api::namespaced_with(connection.client, &connection.namespace, &kind.resource());
+    listed(&api).await
 }
 
 async fn namespaces(args: &ConnectionArgs) -> Vec<String> {

@@ -1,10 +1,10 @@
 //! Fields in which two objects differ.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::annotations;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::edit::LAST_APPLIED;
 
@@ -68,28 +68,25 @@ fn compare(
     is_nothing: fn(Option<&Value>) -> bool,
     found: &mut Vec<FieldChange>,
 ) {
-    match (before, after) {
-        (before, after) if before == after || (is_nothing(before) && is_nothing(after)) => {}
-        (Some(Value::Object(before)), Some(Value::Object(after))) => {
-            let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-            for name in names {
-                compare(join(&path, name), [before.get(name), after.get(name)], is_nothing, found);
-            }
-        }
-        (Some(Value::Array(before)), Some(Value::Array(after))) => match (named(before), named(after)) {
-            (Some(before), Some(after)) => {
-                let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-                for name in names {
-                    let both = [before.get(name).copied(), after.get(name).copied()];
-                    compare(format!("{path}[{name}]"), both, is_nothing, found);
-                }
-            }
-            _ => {
-                found.push(FieldChange { path, before: Some(before.clone().into()), after: Some(after.clone().into()) })
-            }
-        },
-        (before, after) => found.push(FieldChange { path, before: before.cloned(), after: after.cloned() }),
+    if before == after || (is_nothing(before) && is_nothing(after)) {
+        return;
     }
+    let (is_object, both) = match (before, after) {
+        (Some(Value::Object(before)), Some(Value::Object(after))) => (true, Some((fields(before), fields(after)))),
+        (Some(Value::Array(before)), Some(Value::Array(after))) => (false, named(before).zip(named(after))),
+        _ => (false, None),
+    };
+    let Some((old, new)) = both else {
+        return found.push(FieldChange { path, before: before.cloned(), after: after.cloned() });
+    };
+    for name in old.keys().chain(new.keys()).collect::<BTreeSet<_>>() {
+        let path = if is_object { join(&path, name) } else { format!("{path}[{name}]") };
+        compare(path, [old.get(name).copied(), new.get(name).copied()], is_nothing, found);
+    }
+}
+
+fn fields(object: &Map<String, Value>) -> BTreeMap<&str, &Value> {
+    object.iter().map(|(name, value)| (name.as_str(), value)).collect()
 }
 
 fn is_absent(value: Option<&Value>) -> bool {
@@ -114,10 +111,9 @@ fn join(path: &str, name: &str) -> String {
 }
 
 /// Elements by name; `None` if they have none, or not each its own.
-fn named(items: &[Value]) -> Option<BTreeMap<String, &Value>> {
+fn named(items: &[Value]) -> Option<BTreeMap<&str, &Value>> {
     let key = NAMES.into_iter().find(|key| items.iter().all(|item| item.get(key).is_some_and(Value::is_string)))?;
-    let named: BTreeMap<String, &Value> =
-        items.iter().filter_map(|item| Some((item[key].as_str()?.to_owned(), item))).collect();
+    let named: BTreeMap<&str, &Value> = items.iter().filter_map(|item| Some((item[key].as_str()?, item))).collect();
     (named.len() == items.len()).then_some(named)
 }
 

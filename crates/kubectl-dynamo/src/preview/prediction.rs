@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use super::{
     differences::{FieldChange, content, differences},
-    objects::{ObjectKey, Objects, Verb},
+    objects::{ObjectKey, Objects},
     pods,
-    pods::{Excess, Pod, PodChange, Pods},
+    pods::{Excess, Pod, PodChange, Verb},
 };
 
 /// Predicted effects of an edit of a graph.
@@ -109,7 +109,6 @@ impl Prediction {
 /// The objects that writes or the garbage collector have changed, of those that are shown. What only had its status
 /// written is none of them.
 pub fn changes(objects: &Objects, is_shown: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectChange> {
-    let written: BTreeSet<&ObjectKey> = objects.writes().iter().map(|write| &write.key).collect();
     let kind = |object: &Value| object["kind"].as_str().unwrap_or_default().to_owned();
     let change = |key: &ObjectKey| {
         let (verb, fields, object) = match (objects.before(key).or_else(|| objects.gained(key)), objects.get(key)) {
@@ -133,16 +132,9 @@ pub fn changes(objects: &Objects, is_shown: impl Fn(&ObjectKey) -> bool) -> Vec<
         objects.before(key).is_some_and(|before| objects.get(key).is_none_or(|after| owners(before) != owners(after)))
     };
     let collected = objects.keys().into_iter().filter(collected);
-    let keys: BTreeSet<&ObjectKey> = written.into_iter().chain(collected).filter(|key| is_shown(key)).collect();
+    let keys: BTreeSet<&ObjectKey> = objects.writes().iter().chain(collected).filter(|key| is_shown(key)).collect();
     let mut all: Vec<ObjectChange> = keys.into_iter().filter_map(change).collect();
-    all.sort_by(|a, b| {
-        (a.verb != "create", a.verb == "delete", &a.kind, &a.name).cmp(&(
-            b.verb != "create",
-            b.verb == "delete",
-            &b.kind,
-            &b.name,
-        ))
-    });
+    all.sort_by_cached_key(|one| (one.verb != "create", one.verb == "delete", one.kind.clone(), one.name.clone()));
     all
 }
 
@@ -209,25 +201,25 @@ pub struct Measure {
 
 impl Measure {
     /// By these pods, for a graph that desires these components.
-    pub fn new(pods: &Pods, desired: BTreeSet<String>) -> Self {
+    pub fn new(pods: &[Pod], desired: BTreeSet<String>) -> Self {
         let mut today: BTreeMap<String, (usize, bool)> = BTreeMap::new();
-        for pod in pods.all().iter().filter(|pod| pod.ready) {
+        for pod in pods.iter().filter(|pod| pod.ready) {
             let known = today.entry(pod.component.clone()).or_insert((0, pods::is_worker(&pod.labels)));
             known.0 += 1;
         }
-        let revisions = pods.all().iter().map(|pod| revision_of(pod).to_owned()).collect();
+        let revisions = pods.iter().map(|pod| revision_of(pod).to_owned()).collect();
         Self { today, revisions, desired }
     }
 
     /// The present moment.
-    pub fn moment(&self, pods: &Pods) -> Moment {
+    pub fn moment(&self, pods: &[Pod]) -> Moment {
         let mut components: BTreeMap<String, Count> = BTreeMap::new();
-        for pod in pods.all() {
+        for pod in pods {
             let count = components.entry(pod.component.clone()).or_default();
             count.pods += 1;
             count.ready += usize::from(pod.ready);
         }
-        Moment { components, gpus: pods::gpus(pods.all().iter()), share: self.share(pods.all()) }
+        Moment { components, gpus: pods::gpus(pods), share: self.share(pods) }
     }
 
     /// A revision of workers serves as much as its scarcest component, and revisions add up. Components that have no
@@ -267,17 +259,12 @@ fn revision_of(pod: &Pod) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::preview::objects::ObjectKey;
 
     fn pods(all: &[(&str, &str, &str, usize, usize)]) -> Vec<Pod> {
-        let key =
-            ObjectKey { group: String::new(), plural: String::new(), namespace: String::new(), name: String::new() };
         let pod = |component: &str, type_: &str, revision: &str, ready: bool| {
             let text = str::to_owned;
             let labels = [(text(labels::COMPONENT_TYPE), text(type_)), (text(labels::WORKER_HASH), text(revision))];
-            let mut pod = Pod::of_test(key.clone(), &BTreeMap::new());
-            (pod.component, pod.labels, pod.ready) = (text(component), labels.into(), ready);
-            pod
+            Pod { component: text(component), labels: labels.into(), ready, ..Pod::default() }
         };
         let of = |(component, type_, revision, ready, others): &(&str, &str, &str, usize, usize)| {
             let all = (0..ready + others).map(|index| pod(component, type_, revision, index < *ready));
@@ -291,7 +278,7 @@ mod tests {
         let today = pods(&[("F", "frontend", "", 1, 0), ("P", "prefill", "a", 2, 0), ("D", "decode", "a", 4, 0)]);
         let share = |desired: &[&str], now: &[(&str, &str, &str, usize, usize)]| {
             let desired = desired.iter().map(|name| (*name).to_owned()).collect();
-            Measure::new(&Pods::of_test(today.clone()), desired).share(&pods(now))
+            Measure::new(&today, desired).share(&pods(now))
         };
         let all = ["F", "P", "D"];
         let frontend = ("F", "frontend", "", 1, 0);
@@ -319,7 +306,7 @@ mod tests {
 
     #[test]
     fn thirds_of_two_revisions_are_a_whole() {
-        let measure = Measure::new(&Pods::of_test(pods(&[("D", "decode", "a", 3, 0)])), ["D".to_owned()].into());
+        let measure = Measure::new(&pods(&[("D", "decode", "a", 3, 0)]), ["D".to_owned()].into());
         for old in 0..=3 {
             assert_eq!(measure.share(&pods(&[("D", "decode", "a", old, 0), ("D", "decode", "b", 3 - old, 0)])), 100);
         }

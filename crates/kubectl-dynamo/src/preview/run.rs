@@ -35,7 +35,7 @@ use super::{
     observe::{
         Live, Operator, caches,
         caches::Source,
-        dry_run::{Admission, DryRunAnswer, Edit, admit},
+        dry_run::{DryRunAnswer, Edit, admit},
         server::Server,
     },
     pods::{Excess, Pods, excesses, grove},
@@ -62,16 +62,16 @@ pub async fn predict(
         graph: name.clone(),
         namespace: namespace.to_owned(),
         operator_version: env!("CARGO_PKG_VERSION").to_owned(),
-        notes: operator.notes().to_vec(),
+        notes: operator.notes.clone(),
         ..Prediction::default()
     };
     let graph = match admit(client, namespace, edit).await? {
         DryRunAnswer::Refused(why) => return Ok(Prediction { refused: Some(why), ..prediction }),
-        DryRunAnswer::Accepted(graph, Admission::Asked { warnings }) => {
+        DryRunAnswer::Admitted(graph, warnings) => {
             prediction.warnings = warnings;
             graph
         }
-        DryRunAnswer::Accepted(graph, Admission::NotAsked(why)) => {
+        DryRunAnswer::NotAsked(graph, why) => {
             prediction.notes.push(format!("admission was not asked, only the controllers' own rules apply: {why}"));
             graph
         }
@@ -105,7 +105,7 @@ pub async fn predict(
     if before.is_null() || !prediction.edit.is_empty() {
         objects.edit(&key, graph);
     }
-    let discovers = operator.configuration().image_pull_secret_discovery.enabled;
+    let discovers = operator.configuration.image_pull_secret_discovery.enabled;
     let secrets = pull_secrets.filter(|_| discovers).map(|secrets| caches::pull_secrets(&secrets));
     let pods = Pods::read(&objects, pods.as_deref());
     let today = pods.clone();
@@ -161,15 +161,15 @@ impl<'a> Preview<'a> {
     fn new(server: Server, operator: &'a Operator, key: ObjectKey, pods: Pods, now: Timestamp) -> Self {
         let controller = |name| PreviewController::new(server.client(&key.namespace), name);
         let (graphs, components) = (controller(graph_controller::NAME), controller(component_controller::NAME));
-        let settings = Arc::new(Settings::of(operator.configuration(), &operator.scope()));
+        let settings = Arc::new(Settings::of(&operator.configuration, &operator.scope()));
         let (unserved, pull_secrets) = (Vec::new(), None);
         Self { server, operator, settings, key, pods, now, unserved, pull_secrets, graphs, components }
     }
 
     /// Repeats both controllers and what becomes of the pods.
     async fn settle(&mut self, prediction: &mut Prediction, quotas: &[Value], today: &Pods) -> anyhow::Result<()> {
-        let measure = Measure::new(today, self.desired_components());
-        prediction.steps.push(measure.moment(today));
+        let measure = Measure::new(today.all(), self.desired_components());
+        prediction.steps.push(measure.moment(today.all()));
         let mut failure = None;
         for _ in 0..ROUNDS {
             let writes = self.server.objects().writes().len();
@@ -181,12 +181,12 @@ impl<'a> Preview<'a> {
             let changed = self.pods.react(&objects);
             let step = prediction.pods.last().map_or(1, |last| last.step + 1);
             prediction.pods.extend(pod_steps(step, &changed));
-            add(&mut prediction.steps, measure.moment(&self.pods));
+            add(&mut prediction.steps, measure.moment(self.pods.all()));
             for excess in excesses(quotas, today.all(), self.pods.all()) {
                 add_excess(&mut prediction.quotas, excess);
             }
             let became_ready = self.pods.make_ready();
-            add(&mut prediction.steps, measure.moment(&self.pods));
+            add(&mut prediction.steps, measure.moment(self.pods.all()));
             let mut moved = carried_out || graph.moved || components.moved || !changed.is_empty() || became_ready;
             moved |= objects.writes().len() > writes;
             for (key, status) in self.pods.statuses(&objects) {
@@ -208,7 +208,7 @@ impl<'a> Preview<'a> {
             pods: &self.pods,
             unserved: &self.unserved,
             pull_secrets: self.pull_secrets.as_ref(),
-            configuration: self.operator.configuration(),
+            configuration: &self.operator.configuration,
         }
     }
 
@@ -247,10 +247,10 @@ impl<'a> Preview<'a> {
             observer: Observer::new(client.clone(), source.of_components(), secrets, source.of_checkpoints()),
             pods: PodDiagnostics::new(client.clone()),
             outputs: outputs.clone(),
-            settings: self.operator.configuration().pods(),
+            settings: self.operator.configuration.pods(),
         };
         let mut round = Round::default();
-        for key in self.component_keys(&objects) {
+        for key in self.own_keys::<DynamoComponentDeployment>(&objects) {
             let (packed, component) = unpack::<DynamoComponentDeployment>(&objects, &key)?;
             if packed.metadata.deletion_timestamp.is_some() {
                 reconciler.finalize(&packed).await?;
@@ -275,11 +275,7 @@ impl<'a> Preview<'a> {
         Round { moved, failure: None }
     }
 
-    /// The components of the graph.
-    fn component_keys(&self, objects: &Objects) -> Vec<ObjectKey> {
-        self.own_keys::<DynamoComponentDeployment>(objects)
-    }
-
+    /// The objects of a kind that are of the graph.
     fn own_keys<K: Resource<DynamicType = ()>>(&self, objects: &Objects) -> Vec<ObjectKey> {
         let resource = ApiResource::erase::<K>(&());
         let is_own = |object: &Value| object["metadata"]["labels"][labels::GRAPH] == self.key.name.as_str();
@@ -289,7 +285,7 @@ impl<'a> Preview<'a> {
 
     fn revisions(&self) -> BTreeSet<String> {
         let objects = self.server.objects();
-        let mut keys = self.component_keys(&objects);
+        let mut keys = self.own_keys::<DynamoComponentDeployment>(&objects);
         keys.extend(self.own_keys::<PodCliqueSet>(&objects));
         revisions(&keys.iter().filter_map(|key| objects.get(key)).collect::<Vec<_>>())
     }

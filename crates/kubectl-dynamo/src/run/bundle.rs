@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context;
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt;
+use kube::{ResourceExt, api::LogParams};
 use serde::Serialize;
 use status_view::Style;
 
@@ -17,7 +17,7 @@ use crate::{
     diagnosis::diagnose,
     explain::explain,
     install::check,
-    observe::{Connection, Part, Source, Target, bundle, family, install, log, observe},
+    observe::{Connection, Target, bundle, family, install, log, observe},
     output::Outcome,
     view::{tree, tree_text},
 };
@@ -65,14 +65,15 @@ pub async fn run(args: &BundleArgs, connection: &Connection, out: &mut dyn Write
         }
     }
     for pod in &family.pods {
+        let name = pod.name_any();
         let statuses = pod.status.iter().flat_map(|status| status.container_statuses.iter().flatten());
         for status in statuses {
-            let source = Source { pod: pod.name_any(), container: status.name.clone() };
             for previous in [false, true].into_iter().take(if status.restart_count > 0 { 2 } else { 1 }) {
-                let part = Part { tail: Some(LINES), since: None, previous };
+                let container = Some(status.name.clone());
+                let params = LogParams { container, previous, tail_lines: Some(LINES), ..LogParams::default() };
                 let ending = if previous { "previous.log" } else { "log" };
-                let path = format!("logs/{}/{}.{ending}", source.pod, source.container);
-                match log(connection, &source, part).await {
+                let path = format!("logs/{name}/{}.{ending}", status.name);
+                match log(connection, &name, &params).await {
                     Ok(text) => archive.add(&path, text.into_bytes()),
                     Err(why) => archive.add(&format!("{path}.error.txt"), why.into_bytes()),
                 }

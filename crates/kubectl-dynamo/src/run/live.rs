@@ -51,30 +51,22 @@ pub async fn run(
         return watch(connection, name, style, out, |_| None).await;
     }
     let state = family(connection, name).await?.state();
-    match format {
-        format if write_data(format, &state, out)? => {}
-        Format::Name => writeln!(out, "dynamographdeployment.nvidia.com/{}", state.name)?,
-        _ => out.write_all(screen(&state, format == Format::Wide, style).as_bytes())?,
-    }
+    let text = screen(&state, format == Format::Wide, style);
+    write_data(format, &state, [kubectl_name(&state.name)], &text, out)?;
     Ok(if state.ready { Outcome::Fine } else { Outcome::Unwell })
 }
 
 async fn list(args: &StatusArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let format = args.output.output;
     let all: Vec<_> = graphs(connection, args.all_namespaces).await?.iter().map(summary).collect();
-    match format {
-        format if write_data(format, &all, out)? => {}
-        Format::Name => {
-            for one in &all {
-                writeln!(out, "dynamographdeployment.nvidia.com/{}", one.name)?;
-            }
-        }
-        _ => {
-            let text = list_table(&all, args.all_namespaces, format == Format::Wide, Timestamp::now());
-            out.write_all(text.as_bytes())?;
-        }
-    }
+    let text = list_table(&all, args.all_namespaces, format == Format::Wide, Timestamp::now());
+    write_data(format, &all, all.iter().map(|one| kubectl_name(&one.name)), &text, out)?;
     Ok(Outcome::Fine)
+}
+
+/// A graph as kubectl names it.
+fn kubectl_name(name: &str) -> String {
+    format!("dynamographdeployment.nvidia.com/{name}")
 }
 
 /// Flags of `rollout status`.

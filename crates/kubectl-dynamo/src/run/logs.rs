@@ -6,11 +6,11 @@ use anyhow::bail;
 use api_types::{labels, v1beta1::MAIN_CONTAINER};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
+use kube::{ResourceExt, api::LogParams};
 use status_view::pods::has_ended;
 
 use crate::{
-    observe::{Connection, Part, Source, family, follow, log},
+    observe::{Connection, family, follow, log},
     output::Outcome,
 };
 
@@ -59,32 +59,43 @@ pub async fn run(args: &LogsArgs, connection: &Connection, out: &mut dyn Write) 
         args.component.as_ref().is_none_or(|name| component.is_some_and(|label| label.eq_ignore_ascii_case(name)))
     };
     let pods = family.pods.iter().filter(is_named).filter(|pod| !args.follow || !has_ended(pod));
-    let source = |pod: &Pod| Source { pod: pod.name_any(), container: args.container.clone() };
-    let sources: Vec<_> = pods.map(source).collect();
-    if sources.is_empty() {
+    let pods: Vec<_> = pods.map(ResourceExt::name_any).collect();
+    if pods.is_empty() {
         bail!("there are no pods; `kubectl dynamo why {}` says why", args.graph);
     }
-    if sources.len() > MOST {
-        bail!("there are {} pods, and {MOST} logs are read at once; name a component", sources.len());
+    if pods.len() > MOST {
+        bail!("there are {} pods, and {MOST} logs are read at once; name a component", pods.len());
     }
-    let part = Part { tail: args.tail, since: args.since, previous: args.previous };
+    let params = LogParams {
+        container: Some(args.container.clone()),
+        follow: args.follow,
+        previous: args.previous,
+        tail_lines: args.tail,
+        since_seconds: args.since,
+        ..LogParams::default()
+    };
     match args.follow {
-        true => followed(connection, &sources, part, out).await,
-        false => once(connection, &sources, part, out).await,
+        true => followed(connection, &pods, &params, out).await,
+        false => once(connection, &pods, &params, out).await,
     }
 }
 
-async fn once(connection: &Connection, sources: &[Source], part: Part, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+async fn once(
+    connection: &Connection,
+    pods: &[String],
+    params: &LogParams,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
     let mut outcome = Outcome::Fine;
-    for source in sources {
-        match log(connection, source, part).await {
+    for pod in pods {
+        match log(connection, pod, params).await {
             Ok(text) => {
                 for line in text.lines() {
-                    writeln!(out, "[{}] {line}", source.pod)?;
+                    writeln!(out, "[{pod}] {line}")?;
                 }
             }
             Err(why) => {
-                eprintln!("[{}] no log: {why}", source.pod);
+                eprintln!("[{pod}] no log: {why}");
                 outcome = Outcome::Unwell;
             }
         }
@@ -94,14 +105,13 @@ async fn once(connection: &Connection, sources: &[Source], part: Part, out: &mut
 
 async fn followed(
     connection: &Connection,
-    sources: &[Source],
-    part: Part,
+    pods: &[String],
+    params: &LogParams,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let mut lines = follow(connection, sources, part).await;
+    let mut lines = follow(connection, pods, params).await;
     let mut outcome = Outcome::Fine;
-    while let Some((index, line)) = lines.next().await {
-        let pod = sources.get(index).map_or("", |source| source.pod.as_str());
+    while let Some((pod, line)) = lines.next().await {
         match line {
             Ok(line) => writeln!(out, "[{pod}] {line}")?,
             Err(why) => {

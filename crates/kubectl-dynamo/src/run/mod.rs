@@ -3,7 +3,6 @@
 mod bundle;
 mod completion;
 mod convert;
-mod history;
 mod live;
 mod logs;
 mod preview;
@@ -92,7 +91,7 @@ pub async fn run(cli: &Cli, style: Style, out: &mut dyn Write) -> anyhow::Result
         Command::Tree(args) => show::show_tree(args, &connect().await?, out).await,
         Command::Status(args) => live::run(args, &connect().await?, style, out).await,
         Command::Top(args) => show::show_usage(args, &connect().await?, out).await,
-        Command::History(args) => history::run(args, &connect().await?, out).await,
+        Command::History(args) => show::show_history(args, &connect().await?, out).await,
         Command::Logs(args) => logs::run(args, &connect().await?, out).await,
         Command::Scale(args) => rollout::scale(args, &connect().await?, out).await,
         Command::Rollout(args) => rollout::run(args, &connect().await?, out).await,

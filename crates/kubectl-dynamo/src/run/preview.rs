@@ -78,20 +78,16 @@ pub async fn run(
     for (namespace, edit) in edits(args, connection).await? {
         all.push(predict(&connection.client, &namespace, &edit, &operator, Timestamp::now()).await?);
     }
-    match (args.output.output, all.as_slice()) {
-        (Format::Json | Format::Yaml, [one]) if !args.all => drop(write_data(args.output.output, one, out)?),
-        (Format::Json | Format::Yaml, _) => drop(write_data(args.output.output, &all, out)?),
-        (Format::Name, _) => {
-            for change in all.iter().flat_map(|prediction| &prediction.changes) {
-                writeln!(out, "{}", object_name(&change.kind, &change.name))?;
-            }
-        }
-        (Format::Table, _) if args.all => out.write_all(overview(&all, style).as_bytes())?,
-        (Format::Table | Format::Wide, _) => {
-            for prediction in &all {
-                out.write_all(prediction.text(style).as_bytes())?;
-            }
-        }
+    let format = args.output.output;
+    let changes = all.iter().flat_map(|prediction| &prediction.changes);
+    let names = changes.map(|change| object_name(&change.kind, &change.name));
+    let text = match args.all && format != Format::Wide {
+        true => overview(&all, style),
+        false => all.iter().map(|prediction| prediction.text(style)).collect(),
+    };
+    match all.as_slice() {
+        [one] if !args.all => write_data(format, one, names, &text, out)?,
+        _ => write_data(format, &all, names, &text, out)?,
     }
     Ok(outcome(&all))
 }

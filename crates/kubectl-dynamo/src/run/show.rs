@@ -1,4 +1,4 @@
-//! Commands that show one thing: `tree`, `top`, `why` and `doctor`.
+//! Commands that show one thing: `tree`, `history`, `top`, `why` and `doctor`.
 
 use std::io::Write;
 
@@ -17,7 +17,7 @@ use crate::{
     install::{State, check, table},
     observe::{Connection, Read, Target, family, install, list, observe, of_graph},
     output::{Format, Outcome, OutputArgs, object_name, write_data},
-    view::{tree, tree_text, usage, usage_table},
+    view::{history, history_table, tree, tree_text, usage, usage_table},
 };
 
 /// Prints the tree.
@@ -30,15 +30,22 @@ pub async fn show_tree(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let root = tree(&family(connection, &args.graph).await?);
-    match args.output.output {
-        format if write_data(format, &root, out)? => {}
-        Format::Name => {
-            for name in root.names() {
-                writeln!(out, "{name}")?;
-            }
-        }
-        _ => out.write_all(tree_text(&root).as_bytes())?,
-    }
+    write_data(args.output.output, &root, root.names(), &tree_text(&root), out)?;
+    Ok(Outcome::Fine)
+}
+
+/// Prints the revisions.
+///
+/// # Errors
+/// The graph or its children cannot be read.
+pub async fn show_history(
+    args: &GraphOutputArgs,
+    connection: &Connection,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let revisions = history(&family(connection, &args.graph).await?);
+    let names = revisions.iter().map(|one| &one.revision);
+    write_data(args.output.output, &revisions, names, &history_table(&revisions, Timestamp::now()), out)?;
     Ok(Outcome::Fine)
 }
 
@@ -63,20 +70,11 @@ pub async fn show_usage(
     };
     let metrics: Vec<_> = metrics.into_iter().filter_map(|one| serde_json::to_value(one).ok()).collect();
     let usage = usage(&family?.pods, &metrics);
-    match args.output.output {
-        format if write_data(format, &usage, out)? => {}
-        Format::Name => {
-            for one in &usage {
-                writeln!(out, "{}", one.component)?;
-            }
-        }
-        _ => {
-            out.write_all(usage_table(&usage).as_bytes())?;
-            if let Some(why) = unknown {
-                writeln!(out, "note: usage is not known: {why}")?;
-            }
-        }
+    let mut text = usage_table(&usage);
+    if let Some(why) = unknown {
+        text.push_str(&format!("note: usage is not known: {why}\n"));
     }
+    write_data(args.output.output, &usage, usage.iter().map(|one| &one.component), &text, out)?;
     Ok(Outcome::Fine)
 }
 
@@ -102,17 +100,9 @@ pub async fn show_causes(
 ) -> anyhow::Result<Outcome> {
     let observed = observe(connection, &args.target).await?;
     let diagnosis = diagnose(&observed, Timestamp::now());
-    let format = args.output.output;
-    if !write_data(format, &diagnosis, out)? {
-        match format {
-            Format::Name => {
-                for object in diagnosis.causes.iter().filter_map(|cause| cause.chain.last()) {
-                    writeln!(out, "{}", object_name(&object.kind, &object.name))?;
-                }
-            }
-            _ => out.write_all(explain(&diagnosis, style).as_bytes())?,
-        }
-    }
+    let last = diagnosis.causes.iter().filter_map(|cause| cause.chain.last());
+    let names = last.map(|object| object_name(&object.kind, &object.name));
+    write_data(args.output.output, &diagnosis, names, &explain(&diagnosis, style), out)?;
     let is_well = diagnosis.ready && !diagnosis.causes.iter().any(|cause| cause.weight == Weight::Blocks);
     Ok(if is_well { Outcome::Fine } else { Outcome::Unwell })
 }
@@ -135,15 +125,9 @@ pub async fn show_checks(
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
     let checks = check(&install(connection).await, Timestamp::now());
-    match args.output.output {
-        format if write_data(format, &checks, out)? => {}
-        Format::Name => {
-            for one in checks.iter().filter(|one| one.state == State::Failed) {
-                writeln!(out, "{}", one.check)?;
-            }
-        }
-        format => out.write_all(table(&checks, format == Format::Wide, style).as_bytes())?,
-    }
-    let failed = checks.iter().any(|one| one.state == State::Failed);
-    Ok(if failed { Outcome::Unwell } else { Outcome::Fine })
+    let format = args.output.output;
+    let failed = || checks.iter().filter(|one| one.state == State::Failed);
+    let text = table(&checks, format == Format::Wide, style);
+    write_data(format, &checks, failed().map(|one| &one.check), &text, out)?;
+    Ok(if failed().next().is_some() { Outcome::Unwell } else { Outcome::Fine })
 }

@@ -10,7 +10,7 @@ use status_view::Table;
 use super::{Family, age};
 
 /// A revision: workers of one spec.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Revision {
     /// Its suffix in names and labels.
     pub revision: String,
@@ -35,13 +35,10 @@ impl From<PreviousRevision> for Revision {
         let since = previous.created.map(|time| time.0);
         Self {
             revision: previous.revision,
-            live: false,
             created: since.map(|time| time.to_string()),
-            components: Vec::new(),
-            ready: 0,
-            desired: 0,
             images: previous.images,
             since,
+            ..Self::default()
         }
     }
 }
@@ -58,12 +55,8 @@ pub fn history(family: &Family) -> Vec<Revision> {
         let entry = revisions.entry(suffix).or_insert_with(|| Revision {
             revision: suffix.to_owned(),
             live: true,
-            created: None,
-            components: Vec::new(),
-            ready: 0,
-            desired: 0,
-            images: Vec::new(),
             since: created,
+            ..Revision::default()
         });
         entry.since = entry.since.min(created);
         entry.created = entry.since.map(|time| time.to_string());

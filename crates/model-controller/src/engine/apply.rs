@@ -125,11 +125,7 @@ fn log(call: &EngineCall, outcome: &Outcome) {
         }
         (Request::List { .. }, Outcome::NoList) => debug!(%namespace, pod, %engine, "does not list its adapters"),
         (request, outcome) => {
-            let request = match request {
-                Request::List { .. } => "list",
-                Request::Load { .. } => "load",
-                Request::Unload { .. } => "unload",
-            };
+            let request = request.operation();
             warn!(%namespace, pod, %engine, adapter, request, ?outcome, "request to an engine failed");
         }
     }
@@ -230,13 +226,13 @@ pub struct EngineMetrics {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
-    operation: String,
-    result: String,
+    operation: &'static str,
+    result: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OperationLabels {
-    operation: String,
+    operation: &'static str,
 }
 
 impl EngineMetrics {
@@ -263,11 +259,7 @@ impl EngineMetrics {
 
     /// Counts one request.
     pub fn request_finished(&self, request: &Request, outcome: &Outcome, took: Duration) {
-        let operation = match request {
-            Request::List { .. } => "list",
-            Request::Load { .. } => "load",
-            Request::Unload { .. } => "unload",
-        };
+        let operation = request.operation();
         let result = match outcome {
             Outcome::Done | Outcome::Listed { .. } => "done",
             Outcome::NoList | Outcome::NotThere => "not_found",
@@ -276,9 +268,7 @@ impl EngineMetrics {
             Outcome::Unreachable { .. } => "unreachable",
             Outcome::TimedOut => "timeout",
         };
-        let labels = RequestLabels { operation: operation.to_owned(), result: result.to_owned() };
-        self.requests.get_or_create(&labels).inc();
-        let labels = OperationLabels { operation: operation.to_owned() };
-        self.duration.get_or_create(&labels).observe(took.as_secs_f64());
+        self.requests.get_or_create(&RequestLabels { operation, result }).inc();
+        self.duration.get_or_create(&OperationLabels { operation }).observe(took.as_secs_f64());
     }
 }

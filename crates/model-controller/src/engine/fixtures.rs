@@ -136,7 +136,7 @@ impl Simulation {
 
     /// Another process takes over, which knows nothing.
     pub fn restart_controller(&mut self) {
-        self.fleet = Fleet::new(*self.fleet.pace());
+        self.fleet = Fleet::new(Pace::default());
         self.flights.clear();
         self.sync();
     }

@@ -63,11 +63,6 @@ impl Fleet {
         }
     }
 
-    /// Limits and timeouts.
-    pub fn pace(&self) -> &Pace {
-        &self.pace
-    }
-
     /// Pools with desired adapters.
     pub fn pools(&self) -> Vec<PoolId> {
         self.pools.keys().cloned().collect()
@@ -76,11 +71,6 @@ impl Fleet {
     /// Number of engines.
     pub fn engines(&self) -> usize {
         self.pools.values().map(|pool| pool.engines.len()).sum()
-    }
-
-    /// Requests under way.
-    pub fn running(&self) -> usize {
-        self.waiting.in_use()
     }
 
     /// Sets the engines and the desired adapters of a pool. Returns whether anything changed.

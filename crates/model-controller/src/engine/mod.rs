@@ -152,6 +152,15 @@ impl Request {
         }
     }
 
+    /// Its name in logs and metrics.
+    pub fn operation(&self) -> &'static str {
+        match self {
+            Self::List { .. } => "list",
+            Self::Load { .. } => "load",
+            Self::Unload { .. } => "unload",
+        }
+    }
+
     /// Time limit of the response.
     pub fn timeout(&self) -> Duration {
         match self {

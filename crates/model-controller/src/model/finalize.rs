@@ -6,24 +6,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Next step for a model that is being deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
-    /// No engine holds its adapter any more.
-    Done,
-    /// Some engines keep it past the timeout.
-    GiveUp,
-    /// Engines are still unloading; check again after this time.
-    Wait(Duration),
-}
-
-/// Plans for a model that waits since `waited`; `holders` is how many pods may still hold its adapter.
-pub fn plan(holders: usize, waited: Duration, timeout: Duration) -> Release {
-    match timeout.checked_sub(waited) {
-        _ if holders == 0 => Release::Done,
-        Some(rest) if !rest.is_zero() => Release::Wait(rest),
-        _ => Release::GiveUp,
-    }
+/// Plans for a model that is deleted and has waited so long; `holders` is how many pods may still hold its adapter.
+/// Returns the time after which to check again; `None` if it waits no longer, for the engines or past the timeout.
+pub fn plan(holders: usize, waited: Duration, timeout: Duration) -> Option<Duration> {
+    timeout.checked_sub(waited).filter(|rest| holders > 0 && !rest.is_zero())
 }
 
 /// Start times of the waits of deleted models, by uid, from the clock of this process.
@@ -51,9 +37,9 @@ mod tests {
     #[test]
     fn a_release_ends() {
         let timeout = Duration::from_secs(30);
-        assert_eq!(plan(0, Duration::ZERO, timeout), Release::Done);
-        assert_eq!(plan(2, Duration::from_secs(10), timeout), Release::Wait(Duration::from_secs(20)));
-        assert_eq!(plan(2, timeout, timeout), Release::GiveUp);
-        assert_eq!(plan(2, Duration::from_secs(99), timeout), Release::GiveUp);
+        assert_eq!(plan(0, Duration::ZERO, timeout), None);
+        assert_eq!(plan(2, Duration::from_secs(10), timeout), Some(Duration::from_secs(20)));
+        assert_eq!(plan(2, timeout, timeout), None);
+        assert_eq!(plan(2, Duration::from_secs(99), timeout), None);
     }
 }

@@ -25,7 +25,7 @@ use controller_kit::{
     request::Interruption,
     store::{Packed, UnpackError},
 };
-use finalize::{Release, Waits};
+use finalize::Waits;
 use jiff::Timestamp;
 use kube::Resource;
 use model::{Applied, Observed, Plan};
@@ -73,7 +73,7 @@ impl Reconcile for Reconciler {
             },
             None => BTreeSet::new(),
         };
-        if let Release::Wait(rest) = finalize::plan(holders.len(), waited, self.release_timeout) {
+        if let Some(rest) = finalize::plan(holders.len(), waited, self.release_timeout) {
             return Ok(Action::requeue(rest));
         }
         self.outputs.applier.remove_finalizer(packed, FINALIZER).await?;

@@ -14,7 +14,7 @@ use controller_kit::{
 };
 use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     api::{ListParams, ObjectMeta},
 };
 
@@ -42,13 +42,16 @@ pub struct Observer {
 /// another model.
 #[derive(Debug, Default)]
 struct ReadModels {
-    claims: HashMap<Key, (Option<String>, Option<Arc<Claim>>)>,
-    slices: HashMap<Key, (Option<String>, Arc<Slice>)>,
+    claims: ByVersion<Option<Arc<Claim>>>,
+    slices: ByVersion<Arc<Slice>>,
     /// Pods of endpoints.
     pods: Pods,
     /// Time of the last read of the pod of an endpoint that could not be verified.
     refused: HashMap<(Arc<str>, IpAddr), Instant>,
 }
+
+/// Contents of objects, and the version that each is of.
+type ByVersion<T> = HashMap<Key, (Option<String>, T)>;
 
 /// Minimum time between two reads of the pod of an endpoint that cannot be verified.
 const ASK_AGAIN: Duration = Duration::from_secs(30);
@@ -164,16 +167,9 @@ impl Observer {
 
     fn claims(&self, read: &mut ReadModels) -> Vec<Arc<Claim>> {
         let claim = |model: Arc<Packed<DynamoModel>>| {
-            let (key, version) = (Key::of(model.as_ref()), &model.metadata.resource_version);
-            if let Some((known, claim)) = read.claims.get(&key)
-                && known == version
-            {
-                return claim.clone();
-            }
             // The reconcile of a model that cannot be read reports it.
-            let claim = model.unpack().ok().map(|model| Arc::new(Claim::of(&model)));
-            read.claims.insert(key, (version.clone(), claim.clone()));
-            claim
+            let claim = || model.unpack().ok().map(|model| Arc::new(Claim::of(&model)));
+            content_of(model.as_ref(), &mut read.claims, claim)
         };
         self.models.all().into_iter().filter_map(claim).collect()
     }
@@ -185,15 +181,8 @@ impl Observer {
                 && hash.map(String::as_str) == Some(&pool.base_model_hash)
         };
         let slice = |slice: Arc<Packed<EndpointSlice>>| {
-            let (key, version) = (Key::of(slice.as_ref()), &slice.metadata.resource_version);
-            if let Some((known, slice)) = read.slices.get(&key)
-                && known == version
-            {
-                return Arc::clone(slice);
-            }
-            let content = Arc::new(slice.unpack().map(|slice| Slice::of(&slice)).unwrap_or_default());
-            read.slices.insert(key, (version.clone(), Arc::clone(&content)));
-            content
+            let content = || Arc::new(slice.unpack().map(|slice| Slice::of(&slice)).unwrap_or_default());
+            content_of(slice.as_ref(), &mut read.slices, content)
         };
         self.slices.all().into_iter().filter(of_pool).map(slice).collect()
     }
@@ -259,6 +248,17 @@ impl Observer {
     fn read(&self) -> MutexGuard<'_, ReadModels> {
         self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The content of an object: the known one if it is of the same version, else what `parse` returns.
+fn content_of<K: Resource, T: Clone>(object: &Packed<K>, known: &mut ByVersion<T>, parse: impl FnOnce() -> T) -> T {
+    let (key, version) = (Key::of(object), &object.metadata.resource_version);
+    if let Some((_, content)) = known.get(&key).filter(|(of, _)| of == version) {
+        return content.clone();
+    }
+    let content = parse();
+    known.insert(key, (version.clone(), content.clone()));
+    content
 }
 
 /// Whether a field selector can contain a name. Names in slices are written by others.

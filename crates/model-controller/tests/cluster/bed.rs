@@ -11,7 +11,7 @@ use std::{
 
 use api_types::{labels, names, v1alpha1::DynamoModel};
 use controller_kit::{
-    access::{RoleScope, role},
+    access::role,
     context::{Context, Readiness, Shutdown},
     metrics::Metrics,
     scope::Fence,
@@ -84,7 +84,7 @@ impl Bed {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let client = guard.client();
         let namespace = guard.name().to_owned();
-        access.apply(&account(NAME, &namespace, role(NAME, RoleScope::Namespace(&namespace), ACCESS))).await.unwrap();
+        access.apply(&account(NAME, &namespace, role(NAME, Some(&namespace), ACCESS, &[]))).await.unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
         let context = Context {
             name: NAME,

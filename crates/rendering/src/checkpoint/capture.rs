@@ -16,7 +16,13 @@ use k8s_openapi::{
 };
 
 use super::{CheckpointStorage, FIRST_ARTIFACT, captured_pod, restore, restore::FOLDER};
-use crate::{device_claims, device_claims::Claim, gpus, pod::volumes, violation::Violations};
+use crate::{
+    device_claims,
+    device_claims::Claim,
+    gpus,
+    pod::{find, volumes::mount_shared_memory},
+    violation::KeepViolations,
+};
 
 const POD: &str = "spec.job.podTemplateSpec.spec";
 /// Keeps the file by which several GPUs are captured together where the agent finds it.
@@ -69,7 +75,7 @@ pub fn render_capture_job(
     pod.restart_policy = Some("Never".to_owned());
     restore::confine(pod, settings.seccomp_profile);
     restore::meet(pod, target);
-    if let Some(container) = restore::find(pod, target) {
+    if let Some(container) = find(pod, target) {
         await_capture(container);
         if gpus_of(container, settings) > 1 {
             launch_together(container);
@@ -93,7 +99,7 @@ pub fn render_capture_job(
 }
 
 fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result<(), Vec<Violation>> {
-    let mut violations = Violations::default();
+    let mut violations: Vec<Violation> = Vec::new();
     let target = checkpoint.spec.job.target_container();
     let pod = checkpoint.spec.job.pod_template_spec.spec.as_ref();
     match pod.and_then(|pod| pod.containers.iter().find(|container| container.name == target)) {
@@ -110,22 +116,13 @@ fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result
         violations.push(Violation::invalid("spec.job.sharedMemory.size", size.0.as_str(), "is no size", remedy));
     }
     violations.keep_all(captured_pod::check_shared_gpu_memory(checkpoint));
-    let violations = violations.into_inner();
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
-fn check_gpus(container: &Container, settings: CaptureSettings<'_>, violations: &mut Violations) {
+fn check_gpus(container: &Container, settings: CaptureSettings<'_>, violations: &mut Vec<Violation>) {
     let at = format!("{POD}.containers[{}]", container.name);
     match gpus::count(container.resources.as_ref()) {
-        Err(wrong) => {
-            let field = format!("{at}.resources.{}[{}]", wrong.list, wrong.resource);
-            violations.push(Violation::invalid(
-                field,
-                wrong.amount.as_str(),
-                "is no whole number of GPUs",
-                "write a count such as 1",
-            ));
-        }
+        Err(wrong) => violations.push(wrong.violation(&at)),
         Ok(count) if count + settings.claimed_gpus > 1 && container.command.iter().flatten().next().is_none() => {
             let problem = "is empty, and several GPUs are captured together by what starts the command";
             violations.push(Violation::required(
@@ -169,10 +166,9 @@ fn share_memory(pod: &mut PodSpec, target: &str, memory: Option<&SharedMemory>) 
         Some(true) => return,
         _ => given.unwrap_or_else(|| Quantity(crate::model::DEFAULT_SHARED_MEMORY.to_owned())),
     };
-    let Some(index) = pod.containers.iter().position(|container| container.name == target) else { return };
-    let mut container = pod.containers.remove(index);
-    volumes::mount_shared_memory(pod, &mut container, Some(&size));
-    pod.containers.insert(index, container);
+    if let Some(container) = pod.containers.iter_mut().find(|container| container.name == target) {
+        mount_shared_memory(&mut pod.volumes, container, &size);
+    }
 }
 
 /// The engine itself says when it can be captured; nothing may restart it before.

@@ -6,31 +6,27 @@
 //! whole, maps unite, and every other list is replaced.
 
 use api_types::{
-    annotations, env, labels, names,
+    env, names,
     v1alpha1::{DynamoCheckpoint, EngineMode},
     v1beta1::ComponentSpec,
     violations::Violation,
 };
-use k8s_openapi::{
-    api::{
-        core::v1::{Container, PodSpec, PodTemplateSpec},
-        resource::v1::ResourceClaimTemplate,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::{
+    core::v1::{Container, PodSpec, PodTemplateSpec},
+    resource::v1::ResourceClaimTemplate,
 };
 use serde_json::{Map, Value, json};
 
-use super::restore;
 use crate::{
     RenderInput, SharedGpus, ValidatedComponent, gpus,
-    metadata::{Pairs, some},
+    metadata::{Pairs, pod_template},
     pod,
     pod::{
         gpu_memory,
         gpu_memory::{CLAIM, SERVER, SOCKET_DIR, SOCKETS},
     },
-    pull_secrets, render_claim_template,
-    violation::Violations,
+    pull_secrets::add_pull_secrets,
+    render_claim_template,
 };
 
 /// The component as it is captured.
@@ -67,13 +63,11 @@ pub fn render_captured_pod(input: &RenderInput<'_>, component: &CapturedComponen
     if let Some(own) = usage.overlay.and_then(|overlay| overlay.get("spec")) {
         pod = lay_over(pod, own);
     }
-    if component.alone.annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) != Some(labels::TRUE) {
-        pull_secrets::add_pull_secrets(&mut pod, input.pull_secrets);
-    }
+    add_pull_secrets(&mut pod, input, component.alone);
     let shared = component.running.shared_gpus();
     let claim = shared.map(|shared| share_gpus(&mut pod, component, usage.target, usage.clients, shared));
-    let metadata = metadata(component, usage.overlay);
-    Some(CapturedPod { template: PodTemplateSpec { metadata: Some(metadata), spec: Some(pod) }, claim })
+    let (labels, annotations) = metadata(component, usage.overlay);
+    Some(CapturedPod { template: pod_template(labels, annotations, pod), claim })
 }
 
 /// Lets the captured process and its clients use one claim.
@@ -84,7 +78,7 @@ fn share_gpus(
     clients: &[String],
     shared: SharedGpus<'_>,
 ) -> ResourceClaimTemplate {
-    let own = restore::find(pod, target).and_then(|target| gpus::count(target.resources.as_ref()).ok());
+    let own = pod::find(pod, target).and_then(|target| gpus::count(target.resources.as_ref()).ok());
     let count = own.filter(|count| *count > 0).unwrap_or(shared.count);
     gpu_memory::share(pod, target, clients, &names::checkpoint_claim_template(component.id));
     let mut claim =
@@ -94,7 +88,7 @@ fn share_gpus(
 }
 
 /// The user's labels and annotations; those for the capture win over the component's.
-fn metadata(component: &CapturedComponent<'_>, overlay: Option<&Value>) -> ObjectMeta {
+fn metadata(component: &CapturedComponent<'_>, overlay: Option<&Value>) -> (Pairs, Pairs) {
     let own = component.declared.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
     let given = |field: &str| -> Pairs {
         let pairs = overlay.and_then(|overlay| overlay.get("metadata")?.get(field)?.as_object());
@@ -106,7 +100,7 @@ fn metadata(component: &CapturedComponent<'_>, overlay: Option<&Value>) -> Objec
     all_labels.extend(component.labels.clone());
     let mut all_annotations = own.and_then(|own| own.annotations.clone()).unwrap_or_default();
     all_annotations.extend(given("annotations"));
-    ObjectMeta { labels: some(all_labels), annotations: some(all_annotations), ..ObjectMeta::default() }
+    (all_labels, all_annotations)
 }
 
 const SERVICE: &str = "spec.gpuMemoryService";
@@ -120,12 +114,11 @@ pub fn check_shared_gpu_memory(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<
     let Some(service) = checkpoint.spec.gpu_memory_service.as_ref().filter(|service| service.enabled) else {
         return Ok(());
     };
-    let mut violations = Violations::default();
     if service.mode == EngineMode::InterPod {
         let problem = "is not served for checkpoints";
-        violations.push(Violation::invalid(format!("{SERVICE}.mode"), "interPod", problem, "write intraPod"));
-        return Err(violations.into_inner());
+        return Err(vec![Violation::invalid(format!("{SERVICE}.mode"), "interPod", problem, "write intraPod")]);
     }
+    let mut violations: Vec<Violation> = Vec::new();
     let empty = PodSpec::default();
     let pod = checkpoint.spec.job.pod_template_spec.spec.as_ref().unwrap_or(&empty);
     if !pod.resource_claims.iter().flatten().any(|claim| claim.name == CLAIM) {
@@ -140,11 +133,10 @@ pub fn check_shared_gpu_memory(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<
         check_client(&pod.containers, "containers", name, &mut violations);
     }
     check_client(pod.init_containers.as_deref().unwrap_or_default(), "initContainers", SERVER, &mut violations);
-    let violations = violations.into_inner();
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
-fn check_client(all: &[Container], list: &str, name: &str, violations: &mut Violations) {
+fn check_client(all: &[Container], list: &str, name: &str, violations: &mut Vec<Violation>) {
     let Some(container) = all.iter().find(|container| container.name == name) else {
         violations.push(missing(&format!("{POD}.{list}"), name));
         return;

@@ -6,12 +6,13 @@ use api_types::{labels, names, v1alpha1::DynamoCheckpoint};
 use k8s_openapi::{
     api::{
         batch::v1::{Job, JobSpec},
-        core::v1::{Container, EnvVar, PodSpec, PodTemplateSpec},
+        core::v1::{Container, PodSpec, PodTemplateSpec},
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 
 use super::{CheckpointStorage, restore};
+use crate::pod::env;
 
 /// Image with a shell and `rm` where an administrator names none.
 pub const DEFAULT_CLEANUP_IMAGE: &str = "busybox:1.36";
@@ -37,8 +38,6 @@ pub fn render_cleanup_job(
     }
     let marks = Some(BTreeMap::from([(labels::CHECKPOINT_ID.to_owned(), id.to_owned())]));
     let image = Some(image.trim()).filter(|image| !image.is_empty()).unwrap_or(DEFAULT_CLEANUP_IMAGE);
-    let variable =
-        |name: &str, value: &str| EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None };
     let mut pod = PodSpec {
         restart_policy: Some("Never".to_owned()),
         containers: vec![Container {
@@ -46,7 +45,7 @@ pub fn render_cleanup_job(
             image: Some(image.to_owned()),
             command: Some(vec!["/bin/sh".to_owned(), "-c".to_owned()]),
             args: Some(vec![REMOVE.to_owned()]),
-            env: Some(vec![variable(FOLDER, &storage.folder), variable(ID, id)]),
+            env: Some(vec![env::value(FOLDER, &storage.folder), env::value(ID, id)]),
             ..Container::default()
         }],
         ..PodSpec::default()

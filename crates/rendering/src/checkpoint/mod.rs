@@ -34,8 +34,7 @@ pub use self::{
     captured_pod::{CapturedComponent, CapturedPod, check_shared_gpu_memory, render_captured_pod},
     cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job},
     model::{
-        CheckpointConfig, CheckpointStorage, DEFAULT_SECCOMP_PROFILE, FIRST_ARTIFACT, Restore, RestoreSource,
-        StorageSettings,
+        CheckpointConfig, CheckpointStorage, DEFAULT_SECCOMP_PROFILE, FIRST_ARTIFACT, RestoreSource, StorageSettings,
     },
     restore::{restore_pod, share_gpu_memory},
     start::{CheckpointFacts, Start, start},

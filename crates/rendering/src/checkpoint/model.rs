@@ -1,5 +1,7 @@
 //! Data of checkpoints: configuration, storage, and how pods start from one.
 
+use serde::Deserialize;
+
 /// Version of a checkpoint's artifact where nothing else is said.
 pub const FIRST_ARTIFACT: &str = "1";
 
@@ -26,41 +28,28 @@ pub struct CheckpointStorage {
     pub folder: String,
 }
 
-/// Configuration of storage by an administrator.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Configuration of storage by an administrator. The block `pvc` of the operator's configuration has all but the kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct StorageSettings {
     /// Kind of storage; only `pvc` is served.
+    #[serde(skip)]
     pub kind: String,
     /// Name of the PersistentVolumeClaim in each namespace that needs one.
+    #[serde(rename = "pvcName")]
     pub claim: String,
     /// Folder at which pods mount it.
+    #[serde(rename = "basePath")]
     pub folder: String,
     /// Whether the claim is made where it is missing.
     pub create: bool,
     /// Size of a claim that is made.
     pub size: String,
     /// Storage class of it; the cluster's default if empty.
+    #[serde(rename = "storageClassName")]
     pub storage_class: String,
     /// Access mode of it; `ReadWriteMany` if empty.
     pub access_mode: String,
-}
-
-/// Method by which the pods of a component start.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum Restore<'a> {
-    /// Cold.
-    #[default]
-    None,
-    /// From the checkpoint of that name if it is ready when they are created; admission sees to it, so that a template
-    /// does not change, and nothing rolls, when the checkpoint becomes ready.
-    AtAdmission {
-        /// Name of the DynamoCheckpoint.
-        checkpoint: &'a str,
-    },
-    /// Not before their checkpoint is ready.
-    Awaited,
-    /// From a checkpoint that is ready; the template says so.
-    InTemplate(&'a RestoreSource),
 }
 
 /// A checkpoint that is ready, and what pods need to start from it.

@@ -1,15 +1,15 @@
 //! Pods that start from a checkpoint, and the folder in which agent and engine meet.
 
 use api_types::{annotations, env as names, labels};
-use k8s_openapi::api::core::v1::{
-    Container, EmptyDirVolumeSource, ExecAction, PersistentVolumeClaimVolumeSource, PodSpec, Probe, SeccompProfile,
-    Volume, VolumeMount,
-};
+use k8s_openapi::api::core::v1::{Container, ExecAction, PodSpec, Probe, SeccompProfile, VolumeMount};
 
-use super::{CheckpointStorage, FIRST_ARTIFACT, Restore, RestoreSource};
+use super::{CheckpointStorage, FIRST_ARTIFACT, RestoreSource, Start};
 use crate::{
     metadata::Pairs,
-    pod::{env, gpu_memory},
+    pod::{
+        add, env, find, gpu_memory,
+        volumes::{empty_dir, mount_of, of_claim},
+    },
 };
 
 const PROBE_EVERY_SECONDS: i32 = 1;
@@ -27,11 +27,11 @@ const OWNED_ANNOTATIONS: [&str; 7] = [
     annotations::CHECKPOINT_STARTUP_POLICY,
 ];
 
-impl Restore<'_> {
+impl Start {
     /// Labels pods that start from a checkpoint, and takes such labels off all others.
     pub fn label(&self, pod_labels: &mut Pairs) {
         pod_labels.retain(|key, _| !OWNED_LABELS.contains(&key.as_str()));
-        if let Self::InTemplate(source) = self {
+        if let Self::Restored(source) = self {
             source.label(pod_labels);
         }
     }
@@ -42,13 +42,13 @@ impl Restore<'_> {
             !OWNED_ANNOTATIONS.contains(&key.as_str()) && !key.starts_with(annotations::RESTORE_PROGRESS_PREFIX)
         });
         match self {
-            Self::None | Self::Awaited => return,
-            Self::AtAdmission { checkpoint } => {
+            Self::Cold | Self::Awaited(_) => return,
+            Self::AtAdmission(checkpoint) => {
                 insert(pod_annotations, annotations::RESTORE_CANDIDATE, labels::TRUE);
                 insert(pod_annotations, annotations::CHECKPOINT_NAME, checkpoint);
                 insert(pod_annotations, annotations::CHECKPOINT_STARTUP_POLICY, "Immediate");
             }
-            Self::InTemplate(source) => source.annotate(pod_annotations),
+            Self::Restored(source) => source.annotate(pod_annotations),
         }
         insert(pod_annotations, annotations::SNAPSHOT_TARGETS, target);
     }
@@ -135,34 +135,19 @@ const STORAGE: &str = "checkpoint-storage";
 
 /// Lets agent and container meet; each container has a folder of its own. What the user has there stays.
 pub(super) fn meet(pod: &mut PodSpec, container: &str) {
-    let volume = Volume {
-        name: CONTROL.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource { medium: None, size_limit: None }),
-        ..Volume::default()
-    };
-    add_volume(pod, volume);
+    add(&mut pod.volumes, empty_dir(CONTROL), |volume| volume.name == CONTROL);
     let Some(container) = find(pod, container) else { return };
-    let own_folder = Some(container.name.clone());
-    let mount = VolumeMount {
-        name: CONTROL.to_owned(),
-        mount_path: FOLDER.to_owned(),
-        sub_path: own_folder,
-        ..VolumeMount::default()
-    };
-    add_mount(container, mount);
-    if container.env.iter().flatten().all(|variable| variable.name != names::DYN_SNAPSHOT_CONTROL_DIR) {
-        container.env.get_or_insert_default().push(env::value(names::DYN_SNAPSHOT_CONTROL_DIR, FOLDER));
-    }
+    let mount = VolumeMount { sub_path: Some(container.name.clone()), ..mount_of(CONTROL, FOLDER) };
+    add(&mut container.volume_mounts, mount, |mount| mount.name == CONTROL);
+    let folder = env::value(names::DYN_SNAPSHOT_CONTROL_DIR, FOLDER);
+    add(&mut container.env, folder, |variable| variable.name == names::DYN_SNAPSHOT_CONTROL_DIR);
 }
 
 /// Mounts the storage of checkpoints. What the user has under its name stays.
 pub(super) fn mount_storage(pod: &mut PodSpec, container: &str, storage: &CheckpointStorage) {
-    let claim = PersistentVolumeClaimVolumeSource { claim_name: storage.claim.clone(), read_only: None };
-    let volume = Volume { name: STORAGE.to_owned(), persistent_volume_claim: Some(claim), ..Volume::default() };
-    add_volume(pod, volume);
-    let mount = VolumeMount { name: STORAGE.to_owned(), mount_path: storage.folder.clone(), ..VolumeMount::default() };
+    add(&mut pod.volumes, of_claim(STORAGE, &storage.claim), |volume| volume.name == STORAGE);
     if let Some(container) = find(pod, container) {
-        add_mount(container, mount);
+        add(&mut container.volume_mounts, mount_of(STORAGE, &storage.folder), |mount| mount.name == STORAGE);
     }
 }
 
@@ -171,23 +156,4 @@ pub(super) fn confine(pod: &mut PodSpec, profile: Option<&str>) {
     let Some(profile) = profile else { return };
     pod.security_context.get_or_insert_default().seccomp_profile =
         Some(SeccompProfile { type_: "Localhost".to_owned(), localhost_profile: Some(profile.to_owned()) });
-}
-
-/// The pod's container of that name.
-pub(super) fn find<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {
-    pod.containers.iter_mut().find(|container| container.name == name)
-}
-
-fn add_volume(pod: &mut PodSpec, volume: Volume) {
-    let all = pod.volumes.get_or_insert_default();
-    if all.iter().all(|other| other.name != volume.name) {
-        all.push(volume);
-    }
-}
-
-fn add_mount(container: &mut Container, mount: VolumeMount) {
-    let all = container.volume_mounts.get_or_insert_default();
-    if all.iter().all(|other| other.name != mount.name) {
-        all.push(mount);
-    }
 }

@@ -5,7 +5,7 @@ use api_types::{
     v1beta1::CheckpointStartupPolicy,
 };
 
-use super::{CheckpointConfig, Restore, RestoreSource, StorageLocation, artifact_version, checkpoint_id};
+use super::{CheckpointConfig, RestoreSource, StorageLocation, artifact_version, checkpoint_id};
 use crate::{CheckpointUse, ValidatedComponent};
 
 /// Known facts about the checkpoint of a component; empty if it has none.
@@ -26,24 +26,13 @@ pub struct CheckpointFacts {
 pub enum Start {
     /// Cold.
     Cold,
-    /// As admission finds the checkpoint of that name.
+    /// From the checkpoint of that name if it is ready when they are created; admission sees to it, so that a template
+    /// does not change, and nothing rolls, when the checkpoint becomes ready.
     AtAdmission(String),
     /// Not before the checkpoint is ready; why not yet.
     Awaited(String),
-    /// From this.
+    /// From this checkpoint, which is ready; the template says so.
     Restored(Box<RestoreSource>),
-}
-
-impl Start {
-    /// The same for rendering.
-    pub fn as_restore(&self) -> Restore<'_> {
-        match self {
-            Self::Cold => Restore::None,
-            Self::AtAdmission(checkpoint) => Restore::AtAdmission { checkpoint },
-            Self::Awaited(_) => Restore::Awaited,
-            Self::Restored(source) => Restore::InTemplate(source),
-        }
-    }
 }
 
 /// Decides it from what is known about the component's checkpoint.

@@ -13,6 +13,7 @@ use k8s_openapi::{
 use thiserror::Error;
 
 use super::{CheckpointStorage, StorageSettings};
+use crate::metadata::named;
 
 const VOLUME: &str = "pvc";
 /// Kinds of storage that the configuration of the upstream operator knows and that are not implemented.
@@ -83,14 +84,12 @@ pub fn render_storage_claim(
     let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     Ok(Some(PersistentVolumeClaim {
         metadata: ObjectMeta {
-            name: Some(storage.claim),
-            namespace: Some(namespace.to_owned()),
             labels: Some(BTreeMap::from([
                 label(labels::APP_NAME, "dynamo"),
                 label(labels::APP_COMPONENT, labels::CHECKPOINT_STORAGE),
                 label(labels::MANAGED_BY, labels::OPERATOR),
             ])),
-            ..ObjectMeta::default()
+            ..named(storage.claim, namespace)
         },
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: Some(vec![mode.to_owned()]),

@@ -1,15 +1,11 @@
 //! ResourceClaimTemplates: the GPUs that the processes of one pod share.
 
 use api_types::names;
-use k8s_openapi::{
-    api::resource::v1::{
-        DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaimSpec, ResourceClaimTemplate,
-        ResourceClaimTemplateSpec,
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::resource::v1::{
+    DeviceClaim, DeviceRequest, ExactDeviceRequest, ResourceClaimSpec, ResourceClaimTemplate, ResourceClaimTemplateSpec,
 };
 
-use crate::SharedGpus;
+use crate::{SharedGpus, metadata::named};
 
 const REQUEST: &str = "gpus";
 
@@ -23,11 +19,7 @@ pub fn render_claim_template(
     shared: SharedGpus<'_>,
 ) -> ResourceClaimTemplate {
     ResourceClaimTemplate {
-        metadata: ObjectMeta {
-            name: Some(names::gpu_claim_template(graph, component)),
-            namespace: Some(namespace.to_owned()),
-            ..ObjectMeta::default()
-        },
+        metadata: named(names::gpu_claim_template(graph, component), namespace),
         spec: ResourceClaimTemplateSpec { metadata: None, spec: claim_spec(REQUEST, shared) },
     }
 }

@@ -18,6 +18,11 @@ pub(super) fn line(main: &Container) -> impl Iterator<Item = &str> {
     main.command.iter().flatten().chain(main.args.iter().flatten()).map(String::as_str)
 }
 
+/// Command and arguments as one text.
+pub(super) fn text(main: &Container) -> String {
+    line(main).collect::<Vec<_>>().join(" ")
+}
+
 /// Whether a flag is present, with or without a value.
 pub(super) fn has_flag(words: &[&str], names: &[&str]) -> bool {
     words.iter().any(|word| names.contains(&word.split_once('=').map_or(*word, |(name, _)| name)))
@@ -53,7 +58,7 @@ pub(super) fn is_script(main: &Container) -> bool {
 fn is_direct(main: &Container, framework: BackendFramework) -> bool {
     let starts_python = main.command.iter().flatten().next().is_some_and(|first| is_python(first));
     let module = format!("dynamo.{framework}");
-    starts_python || !is_script(main) && frameworks::runs_module(&line(main).collect::<Vec<_>>().join(" "), &module)
+    starts_python || !is_script(main) && frameworks::runs_module(&text(main), &module)
 }
 
 /// Adds flags to the engine's command line; says whether there was one.

@@ -103,8 +103,7 @@ pub(crate) fn detect(dcd: &DynamoComponentDeployment) -> Result<Option<BackendFr
     if !spec.is_worker() {
         return Ok(None);
     }
-    let words = spec.main_container().into_iter().flat_map(|main| main.command.iter().chain(&main.args).flatten());
-    let line = words.map(String::as_str).collect::<Vec<_>>().join(" ");
+    let line = spec.main_container().map(command::text).unwrap_or_default();
     let explicit = dcd.spec.backend_framework;
     match (started_by(&line).as_slice(), explicit) {
         ([], explicit) => Ok(explicit),
@@ -131,9 +130,7 @@ pub(crate) fn detect(dcd: &DynamoComponentDeployment) -> Result<Option<BackendFr
 
 /// The engine that a container starts; `None` if it starts none, or several.
 pub fn framework_of(container: &Container) -> Option<BackendFramework> {
-    let words = container.command.iter().chain(&container.args).flatten();
-    let line = words.map(String::as_str).collect::<Vec<_>>().join(" ");
-    match started_by(&line).as_slice() {
+    match started_by(&command::text(container)).as_slice() {
         [one] => Some(*one),
         _ => None,
     }

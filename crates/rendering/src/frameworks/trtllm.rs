@@ -9,7 +9,7 @@ use k8s_openapi::{
 };
 
 use super::{Launch, Multinode, NodeRole, Peers, command, shell};
-use crate::pod::env;
+use crate::pod::{env, volumes::mount_of};
 
 const KEYS: &str = "/ssh-pk";
 const KEYS_MODE: i32 = 0o644;
@@ -45,12 +45,8 @@ const FORWARDED: [&str; 21] = [
 /// Makes the leader start the engine on all nodes, and every other node wait for it.
 pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) {
     let Some(Multinode { role, nodes, peers }) = launch.multinode else { return };
-    main.volume_mounts.get_or_insert_default().push(VolumeMount {
-        name: launch.mpi_secret.to_owned(),
-        mount_path: KEYS.to_owned(),
-        read_only: Some(true),
-        ..VolumeMount::default()
-    });
+    let keys = VolumeMount { read_only: Some(true), ..mount_of(launch.mpi_secret, KEYS) };
+    main.volume_mounts.get_or_insert_default().push(keys);
     env::replace(main, env::value(names::OMPI_KEEP_FQDN, "1"));
     match role {
         NodeRole::Leader => {

@@ -135,9 +135,7 @@ fn pod_spec(input: &RenderInput<'_>, component: &GroveComponent<'_>, plan: &Cliq
     if has_no_account(input, valid) {
         pod.service_account_name = None;
     }
-    if valid.annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) != Some(labels::TRUE) {
-        pull_secrets::add_pull_secrets(&mut pod, input.pull_secrets);
-    }
+    pull_secrets::add_pull_secrets(&mut pod, input, valid);
     let init_containers = pod.init_containers.iter_mut().flatten();
     pod.containers.iter_mut().chain(init_containers).for_each(complete);
     for volume in pod.volumes.iter_mut().flatten() {

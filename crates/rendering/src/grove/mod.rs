@@ -45,7 +45,7 @@ pub use self::{
     service::{render_ingress, render_pod_clique_set, render_ray_head_service, render_service, render_virtual_service},
     topology::has_topology,
 };
-use crate::{PodSettings, PullSecretIndex, ValidatedComponent, checkpoint::Restore, rules, violation::Violations};
+use crate::{PodSettings, PullSecretIndex, ValidatedComponent, checkpoint::Start, rules};
 
 /// A graph as it is rendered for Grove.
 #[derive(Clone, Debug)]
@@ -85,7 +85,7 @@ pub struct GroveComponent<'a> {
     /// Id of the restart that its pods must have gone through.
     pub restart_at: Option<&'a str>,
     /// Method by which its pods start.
-    pub restore: Restore<'a>,
+    pub restore: &'a Start,
     /// GPUs that its main container has through claims, see [`RenderInput`](crate::RenderInput::claimed_gpus).
     pub claimed_gpus: u32,
 }
@@ -102,14 +102,14 @@ pub struct GroveSettings {
 
 /// Looks for every violation in a graph for Grove that its components do not show by themselves.
 pub fn check(graph: &DynamoGraphDeployment) -> Vec<Violation> {
-    let mut violations = Violations::default();
     let strategy = graph.metadata.annotations.as_ref().and_then(|all| all.get(GROVE_UPDATE_STRATEGY));
     let path = format!("metadata.annotations[{GROVE_UPDATE_STRATEGY}]");
-    strategy.and_then(|value| rules::grove_update_strategy(path, value)).into_iter().for_each(|it| violations.push(it));
-    check_names(graph).into_iter().for_each(|violation| violations.push(violation));
-    check_ranks(&graph.spec.components, &mut violations);
-    topology::check(&graph.spec).into_iter().for_each(|violation| violations.push(violation));
-    violations.into_inner()
+    let mut violations: Vec<Violation> =
+        strategy.and_then(|value| rules::grove_update_strategy(path, value)).into_iter().collect();
+    violations.extend(check_names(graph));
+    violations.extend(check_ranks(&graph.spec.components));
+    violations.extend(topology::check(&graph.spec));
+    violations
 }
 
 /// Grove puts the names of a graph and of what is below it into one name, which must not become too long.
@@ -130,20 +130,16 @@ pub(crate) fn check_names(graph: &DynamoGraphDeployment) -> Vec<Violation> {
 }
 
 /// Grove has two cliques for each rank whose engines share memory between pods. All of them are parts of one object.
-fn check_ranks(components: &[ComponentSpec], violations: &mut Violations) {
+fn check_ranks(components: &[ComponentSpec]) -> Option<Violation> {
     let sharing = || components.iter().filter(|component| roles::shares_memory_between_pods(component));
     let ranks = sharing().fold(0, |ranks: i32, component| ranks.saturating_add(component.node_count().max(1)));
-    let largest = sharing().max_by_key(|component| component.node_count());
-    if let Some(component) = largest.filter(|_| ranks > MEMORY_RANKS) {
-        violations.push(Violation::invalid(
-            format!("spec.components[{}].multinode.nodeCount", component.name),
-            component.node_count().to_string(),
-            format!(
-                "makes {ranks} ranks in the graph that share GPU memory between pods, and {MEMORY_RANKS} are possible"
-            ),
-            "use fewer nodes, or mode IntraPod",
-        ));
-    }
+    let largest = sharing().max_by_key(|component| component.node_count()).filter(|_| ranks > MEMORY_RANKS)?;
+    Some(Violation::invalid(
+        format!("spec.components[{}].multinode.nodeCount", largest.name),
+        largest.node_count().to_string(),
+        format!("makes {ranks} ranks in the graph that share GPU memory between pods, and {MEMORY_RANKS} are possible"),
+        "use fewer nodes, or mode IntraPod",
+    ))
 }
 
 #[cfg(test)]

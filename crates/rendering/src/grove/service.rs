@@ -12,7 +12,7 @@ use api_types::{
 };
 use k8s_openapi::{
     api::{
-        core::v1::{Service, ServicePort, ServiceSpec},
+        core::v1::{Service, ServiceSpec},
         networking::v1::Ingress,
     },
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     DiscoveryBackend, NodeRole, exposure, frameworks,
-    metadata::{Pairs, some},
+    metadata::{Pairs, named, some},
     rank_claim, service,
 };
 
@@ -38,25 +38,9 @@ pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) ->
     if valid.discovery_backend(&input) != DiscoveryBackend::Kubernetes && !is_frontend {
         return None;
     }
-    let component_type = valid.workload_type(&input);
-    let mut all_labels = service_labels(graph, component);
-    all_labels.extend(valid.discovery_labels(&input));
-    let name = names::service(&names::component_deployment(graph.name, &component.declared.name, None));
-    Some(Service {
-        metadata: ObjectMeta {
-            name: Some(name),
-            namespace: Some(graph.namespace.to_owned()),
-            labels: some(all_labels),
-            annotations: some(service_annotations(graph, component)),
-            ..ObjectMeta::default()
-        },
-        spec: Some(ServiceSpec {
-            selector: Some(selector(component, component_type)),
-            ports: Some(vec![service::port(component_type)]),
-            ..ServiceSpec::default()
-        }),
-        status: None,
-    })
+    let mut service = component_service(graph, component, names::service);
+    service.metadata.labels.get_or_insert_default().extend(valid.discovery_labels(&input));
+    Some(service)
 }
 
 /// The headless Service by which others join a worker that scales over Ray and is standalone, without owner; `None` for
@@ -67,32 +51,32 @@ pub fn render_ray_head_service(graph: &GroveGraph<'_>, component: &GroveComponen
     if !alone || !frameworks::may_be_joined(valid.framework(), valid.main) {
         return None;
     }
-    let component_type = valid.workload_type(&clique::render_input(graph, component));
-    let head = ServicePort {
-        name: Some(ports::RAY_NAME.to_owned()),
-        port: ports::RAY,
-        target_port: Some(IntOrString::Int(ports::RAY)),
-        protocol: Some("TCP".to_owned()),
-        ..ServicePort::default()
-    };
-    let own = names::component_deployment(graph.name, &declared.name, None);
-    Some(Service {
+    let head = service::tcp(ports::RAY_NAME, ports::RAY, IntOrString::Int(ports::RAY));
+    let mut service = component_service(graph, component, names::ray_head_service);
+    let spec = service.spec.get_or_insert_default();
+    spec.cluster_ip = Some("None".to_owned());
+    spec.publish_not_ready_addresses = Some(true);
+    spec.ports.get_or_insert_default().insert(0, head);
+    Some(service)
+}
+
+/// A Service of the pods of a component. `name` makes its name from that of the component's workload.
+fn component_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>, name: impl Fn(&str) -> String) -> Service {
+    let component_type = component.valid.workload_type(&clique::render_input(graph, component));
+    let workload = names::component_deployment(graph.name, &component.declared.name, None);
+    Service {
         metadata: ObjectMeta {
-            name: Some(names::ray_head_service(&own)),
-            namespace: Some(graph.namespace.to_owned()),
             labels: some(service_labels(graph, component)),
             annotations: some(service_annotations(graph, component)),
-            ..ObjectMeta::default()
+            ..named(name(&workload), graph.namespace)
         },
         spec: Some(ServiceSpec {
-            cluster_ip: Some("None".to_owned()),
-            publish_not_ready_addresses: Some(true),
             selector: Some(selector(component, component_type)),
-            ports: Some(vec![head, service::port(component_type)]),
+            ports: Some(vec![service::port(component_type)]),
             ..ServiceSpec::default()
         }),
         status: None,
-    })
+    }
 }
 
 /// The Ingress of a frontend, without owner; `None` if there must be none.
@@ -187,11 +171,9 @@ fn metadata(graph: &GroveGraph<'_>) -> ObjectMeta {
     let mut all_annotations = graph.spec.annotations.clone().unwrap_or_default();
     graph.grove.scheduler.annotate(&mut all_annotations, graph.annotations);
     ObjectMeta {
-        name: Some(graph.set_name.to_owned()),
-        namespace: Some(graph.namespace.to_owned()),
         labels: some(all_labels),
         annotations: some(all_annotations),
-        ..ObjectMeta::default()
+        ..named(graph.set_name.to_owned(), graph.namespace)
     }
 }
 

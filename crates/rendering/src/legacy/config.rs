@@ -16,7 +16,7 @@ use k8s_openapi::{
 use serde_json::{Value, json};
 
 use super::{main, pod};
-use crate::go_json;
+use crate::{go_json, pod::add};
 
 /// Applies it: workers are replicas where the user gives none, resources win over the user's, and a frontend gets the
 /// port by which it is reached. `inherited` is the environment of the whole graph, under the component's own.
@@ -129,10 +129,8 @@ pub(super) fn grant(component: &mut ComponentSpec, privileges: &BTreeSet<Privile
                 security(component).privileged.get_or_insert(true);
             }
             Privilege::Ptrace => {
-                let added = security(component).capabilities.get_or_insert_default().add.get_or_insert_default();
-                if !added.iter().any(|capability| capability == TRACE) {
-                    added.push(TRACE.to_owned());
-                }
+                let capabilities = security(component).capabilities.get_or_insert_default();
+                add(&mut capabilities.add, TRACE.to_owned(), |capability| capability == TRACE);
             }
             Privilege::Root => {
                 security(component).run_as_user.get_or_insert(0);

@@ -12,21 +12,25 @@ use api_types::{
         PreservedClaim,
         archive::{PreservedService, PreservedVolume},
     },
-    env,
+    env as env_names,
     v1beta1::{ComponentSpec, ComponentType, MAIN_CONTAINER},
     violations::Violation,
 };
 use k8s_openapi::{
     api::core::v1::{
         Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec,
-        VolumeMount, VolumeResourceRequirements,
+        VolumeResourceRequirements,
     },
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+    apimachinery::pkg::api::resource::Quantity,
 };
 
 pub use self::{
     config::{configure, is_configured, workers},
-    serve::{Awaited, Image, Running, check_source, check_told, image, is_entry},
+    serve::{Awaited, Running, check_source, check_told, image, is_entry},
+};
+use crate::{
+    metadata::named,
+    pod::{add, env, volumes::mount_of},
 };
 
 /// Makes a component run an image that is built: `main` starts what the tag says unless the user says what it starts.
@@ -34,7 +38,7 @@ pub use self::{
 pub fn use_image(component: &mut ComponentSpec, said: &PreservedService, image: &str, inherited: &[EnvVar]) {
     let main = main(component);
     main.image = Some(image.to_owned());
-    let names_file = |variable: &EnvVar| variable.name == env::DYNAMO_CONFIG_PATH;
+    let names_file = |variable: &EnvVar| variable.name == env_names::DYNAMO_CONFIG_PATH;
     let has_file = main.env.iter().flatten().chain(inherited).any(names_file);
     config::grant(component, &said.privileges);
     if let Some(tag) = &said.tag {
@@ -50,12 +54,11 @@ pub fn names_image(component: &ComponentSpec) -> bool {
 /// Makes the pods of a standalone component register under this Dynamo namespace, unless the user sets another.
 pub fn register_under(component: &mut ComponentSpec, dynamo_namespace: &str) {
     let is_frontend = component.type_ == Some(ComponentType::Frontend);
-    let variables = main(component).env.get_or_insert_default();
-    for name in [Some(env::DYN_NAMESPACE), is_frontend.then_some(env::DYN_NAMESPACE_PREFIX)].into_iter().flatten() {
-        if !variables.iter().any(|variable| variable.name == name) {
-            let value = Some(dynamo_namespace.to_owned());
-            variables.push(EnvVar { name: name.to_owned(), value, value_from: None });
-        }
+    let main = main(component);
+    for name in
+        [Some(env_names::DYN_NAMESPACE), is_frontend.then_some(env_names::DYN_NAMESPACE_PREFIX)].into_iter().flatten()
+    {
+        add(&mut main.env, env::value(name, dynamo_namespace), |variable| variable.name == name);
     }
 }
 
@@ -92,15 +95,13 @@ pub fn pull_with(component: &mut ComponentSpec, secrets: &[LocalObjectReference]
 /// # Errors
 /// The path is missing or ambiguous; the field is below the component's `pvc`.
 pub fn mount(component: &mut ComponentSpec, volume: &PreservedVolume, name: &str) -> Result<PreservedClaim, Violation> {
-    let mount_path = mount_path(volume)?.to_owned();
+    let mount_path = mount_path(volume)?;
     let mut claim = volume.claim.clone();
     if claim.name.is_empty() {
         name.clone_into(&mut claim.name);
     }
-    let mounts = main(component).volume_mounts.get_or_insert_default();
-    if !mounts.iter().any(|mount| mount.mount_path == mount_path) {
-        mounts.push(VolumeMount { name: claim.name.clone(), mount_path, ..VolumeMount::default() });
-    }
+    let mount = mount_of(&claim.name, mount_path);
+    add(&mut main(component).volume_mounts, mount, |mount| mount.mount_path == mount_path);
     Ok(claim)
 }
 
@@ -118,11 +119,7 @@ fn mount_path(volume: &PreservedVolume) -> Result<&str, Violation> {
 pub fn render_claim(claim: &PreservedClaim, namespace: &str) -> PersistentVolumeClaim {
     let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     PersistentVolumeClaim {
-        metadata: ObjectMeta {
-            name: Some(claim.name.clone()),
-            namespace: Some(namespace.to_owned()),
-            ..ObjectMeta::default()
-        },
+        metadata: named(claim.name.clone(), namespace),
         spec: Some(PersistentVolumeClaimSpec {
             access_modes: given(&claim.volume_access_mode).map(|mode| vec![mode]),
             resources: given(&claim.size).map(|size| VolumeResourceRequirements {

@@ -11,11 +11,12 @@ use api_types::{
     violations::Violation,
 };
 use k8s_openapi::{
-    api::core::v1::{Container, ContainerPort, EnvVar, HTTPGetAction, LocalObjectReference, Probe},
-    apimachinery::pkg::{apis::meta::v1::Condition, util::intstr::IntOrString},
+    api::core::v1::{Container, LocalObjectReference, Probe},
+    apimachinery::pkg::apis::meta::v1::Condition,
 };
 
 use super::{main, pod};
+use crate::pod::{add, env, http_probe, tcp};
 
 /// Starts a service in `main`, unless the user says what it runs. The service that the graph is entered by is a
 /// frontend.
@@ -33,14 +34,11 @@ pub(super) fn serve(component: &mut ComponentSpec, tag: &str, config: bool) {
             main.args = Some(vec![command]);
         }
     }
-    let env = main.env.get_or_insert_default();
-    if !env.iter().any(|variable| variable.name == env_names::DYNAMO_PORT) {
-        let value = Some(ports::HTTP.to_string());
-        env.push(EnvVar { name: env_names::DYNAMO_PORT.to_owned(), value, value_from: None });
-    }
+    let port = env::value(env_names::DYNAMO_PORT, ports::HTTP.to_string());
+    add(&mut main.env, port, |variable| variable.name == env_names::DYNAMO_PORT);
     if main.ports.as_ref().is_none_or(Vec::is_empty) {
-        let http = is_frontend.then(|| port(ports::HTTP_NAME, ports::HTTP));
-        main.ports = Some(http.into_iter().chain([port(ports::SERVE_HEALTH_NAME, ports::SERVE_HEALTH)]).collect());
+        let http = is_frontend.then(|| tcp(ports::HTTP_NAME, ports::HTTP));
+        main.ports = Some(http.into_iter().chain([tcp(ports::SERVE_HEALTH_NAME, ports::SERVE_HEALTH)]).collect());
     }
     main.liveness_probe.get_or_insert_with(|| probe("/healthz"));
     main.readiness_probe.get_or_insert_with(|| probe("/readyz"));
@@ -84,24 +82,8 @@ fn word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-fn port(name: &str, container_port: i32) -> ContainerPort {
-    let protocol = Some("TCP".to_owned());
-    ContainerPort { name: Some(name.to_owned()), container_port, protocol, ..ContainerPort::default() }
-}
-
 fn probe(path: &str) -> Probe {
-    Probe {
-        http_get: Some(HTTPGetAction {
-            path: Some(path.to_owned()),
-            port: IntOrString::String(ports::SERVE_HEALTH_NAME.to_owned()),
-            ..HTTPGetAction::default()
-        }),
-        initial_delay_seconds: Some(60),
-        period_seconds: Some(60),
-        timeout_seconds: Some(5),
-        failure_threshold: Some(10),
-        ..Probe::default()
-    }
+    Probe { initial_delay_seconds: Some(60), ..http_probe(path, ports::SERVE_HEALTH_NAME, 60, 5, 10) }
 }
 
 /// Checks that the source of an image has the form `name:version`.
@@ -144,27 +126,6 @@ fn is_told_what_to_run(component: &ComponentSpec) -> bool {
     component.type_.is_some() || given(|main| &main.args) || given(|main| &main.command)
 }
 
-/// State of an image.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Image {
-    /// The registry has it.
-    Ready {
-        /// Its name.
-        name: String,
-        /// Secrets to pull it with.
-        pull_secrets: Vec<LocalObjectReference>,
-    },
-    /// It is on its way.
-    Awaited(String),
-    /// A change by a user is necessary.
-    Stuck {
-        /// A reason of image builds.
-        reason: &'static str,
-        /// Description of the obstacle, with the end of the log of a build that failed.
-        message: String,
-    },
-}
-
 /// Image that a component runs, before and after the image is available.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Running {
@@ -185,22 +146,16 @@ pub struct Awaited {
     pub message: String,
 }
 
-impl Image {
-    /// The image, or its source in place of an unknown one, so that violations are found before it is built.
-    pub fn or_source(self, source: &str) -> Running {
-        let awaited = match self {
-            Self::Ready { name, pull_secrets } => return Running { image: name, pull_secrets, awaited: None },
-            Self::Awaited(message) => Awaited { stuck: None, message },
-            Self::Stuck { reason, message } => Awaited { stuck: Some(reason), message },
-        };
-        Running { image: source.to_owned(), pull_secrets: Vec::new(), awaited: Some(awaited) }
-    }
-}
-
-/// Returns the state of the image that the DynamoComponent `name` builds. The state is read from the status, if the
-/// status describes the present spec: the image name is the message of the condition that the image exists.
-pub fn image(name: &str, live: Option<&DynamoComponent>) -> Image {
-    let awaited = |why: &str| Image::Awaited(format!("waiting for the image of DynamoComponent {name}: {why}"));
+/// Returns the image that the DynamoComponent `name` builds, or its `source` in place of an unknown one, so that
+/// violations are found before it is built. It is read from the status, if the status describes the present spec: the
+/// image name is the message of the condition that the image exists.
+pub fn image(name: &str, source: &str, live: Option<&DynamoComponent>) -> Running {
+    let unknown = |stuck, message| Running {
+        image: source.to_owned(),
+        pull_secrets: Vec::new(),
+        awaited: Some(Awaited { stuck, message }),
+    };
+    let awaited = |why: &str| unknown(None, format!("waiting for the image of DynamoComponent {name}: {why}"));
     let Some(live) = live.filter(|live| live.metadata.deletion_timestamp.is_none()) else {
         return awaited("it does not exist yet");
     };
@@ -213,14 +168,13 @@ pub fn image(name: &str, live: Option<&DynamoComponent>) -> Image {
     let exists = condition(reason::EXISTS).filter(|exists| exists.status == "True" && !exists.message.is_empty());
     if let (Some(exists), Some("True")) = (exists, available.map(|available| available.status.as_str())) {
         let pull_secrets = live.spec.image_pull_secrets.clone().unwrap_or_default();
-        return Image::Ready { name: exists.message.clone(), pull_secrets };
+        return Running { image: exists.message.clone(), pull_secrets, awaited: None };
     }
     let Some(available) = available else { return awaited("nothing is known of it yet") };
     match reason::STUCK.into_iter().find(|stuck| *stuck == available.reason) {
-        Some(reason) => Image::Stuck {
-            reason,
-            message: format!("the image of DynamoComponent {name} is not there: {}", available.message),
-        },
+        Some(reason) => {
+            unknown(Some(reason), format!("the image of DynamoComponent {name} is not there: {}", available.message))
+        }
         None => awaited(&available.message),
     }
 }

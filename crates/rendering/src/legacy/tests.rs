@@ -205,12 +205,17 @@ fn said(generation: i64, available: (&str, &str, &str), exists: (&str, &str)) ->
 #[test]
 fn the_message_is_the_image_once_it_is_there() {
     let available = ("True", "Reconciling", "");
-    let ready =
-        Image::Ready { name: "r/i:1".to_owned(), pull_secrets: vec![LocalObjectReference { name: "pull".to_owned() }] };
-    assert_eq!(image("chat--v1", Some(&said(2, available, ("True", "r/i:1")))), ready);
-    let waits = |live: Option<&DynamoComponent>, why: &str| match image("chat--v1", live) {
-        Image::Awaited(message) => assert!(message.contains("chat--v1") && message.contains(why), "{message}"),
-        other => panic!("{other:?}"),
+    let ready = Running {
+        image: "r/i:1".to_owned(),
+        pull_secrets: vec![LocalObjectReference { name: "pull".to_owned() }],
+        awaited: None,
+    };
+    assert_eq!(image("chat--v1", "chat:v1", Some(&said(2, available, ("True", "r/i:1")))), ready);
+    let waits = |live: Option<&DynamoComponent>, why: &str| {
+        let Running { image, pull_secrets, awaited } = image("chat--v1", "chat:v1", live);
+        assert_eq!((image.as_str(), pull_secrets), ("chat:v1", Vec::new()), "its source stands in for it");
+        let Awaited { stuck, message } = awaited.unwrap();
+        assert!(stuck.is_none() && message.contains("chat--v1") && message.contains(why), "{message}");
     };
     waits(None, "does not exist");
     waits(Some(&built(Value::Null)), "latest spec");
@@ -227,28 +232,8 @@ fn the_message_is_the_image_once_it_is_there() {
 fn a_build_that_failed_is_told_with_its_log() {
     for reason in ["BuildFailed", "Timeout", "InvalidSpec", "Blocked"] {
         let failed = said(2, ("False", reason, "Job j: the end of the log: E404"), ("False", "r/i:1"));
-        match image("chat--v1", Some(&failed)) {
-            Image::Stuck { reason: found, message } => {
-                assert!(found == reason && message.ends_with("E404"), "{message}")
-            }
-            other => panic!("{other:?}"),
-        }
-    }
-}
-
-#[test]
-fn its_source_stands_in_for_an_image_that_nobody_knows() {
-    let pull_secrets = vec![LocalObjectReference { name: "pull".to_owned() }];
-    let ready = Image::Ready { name: "r/i:1".to_owned(), pull_secrets: pull_secrets.clone() };
-    assert_eq!(ready.or_source("chat:v1"), Running { image: "r/i:1".to_owned(), pull_secrets, awaited: None });
-    let message = "m".to_owned();
-    for (image, stuck) in [
-        (Image::Awaited(message.clone()), None),
-        (Image::Stuck { reason: "Blocked", message: message.clone() }, Some("Blocked")),
-    ] {
-        let awaited = Some(Awaited { stuck, message: message.clone() });
-        let expected = Running { image: "chat:v1".to_owned(), pull_secrets: Vec::new(), awaited };
-        assert_eq!(image.or_source("chat:v1"), expected);
+        let Awaited { stuck, message } = image("chat--v1", "chat:v1", Some(&failed)).awaited.unwrap();
+        assert!(stuck == Some(reason) && message.ends_with("E404"), "{message}");
     }
 }
 

@@ -21,10 +21,12 @@ pub use types::{
 
 use self::types::is_observed;
 use crate::{
-    NotReady, Readiness, RenderInput, TemplateDigest, ValidatedComponent, Workload, deployment,
+    RenderInput, ValidatedComponent, Workload,
+    digest::digest_of,
     frameworks::{Multinode, NodeRole, Peers},
-    metadata::{Pairs, some},
+    metadata::{Pairs, pod_template},
     pod,
+    pull_secrets::add_pull_secrets,
 };
 
 /// Workers start with their leader: they wait for it by themselves where they have to.
@@ -37,10 +39,11 @@ const SUBDOMAIN: &str = "Shared";
 pub fn render_leader_worker_set(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> LeaderWorkerSet {
     let mut leader = template(input, valid, NodeRole::Leader);
     let mut worker = template(input, valid, NodeRole::Worker);
-    let digest = TemplateDigest::of(&[&leader, &worker]);
-    deployment::add_pull_secrets(&mut leader, input, valid);
-    deployment::add_pull_secrets(&mut worker, input, valid);
-    let marks = Pairs::from([(annotations::TEMPLATE_DIGEST.to_owned(), digest.to_string())]);
+    let digest = digest_of(&[&leader, &worker]);
+    for template in [&mut leader, &mut worker] {
+        add_pull_secrets(template.spec.get_or_insert_default(), input, valid);
+    }
+    let marks = Pairs::from([(annotations::TEMPLATE_DIGEST.to_owned(), digest)]);
     LeaderWorkerSet {
         metadata: valid.object_meta(names::leader_worker_set(valid.name), valid.workload_labels(), marks),
         spec: LeaderWorkerSetSpec {
@@ -72,16 +75,9 @@ fn template(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, role: NodeR
     // The set selects its pods itself.
     all_labels.remove(labels::SELECTOR);
     all_labels.insert(labels::ROLE.to_owned(), role.as_str().to_owned());
-    let mut spec = pod::render(input, valid, Some(multinode));
-    state_resources(&mut spec);
-    PodTemplateSpec {
-        metadata: Some(ObjectMeta {
-            labels: some(all_labels),
-            annotations: some(valid.pod_annotations(input)),
-            ..ObjectMeta::default()
-        }),
-        spec: Some(spec),
-    }
+    let mut pod = pod::render(input, valid, Some(multinode));
+    state_resources(&mut pod);
+    pod_template(all_labels, valid.pod_annotations(input), pod)
 }
 
 /// A pod template within a custom resource is stored as it was sent, and other clients send this field always. Without
@@ -168,11 +164,20 @@ impl Workload for LeaderWorkerSet {
     }
 
     fn has_served(&self) -> bool {
-        self.status.as_ref().is_some_and(|status| status.ready_replicas > 0 || status.is_available())
+        self.is_available() || self.status.as_ref().is_some_and(|status| status.ready_replicas > 0)
     }
 
-    fn readiness(&self) -> Readiness {
-        why_not_ready(self).into()
+    fn is_paused(&self) -> bool {
+        false
+    }
+
+    fn is_observed(&self) -> bool {
+        is_observed(self)
+    }
+
+    fn is_available(&self) -> bool {
+        let mut conditions = self.status.iter().flat_map(|status| &status.conditions);
+        conditions.any(|condition| condition.type_ == "Available" && condition.status == "True")
     }
 
     /// A set does not count available groups.
@@ -192,37 +197,12 @@ impl Workload for LeaderWorkerSet {
     }
 }
 
-impl LeaderWorkerSetStatus {
-    fn is_available(&self) -> bool {
-        self.conditions.iter().any(|condition| condition.type_ == "Available" && condition.status == "True")
-    }
-}
-
-/// Groups of an older template do not count, and a status that speaks of an older spec does not either.
-fn why_not_ready(set: &LeaderWorkerSet) -> Option<NotReady> {
-    let desired = set.desired_replicas();
-    let none = LeaderWorkerSetStatus::default();
-    let status = set.status.as_ref().unwrap_or(&none);
-    if !is_observed(set) {
-        Some(NotReady::NotObserved)
-    } else if status.updated_replicas < desired {
-        Some(NotReady::Updating { updated: status.updated_replicas, desired })
-    } else if status.ready_replicas < desired {
-        Some(NotReady::Unavailable { available: status.ready_replicas, desired })
-    } else if status.replicas != desired {
-        Some(NotReady::Surplus { extra: status.replicas - desired })
-    } else if desired > 0 && !status.is_available() {
-        Some(NotReady::NoAvailableCondition)
-    } else {
-        None
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::NotReady;
 
     /// 2 desired at generation 3, and everything in order but for `status`.
     fn with(replicas: i32, status: serde_json::Value) -> Option<NotReady> {
@@ -239,7 +219,7 @@ mod tests {
             "spec": {"replicas": replicas, "leaderWorkerTemplate": {"workerTemplate": {}, "size": 2}},
             "status": all,
         });
-        why_not_ready(&serde_json::from_value(set).unwrap())
+        serde_json::from_value::<LeaderWorkerSet>(set).unwrap().why_not_ready()
     }
 
     #[test]

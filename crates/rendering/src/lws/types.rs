@@ -14,7 +14,7 @@ use k8s_openapi::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{TemplateDigest, Workload};
+use crate::{Workload, carried_digest};
 
 /// Groups of pods: in each, a leader and the workers that follow it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -193,8 +193,7 @@ pub fn note_status_before(rendered: &mut LeaderWorkerSet, live: &LeaderWorkerSet
     if live.observed_generation().is_some() || live.status.is_none() {
         return false;
     }
-    let template =
-        |set: &LeaderWorkerSet| TemplateDigest::carried_by(set).map(|digest| digest.to_string()).unwrap_or_default();
+    let template = |set: &LeaderWorkerSet| carried_digest(set).unwrap_or_default().to_owned();
     let known = StatusBefore::read(live);
     let desired = template(rendered);
     let changed = desired != template(live) && !same_templates;
@@ -220,7 +219,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{NotReady, Readiness};
+    use crate::NotReady;
 
     /// A set of two groups with this template, whose API has no observed generation.
     fn set(template: &str, generation: i64, status: &Value) -> LeaderWorkerSet {
@@ -239,7 +238,7 @@ mod tests {
 
     /// The set after a write of this template: the API server leaves the status, and counts the generation.
     fn written(live: &LeaderWorkerSet, template: &str) -> LeaderWorkerSet {
-        let same = TemplateDigest::carried_by(live).unwrap().to_string() == template;
+        let same = carried_digest(live) == Some(template);
         let mut set = set(template, 0, &Value::Null);
         let _ = note_status_before(&mut set, live, same);
         set.metadata.generation = live.metadata.generation.map(|generation| generation + i64::from(!same));
@@ -251,29 +250,29 @@ mod tests {
     #[test]
     fn the_status_of_an_earlier_template_does_not_count() {
         let first = set("a", 1, &status(2, "2026-01-01T00:00:00Z"));
-        assert_eq!(first.readiness(), Readiness::Ready);
+        assert_eq!(first.why_not_ready(), None);
         let edited = written(&first, "b");
-        assert_eq!(edited.readiness(), Readiness::NotReady(NotReady::NotObserved));
-        assert_eq!(written(&edited, "b").readiness(), Readiness::NotReady(NotReady::NotObserved), "reconciled again");
+        assert_eq!(edited.why_not_ready(), Some(NotReady::NotObserved));
+        assert_eq!(written(&edited, "b").why_not_ready(), Some(NotReady::NotObserved), "reconciled again");
         let mut rolling = edited.clone();
         rolling.status = serde_json::from_value(status(0, "2026-01-01T00:00:00Z")).unwrap();
-        assert_eq!(rolling.readiness(), Readiness::NotReady(NotReady::Updating { updated: 0, desired: 2 }));
+        assert_eq!(rolling.why_not_ready(), Some(NotReady::Updating { updated: 0, desired: 2 }));
         let mut done = written(&rolling, "b");
         done.status = serde_json::from_value(status(2, "2026-01-01T00:05:00Z")).unwrap();
-        assert_eq!(done.readiness(), Readiness::Ready);
+        assert_eq!(done.why_not_ready(), None);
     }
 
     #[test]
     fn a_second_edit_and_a_revert_before_the_first_was_seen() {
         let first = set("a", 1, &status(2, "2026-01-01T00:00:00Z"));
         let edited = written(&written(&first, "b"), "c");
-        assert_eq!(edited.readiness(), Readiness::NotReady(NotReady::NotObserved));
+        assert_eq!(edited.why_not_ready(), Some(NotReady::NotObserved));
         let reverted = written(&edited, "a");
-        assert_eq!(reverted.readiness(), Readiness::Ready, "the status is of this spec");
+        assert_eq!(reverted.why_not_ready(), None, "the status is of this spec");
         let mut seen = written(&first, "b");
         seen.status = serde_json::from_value(status(1, "2026-01-01T00:00:00Z")).unwrap();
         let reverted = written(&seen, "a");
-        assert_eq!(reverted.readiness(), Readiness::NotReady(NotReady::NotObserved), "groups of b may exist");
+        assert_eq!(reverted.why_not_ready(), Some(NotReady::NotObserved), "groups of b may exist");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api_types::{env as names, v1beta1::MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
 
-use super::PodContext;
+use super::{PodContext, put};
 use crate::{DiscoveryBackend, PodSettings};
 
 /// A variable with a fixed value.
@@ -32,11 +32,8 @@ pub(crate) fn replace(container: &mut Container, variable: EnvVar) {
 
 /// Sets a variable in place, or appends it.
 pub(crate) fn set(container: &mut Container, variable: EnvVar) {
-    let all = container.env.get_or_insert_default();
-    match all.iter_mut().find(|other| other.name == variable.name) {
-        Some(other) => *other = variable,
-        None => all.push(variable),
-    }
+    let name = variable.name.clone();
+    put(&mut container.env, variable, |other| other.name == name);
 }
 
 /// Both lists by name, sorted; on the same name, the entry of the later list replaces the other.

@@ -2,11 +2,11 @@
 
 use api_types::{env as names, ports, v1beta1::BackendFramework};
 use k8s_openapi::{
-    api::core::v1::{Container, ContainerPort, EnvVar, PodSpec, Probe},
+    api::core::v1::{Container, EnvVar, PodSpec, Probe},
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-use super::{env, gpu_memory::SOCKET_DIR};
+use super::{env, gpu_memory::SOCKET_DIR, tcp};
 use crate::frameworks;
 
 const ENGINES: [i32; 2] = [0, 1];
@@ -43,12 +43,7 @@ fn engine(main: &Container, id: i32, nodes: i32) -> Container {
     let own = own_environment(&name, id, nodes);
     let kept = kept.filter(|variable| own.iter().all(|own| own.name != variable.name)).cloned();
     engine.env = Some(kept.collect::<Vec<_>>().into_iter().chain(own).collect());
-    engine.ports = Some(vec![ContainerPort {
-        name: Some(port.clone()),
-        container_port: ports::SYSTEM + id,
-        protocol: Some("TCP".to_owned()),
-        ..ContainerPort::default()
-    }]);
+    engine.ports = Some(vec![tcp(&port, ports::SYSTEM + id)]);
     for probe in [&mut engine.liveness_probe, &mut engine.readiness_probe, &mut engine.startup_probe] {
         ask_at(probe.as_mut(), &port);
     }

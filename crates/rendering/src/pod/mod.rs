@@ -30,10 +30,11 @@ use api_types::{
 };
 use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, Probe, VolumeMount};
 
+pub(crate) use self::defaults::{http_probe, tcp};
 pub use self::gpu_memory::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 use crate::{
     DiscoveryBackend, RenderInput, ValidatedComponent,
-    checkpoint::{Restore, restore_pod},
+    checkpoint::{Start, restore_pod},
     frameworks,
     frameworks::{Launch, Multinode},
 };
@@ -63,7 +64,9 @@ pub(crate) fn render(
     });
     pod.service_account_name.get_or_insert_with(|| service_account(input, &context));
     volumes::add_volume(&mut pod, valid.cache);
-    volumes::mount_shared_memory(&mut pod, &mut main, valid.shared_memory.as_ref());
+    if let Some(size) = &valid.shared_memory {
+        volumes::mount_shared_memory(&mut pod.volumes, &mut main, size);
+    }
     frameworks::adapt_pod(&launch, &mut pod, &main);
     volumes::order_and_complete(&mut pod, &main);
     pod.containers = containers(input, valid, &context, main, &mounts_for_sidecar);
@@ -73,7 +76,7 @@ pub(crate) fn render(
             failover::apply(&mut pod, valid.spec().node_count());
         }
     }
-    if let Restore::InTemplate(source) = input.restore {
+    if let Start::Restored(source) = input.restore {
         restore_pod(&mut pod, source, &[valid.restore_target()]);
     }
     pod
@@ -178,7 +181,24 @@ fn list<T: Clone>(own: &Option<Vec<T>>, default: Option<Vec<T>>) -> Option<Vec<T
     own.clone().filter(|own| !own.is_empty()).or(default)
 }
 
+/// Replaces the item that is the `same`, or appends it.
+fn put<T>(list: &mut Option<Vec<T>>, item: T, same: impl Fn(&T) -> bool) {
+    let items = list.get_or_insert_default();
+    match items.iter_mut().find(|other| same(other)) {
+        Some(other) => *other = item,
+        None => items.push(item),
+    }
+}
+
+/// Appends an item, unless there is the `same` already.
+pub(crate) fn add<T>(list: &mut Option<Vec<T>>, item: T, same: impl Fn(&T) -> bool) {
+    let items = list.get_or_insert_default();
+    if !items.iter().any(same) {
+        items.push(item);
+    }
+}
+
 /// The pod's container of that name.
-fn find<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {
+pub(crate) fn find<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {
     pod.containers.iter_mut().find(|container| container.name == name)
 }

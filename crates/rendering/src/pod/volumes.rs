@@ -5,6 +5,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
+use super::add;
 use crate::model::CacheMount;
 
 const SHARED_MEMORY: &str = "shared-memory";
@@ -19,35 +20,47 @@ pub(super) fn order_and_complete(pod: &mut PodSpec, main: &Container) {
             continue;
         }
         let position = given.iter().position(|volume| volume.name == mount.name);
-        ordered.push(position.map_or_else(|| of_claim(&mount.name), |position| given.remove(position)));
+        ordered.push(position.map_or_else(|| of_claim(&mount.name, &mount.name), |position| given.remove(position)));
     }
     ordered.append(&mut given);
     pod.volumes = (!ordered.is_empty()).then_some(ordered);
 }
 
-/// The volume of a PersistentVolumeClaim, under the claim's name.
-pub(super) fn of_claim(claim: &str) -> Volume {
+/// The volume of a PersistentVolumeClaim.
+pub(crate) fn of_claim(name: &str, claim: &str) -> Volume {
     let source = PersistentVolumeClaimVolumeSource { claim_name: claim.to_owned(), read_only: None };
-    Volume { name: claim.to_owned(), persistent_volume_claim: Some(source), ..Volume::default() }
+    Volume { name: name.to_owned(), persistent_volume_claim: Some(source), ..Volume::default() }
+}
+
+/// A volume on the node's disk that goes with the pod.
+pub(crate) fn empty_dir(name: &str) -> Volume {
+    Volume { name: name.to_owned(), empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() }
+}
+
+/// The mount of a volume, writable and as a whole.
+pub(crate) fn mount_of(volume: &str, path: &str) -> VolumeMount {
+    VolumeMount { name: volume.to_owned(), mount_path: path.to_owned(), ..VolumeMount::default() }
+}
+
+/// Adds a volume last, in place of any other of that name.
+pub(crate) fn replace_volume(volumes: &mut Option<Vec<Volume>>, volume: Volume) {
+    let volumes = volumes.get_or_insert_default();
+    volumes.retain(|other| other.name != volume.name);
+    volumes.push(volume);
+}
+
+/// Adds a mount last, in place of any other of that volume or at that path.
+pub(crate) fn replace_mount(container: &mut Container, mount: VolumeMount) {
+    let mounts = container.volume_mounts.get_or_insert_default();
+    mounts.retain(|other| other.name != mount.name && other.mount_path != mount.mount_path);
+    mounts.push(mount);
 }
 
 /// Mounts memory of that size last, in place of any other volume of that name and any other mount at that path.
-pub(crate) fn mount_shared_memory(pod: &mut PodSpec, main: &mut Container, size: Option<&Quantity>) {
-    let Some(size) = size else { return };
-    let volumes = pod.volumes.get_or_insert_default();
-    volumes.retain(|volume| volume.name != SHARED_MEMORY);
-    volumes.push(Volume {
-        name: SHARED_MEMORY.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource { medium: Some("Memory".to_owned()), size_limit: Some(size.clone()) }),
-        ..Volume::default()
-    });
-    let mounts = main.volume_mounts.get_or_insert_default();
-    mounts.retain(|mount| mount.name != SHARED_MEMORY && mount.mount_path != SHARED_MEMORY_PATH);
-    mounts.push(VolumeMount {
-        name: SHARED_MEMORY.to_owned(),
-        mount_path: SHARED_MEMORY_PATH.to_owned(),
-        ..VolumeMount::default()
-    });
+pub(crate) fn mount_shared_memory(volumes: &mut Option<Vec<Volume>>, main: &mut Container, size: &Quantity) {
+    let memory = EmptyDirVolumeSource { medium: Some("Memory".to_owned()), size_limit: Some(size.clone()) };
+    replace_volume(volumes, Volume { empty_dir: Some(memory), ..empty_dir(SHARED_MEMORY) });
+    replace_mount(main, mount_of(SHARED_MEMORY, SHARED_MEMORY_PATH));
 }
 
 /// Mounts the cache, unless the user did.
@@ -67,19 +80,12 @@ pub(super) fn mount(main: &mut Container, cache: Option<CacheMount<'_>>) {
         !again
     });
     if !mounted {
-        mounts.push(VolumeMount {
-            name: cache.claim.to_owned(),
-            mount_path: cache.path.to_owned(),
-            ..VolumeMount::default()
-        });
+        mounts.push(mount_of(cache.claim, cache.path));
     }
 }
 
 /// Adds the cache's volume, unless the user did.
 pub(super) fn add_volume(pod: &mut PodSpec, cache: Option<CacheMount<'_>>) {
     let Some(cache) = cache else { return };
-    let all = pod.volumes.get_or_insert_default();
-    if all.iter().all(|volume| volume.name != cache.claim) {
-        all.push(of_claim(cache.claim));
-    }
+    add(&mut pod.volumes, of_claim(cache.claim, cache.claim), |volume| volume.name == cache.claim);
 }

@@ -8,9 +8,12 @@ use std::{
     fmt,
 };
 
+use api_types::{annotations, labels};
 use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec};
 use serde::{Deserialize, de::IgnoredAny};
 use thiserror::Error;
+
+use crate::{RenderInput, ValidatedComponent};
 
 /// The registries of one docker configuration. Holds hosts only, never credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,11 +50,6 @@ impl RegistryHosts {
         let registries = config.auths.unwrap_or_default().into_keys();
         Ok(Self(registries.filter_map(|registry| RegistryHost::of_registry(&registry)).collect()))
     }
-
-    /// The registries, sorted.
-    pub fn iter(&self) -> impl Iterator<Item = &RegistryHost> {
-        self.0.iter()
-    }
 }
 
 /// The image pull secrets of one namespace by registry.
@@ -76,12 +74,15 @@ impl PullSecretIndex {
     }
 }
 
-/// Appends the secrets for each image, containers before init containers; each once.
-pub(crate) fn add_pull_secrets(pod: &mut PodSpec, index: &PullSecretIndex) {
+/// Appends the secrets for each image, containers before init containers; each once. The user may switch that off.
+pub(crate) fn add_pull_secrets(pod: &mut PodSpec, input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) {
+    if valid.annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) == Some(labels::TRUE) {
+        return;
+    }
     let mut all = pod.image_pull_secrets.take().unwrap_or_default();
     let containers = pod.containers.iter().chain(pod.init_containers.iter().flatten());
     for image in containers.filter_map(|container| container.image.as_deref()) {
-        for name in index.secrets_for(image) {
+        for name in input.pull_secrets.secrets_for(image) {
             if all.iter().all(|known| known.name != name) {
                 all.push(LocalObjectReference { name: name.to_owned() });
             }

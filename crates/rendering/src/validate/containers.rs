@@ -11,8 +11,6 @@ use api_types::{
 };
 use k8s_openapi::api::core::v1::{Container, PodSpec, VolumeMount};
 
-use crate::violation::Violations;
-
 const POD: &str = "spec.podTemplate.spec";
 
 /// The user's pod spec, if there is one.
@@ -22,10 +20,8 @@ pub(super) fn check(spec: &ComponentSpec) -> Result<&PodSpec, Violation> {
 
 /// The user's `main` container, provided that all containers are in order.
 pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a Container, Vec<Violation>> {
-    let mut violations = Violations::default();
-    missing_image(spec).into_iter().for_each(|violation| violations.push(violation));
+    let mut violations: Vec<Violation> = missing_image(spec).into_iter().collect();
     check_contents(pod, spec, &mut violations);
-    let violations = violations.into_inner();
     spec.main_container().filter(|_| violations.is_empty()).ok_or(violations)
 }
 
@@ -43,7 +39,7 @@ pub(crate) fn missing_image(spec: &ComponentSpec) -> Option<Violation> {
 }
 
 /// Checks mounts, quantities and the name of the sidecar.
-pub(super) fn check_contents(pod: &PodSpec, spec: &ComponentSpec, violations: &mut Violations) {
+pub(super) fn check_contents(pod: &PodSpec, spec: &ComponentSpec, violations: &mut Vec<Violation>) {
     let mounts = spec.main_container().into_iter().flat_map(|main| main.volume_mounts.iter().flatten());
     for (index, mount) in mounts.enumerate() {
         let is_cache = spec.compilation_cache.as_ref().is_some_and(|cache| cache.pvc_name == mount.name);
@@ -69,7 +65,7 @@ fn all_containers(pod: &PodSpec) -> impl Iterator<Item = (&'static str, &Contain
 }
 
 /// A mount of the cache's volume without a path is one that old converters left; it gets the cache's path.
-fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, violations: &mut Violations) {
+fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, violations: &mut Vec<Violation>) {
     let mut missing = |field: &str, remedy: &str| {
         violations.push(Violation::required(
             format!("{POD}.containers[{MAIN_CONTAINER}].volumeMounts[{index}].{field}"),
@@ -85,7 +81,7 @@ fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, violations: &m
     }
 }
 
-fn check_quantities(list: &str, container: &Container, violations: &mut Violations) {
+fn check_quantities(list: &str, container: &Container, violations: &mut Vec<Violation>) {
     let Some(resources) = &container.resources else { return };
     for (kind, amounts) in [("limits", &resources.limits), ("requests", &resources.requests)] {
         for (resource, amount) in amounts.iter().flatten() {
@@ -104,7 +100,7 @@ fn check_quantities(list: &str, container: &Container, violations: &mut Violatio
     }
 }
 
-fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, violations: &mut Violations) {
+fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, violations: &mut Vec<Violation>) {
     let Some(sidecar) = &spec.frontend_sidecar else { return };
     let text = if sidecar == MAIN_CONTAINER {
         SIDECAR_MAIN
@@ -117,7 +113,7 @@ fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, violations: &mut Violation
 }
 
 /// Reports every number that is above its limit.
-pub(super) fn check_limits(spec: &ComponentSpec, violations: &mut Violations) {
+pub(super) fn check_limits(spec: &ComponentSpec, violations: &mut Vec<Violation>) {
     let experimental = spec.experimental.as_ref();
     let failover = experimental.and_then(|experimental| experimental.failover.as_ref());
     let identity = experimental.and_then(|e| e.checkpoint.as_ref()).and_then(|checkpoint| checkpoint.identity.as_ref());

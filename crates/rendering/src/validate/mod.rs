@@ -30,7 +30,7 @@ use crate::{
     component_annotations, frameworks,
     model::{CacheMount, DEFAULT_SHARED_MEMORY},
     rules,
-    violation::Violations,
+    violation::KeepViolations,
 };
 
 /// Looks for every violation that only the user of a component with a workload of its own can mend.
@@ -51,7 +51,7 @@ pub fn validate_on(
 ) -> Result<ValidatedComponent<'_>, Vec<Violation>> {
     let spec = &dcd.spec.component;
     let annotations = component_annotations(dcd);
-    let mut violations = Violations::default();
+    let mut violations: Vec<Violation> = Vec::new();
 
     let name = violations.keep(identity("name", dcd.metadata.name.as_deref()));
     let namespace = violations.keep(identity("namespace", dcd.metadata.namespace.as_deref()));
@@ -64,76 +64,41 @@ pub fn validate_on(
     let framework = violations.keep(frameworks::detect(dcd));
     let pod = violations.keep(containers::check(spec));
     let main = pod.and_then(|pod| violations.keep_all(containers::main(pod, spec)));
-    let cache = pod.zip(main).and_then(|(pod, main)| {
-        let framework = framework.as_ref().copied().flatten();
-        violations.keep(check(spec.compilation_cache.as_ref(), framework, pod, main))
-    });
-    let shared_gpus = pod.zip(main).and_then(|(pod, main)| {
-        let framework = framework.as_ref().copied().flatten();
-        violations.keep_all(shared_gpus::check(spec, framework, pod, main))
-    });
-    let gpu_claims = pod.zip(main).and_then(|(pod, main)| {
-        let framework = framework.as_ref().copied().flatten();
-        violations.keep_all(shared_gpus::check_device_claims(spec, framework, pod, main))
-    });
+    let (parts, engine) = (pod.zip(main), framework.flatten());
+    let cache =
+        parts.and_then(|(pod, main)| violations.keep(check(spec.compilation_cache.as_ref(), engine, pod, main)));
+    let shared_gpus = parts.and_then(|(pod, main)| violations.keep_all(shared_gpus::check(spec, engine, pod, main)));
+    let gpu_claims =
+        parts.and_then(|(pod, main)| violations.keep_all(shared_gpus::check_device_claims(spec, engine, pod, main)));
     let checkpoint =
         pod.zip(shared_gpus).and_then(|(pod, shared)| violations.keep_all(check_checkpoint(spec, pod, shared)));
 
-    let violations = violations.into_inner();
-    match (
-        name,
-        namespace,
-        uid,
-        pod,
-        main,
-        framework,
-        cache,
-        shared_memory,
-        discovery,
-        strategy,
-        shared_gpus,
-        checkpoint,
-        gpu_claims,
-    ) {
-        (
-            Some(name),
-            Some(namespace),
-            Some(uid),
-            Some(pod),
-            Some(main),
-            Some(framework),
-            Some(cache),
-            Some(shared_memory),
-            Some(discovery),
-            Some(strategy),
-            Some(shared_gpus),
-            Some(checkpoint),
-            Some(gpu_claims),
-        ) if violations.is_empty() => Ok(ValidatedComponent {
+    let component = || {
+        Some(ValidatedComponent {
             dcd,
-            name,
-            namespace,
-            uid,
+            name: name?,
+            namespace: namespace?,
+            uid: uid?,
             preserved: preserved(dcd),
             annotations,
-            pod,
-            main,
-            framework,
-            cache,
-            shared_memory,
-            discovery,
-            strategy,
-            shared_gpus,
-            checkpoint,
-            gpu_claims,
-        }),
-        _ => Err(violations),
-    }
+            pod: pod?,
+            main: main?,
+            framework: framework?,
+            cache: cache?,
+            shared_memory: shared_memory?,
+            discovery: discovery?,
+            strategy: strategy?,
+            shared_gpus: shared_gpus?,
+            checkpoint: checkpoint?,
+            gpu_claims: gpu_claims?,
+        })
+    };
+    component().filter(|_| violations.is_empty()).ok_or(violations)
 }
 
 /// Violations that a component has by itself, independent of what surrounds it.
 pub(crate) fn check_component(spec: &ComponentSpec) -> Vec<Violation> {
-    let mut violations = Violations::default();
+    let mut violations: Vec<Violation> = Vec::new();
     violations.keep(shared_memory(spec.shared_memory_size.as_ref()));
     if let Ok(pod) = containers::check(spec) {
         containers::check_contents(pod, spec, &mut violations);
@@ -142,7 +107,7 @@ pub(crate) fn check_component(spec: &ComponentSpec) -> Vec<Violation> {
             shared_gpus::check_service(service, pod, main, &mut violations);
         }
     }
-    violations.into_inner()
+    violations
 }
 
 fn preserved(dcd: &DynamoComponentDeployment) -> PreservedComponent {
@@ -252,7 +217,7 @@ fn check_checkpoint<'a>(
     let experimental = spec.experimental.as_ref();
     let given = experimental.and_then(|experimental| experimental.checkpoint.as_ref());
     let Some(checkpoint) = given.filter(|checkpoint| checkpoint.enabled) else { return Ok(None) };
-    let mut violations = Violations::default();
+    let mut violations: Vec<Violation> = Vec::new();
     if experimental.is_some_and(|experimental| experimental.failover.is_some()) {
         violations.push(Violation::of_text(FIELD, Reason::Forbidden, Value::Null, violations::CHECKPOINT_FAILOVER));
     }
@@ -274,7 +239,6 @@ fn check_checkpoint<'a>(
     let overlay = job.and_then(|job| job.pod_template.as_ref());
     let clients = job.and_then(|job| job.gms_client_containers.as_deref()).unwrap_or_default();
     check_captured_pod(target, overlay, clients, &mut violations);
-    let violations = violations.into_inner();
     let reference = checkpoint.checkpoint_ref.as_deref().filter(|name| !name.is_empty());
     let identity = checkpoint.identity.as_ref().filter(|_| reference.is_none());
     let usage = CheckpointUse { reference, identity, policy: checkpoint.startup_policy, target, overlay, clients };
@@ -282,11 +246,11 @@ fn check_checkpoint<'a>(
 }
 
 /// The pod that is captured has the target, and what the user adds.
-fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String], violations: &mut Violations) {
+fn check_captured_pod(target: &str, overlay: Option<&Value>, clients: &[String], violations: &mut Vec<Violation>) {
     let at = format!("{FIELD}.job.podTemplate");
     let (template, misfits) = rules::fit::<PodTemplateSpec>(&at, overlay.unwrap_or(&Value::Null));
     if !misfits.is_empty() {
-        misfits.into_iter().for_each(|misfit| violations.push(misfit));
+        violations.extend(misfits);
         return;
     }
     let added: Vec<_> = template.spec.into_iter().flat_map(|pod| pod.containers).map(|added| added.name).collect();

@@ -14,14 +14,14 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::Value;
 
 use crate::{
-    SharedGpus, WorkloadProvider, device_claims, device_claims::Claim, frameworks, gpus, violation::Violations,
+    SharedGpus, WorkloadProvider, device_claims, device_claims::Claim, frameworks, gpus, violation::KeepViolations,
 };
 
 const SERVICE: &str = "spec.experimental.gpuMemoryService";
 const FAILOVER: &str = "spec.experimental.failover";
 
 /// Rejects memory that is shared between pods where the provider does not support it.
-pub(super) fn check_provider(spec: &ComponentSpec, provider: WorkloadProvider, violations: &mut Violations) {
+pub(super) fn check_provider(spec: &ComponentSpec, provider: WorkloadProvider, violations: &mut Vec<Violation>) {
     let Some(experimental) = &spec.experimental else { return };
     let between_pods =
         experimental.gpu_memory_service.as_ref().is_some_and(|service| service.mode == EngineMode::InterPod);
@@ -48,16 +48,17 @@ pub(super) fn check<'a>(
     let experimental = spec.experimental.as_ref();
     let failover = experimental.and_then(|experimental| experimental.failover.as_ref());
     let Some(service) = experimental.and_then(|experimental| experimental.gpu_memory_service.as_ref()) else {
-        let alone = |_| forbidden(FAILOVER, violations::FAILOVER_ALONE);
-        return failover.map_or(Ok(None), |failover| Err(vec![alone(failover)]));
+        return match failover {
+            Some(_) => Err(vec![forbidden(FAILOVER, violations::FAILOVER_ALONE)]),
+            None => Ok(None),
+        };
     };
-    let mut violations = Violations::default();
+    let mut violations: Vec<Violation> = Vec::new();
     if !spec.is_worker() {
         violations.push(forbidden(SERVICE, violations::MEMORY_TYPE));
     }
     let count = check_service(service, pod, main, &mut violations);
     let standbys = failover.map_or(0, |failover| standbys(service, failover, framework, &mut violations));
-    let violations = violations.into_inner();
     match count {
         Some(count) if violations.is_empty() => Ok(Some(SharedGpus {
             mode: service.mode,
@@ -81,14 +82,13 @@ pub(super) fn check_service(
     service: &GpuMemoryService,
     pod: &PodSpec,
     main: &Container,
-    violations: &mut Violations,
+    violations: &mut Vec<Violation>,
 ) -> Option<u32> {
     check_clients(service, pod, violations);
     violations.keep(count(main))
 }
 
 fn count(main: &Container) -> Result<u32, Violation> {
-    let resources = format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources");
     match gpus::count(main.resources.as_ref()) {
         Ok(0) => {
             let problem = format!("needs GPUs to share, and container {MAIN_CONTAINER} asks for none");
@@ -99,19 +99,11 @@ fn count(main: &Container) -> Result<u32, Violation> {
             ))
         }
         Ok(count) => Ok(count),
-        Err(wrong) => {
-            let field = format!("{resources}.{}[{}]", wrong.list, wrong.resource);
-            Err(Violation::invalid(
-                field,
-                wrong.amount.as_str(),
-                "is no whole number of GPUs",
-                "write a count such as 1",
-            ))
-        }
+        Err(wrong) => Err(wrong.violation(&format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}]"))),
     }
 }
 
-fn check_clients(service: &GpuMemoryService, pod: &PodSpec, violations: &mut Violations) {
+fn check_clients(service: &GpuMemoryService, pod: &PodSpec, violations: &mut Vec<Violation>) {
     let names: BTreeSet<&str> = pod.containers.iter().map(|container| container.name.as_str()).collect();
     let mut seen = BTreeSet::new();
     for (index, client) in service.extra_client_containers.iter().flatten().enumerate() {
@@ -133,7 +125,7 @@ fn standbys(
     service: &GpuMemoryService,
     failover: &Failover,
     framework: Option<BackendFramework>,
-    violations: &mut Violations,
+    violations: &mut Vec<Violation>,
 ) -> u32 {
     if failover.mode != service.mode {
         let (field, mode) = (format!("{FAILOVER}.mode"), format!("{:?}", failover.mode));
@@ -162,17 +154,16 @@ pub(super) fn check_device_claims(
     if !counted || gpus::count(main.resources.as_ref()) != Ok(0) {
         return Ok(Vec::new());
     }
-    let mut violations = Violations::default();
     let known = |name: &str| pod.resource_claims.iter().flatten().any(|claim| claim.name == name);
     let used = main.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
-    for unknown in used.filter(|used| !known(&used.name)) {
-        violations.push(Violation::invalid(
+    let unknown = used.filter(|used| !known(&used.name)).map(|unknown| {
+        Violation::invalid(
             format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources.claims"),
             unknown.name.as_str(),
             "names no claim of spec.podTemplate.spec.resourceClaims",
             "add it there, with the ResourceClaim or ResourceClaimTemplate that it stands for",
-        ));
-    }
-    let violations = violations.into_inner();
+        )
+    });
+    let violations: Vec<Violation> = unknown.collect();
     if violations.is_empty() { Ok(device_claims::of(pod, main)) } else { Err(violations) }
 }

@@ -14,7 +14,7 @@ use api_types::{v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment, 
 use kit::{Case, Kit};
 use rendering::{
     PodSettings, PullSecretIndex, RenderInput,
-    checkpoint::{CaptureSettings, DEFAULT_SECCOMP_PROFILE, Restore, checkpoint_id, render_capture_job},
+    checkpoint::{CaptureSettings, DEFAULT_SECCOMP_PROFILE, Start, checkpoint_id, render_capture_job},
     legacy_type_is_worker, render_claim_template, render_deployment, render_leader_worker_set, render_service,
     validate, validate_leader_worker_set,
 };
@@ -161,7 +161,7 @@ fn judge(case: &Case, dcd: &DynamoComponentDeployment) -> Verdict {
         pull_secrets: &pull_secrets,
         fallback_service_account: None,
         legacy_type_is_worker: legacy_type_is_worker(&valid, None, None),
-        restore: Restore::None,
+        restore: &Start::Cold,
         claimed_gpus: 0,
     };
     let name = dcd.metadata.name.as_deref().unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use rendering::{
     PodSettings, PullSecretIndex, RenderInput, WorkloadProvider,
-    checkpoint::Restore,
+    checkpoint::Start,
     grove::{self, GroveComponent, GroveGraph, GroveSettings},
     render_deployment, render_leader_worker_set, render_service, validate_leader_worker_set, validate_on,
 };
@@ -41,7 +41,7 @@ fn component(component: &DynamoComponentDeployment) -> Answer {
         pull_secrets: &pull_secrets,
         fallback_service_account: None,
         legacy_type_is_worker: false,
-        restore: Restore::None,
+        restore: &Start::Cold,
         claimed_gpus: 0,
     };
     valid.joins_nodes(0);
@@ -79,7 +79,7 @@ fn on_grove(graph: &DynamoGraphDeployment) -> Answer {
                 unknown_type: None,
                 legacy_type_is_worker: false,
                 restart_at: None,
-                restore: Restore::None,
+                restore: &Start::Cold,
                 claimed_gpus: 0,
             }),
             Err(found) => violations.extend(found.iter().map(ToString::to_string)),

@@ -6,9 +6,7 @@ use k8s_openapi::api::{
     core::v1::{Container, PodSpec, PodTemplateSpec, Service},
 };
 use rendering::{
-    PodSettings, PullSecretIndex, RenderInput,
-    checkpoint::{Restore, RestoreSource},
-    render_deployment, render_service, validate,
+    PodSettings, PullSecretIndex, RenderInput, checkpoint::Start, render_deployment, render_service, validate,
 };
 use serde_json::{Value, json};
 
@@ -64,21 +62,6 @@ pub struct Surroundings {
     pub claimed_gpus: u32,
 }
 
-/// Start of pods that is not cold.
-pub enum Start {
-    AtAdmission(&'static str),
-    InTemplate(RestoreSource),
-}
-
-impl Start {
-    fn as_restore(&self) -> Restore<'_> {
-        match self {
-            Self::AtAdmission(checkpoint) => Restore::AtAdmission { checkpoint },
-            Self::InTemplate(source) => Restore::InTemplate(source),
-        }
-    }
-}
-
 impl Surroundings {
     pub fn input(&self) -> RenderInput<'_> {
         RenderInput {
@@ -86,7 +69,7 @@ impl Surroundings {
             pull_secrets: &self.pull_secrets,
             fallback_service_account: self.fallback_service_account.as_deref(),
             legacy_type_is_worker: self.legacy_type_is_worker,
-            restore: self.restore.as_ref().map_or(Restore::None, Start::as_restore),
+            restore: self.restore.as_ref().unwrap_or(&Start::Cold),
             claimed_gpus: self.claimed_gpus,
         }
     }

@@ -1,7 +1,7 @@
 //! Image pull secrets: found by registry, and never the reason that running pods are replaced.
 
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentCondition, DeploymentStatus};
-use rendering::{PullSecretIndex, RegistryHosts, TemplateDigest, keep_live_pull_secrets, validate};
+use rendering::{PullSecretIndex, RegistryHosts, carried_digest, keep_live_pull_secrets, validate};
 use serde_json::json;
 
 use crate::fixture::{Surroundings, component, spec, worker};
@@ -63,7 +63,7 @@ fn an_annotation_switches_discovery_off() {
 #[test]
 fn the_digest_tells_templates_apart_but_not_pull_secrets() {
     let digest = |surroundings: Surroundings, main| {
-        TemplateDigest::carried_by(&surroundings.deployment(&worker(json!({}), main))).unwrap()
+        carried_digest(&surroundings.deployment(&worker(json!({}), main))).unwrap().to_owned()
     };
     let base = digest(namespace_with(&[]), json!({}));
     assert_eq!(digest(namespace_with(&[("a", "nvcr.io")]), json!({})), base);

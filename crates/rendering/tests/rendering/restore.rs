@@ -1,10 +1,10 @@
 //! Pods that start from a checkpoint.
 
 use api_types::v1beta1::DynamoComponentDeployment;
-use rendering::checkpoint::{CheckpointStorage, RestoreSource, restore_pod};
+use rendering::checkpoint::{CheckpointStorage, RestoreSource, Start, restore_pod};
 use serde_json::{Value, json};
 
-use crate::fixture::{Start, Surroundings, component, json_of, merged, spec};
+use crate::fixture::{Surroundings, component, json_of, merged, spec};
 
 fn source() -> RestoreSource {
     RestoreSource {
@@ -29,8 +29,11 @@ fn worker(pod: Value, main: Value, metadata: Value) -> DynamoComponentDeployment
 
 #[test]
 fn a_template_that_restores_says_from_what_and_waits_for_it() {
-    let template =
-        json_of(&starting(Some(Start::InTemplate(source()))).template(&worker(json!({}), json!({}), json!({}))));
+    let template = json_of(&starting(Some(Start::Restored(Box::new(source())))).template(&worker(
+        json!({}),
+        json!({}),
+        json!({}),
+    )));
     let labels = &template["metadata"]["labels"];
     assert_eq!(labels["nvidia.com/snapshot-is-restore-target"], "true");
     assert_eq!(labels["nvidia.com/snapshot-checkpoint-id"], "4da999bc6c673b97");
@@ -69,7 +72,7 @@ fn a_template_that_restores_says_from_what_and_waits_for_it() {
 fn a_candidate_is_marked_and_otherwise_starts_cold() {
     let component = worker(json!({}), json!({}), json!({}));
     let cold = json_of(&starting(None).template(&component));
-    let candidate = json_of(&starting(Some(Start::AtAdmission("ckpt"))).template(&component));
+    let candidate = json_of(&starting(Some(Start::AtAdmission("ckpt".to_owned()))).template(&component));
     assert_eq!(candidate["spec"], cold["spec"], "its readiness rolls no pod");
     assert_eq!(candidate["metadata"]["labels"], cold["metadata"]["labels"]);
     let expected = json!({
@@ -99,7 +102,7 @@ fn restoring_twice_is_restoring_once_and_keeps_what_the_author_has() {
         "volumeMounts": [{"name": "snapshot-control", "mountPath": "/mine"}],
     });
     let volumes = json!({"volumes": [{"name": "snapshot-control", "hostPath": {"path": "/mine"}}]});
-    let surroundings = starting(Some(Start::InTemplate(source())));
+    let surroundings = starting(Some(Start::Restored(Box::new(source()))));
     let mut pod = surroundings.pod(&worker(volumes, main, json!({})));
     let once = pod.clone();
     restore_pod(&mut pod, &source(), &["main", "gone"]);

@@ -8,21 +8,16 @@ use api_types::{
 };
 use serde_json::Value;
 
-use super::field::{FieldPath, Segment};
-
-/// A kind that has two versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum TwoVersions {
-    Graph,
-    Component,
-    Request,
-}
+use super::{
+    field::{FieldPath, Segment},
+    kind::ReviewedKind,
+};
 
 /// The violation as a user who wrote v1alpha1 finds it. `alpha` is the object in v1alpha1. The path in v1beta1 is added
 /// too, since documentation and `kubectl get` show that version.
 pub(super) fn in_v1alpha1(
     mut violation: Violation<FieldPath>,
-    kind: TwoVersions,
+    kind: ReviewedKind,
     alpha: &Value,
 ) -> Violation<FieldPath> {
     let at = translate(&violation.path, kind, alpha);
@@ -36,7 +31,7 @@ pub(super) fn in_v1alpha1(
 
 /// Whether a violation is that a mount has no path which v1alpha1 marks as a compilation cache. The first one is the
 /// cache, and the others are no violations: they are admitted, with a warning.
-pub(super) fn is_further_cache(violation: &Violation<FieldPath>, kind: TwoVersions, alpha: &Value) -> bool {
+pub(super) fn is_further_cache(violation: &Violation<FieldPath>, kind: ReviewedKind, alpha: &Value) -> bool {
     if violation.reason != Reason::Required {
         return false;
     }
@@ -45,79 +40,77 @@ pub(super) fn is_further_cache(violation: &Violation<FieldPath>, kind: TwoVersio
     mount.is_some_and(|(mount, _)| mount.find(alpha).is_some_and(|mount| mount["useAsCompilationCache"] == true))
 }
 
-fn translate(path: &FieldPath, kind: TwoVersions, alpha: &Value) -> FieldPath {
-    let [Field(spec), rest @ ..] = path.segments() else { return path.clone() };
+fn translate(path: &FieldPath, kind: ReviewedKind, alpha: &Value) -> FieldPath {
+    let [Field(spec), rest @ ..] = path.0.as_slice() else { return path.clone() };
     if spec != "spec" {
         return path.clone();
     }
     let (mut translated, component) = match (kind, rest) {
-        (TwoVersions::Graph, [Field(list), item @ ..]) if list == "components" => match item {
-            [Item { name: Some(name), .. }, rest @ ..] => (fields(&["spec", "services"], Some(name)), rest),
-            _ => (fields(&["spec", "services"], None), item),
+        (ReviewedKind::Graph, [Field(list), item @ ..]) if list == "components" => match item {
+            [Item { name: Some(name), .. }, rest @ ..] => (below(&["spec", "services"], &[Key(name.clone())]), rest),
+            _ => (below(&["spec", "services"], &[]), item),
         },
-        (TwoVersions::Graph, [Field(env), rest @ ..]) if env == "env" => {
-            return FieldPath::of([&fields(&["spec", "envs"], None)[..], rest].concat());
+        (ReviewedKind::Graph, [Field(env), rest @ ..]) if env == "env" => {
+            return FieldPath(below(&["spec", "envs"], rest));
         }
-        (TwoVersions::Graph, [Field(constraint), Field(name)])
+        (ReviewedKind::Graph, [Field(constraint), Field(name)])
             if constraint == "topologyConstraint" && name == "clusterTopologyName" =>
         {
             return FieldPath::fields(&["spec", "topologyConstraint", "topologyProfile"]);
         }
-        (TwoVersions::Request, [Field(image)]) if image == "image" => {
+        (ReviewedKind::Request, [Field(image)]) if image == "image" => {
             return FieldPath::fields(&["spec", "profilingConfig", "profilerImage"]);
         }
-        (TwoVersions::Component, rest) => (fields(&["spec"], None), rest),
+        (ReviewedKind::Component, rest) => (below(&["spec"], &[]), rest),
         _ => return path.clone(),
     };
-    let within = FieldPath::of(translated.clone());
+    let within = FieldPath(translated.clone());
     translated.extend(in_component(component, kind, within.find(alpha)));
-    FieldPath::of(translated)
+    FieldPath(translated)
 }
 
 /// A path below a component.
-fn in_component(rest: &[Segment], kind: TwoVersions, component: Option<&Value>) -> Vec<Segment> {
+fn in_component(rest: &[Segment], kind: ReviewedKind, component: Option<&Value>) -> Vec<Segment> {
     let Some((Field(first), rest)) = rest.split_first() else { return rest.to_vec() };
     match (first.as_str(), rest) {
         // In a graph the name is the key of the map.
-        ("name", []) if kind == TwoVersions::Graph => Vec::new(),
-        ("name", []) => fields(&["serviceName"], None),
-        ("type", []) => fields(&["componentType"], None),
-        ("sharedMemorySize", []) => fields(&["sharedMemory", "size"], None),
+        ("name", []) if kind == ReviewedKind::Graph => Vec::new(),
+        ("name", []) => below(&["serviceName"], &[]),
+        ("type", []) => below(&["componentType"], &[]),
+        ("sharedMemorySize", []) => below(&["sharedMemory", "size"], &[]),
         ("experimental", [Field(feature), rest @ ..])
             if ["gpuMemoryService", "failover", "checkpoint"].contains(&feature.as_str()) =>
         {
-            [&[Field(feature.clone())], rest].concat()
+            below(&[feature], rest)
         }
-        ("podTemplate", [Field(part), rest @ ..]) if part == "metadata" => {
-            [&fields(&["extraPodMetadata"], None)[..], rest].concat()
-        }
+        ("podTemplate", [Field(part), rest @ ..]) if part == "metadata" => below(&["extraPodMetadata"], rest),
         ("podTemplate", [Field(part), rest @ ..]) if part == "spec" => in_pod(rest, component),
-        ("podTemplate", rest) => [&fields(&["extraPodSpec"], None)[..], rest].concat(),
-        _ => [&[Field(first.clone())], rest].concat(),
+        ("podTemplate", rest) => below(&["extraPodSpec"], rest),
+        _ => below(&[first], rest),
     }
 }
 
 /// A path below the pod spec. Some parts of the main container have fields of their own in v1alpha1.
 fn in_pod(rest: &[Segment], component: Option<&Value>) -> Vec<Segment> {
     match rest {
-        [Field(list)] if list == "containers" => fields(&["extraPodSpec", "mainContainer", "image"], None),
+        [Field(list)] if list == "containers" => below(&["extraPodSpec", "mainContainer", "image"], &[]),
         [Field(list), Item { name: Some(name), .. }, rest @ ..] if list == "containers" && name == MAIN_CONTAINER => {
             in_main(rest, component)
         }
         [Field(list), Item { name: Some(name), .. }, rest @ ..] if list == "containers" => {
-            let item =
-                Item { index: position(component, "/extraPodSpec/containers", name).unwrap_or_default(), name: None };
-            [&fields(&["extraPodSpec", "containers"], None)[..], &[item], rest].concat()
+            let index = position(component, "/extraPodSpec/containers", name).unwrap_or_default();
+            let containers = below(&["extraPodSpec", "containers"], &[Item { index, name: None }]);
+            [&containers[..], rest].concat()
         }
-        rest => [&fields(&["extraPodSpec"], None)[..], rest].concat(),
+        rest => below(&["extraPodSpec"], rest),
     }
 }
 
 fn in_main(rest: &[Segment], component: Option<&Value>) -> Vec<Segment> {
-    let main = || [&fields(&["extraPodSpec", "mainContainer"], None)[..], rest].concat();
+    let main = || below(&["extraPodSpec", "mainContainer"], rest);
     match rest {
         [Field(resources), Field(list), Key(resource)] if resources == "resources" && list != "claims" => {
-            let mut path = fields(&["resources", list], None);
+            let mut path = below(&["resources", list], &[]);
             let gpu = component.and_then(|component| component.get("resources")?.get(list)?.get("gpuType")?.as_str());
             match resource.as_str() {
                 "cpu" | "memory" => path.push(Field(resource.clone())),
@@ -129,8 +122,7 @@ fn in_main(rest: &[Segment], component: Option<&Value>) -> Vec<Segment> {
         [Field(resources), ..] if resources == "resources" => rest.to_vec(),
         [Field(mounts), Item { name: Some(name), .. }, Field(_)] if mounts == "volumeMounts" => {
             let Some(index) = position(component, "/volumeMounts", name) else { return main() };
-            [&fields(&["volumeMounts"], None)[..], &[Item { index, name: None }], &fields(&["mountPoint"], None)]
-                .concat()
+            below(&["volumeMounts"], &[Item { index, name: None }, Field("mountPoint".to_owned())])
         }
         [Field(probe), ..] if ["livenessProbe", "readinessProbe"].contains(&probe.as_str()) => rest.to_vec(),
         _ => main(),
@@ -143,9 +135,9 @@ fn position(component: Option<&Value>, list: &str, name: &str) -> Option<usize> 
     items.iter().position(|item| item.get("name").and_then(Value::as_str) == Some(name))
 }
 
-fn fields(names: &[&str], key: Option<&str>) -> Vec<Segment> {
-    let names = names.iter().map(|name| Field((*name).to_owned()));
-    names.chain(key.map(|key| Key(key.to_owned()))).collect()
+/// These fields, and then these steps.
+fn below(fields: &[&str], steps: &[Segment]) -> Vec<Segment> {
+    [&FieldPath::fields(fields).0[..], steps].concat()
 }
 
 #[cfg(test)]
@@ -198,7 +190,7 @@ mod tests {
             (spec.fields(&["topologyConstraint", "clusterTopologyName"]), "spec.topologyConstraint.topologyProfile"),
             (spec.field("backendFramework"), "spec.backendFramework"),
         ] {
-            assert_eq!(translate(node.path(), TwoVersions::Graph, &alpha).to_string(), expected);
+            assert_eq!(translate(&node.path, ReviewedKind::Graph, &alpha).to_string(), expected);
         }
     }
 
@@ -220,7 +212,7 @@ mod tests {
             ("requests", "x/gpu", "requests.custom[x/gpu]"),
         ] {
             let node = main.fields(&["resources", list]).key(resource);
-            let at = translate(node.path(), TwoVersions::Graph, &alpha).to_string();
+            let at = translate(&node.path, ReviewedKind::Graph, &alpha).to_string();
             assert_eq!(at, format!("spec.services[decode].resources.{expected}"));
         }
     }
@@ -228,7 +220,7 @@ mod tests {
     #[test]
     fn a_single_component_has_no_list() {
         let path = FieldPath::fields(&["spec", "podTemplate", "spec", "nodeSelector"]);
-        let translated = translate(&path, TwoVersions::Component, &json!({}));
+        let translated = translate(&path, ReviewedKind::Component, &json!({}));
         assert_eq!(translated.to_string(), "spec.extraPodSpec.nodeSelector");
     }
 }

@@ -4,7 +4,7 @@ use api_types::{
     conversion::preserved::archive::PreservedService,
     names,
     v1beta1::{BackendFramework, ComponentSpec},
-    violations,
+    violations::{self, Reason, Violation},
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rendering::rules::{
@@ -31,11 +31,6 @@ pub(super) fn check(
     component::check(AT, component, &context, out);
 }
 
-/// Warns about fields without effect.
-pub(super) fn warn(component: &ComponentSpec, out: &mut Findings) {
-    component::warn(AT, component, out);
-}
-
 /// Checks the change from one component to another.
 pub(super) fn check_update(
     [new, old]: [(&ComponentSpec, Option<BackendFramework>); 2],
@@ -47,12 +42,8 @@ pub(super) fn check_update(
     if new.1 != old.1 && !request::is_operator(request, facts) {
         let path = "spec.backendFramework";
         let text = violations::immutable(violations::anew(KIND));
-        out.extend([violations::Violation::of_text(
-            path,
-            violations::Reason::Invalid,
-            new.1.map_or("", BackendFramework::as_str),
-            &text,
-        )]);
+        let value = new.1.map_or("", BackendFramework::as_str);
+        out.extend([Violation::of_text(path, Reason::Invalid, value, &text)]);
         out.warn(path, "another engine reads other commands and settings than those of this object");
     }
     component::check_update(AT, new.0, old.0, ComponentChange { owner: KIND, may_scale: true }, out);

@@ -2,34 +2,27 @@
 
 use api_types::{
     annotations,
-    conversion::{ApiVersion, convert, preserved::archive::PreservedGraph},
+    conversion::{ApiVersion, preserved::archive::PreservedGraph},
     env,
     v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeployment},
     violations::Violation,
 };
 use k8s_openapi::api::core::v1::EnvVar;
 use rendering::{
-    WorkloadProvider, legacy,
+    legacy,
     rules::{ProviderChoice, Version, fragment, provider_of_new},
 };
 use serde_json::{Value, json};
 
 use super::{
-    Answer, Facts, Operation, Path, Request,
-    kind::{ReviewedKind, Unexpected},
-};
-use crate::admission::{
+    Answer, Facts, Operation, Request,
     field::{FieldPath, Node},
+    kind::{ReviewedKind, in_version},
     subject,
 };
 
 /// Answers on one of the paths that give defaults.
-pub(super) fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
-    let kind = match path {
-        Path::DefaultGraph => ReviewedKind::Graph,
-        Path::DefaultComponent => ReviewedKind::Component,
-        _ => ReviewedKind::Request,
-    };
+pub(super) fn review(kind: ReviewedKind, request: &Request, facts: &Facts) -> Answer {
     let Some(object) = &request.object else { return Answer::admitted() };
     if super::is_deleting(object) {
         return Answer::admitted();
@@ -42,20 +35,18 @@ pub(super) fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
 
 /// The object with its defaults, in the version that it came in.
 fn defaulted(kind: ReviewedKind, object: &Value, request: &Request, facts: &Facts) -> Result<Value, Violation> {
-    let came_in = kind.version_of(request).map_err(Unexpected::into_violation)?;
-    let to =
-        |object: Value, version| convert(object, version).map_err(|error| Unexpected::Object(error).into_violation());
-    let mut hub = to(object.clone(), ApiVersion::V1Beta1)?;
+    let came_in = kind.version_of(request)?;
+    let mut hub = in_version(object.clone(), ApiVersion::V1Beta1)?;
     match kind {
         ReviewedKind::Graph => {
-            let old = request.old_object.clone().and_then(|old| to(old, ApiVersion::V1Beta1).ok());
+            let old = request.old_object.clone().and_then(|old| in_version(old, ApiVersion::V1Beta1).ok());
             fill(&mut hub, old.as_ref(), request.operation, facts);
         }
         ReviewedKind::Component if request.operation == Operation::Create => fill_name(&mut hub),
         ReviewedKind::Request if request.operation == Operation::Create => fill_request(&mut hub, facts),
         _ => {}
     }
-    if came_in == ApiVersion::V1Beta1 { Ok(hub) } else { to(hub, came_in) }
+    if came_in == ApiVersion::V1Beta1 { Ok(hub) } else { in_version(hub, came_in) }
 }
 
 /// The object at the end of these names, made where there is none; `None` if something else is in the way.
@@ -142,10 +133,7 @@ fn fill(object: &mut Value, old: Option<&Value>, operation: Operation, facts: &F
 
 /// A new graph gets the program that runs it, whatever its user wrote, and the operator's version.
 fn stamp(object: &mut Value, facts: &Facts) {
-    let provider = match provider_of_new(&subject::graph(object).0.metadata, facts.features.grove) {
-        WorkloadProvider::Grove => annotations::PROVIDER_GROVE,
-        WorkloadProvider::Component => annotations::PROVIDER_COMPONENT,
-    };
+    let provider = provider_of_new(&subject::graph(object).metadata, facts.features.grove).as_str();
     if let Some(all) = object_at(object, &["metadata", "annotations"]) {
         all.insert(annotations::WORKLOAD_PROVIDER.to_owned(), json!(provider));
         all.entry(annotations::ORIGIN_VERSION).or_insert_with(|| json!(facts.operator_version));
@@ -165,13 +153,13 @@ fn put_back(object: &mut Value, old: &Value) {
 
 /// Fields that the user left out, and what they get.
 fn missing(object: &Value, old: Option<&Value>) -> Vec<(FieldPath, Value)> {
-    let (root, graph) = (Node::root(object), subject::graph(object).0);
-    let old = old.map(|old| subject::graph(old).0);
+    let (root, graph) = (Node::root(object), subject::graph(object));
+    let old = old.map(subject::graph);
     let provider = ProviderChoice::of(&graph.metadata);
     let mut found = Vec::new();
     for (path, fragment, place) in fragment::of_graph(&graph.spec) {
         let target = fragment::default_target(fragment, place, provider);
-        found.extend(target.map(|target| (root.at(&path).field("target").path().clone(), json!(target))));
+        found.extend(target.map(|target| (root.at(&path).field("target").path, json!(target))));
     }
     for node in root.fields(&["spec", "components"]).items() {
         let Some(component) =
@@ -183,9 +171,9 @@ fn missing(object: &Value, old: Option<&Value>) -> Vec<(FieldPath, Value)> {
         // A number that does not fit is for the schema to refuse.
         let replicas =
             replicas(&graph, component, old.as_ref()).filter(|_| component.replicas.is_some() || !number.is_set());
-        found.extend(replicas.map(|replicas| (number.path().clone(), json!(replicas))));
+        found.extend(replicas.map(|replicas| (number.path.clone(), json!(replicas))));
         if provider.is_grove() && !min_available.is_set() {
-            found.push((min_available.path().clone(), json!(1)));
+            found.push((min_available.path.clone(), json!(1)));
         }
     }
     found

@@ -13,8 +13,8 @@ use super::{field::Node, is_same};
 /// v1beta1 does not.
 pub(super) fn check_update(
     typed: &DynamoGraphDeploymentRequestSpec,
-    [new, old]: [&Node<'_>; 2],
-    alphas: Option<&(Node<'_>, Node<'_>)>,
+    [new, old]: [Node<'_>; 2],
+    alphas: Option<[Node<'_>; 2]>,
     out: &mut Findings,
 ) {
     let (spec, before) = (new.field("spec"), old.field("spec"));
@@ -23,14 +23,14 @@ pub(super) fn check_update(
         rules::image(typed, out);
     }
     let Some(phase) = old.fields(&["status", "phase"]).parse().filter(|phase| is_acted_upon(*phase)) else { return };
-    let alphas = alphas.map(|(new, old)| (new.field("spec"), old.field("spec")));
-    let mut specs = std::iter::once((&spec, &before)).chain(alphas.iter().map(|(new, old)| (new, old)));
+    let alphas = alphas.map(|both| both.map(|object| object.field("spec")));
+    let mut specs = std::iter::once([spec.clone(), before.clone()]).chain(alphas);
     let open = !is_applied(&before) && matches!(phase, RequestPhase::Profiling | RequestPhase::Ready);
     // That, and with which runtime, the generated graph is to be created.
     let may_choose = open && (!is_applied(&spec) || phase == RequestPhase::Ready);
-    let stays = |(new, old): (&Node<'_>, &Node<'_>)| match may_choose {
-        true => is_same(Some(&without_choice(new)), Some(&without_choice(old))),
-        false => is_same(Some(new.value()), Some(old.value())),
+    let stays = |[new, old]: [Node<'_>; 2]| match may_choose {
+        true => is_same(Some(&without_choice(&new)), Some(&without_choice(&old))),
+        false => is_same(Some(new.value), Some(old.value)),
     };
     if specs.all(stays) {
         return;
@@ -48,12 +48,12 @@ fn is_acted_upon(phase: RequestPhase) -> bool {
 
 /// Whether the generated graph is created without asking again.
 fn is_applied(spec: &Node<'_>) -> bool {
-    spec.field("autoApply").value() != &Value::Bool(false)
+    spec.field("autoApply").value != &Value::Bool(false)
 }
 
 /// A spec without what may be chosen late.
 fn without_choice(spec: &Node<'_>) -> Value {
-    let mut rest = spec.value().clone();
+    let mut rest = spec.value.clone();
     if let Value::Object(fields) = &mut rest {
         fields.remove("autoApply");
         fields.remove("runtimeVersionOverride");

@@ -13,8 +13,6 @@ pub struct Facts {
     pub features: Features,
     /// Accounts that may do what others may not.
     pub principals: Principals,
-    /// Discovery of workers by each other.
-    pub discovery: DiscoveryBackend,
     /// Whether graphs of all namespaces meet in one etcd or NATS, where only their Dynamo namespaces keep them apart.
     pub shared_servers: bool,
     /// Version of the operator: what new graphs are stamped with, and the tag of default images.
@@ -56,16 +54,6 @@ pub struct Principals {
     pub another_operator: bool,
 }
 
-/// Backend in which workers are registered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum DiscoveryBackend {
-    /// In the Kubernetes API.
-    #[default]
-    Kubernetes,
-    /// In etcd.
-    Etcd,
-}
-
 /// Settings for the start of pods from checkpoints.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckpointSettings {
@@ -97,7 +85,7 @@ pub enum Lookup {
         /// The object.
         object: ExposureObject,
     },
-    /// A DynamoGraphDeployment in v1beta1: its name and its spec.
+    /// A DynamoGraphDeployment in v1beta1.
     Graph {
         /// Its namespace.
         namespace: String,

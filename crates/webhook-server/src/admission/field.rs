@@ -12,57 +12,59 @@ const MOST: usize = 200;
 
 /// The violations of an object, in the order of its fields, and warnings.
 #[derive(Debug, Default)]
-pub(in crate::admission) struct Findings {
-    pub(in crate::admission) violations: Vec<Violation<FieldPath>>,
-    pub(in crate::admission) warnings: Vec<String>,
+pub(super) struct Findings {
+    pub(super) violations: Vec<Violation<FieldPath>>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Findings {
+    /// What typed rules have found in an object.
+    pub(super) fn of(object: &Value, found: rules::Findings) -> Self {
+        let (mut out, root) = (Self::default(), Node::root(object));
+        found.violations.into_iter().for_each(|violation| out.add(&root, violation));
+        for warning in found.warnings {
+            out.warn(format!("{}: {}", root.at(&warning.path).path, warning.text));
+        }
+        out
+    }
+
     /// Adds a warning.
-    pub(in crate::admission) fn warn(&mut self, warning: impl Display) {
+    pub(super) fn warn(&mut self, warning: impl Display) {
         self.warnings.push(warning.to_string());
     }
 
     /// The field must be set.
-    pub(in crate::admission) fn required(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+    pub(super) fn required(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
         self.push(at, Reason::Required, Value::Null, text);
     }
 
     /// The value of the field is not possible.
-    pub(in crate::admission) fn invalid(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
-        self.push(at, Reason::Invalid, at.value().clone(), text);
+    pub(super) fn invalid(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+        self.push(at, Reason::Invalid, at.value.clone(), text);
     }
 
     /// The field must not be set, or not by this user.
-    pub(in crate::admission) fn forbidden(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+    pub(super) fn forbidden(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
         self.push(at, Reason::Forbidden, Value::Null, text);
     }
 
-    /// Adds what typed rules have found in the object `root`.
-    pub(in crate::admission) fn take(&mut self, root: &Node<'_>, found: rules::Findings) {
-        found.violations.into_iter().for_each(|violation| self.add(root, violation));
-        let warnings =
-            found.warnings.into_iter().map(|warning| format!("{}: {}", root.at(&warning.path).path(), warning.text));
-        self.warnings.extend(warnings);
-    }
-
     /// Adds a violation that a typed rule has found below `root`; its value is as the user wrote it.
-    pub(in crate::admission) fn add(&mut self, root: &Node<'_>, violation: Violation) {
+    pub(super) fn add(&mut self, root: &Node<'_>, violation: Violation) {
         if self.violations.len() < MOST {
             let at = root.at(&violation.path);
-            let value = if violation.value.is_null() { Value::Null } else { at.value().clone() };
-            self.violations.push(Violation { value, ..violation.at(|_| at.path().clone()) });
+            let value = if violation.value.is_null() { Value::Null } else { at.value.clone() };
+            self.violations.push(Violation { value, ..violation.at(|_| at.path.clone()) });
         }
     }
 
     /// The field has more than fits.
-    pub(in crate::admission) fn too_long(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+    pub(super) fn too_long(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
         self.push(at, Reason::TooLong, Value::Null, text);
     }
 
     fn push(&mut self, at: &Node<'_>, reason: Reason, value: Value, text: impl AsRef<str>) {
         if self.violations.len() < MOST {
-            self.violations.push(Violation::of_text(at.path().clone(), reason, value, text.as_ref()));
+            self.violations.push(Violation::of_text(at.path.clone(), reason, value, text.as_ref()));
         }
     }
 }
@@ -72,51 +74,42 @@ static ABSENT: Value = Value::Null;
 /// A place in an object and what stands there. Null and nothing are the same: the API server drops nulls, and people
 /// write them for "not set".
 #[derive(Debug, Clone)]
-pub(in crate::admission) struct Node<'a> {
-    path: FieldPath,
-    value: &'a Value,
+pub(super) struct Node<'a> {
+    pub(super) path: FieldPath,
+    /// Null if there is none.
+    pub(super) value: &'a Value,
 }
 
 impl<'a> Node<'a> {
     /// The object itself.
-    pub(in crate::admission) fn root(object: &'a Value) -> Self {
+    pub(super) fn root(object: &'a Value) -> Self {
         Self { path: FieldPath::default(), value: object }
     }
 
-    /// Returns its path.
-    pub(in crate::admission) fn path(&self) -> &FieldPath {
-        &self.path
-    }
-
-    /// Returns its value; null if there is none.
-    pub(in crate::admission) fn value(&self) -> &'a Value {
-        self.value
-    }
-
     /// The field of that name.
-    pub(in crate::admission) fn field(&self, name: &str) -> Self {
+    pub(super) fn field(&self, name: &str) -> Self {
         self.below(Segment::Field(name.to_owned()), self.value.get(name))
     }
 
     /// The field at the end of several names.
-    pub(in crate::admission) fn fields(&self, names: &[&str]) -> Self {
+    pub(super) fn fields(&self, names: &[&str]) -> Self {
         names.iter().fold(self.clone(), |node, name| node.field(name))
     }
 
     /// The entry of a map with that key.
-    pub(in crate::admission) fn key(&self, key: &str) -> Self {
+    pub(super) fn key(&self, key: &str) -> Self {
         self.below(Segment::Key(key.to_owned()), self.value.get(key))
     }
 
     /// The entries of a map, sorted by key.
-    pub(in crate::admission) fn entries(&self) -> impl Iterator<Item = (&'a str, Self)> + '_ {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Self)> + '_ {
         let entries: BTreeMap<&str, &Value> =
             self.value.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value)).collect();
         entries.into_iter().map(|(key, value)| (key, self.below(Segment::Key(key.to_owned()), Some(value))))
     }
 
     /// The items of a list.
-    pub(in crate::admission) fn items(&self) -> impl Iterator<Item = Self> + '_ {
+    pub(super) fn items(&self) -> impl Iterator<Item = Self> + '_ {
         self.value.as_array().into_iter().flatten().enumerate().map(|(index, value)| {
             let name = value.get("name").and_then(Value::as_str).map(ToOwned::to_owned);
             self.below(Segment::Item { index, name }, Some(value))
@@ -124,12 +117,12 @@ impl<'a> Node<'a> {
     }
 
     /// The item of a list that has this name.
-    pub(in crate::admission) fn named(&self, name: &str) -> Option<Self> {
+    pub(super) fn named(&self, name: &str) -> Option<Self> {
         self.items().find(|item| item.field("name").text() == name)
     }
 
     /// The node at the end of a path in which items stand by their names or positions: `a.b[name].c[key]`.
-    pub(in crate::admission) fn at(&self, path: &str) -> Self {
+    pub(super) fn at(&self, path: &str) -> Self {
         let (mut node, mut rest) = (self.clone(), path.trim_start_matches('.'));
         while !rest.is_empty() {
             if let Some((key, after)) = rest.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
@@ -147,32 +140,32 @@ impl<'a> Node<'a> {
     }
 
     /// Whether anything stands there.
-    pub(in crate::admission) fn is_set(&self) -> bool {
+    pub(super) fn is_set(&self) -> bool {
         !self.value.is_null()
     }
 
     /// The text there; empty if there is none.
-    pub(in crate::admission) fn text(&self) -> &'a str {
+    pub(super) fn text(&self) -> &'a str {
         self.value.as_str().unwrap_or_default()
     }
 
     /// The text there, if there is one.
-    pub(in crate::admission) fn given(&self) -> Option<&'a str> {
+    pub(super) fn given(&self) -> Option<&'a str> {
         self.value.as_str()
     }
 
     /// The whole number there.
-    pub(in crate::admission) fn number(&self) -> Option<i64> {
+    pub(super) fn number(&self) -> Option<i64> {
         self.value.as_i64()
     }
 
     /// Whether it is the boolean `true`.
-    pub(in crate::admission) fn is_true(&self) -> bool {
+    pub(super) fn is_true(&self) -> bool {
         self.value == &Value::Bool(true)
     }
 
     /// Whether a list or map holds anything.
-    pub(in crate::admission) fn has_entries(&self) -> bool {
+    pub(super) fn has_entries(&self) -> bool {
         match self.value {
             Value::Array(items) => !items.is_empty(),
             Value::Object(fields) => !fields.is_empty(),
@@ -181,12 +174,12 @@ impl<'a> Node<'a> {
     }
 
     /// Parses the value as a type of the API; `None` if it is not of that type.
-    pub(in crate::admission) fn parse<T: DeserializeOwned>(&self) -> Option<T> {
+    pub(super) fn parse<T: DeserializeOwned>(&self) -> Option<T> {
         T::deserialize(self.value).ok()
     }
 
     /// The quantity there, which may also be written as a number.
-    pub(in crate::admission) fn quantity(&self) -> Option<String> {
+    pub(super) fn quantity(&self) -> Option<String> {
         match self.value {
             Value::String(text) => Some(text.clone()),
             Value::Number(number) => Some(number.to_string()),
@@ -201,7 +194,7 @@ impl<'a> Node<'a> {
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::admission) enum Segment {
+pub(super) enum Segment {
     /// A field that the API names: `.spec`.
     Field(String),
     /// An entry of a map, whose key the user chose: `[my-key]`.
@@ -217,38 +210,28 @@ pub(in crate::admission) enum Segment {
 
 /// The path of a field within its object, written as the API server writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::admission) struct FieldPath(Vec<Segment>);
+pub(super) struct FieldPath(pub(super) Vec<Segment>);
 
 impl FieldPath {
-    /// A path of these steps.
-    pub(in crate::admission) fn of(segments: Vec<Segment>) -> Self {
-        Self(segments)
-    }
-
     /// A path of named fields.
-    pub(in crate::admission) fn fields(names: &[&str]) -> Self {
+    pub(super) fn fields(names: &[&str]) -> Self {
         Self(names.iter().map(|name| Segment::Field((*name).to_owned())).collect())
     }
 
-    /// The steps.
-    pub(in crate::admission) fn segments(&self) -> &[Segment] {
-        &self.0
-    }
-
     /// One step further.
-    pub(in crate::admission) fn join(&self, segment: Segment) -> Self {
+    pub(super) fn join(&self, segment: Segment) -> Self {
         let mut segments = self.0.clone();
         segments.push(segment);
         Self(segments)
     }
 
     /// Whether the path begins with this field.
-    pub(in crate::admission) fn is_below(&self, field: &str) -> bool {
+    pub(super) fn is_below(&self, field: &str) -> bool {
         matches!(self.0.first(), Some(Segment::Field(first)) if first == field)
     }
 
     /// Whether both lead to the same place, in whatever order lists are.
-    pub(in crate::admission) fn is_same_place(&self, other: &Self) -> bool {
+    pub(super) fn is_same_place(&self, other: &Self) -> bool {
         let same = |(one, other): (&Segment, &Segment)| match (one, other) {
             (Segment::Item { name: Some(one), .. }, Segment::Item { name: Some(other), .. }) => one == other,
             (one, other) => one == other,
@@ -257,7 +240,7 @@ impl FieldPath {
     }
 
     /// The path without its last step, and that step, if it is a field.
-    pub(in crate::admission) fn split_last(&self) -> Option<(Self, &str)> {
+    pub(super) fn split_last(&self) -> Option<(Self, &str)> {
         match self.0.split_last() {
             Some((Segment::Field(name), parent)) => Some((Self(parent.to_vec()), name)),
             _ => None,
@@ -265,7 +248,7 @@ impl FieldPath {
     }
 
     /// Returns the value at this path in `object`, to be changed. Items are found by their position.
-    pub(in crate::admission) fn find_mut<'v>(&self, object: &'v mut Value) -> Option<&'v mut Value> {
+    pub(super) fn find_mut<'v>(&self, object: &'v mut Value) -> Option<&'v mut Value> {
         self.0.iter().try_fold(object, |value, segment| match segment {
             Segment::Field(key) | Segment::Key(key) => value.get_mut(key),
             Segment::Item { index, .. } => value.get_mut(index),
@@ -273,7 +256,7 @@ impl FieldPath {
     }
 
     /// Returns the value at this path in `object`.
-    pub(in crate::admission) fn find<'v>(&self, object: &'v Value) -> Option<&'v Value> {
+    pub(super) fn find<'v>(&self, object: &'v Value) -> Option<&'v Value> {
         self.0.iter().try_fold(object, |value, segment| match segment {
             Segment::Field(key) | Segment::Key(key) => value.get(key),
             Segment::Item { name: Some(name), .. } => {
@@ -315,7 +298,7 @@ mod tests {
             ("", "", object.clone()),
         ] {
             let node = Node::root(&object).at(path);
-            assert_eq!((node.path().to_string().as_str(), node.value()), (at, &value), "{path}");
+            assert_eq!((node.path.to_string().as_str(), node.value), (at, &value), "{path}");
         }
     }
 

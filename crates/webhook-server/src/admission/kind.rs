@@ -2,11 +2,12 @@
 
 use api_types::{
     GROUP,
-    conversion::{ApiVersion, ConversionError},
+    conversion::{ApiVersion, convert},
     violations::Violation,
 };
+use serde_json::Value;
 
-use super::{GroupVersionKind, Request, authored::TwoVersions};
+use super::{GroupVersionKind, Request};
 
 /// A kind that is validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,23 +31,24 @@ impl ReviewedKind {
         }
     }
 
-    /// As a kind with two versions, if it is one.
-    pub(super) const fn two_versions(self) -> Option<TwoVersions> {
-        match self {
-            Self::Graph => Some(TwoVersions::Graph),
-            Self::Component => Some(TwoVersions::Component),
-            Self::Request => Some(TwoVersions::Request),
-            Self::Checkpoint | Self::Model => None,
-        }
+    /// Whether it has v1beta1 beside v1alpha1.
+    pub(super) const fn has_two_versions(self) -> bool {
+        matches!(self, Self::Graph | Self::Component | Self::Request)
     }
 
     /// The version that the object of a request is in.
     ///
     /// # Errors
-    /// If the request is not about this kind at all: a webhook configuration leads it to a wrong path.
-    pub(super) fn version_of(self, request: &Request) -> Result<ApiVersion, Unexpected> {
-        self.version(&request.kind)
-            .ok_or_else(|| Unexpected::Kind { expected: self.name(), given: request.kind.clone() })
+    /// If the request is not about this kind at all: a webhook configuration leads it to a wrong path. The violation
+    /// is shown to the user, though the administrator must act.
+    pub(super) fn version_of(self, request: &Request) -> Result<ApiVersion, Violation> {
+        self.version(&request.kind).ok_or_else(|| {
+            let GroupVersionKind { group, version, kind } = &request.kind;
+            let remedy = "ask the administrator to compare the webhook configurations and the conversion of the \
+                          CustomResourceDefinitions with those of the operator's release";
+            let message = format!("this path is for {}", self.name());
+            Violation::invalid("kind", format!("{group}/{version}, Kind={kind}"), message, remedy)
+        })
     }
 
     /// The version that the user sent.
@@ -57,35 +59,19 @@ impl ReviewedKind {
     fn version(self, kind: &GroupVersionKind) -> Option<ApiVersion> {
         let version = match kind.version.as_str() {
             "v1alpha1" => ApiVersion::V1Alpha1,
-            "v1beta1" if self.two_versions().is_some() => ApiVersion::V1Beta1,
+            "v1beta1" if self.has_two_versions() => ApiVersion::V1Beta1,
             _ => return None,
         };
         (kind.group == GROUP && kind.kind == self.name()).then_some(version)
     }
 }
 
-/// A request that is about something else than the path says.
-#[derive(Debug)]
-pub(super) enum Unexpected {
-    /// Another kind, or an unknown version.
-    Kind { expected: &'static str, given: GroupVersionKind },
-    /// The object does not say what the request says.
-    Object(ConversionError),
-}
-
-impl Unexpected {
-    /// As the user gets it, though the administrator must act.
-    pub(super) fn into_violation(self) -> Violation {
-        match self {
-            Self::Kind { expected, given } => {
-                let given = format!("{}/{}, Kind={}", given.group, given.version, given.kind);
-                let remedy = "ask the administrator to compare the webhook configurations and the conversion of the \
-                              CustomResourceDefinitions with those of the operator's release";
-                Violation::invalid("kind", given, format!("this path is for {expected}"), remedy)
-            }
-            Self::Object(error) => Violation::invalid("apiVersion", serde_json::Value::Null, error.to_string(), ""),
-        }
-    }
+/// The object in this version.
+///
+/// # Errors
+/// If the object does not say what the request says.
+pub(super) fn in_version(object: Value, version: ApiVersion) -> Result<Value, Violation> {
+    convert(object, version).map_err(|error| Violation::invalid("apiVersion", Value::Null, error.to_string(), ""))
 }
 
 /// A path at which the API server asks about objects. The names are those that installed webhook configurations hold,
@@ -150,33 +136,26 @@ impl Path {
     /// Whether objects are validated there, and not changed.
     #[must_use]
     pub const fn validates(self) -> bool {
-        self.validated_kind().is_some()
+        !matches!(self, Self::DefaultGraph | Self::DefaultComponent | Self::DefaultRequest | Self::RestorePod)
     }
 
-    /// The kind that is validated there.
-    pub(super) const fn validated_kind(self) -> Option<ReviewedKind> {
+    /// The kind that it is about; none for pods.
+    pub(super) const fn reviewed_kind(self) -> Option<ReviewedKind> {
         match self {
-            Self::ValidateGraph => Some(ReviewedKind::Graph),
-            Self::ValidateComponent | Self::ValidateComponentAlpha => Some(ReviewedKind::Component),
-            Self::ValidateRequest => Some(ReviewedKind::Request),
+            Self::ValidateGraph | Self::DefaultGraph => Some(ReviewedKind::Graph),
+            Self::ValidateComponent | Self::ValidateComponentAlpha | Self::DefaultComponent => {
+                Some(ReviewedKind::Component)
+            }
+            Self::ValidateRequest | Self::DefaultRequest => Some(ReviewedKind::Request),
             Self::ValidateCheckpoint => Some(ReviewedKind::Checkpoint),
             Self::ValidateModel => Some(ReviewedKind::Model),
-            Self::DefaultGraph | Self::DefaultComponent | Self::DefaultRequest | Self::RestorePod => None,
+            Self::RestorePod => None,
         }
     }
 
     /// The kind of object that it is about.
     #[must_use]
-    pub const fn kind(self) -> &'static str {
-        match self {
-            Self::ValidateGraph | Self::DefaultGraph => ReviewedKind::Graph.name(),
-            Self::ValidateComponent | Self::ValidateComponentAlpha | Self::DefaultComponent => {
-                ReviewedKind::Component.name()
-            }
-            Self::ValidateRequest | Self::DefaultRequest => ReviewedKind::Request.name(),
-            Self::ValidateCheckpoint => ReviewedKind::Checkpoint.name(),
-            Self::ValidateModel => ReviewedKind::Model.name(),
-            Self::RestorePod => "Pod",
-        }
+    pub fn kind(self) -> &'static str {
+        self.reviewed_kind().map_or("Pod", ReviewedKind::name)
     }
 }

@@ -28,9 +28,9 @@ use kind::ReviewedKind;
 use serde_json::Value;
 
 pub use self::{
-    facts::{CheckpointSettings, DiscoveryBackend, Facts, Features, Found, Lookup, Principals},
+    facts::{CheckpointSettings, Facts, Features, Found, Lookup, Principals},
     kind::Path,
-    request::{GroupVersionKind, GroupVersionResource, Operation, Request, User},
+    request::{GroupVersionKind, Operation, Request, User},
 };
 
 /// The objects that the rules for this request want to read, without duplicates. Each is fetched once and comes back in
@@ -41,7 +41,8 @@ pub fn lookups(path: Path, request: &Request, facts: &Facts) -> Vec<Lookup> {
     if path == Path::RestorePod && facts.features.checkpoint {
         return restore::lookups(request, object);
     }
-    let Some(kind @ (ReviewedKind::Graph | ReviewedKind::Component)) = path.validated_kind() else { return Vec::new() };
+    let kind = path.reviewed_kind().filter(|_| path.validates());
+    let Some(kind @ (ReviewedKind::Graph | ReviewedKind::Component)) = kind else { return Vec::new() };
     let Ok(hub) = convert(object.clone(), ApiVersion::V1Beta1) else { return Vec::new() };
     let mut lookups = exposure::lookups(kind, &hub, request, facts);
     let is_changed = request.old_object.as_ref().is_none_or(|old| old.get("spec") != object.get("spec"));
@@ -59,10 +60,10 @@ pub fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
     if has_subresource || !matches!(request.operation, Operation::Create | Operation::Update) {
         return Answer::admitted();
     }
-    match path.validated_kind() {
-        Some(kind) => validate::review(kind, request, facts),
-        None if path == Path::RestorePod => restore::review(request, facts),
-        None => defaults::review(path, request, facts),
+    match path.reviewed_kind() {
+        Some(kind) if path.validates() => validate::review(kind, request, facts),
+        Some(kind) => defaults::review(kind, request, facts),
+        None => restore::review(request, facts),
     }
 }
 
@@ -124,7 +125,7 @@ impl Answer {
 
 /// Whether two values say the same. Null says nothing.
 fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
-    let set = |value: Option<&Value>| value.is_some_and(|value| !value.is_null());
+    let [one, other] = [one, other].map(|value| value.filter(|value| !value.is_null()));
     match (one, other) {
         (Some(Value::Object(one)), Some(Value::Object(other))) => {
             one.iter().all(|(key, value)| is_same(Some(value), other.get(key)))
@@ -133,12 +134,6 @@ fn is_same(one: Option<&Value>, other: Option<&Value>) -> bool {
         (Some(Value::Array(one)), Some(Value::Array(other))) => {
             one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(Some(one), Some(other)))
         }
-        (one, other) => {
-            if set(one) && set(other) {
-                one == other
-            } else {
-                set(one) == set(other)
-            }
-        }
+        (one, other) => one == other,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use controller_kit::request::is_object_name;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,8 +16,6 @@ pub struct Request {
     pub uid: String,
     /// The type of [`Request::object`], after the API server has converted it to the version of the rule.
     pub kind: GroupVersionKind,
-    /// The resource of that type.
-    pub resource: GroupVersionResource,
     /// The type as the user sent it.
     #[serde(default)]
     pub request_kind: Option<GroupVersionKind>,
@@ -40,26 +39,14 @@ pub struct Request {
     /// The object as it is stored; none for a creation.
     #[serde(default)]
     pub old_object: Option<Value>,
-    /// Whether nothing will be stored.
-    #[serde(default)]
-    pub dry_run: bool,
 }
 
 impl Request {
     /// Whether namespace and name are what the API server lets them be. They become parts of paths.
     #[must_use]
     pub fn is_named_well(&self) -> bool {
-        [&self.namespace, &self.name].iter().all(|name| name.is_empty() || is_dns_subdomain(name))
+        [&self.namespace, &self.name].iter().all(|name| name.is_empty() || is_object_name(name))
     }
-}
-
-/// Whether this may be the name of an object.
-pub(super) fn is_dns_subdomain(name: &str) -> bool {
-    let label = |label: &str| {
-        let inner = label.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-        inner && !label.is_empty() && !label.starts_with('-') && !label.ends_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label)
 }
 
 /// The type of an object.
@@ -72,18 +59,6 @@ pub struct GroupVersionKind {
     pub version: String,
     /// Kind.
     pub kind: String,
-}
-
-/// A resource.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct GroupVersionResource {
-    /// API group; empty for the core group.
-    pub group: String,
-    /// Version.
-    pub version: String,
-    /// Plural name.
-    pub resource: String,
 }
 
 /// Operation on an object.

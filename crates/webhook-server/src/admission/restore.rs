@@ -7,19 +7,20 @@ use api_types::{
     annotations, labels,
     v1alpha1::{DynamoCheckpoint, EngineMode},
 };
+use controller_kit::request::is_object_name;
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::PodSpec};
 use rendering::checkpoint::{
-    CheckpointStorage, Restore, RestoreSource, checkpoint_id, restore_pod, share_gpu_memory, storage_of_agents,
+    CheckpointStorage, RestoreSource, Start, checkpoint_id, restore_pod, share_gpu_memory, storage_of_agents,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Facts, Found, Lookup, Operation, Request, field::Node, request::is_dns_subdomain};
+use super::{Answer, Facts, Found, Lookup, Operation, Request, field::Node};
 
 /// Returns the lookups for the restore of this pod; none for almost all pods.
 pub(super) fn lookups(request: &Request, pod: &Value) -> Vec<Lookup> {
     match Candidate::of(request, pod) {
-        Some(candidate) if is_dns_subdomain(candidate.name) => vec![candidate.checkpoint(), candidate.agents()],
+        Some(candidate) if is_object_name(candidate.name) => vec![candidate.checkpoint(), candidate.agents()],
         _ => Vec::new(),
     }
 }
@@ -134,7 +135,7 @@ fn of_agents(facts: &Facts, candidate: &Candidate<'_>) -> Result<CheckpointStora
 /// Says on the pod what it is, in place of what it may become.
 fn say(pod: &mut Value, source: &RestoreSource, targets: &[&str]) -> Result<(), String> {
     let metadata = pod.get_mut("metadata").ok_or("the pod has no metadata")?;
-    let restore = Restore::InTemplate(source);
+    let restore = Start::Restored(Box::new(source.clone()));
     let mut pairs: BTreeMap<String, String> = read(&metadata["labels"])?;
     restore.label(&mut pairs);
     metadata["labels"] = json!(pairs);

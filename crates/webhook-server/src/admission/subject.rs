@@ -7,6 +7,7 @@ use api_types::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rendering::rules::fit;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::kind::ReviewedKind;
@@ -28,44 +29,39 @@ pub(super) enum Typed {
 
 impl TypedSubject {
     pub(super) fn new(kind: ReviewedKind, object: &Value) -> Self {
-        let (typed, misfits) = match kind {
-            ReviewedKind::Graph => {
-                let (graph, misfits) = graph(object);
-                (Typed::Graph(Box::new(graph)), misfits)
-            }
-            ReviewedKind::Component => {
-                let (component, mut misfits) = fit("spec", &object["spec"]);
-                let (framework, unknown) = fit("spec.backendFramework", &object["spec"]["backendFramework"]);
-                misfits.extend(unknown);
-                (
-                    Typed::Component {
-                        metadata: Box::new(metadata(object)),
-                        component: Box::new(component),
-                        framework,
-                    },
-                    misfits,
-                )
-            }
-            ReviewedKind::Request => {
-                let (spec, misfits) = fit("spec", &object["spec"]);
-                (Typed::Request(Box::new(spec)), misfits)
-            }
-            ReviewedKind::Checkpoint => {
-                let (service, mut misfits) = fit("spec.gpuMemoryService", &object["spec"]["gpuMemoryService"]);
-                let (job, more) = fit("spec.job", &object["spec"]["job"]);
-                misfits.extend(more);
-                (Typed::Checkpoint { service: Box::new(service), job: Box::new(job) }, misfits)
-            }
-            ReviewedKind::Model => (Typed::Model, Vec::new()),
+        let (spec, mut misfits) = (&object["spec"], Vec::new());
+        let typed = match kind {
+            ReviewedKind::Graph => Typed::Graph(Box::new(DynamoGraphDeployment {
+                metadata: metadata(object),
+                spec: read("spec", spec, &mut misfits),
+                status: None,
+            })),
+            ReviewedKind::Component => Typed::Component {
+                metadata: Box::new(metadata(object)),
+                component: Box::new(read("spec", spec, &mut misfits)),
+                framework: read("spec.backendFramework", &spec["backendFramework"], &mut misfits),
+            },
+            ReviewedKind::Request => Typed::Request(Box::new(read("spec", spec, &mut misfits))),
+            ReviewedKind::Checkpoint => Typed::Checkpoint {
+                service: Box::new(read("spec.gpuMemoryService", &spec["gpuMemoryService"], &mut misfits)),
+                job: Box::new(read("spec.job", &spec["job"], &mut misfits)),
+            },
+            ReviewedKind::Model => Typed::Model,
         };
         Self { typed, misfits }
     }
 }
 
-/// A graph of v1beta1, and what of its spec does not fit.
-pub(super) fn graph(object: &Value) -> (DynamoGraphDeployment, Vec<Violation>) {
-    let (spec, misfits) = fit("spec", &object["spec"]);
-    (DynamoGraphDeployment { metadata: metadata(object), spec, status: None }, misfits)
+/// The value at the path `at`; adds what does not fit to `misfits`.
+fn read<T: DeserializeOwned + Default>(at: &str, value: &Value, misfits: &mut Vec<Violation>) -> T {
+    let (fitting, more) = fit(at, value);
+    misfits.extend(more);
+    fitting
+}
+
+/// A graph of v1beta1, as far as its spec fits.
+pub(super) fn graph(object: &Value) -> DynamoGraphDeployment {
+    DynamoGraphDeployment { metadata: metadata(object), spec: fit("spec", &object["spec"]).0, status: None }
 }
 
 fn metadata(object: &Value) -> ObjectMeta {

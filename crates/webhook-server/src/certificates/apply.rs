@@ -82,7 +82,7 @@ impl Hand {
     /// The API server rejects the write for another reason.
     pub(super) async fn store(&self, write: &Write, secret: Option<Secret>, now: Timestamp) -> Result<(), WriteError> {
         let contents = carry_out(write, &self.host, now)?;
-        let (api, params) = (self.secrets(), self.params());
+        let api = self.secrets();
         let done = match secret {
             None => {
                 let (params, secret) = (PatchParams::apply(NAME), Patch::Apply(self.new_secret(&contents)));
@@ -90,6 +90,7 @@ impl Hand {
             }
             Some(mut secret) => {
                 contents.put(secret.data.get_or_insert_default());
+                let params = PostParams { field_manager: Some(NAME.to_owned()), ..PostParams::default() };
                 self.step("update", api.replace(&self.secret_name, &params, &secret).map_ok(drop)).await
             }
         };
@@ -125,7 +126,7 @@ impl Hand {
             None => Ok(()),
         };
         let configurations = targets.iter().filter_map(|target| Some((resource(target.kind)?, target)));
-        let set = configurations.map(|(resource, target)| self.inject_one_of_all(resource, target, bundle));
+        let set = configurations.map(|(resource, target)| self.inject_one(resource, target, bundle));
         // A failed write does not cancel the others.
         join_all(set).await.into_iter().collect::<Result<(), _>>().and(is_published)
     }
@@ -149,15 +150,6 @@ impl Hand {
         Ok(())
     }
 
-    async fn inject_one_of_all(&self, resource: ApiResource, target: &Target, bundle: &[u8]) -> Result<(), WriteError> {
-        match self.inject_one(resource, target, bundle).await {
-            Ok(()) => info!(kind = %target.kind, name = target.name, "set the CA bundle"),
-            Err(error) if lost_race(&error) => debug!(name = target.name, "another writer was faster"),
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
     async fn inject_one(&self, resource: ApiResource, target: &Target, bundle: &[u8]) -> Result<(), WriteError> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
         let set = |path: &str, value| json!({ "op": "add", "path": path, "value": value });
@@ -171,16 +163,16 @@ impl Hand {
             let patch = serde_json::from_value(Value::Array(patch)).map_err(Error::SerdeError)?;
             api.patch_metadata(&target.name, &params, &Patch::<DynamicObject>::Json(patch)).await
         };
-        timed(action, request).await?;
+        match timed(action, request).await {
+            Ok(_) => info!(kind = %target.kind, name = target.name, "set the CA bundle"),
+            Err(error) if lost_race(&error) => debug!(name = target.name, "another writer was faster"),
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 
     fn secrets(&self) -> Api<Secret> {
         Api::namespaced(self.client.clone(), &self.host.namespace)
-    }
-
-    fn params(&self) -> PostParams {
-        PostParams { field_manager: Some(NAME.to_owned()), ..PostParams::default() }
     }
 
     fn new_secret(&self, contents: &Contents) -> Secret {
@@ -238,10 +230,7 @@ async fn timed<T>(action: String, request: impl Future<Output = Result<T, Error>
 
 /// Whether another writer wrote, created or deleted the object first. The next event shows it.
 fn lost_race(error: &WriteError) -> bool {
-    match error {
-        WriteError::Api { source, .. } => {
-            matches!(&**source, Error::Api(status) if status.is_conflict() || status.is_already_exists() || status.is_not_found())
-        }
-        WriteError::Issue(_) | WriteError::NotText | WriteError::Time { .. } => false,
-    }
+    let WriteError::Api { source, .. } = error else { return false };
+    let Error::Api(status) = &**source else { return false };
+    status.is_conflict() || status.is_already_exists() || status.is_not_found()
 }

@@ -11,7 +11,7 @@ use rcgen::{
 use super::{
     BACKDATE, CA_LIFETIME, Contents, SERVING_LIFETIME,
     material::Authority,
-    plan::{Key, Serving, Signer, Write},
+    plan::{Key, Write},
 };
 use crate::configurations::Host;
 
@@ -35,24 +35,27 @@ pub enum IssueError {
 /// # Errors
 /// If the CA that is to sign cannot be used.
 pub fn carry_out(write: &Write, host: &Host, now: Timestamp) -> Result<Contents, IssueError> {
-    let (authority, ca_key, issuer) = signer(&write.signer, now)?;
+    let (authority, ca_key, issuer) = signer(write.signer.as_ref(), now)?;
     let ca = Authority::add_all(authority.into_bytes(), &write.trust);
     let (certificate, key) = match &write.serving {
-        Serving::Keep { chain, key } => (chain.clone(), key.0.clone()),
-        Serving::Make => serving(&issuer, host, now)?,
+        Some((chain, key)) => (chain.clone(), key.0.clone()),
+        None => serving(&issuer, host, now)?,
     };
     Ok(Contents { ca, ca_key, certificate, key })
 }
 
 /// Certificate and key of the CA as PEM, and the CA ready to sign.
-fn signer(signer: &Signer, now: Timestamp) -> Result<(String, Vec<u8>, Issuer<'static, KeyPair>), IssueError> {
-    match signer {
-        Signer::Keep { authority, key: Key(pem) } => {
+fn signer(
+    kept: Option<&(Authority, Key)>,
+    now: Timestamp,
+) -> Result<(String, Vec<u8>, Issuer<'static, KeyPair>), IssueError> {
+    match kept {
+        Some((authority, Key(pem))) => {
             let text = std::str::from_utf8(pem).map_err(|_| IssueError::Key)?;
             let issuer = Issuer::from_ca_cert_der(&authority.der.as_slice().into(), KeyPair::from_pem(text)?)?;
             Ok((authority.to_pem(), pem.clone(), issuer))
         }
-        Signer::Make => {
+        None => {
             let key = KeyPair::generate()?;
             let pem = key.serialize_pem().into_bytes();
             let params = authority_params(now);

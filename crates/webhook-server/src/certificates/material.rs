@@ -67,7 +67,10 @@ impl Authority {
     /// As PEM.
     #[must_use]
     pub fn to_pem(&self) -> String {
-        to_pem(&self.der)
+        pem::encode_config(
+            &pem::Pem::new("CERTIFICATE", self.der.as_slice()),
+            pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF),
+        )
     }
 }
 
@@ -87,7 +90,8 @@ pub struct Pair {
     /// End of its validity.
     pub not_after: Timestamp,
     names: Vec<String>,
-    key: CertifiedKey,
+    /// For the TLS server.
+    pub key: CertifiedKey,
 }
 
 impl Pair {
@@ -122,12 +126,6 @@ impl Pair {
         let (Some(own), Some(parsed)) = (parse(&self.certificate), parse(&authority.der)) else { return false };
         own.issuer().as_raw() == parsed.subject().as_raw() && own.verify_signature(Some(parsed.public_key())).is_ok()
     }
-
-    /// For the TLS server.
-    #[must_use]
-    pub fn certified_key(&self) -> CertifiedKey {
-        self.key.clone()
-    }
 }
 
 /// Shows the validity only, never the key.
@@ -141,14 +139,6 @@ impl PartialEq for Pair {
     fn eq(&self, other: &Self) -> bool {
         self.certificate == other.certificate
     }
-}
-
-/// A certificate as PEM.
-fn to_pem(der: &[u8]) -> String {
-    pem::encode_config(
-        &pem::Pem::new("CERTIFICATE", der),
-        pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF),
-    )
 }
 
 fn certificates(pem: &[u8]) -> Vec<CertificateDer<'static>> {

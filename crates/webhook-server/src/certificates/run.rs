@@ -1,9 +1,6 @@
 //! The loop that reconciles certificates and targets, and watches of the Secret and the objects with CA bundles.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use api_types::{GROUP, labels};
 use controller_kit::{
@@ -68,7 +65,7 @@ impl Keeper {
 
     /// Never returns.
     pub async fn run(mut self) {
-        self.changes.read_until(self.sight.secret_known()).await;
+        self.changes.read_until(self.sight.secrets.wait_until_ready()).await;
         let (mut memory, mut served, mut last_write) = (Observed::default(), None, None);
         loop {
             let observed = self.observe(memory);
@@ -94,7 +91,7 @@ impl Keeper {
     fn serve(&self, plan: &Plan, served: &mut Option<Pair>) {
         if let Some(pair) = plan.serve.as_ref().filter(|pair| served.as_ref() != Some(*pair)) {
             info!(not_before = %pair.not_before, not_after = %pair.not_after, "serving a new certificate");
-            self.serving.replace(pair.certified_key());
+            self.serving.replace(pair.key.clone());
             *served = Some(pair.clone());
         }
         if plan.trusted && self.serving.is_loaded() {
@@ -146,7 +143,7 @@ impl Keeper {
 }
 
 /// Everything that certificates depend on, as of the last event of each watch.
-pub(super) struct Sight {
+struct Sight {
     host: Host,
     secret_name: String,
     secrets: Store<Packed<Secret>>,
@@ -162,7 +159,7 @@ struct Configurations {
 
 impl Sight {
     /// Starts the watches.
-    pub(super) fn new(client: &Client, policy: &Policy, secret_name: &str, converts: bool) -> (Self, Changes) {
+    fn new(client: &Client, policy: &Policy, secret_name: &str, converts: bool) -> (Self, Changes) {
         let host = &policy.host;
         let client = || client.clone();
         let (secrets, secret_watch) =
@@ -187,13 +184,8 @@ impl Sight {
         (Self { host, secret_name, secrets, configurations, definitions }, Changes::of(changes))
     }
 
-    /// Returns when the Secret was listed.
-    pub(super) async fn secret_known(&self) {
-        self.secrets.wait_until_ready().await;
-    }
-
     /// Returns when all targets were listed.
-    pub(super) async fn places_known(&self) {
+    async fn places_known(&self) {
         if let Some(Configurations { validating, mutating }) = &self.configurations {
             validating.wait_until_ready().await;
             mutating.wait_until_ready().await;
@@ -204,32 +196,27 @@ impl Sight {
     }
 
     /// The Secret. One that cannot be parsed counts as empty.
-    pub(super) fn secret(&self) -> Option<Secret> {
+    fn secret(&self) -> Option<Secret> {
         let packed = self.secrets.get(&Key::new(&self.host.namespace, &self.secret_name))?;
         let metadata = packed.metadata.clone();
         Some(packed.unpack().unwrap_or(Secret { metadata, ..Secret::default() }))
     }
 
     /// All targets with bundles for this server, if they were listed.
-    pub(super) fn targets(&self) -> Option<Vec<Target>> {
-        if !self.definitions.iter().all(Store::is_ready) {
-            return None;
-        }
-        let definitions =
-            self.definitions.iter().flat_map(all).map(|object| Target::of_definition(&object, &self.host));
-        let mut targets = Vec::new();
+    fn targets(&self) -> Option<Vec<Target>> {
+        let (mut all, host) = (Vec::new(), &self.host);
         if let Some(Configurations { validating, mutating }) = &self.configurations {
-            if !validating.is_ready() || !mutating.is_ready() {
-                return None;
-            }
-            targets.extend(all(validating).map(|object| Target::of_validating(&object, &self.host)));
-            targets.extend(all(mutating).map(|object| Target::of_mutating(&object, &self.host)));
+            all.extend(targets(validating, |object| Target::of_validating(object, host))?);
+            all.extend(targets(mutating, |object| Target::of_mutating(object, host))?);
         }
-        targets.extend(definitions);
-        Some(targets)
+        for definitions in &self.definitions {
+            all.extend(targets(definitions, |object| Target::of_definition(object, host))?);
+        }
+        Some(all)
     }
 }
 
-fn all<O: Resource>(store: &Store<O>) -> impl Iterator<Item = Arc<O>> + use<O> {
-    store.all().into_iter()
+/// What a watch has, as targets, if it was listed.
+fn targets<O: Resource>(store: &Store<O>, target: impl Fn(&O) -> Target) -> Option<Vec<Target>> {
+    store.is_ready().then(|| store.all().iter().map(|object| target(object)).collect())
 }

@@ -69,13 +69,12 @@ impl Target {
     /// The bundle of a CustomResourceDefinition.
     #[must_use]
     pub fn of_definition(object: &Definition, host: &Host) -> Self {
-        let config = object.client_config().filter(|config| {
-            let service = config.service.as_ref();
-            is_ours(service.map(|service| (&*service.name, &*service.namespace)), host)
+        let bundles = object.client_config().into_iter().filter_map(|config| {
+            let service = config.service.as_ref()?;
+            let path = "/spec/conversion/webhook/clientConfig/caBundle".to_owned();
+            is_ours(&service.name, &service.namespace, host).then(|| (path, bundle(config.ca_bundle.as_ref())))
         });
-        let bundle = config.map(|config| bundle(config.ca_bundle.as_ref()));
-        let bundles = bundle.map(|bundle| ("/spec/conversion/webhook/clientConfig/caBundle".to_owned(), bundle));
-        Self::new(PlaceKind::Definition, &object.metadata, bundles.into_iter().collect())
+        Self::new(PlaceKind::Definition, &object.metadata, bundles.collect())
     }
 
     fn of_webhooks<'a>(
@@ -84,11 +83,10 @@ impl Target {
         configs: impl Iterator<Item = &'a WebhookClientConfig>,
         host: &Host,
     ) -> Self {
-        let ours = configs.enumerate().filter(|(_, config)| {
-            is_ours(config.service.as_ref().map(|service| (&*service.name, &*service.namespace)), host)
-        });
-        let bundles = ours.map(|(index, config)| {
-            (format!("/webhooks/{index}/clientConfig/caBundle"), bundle(config.ca_bundle.as_ref()))
+        let bundles = configs.enumerate().filter_map(|(index, config)| {
+            let service = config.service.as_ref()?;
+            let path = format!("/webhooks/{index}/clientConfig/caBundle");
+            is_ours(&service.name, &service.namespace, host).then(|| (path, bundle(config.ca_bundle.as_ref())))
         });
         Self::new(kind, metadata, bundles.collect())
     }
@@ -108,8 +106,8 @@ fn bundle(bundle: Option<&ByteString>) -> Vec<u8> {
 }
 
 /// Whether a webhook calls this server, by name and namespace of its Service.
-fn is_ours(service: Option<(&str, &str)>, host: &Host) -> bool {
-    service == Some((&host.service, &host.namespace))
+fn is_ours(service: &str, namespace: &str, host: &Host) -> bool {
+    service == host.service && namespace == host.namespace
 }
 
 /// A CustomResourceDefinition without its schemas, which take a megabyte each.

@@ -60,19 +60,15 @@ pub fn missing(offer: &Offer, settings: &OperatorConfiguration) -> Vec<&'static 
     let found = features(offer, settings);
     let orchestrators = &settings.orchestrators;
     let desired = [
-        ("orchestrators.grove.enabled", orchestrators.grove.enabled == Some(true), found.grove),
-        ("orchestrators.lws.enabled", orchestrators.lws.enabled == Some(true), found.lws),
-        ("orchestrators.kaiScheduler.enabled", orchestrators.kai_scheduler.enabled == Some(true), found.kai_scheduler),
-        (
-            "orchestrators.volcanoScheduler.enabled",
-            orchestrators.volcano_scheduler.enabled == Some(true),
-            found.volcano_scheduler,
-        ),
-        ("dra.enabled", settings.dra.enabled == Some(true), found.dra),
-        ("serviceMesh.enabled", settings.service_mesh.enabled == Some(true), found.istio),
-        ("checkpoint.enabled", settings.checkpoint.enabled, found.checkpoint),
+        ("orchestrators.grove.enabled", orchestrators.grove.enabled, found.grove),
+        ("orchestrators.lws.enabled", orchestrators.lws.enabled, found.lws),
+        ("orchestrators.kaiScheduler.enabled", orchestrators.kai_scheduler.enabled, found.kai_scheduler),
+        ("orchestrators.volcanoScheduler.enabled", orchestrators.volcano_scheduler.enabled, found.volcano_scheduler),
+        ("dra.enabled", settings.dra.enabled, found.dra),
+        ("serviceMesh.enabled", settings.service_mesh.enabled, found.istio),
+        ("checkpoint.enabled", Some(settings.checkpoint.enabled), found.checkpoint),
     ];
-    desired.into_iter().filter(|(_, desired, found)| *desired && !found).map(|(key, ..)| key).collect()
+    desired.into_iter().filter(|(_, desired, found)| *desired == Some(true) && !found).map(|(key, ..)| key).collect()
 }
 
 #[cfg(test)]

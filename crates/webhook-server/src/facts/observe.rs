@@ -1,12 +1,11 @@
 //! Gathers what the rules of admission need to know.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
-use api_types::{GROUP, labels};
+use api_types::{GROUP, labels, v1alpha1::DynamoCheckpoint, v1beta1::DynamoGraphDeployment};
 use controller_kit::{scope::Fence, settings::OperatorConfiguration};
 use futures::future::join_all;
 use k8s_openapi::api::{
@@ -18,7 +17,7 @@ use kube::{
     api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, PostParams},
 };
 use rendering::ExposureObject;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{
     sync::Semaphore,
     time::{sleep, timeout},
@@ -85,7 +84,7 @@ impl Source {
             let found = self.look_up(&lookup, &request.user_info).await;
             (lookup, found)
         }));
-        facts.found = found.await.into_iter().collect::<BTreeMap<_, _>>();
+        facts.found = found.await.into_iter().collect();
         facts
     }
 
@@ -138,19 +137,21 @@ impl Source {
     }
 
     async fn get(&self, lookup: &Lookup, user: &User) -> Result<Option<Value>, Error> {
-        let resource = |group: &str, kind: &str, plural: &str| {
-            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, "v1alpha1", kind), plural)
-        };
         let (api, name): (Api<DynamicObject>, _) = match lookup {
             Lookup::SnapshotAgents { namespace } => return self.agents(namespace).await.map(Some),
-            Lookup::Graph { namespace, name } => return self.graph(namespace, name).await,
             Lookup::CreateRight { namespace, object } => return self.review(namespace, *object, user).await.map(Some),
             Lookup::TopologyBinding { name } => {
-                let resource = resource(super::GROVE, "ClusterTopologyBinding", "clustertopologybindings");
+                let kind = GroupVersionKind::gvk(super::GROVE, "v1alpha1", "ClusterTopologyBinding");
+                let resource = ApiResource::from_gvk_with_plural(&kind, "clustertopologybindings");
                 (Api::all_with(self.client.clone(), &resource), name)
             }
             Lookup::Checkpoint { namespace, name } => {
-                let resource = resource(GROUP, "DynamoCheckpoint", "dynamocheckpoints");
+                let resource = ApiResource::erase::<DynamoCheckpoint>(&());
+                (Api::namespaced_with(self.client.clone(), namespace, &resource), name)
+            }
+            // Read as it is stored: nothing of it is converted.
+            Lookup::Graph { namespace, name } => {
+                let resource = ApiResource::erase::<DynamoGraphDeployment>(&());
                 (Api::namespaced_with(self.client.clone(), namespace, &resource), name)
             }
         };
@@ -180,15 +181,6 @@ impl Source {
         let api: Api<LocalSubjectAccessReview> = Api::namespaced(self.reviews.clone(), namespace);
         let answer = api.create(&PostParams::default(), &review).await?;
         serde_json::to_value(answer).map_err(Error::SerdeError)
-    }
-
-    /// A graph. It is read as it is stored: nothing of it is converted.
-    async fn graph(&self, namespace: &str, name: &str) -> Result<Option<Value>, Error> {
-        let kind = GroupVersionKind::gvk(GROUP, "v1beta1", "DynamoGraphDeployment");
-        let resource = ApiResource::from_gvk_with_plural(&kind, "dynamographdeployments");
-        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
-        let Some(graph) = api.get_opt(name).await? else { return Ok(None) };
-        Ok(Some(json!({ "metadata": { "name": name }, "spec": graph.data["spec"] })))
     }
 
     /// The DaemonSets of the snapshot agents of a namespace, as a list.

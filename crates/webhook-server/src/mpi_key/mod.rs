@@ -9,12 +9,13 @@ mod run;
 
 use std::collections::BTreeMap;
 
+use controller_kit::apply;
 use k8s_openapi::ByteString;
 use ring::{
     rand::{SecureRandom, SystemRandom},
     signature::{Ed25519KeyPair, KeyPair},
 };
-pub use run::{KeyMaker, Served};
+pub use run::KeyMaker;
 use ssh_key::{
     LineEnding, PrivateKey,
     private::{Ed25519Keypair, Ed25519PrivateKey, KeypairData},
@@ -27,7 +28,7 @@ const PUBLIC: &str = "private.key.pub";
 /// Purpose that the public key contains as its comment.
 const COMMENT: &str = "dynamo-mpi";
 
-/// Reason why no key could be made.
+/// Reason why there is no Secret with a key now.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The operating system.
@@ -36,6 +37,9 @@ pub enum KeyError {
     /// The format.
     #[error("cannot write an SSH key: {0}")]
     Format(#[from] ssh_key::Error),
+    /// The API server refused or did not answer.
+    #[error(transparent)]
+    Write(#[from] Box<apply::Error>),
 }
 
 /// A new key pair as the data of its Secret: the private key in the format of OpenSSH, the public one as a line of

@@ -7,12 +7,11 @@ use std::{
 
 use api_types::{conditions::MPI_KEY_AVAILABLE, labels, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
-    apply,
     apply::{OF_NO_OBJECT, ObjectId, timed},
+    context::Context,
     failure::{ErrorType, Failure},
     scope::Fence,
-    settings::Mpi,
-    store::{Key, Scope, Store, watch_api},
+    store::{Key, Store, watch_api},
 };
 use k8s_openapi::{api::core::v1::Secret, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{
@@ -35,23 +34,14 @@ const RETRY: Duration = Duration::from_secs(5);
 /// After a key was made or found. The graph says that it has it much earlier, unless no controller serves the graph.
 const AGAIN: Duration = Duration::from_secs(30);
 
-/// Client and namespaces for making keys.
-pub struct Served {
-    /// A client that the fence keeps out of namespaces of others.
-    pub client: Client,
-    /// Namespaces that this process watches.
-    pub scope: Scope,
-    /// In which of them it may act.
-    pub fence: Fence,
-}
-
 /// Makes a key in each namespace whose graphs need one, and never touches a Secret that is there.
 pub struct KeyMaker {
     /// Name of all Secrets.
     name: String,
     graphs: Store<Graph>,
     changes: Changes,
-    served: Served,
+    client: Client,
+    fence: Fence,
     /// Time of the next look at a namespace that still reports that it lacks the key.
     later: BTreeMap<String, Instant>,
 }
@@ -59,10 +49,12 @@ pub struct KeyMaker {
 impl KeyMaker {
     /// For the name of the configuration; `None` if there is none.
     #[must_use]
-    pub fn new(mpi: &Mpi, served: Served) -> Option<Self> {
-        let name = Some(mpi.ssh_secret_name.clone()).filter(|name| !name.is_empty())?;
-        let (graphs, changes) = watch_graphs(served.client.clone(), &served.scope);
-        Some(Self { name, graphs, changes, served, later: BTreeMap::new() })
+    pub fn new(context: &Context) -> Option<Self> {
+        let name = Some(context.settings.mpi.ssh_secret_name.clone()).filter(|name| !name.is_empty())?;
+        let (client, fence) = (context.client.clone(), context.fence.clone());
+        let (graphs, changes) = watch_api::<Graph>(context.scope.api(client.clone()), None, None);
+        let changes = Changes::of([ticks(changes)]);
+        Some(Self { name, graphs, changes, client, fence, later: BTreeMap::new() })
     }
 
     /// Never returns.
@@ -88,12 +80,12 @@ impl KeyMaker {
 
     /// Makes the key of a namespace. Returns for how long it need not be looked at.
     async fn make_in(&self, namespace: &str) -> Duration {
-        if let Err(excluded) = self.served.fence.may_act(namespace) {
+        if let Err(excluded) = self.fence.may_act(namespace) {
             debug!(%excluded, "made no SSH key for MPI");
             return RETRY;
         }
         let key = Key::new(namespace, &self.name);
-        match create_key(&self.served.client, &key).await {
+        match create_key(&self.client, &key).await {
             Ok(true) => info!(secret = %key, "made the SSH key for MPI"),
             Ok(false) => debug!(secret = %key, "the SSH key for MPI exists"),
             Err(error) => {
@@ -109,7 +101,7 @@ impl KeyMaker {
 #[derive(Debug, Clone, Deserialize, Resource)]
 #[resource(inherit = DynamoGraphDeployment)]
 #[serde(from = "Whole")]
-pub(super) struct Graph {
+struct Graph {
     metadata: ObjectMeta,
     lacks_key: bool,
 }
@@ -131,27 +123,10 @@ impl From<Whole> for Graph {
     }
 }
 
-/// Begins to watch graphs wherever this process serves.
-pub(super) fn watch_graphs(client: Client, scope: &Scope) -> (Store<Graph>, Changes) {
-    let (graphs, changes) = watch_api(scope.api(client), None, None);
-    (graphs, Changes::of([ticks(changes)]))
-}
-
 /// The namespaces in which a graph needs a key that is not there, as of the last event.
-pub(super) fn namespaces_in_need(graphs: &Store<Graph>) -> BTreeSet<String> {
+fn namespaces_in_need(graphs: &Store<Graph>) -> BTreeSet<String> {
     let graphs = graphs.all();
     graphs.iter().filter(|graph| graph.lacks_key).filter_map(|graph| graph.metadata.namespace.clone()).collect()
-}
-
-/// Reason why there is no Secret now.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum MakeKeyError {
-    /// No key could be made.
-    #[error(transparent)]
-    Make(#[from] KeyError),
-    /// The API server refused or did not answer.
-    #[error(transparent)]
-    Write(#[from] Box<apply::Error>),
 }
 
 /// Creates the Secret with a new key, by a server-side apply: its URL names the Secret, so that a right on this name
@@ -159,7 +134,7 @@ pub(super) enum MakeKeyError {
 ///
 /// # Errors
 /// The reason why there is no such Secret now.
-pub(super) async fn create_key(client: &Client, key: &Key) -> Result<bool, MakeKeyError> {
+async fn create_key(client: &Client, key: &Key) -> Result<bool, KeyError> {
     let secret = Secret {
         metadata: ObjectMeta {
             name: Some(key.name.clone()),

@@ -13,7 +13,7 @@ use tokio::{runtime::Handle, sync::mpsc, task::spawn_blocking, time::timeout};
 use tracing::{error, warn};
 
 use super::{
-    Chunk, Chunks, Reply, RequestMetrics, STOPPING,
+    Chunk, Reply, RequestMetrics, STOPPING,
     body::{Received, SMALL, Values},
     peers::{PeerConnection, PeerLimits},
 };
@@ -54,33 +54,22 @@ pub(super) async fn convert(
 
 /// The answer to a review of a few kilobytes.
 fn answer_at_once(body: &[u8], metrics: &RequestMetrics) -> Reply {
-    let begin = Instant::now();
     let mut out = Vec::with_capacity(2 * body.len());
-    let answered = catch_unwind(AssertUnwindSafe(|| {
+    let answered = counted(metrics, || {
         let review = Review::read(body).map_err(|error| error.to_string())?;
         review.answer(&mut out, |_| Ok(())).map_err(|error| error.to_string())
-    }));
+    });
     match answered {
-        Ok(Ok(outcome)) => {
-            count(&outcome, begin, metrics);
-            Reply::json(out)
-        }
-        Ok(Err(error)) => {
-            metrics.converted(None, begin.elapsed());
-            Reply::text(StatusCode::BAD_REQUEST, error)
-        }
-        Err(_) => {
-            error!("a conversion panicked; the request fails");
-            metrics.converted(None, begin.elapsed());
-            failed()
-        }
+        Ok(()) => Reply::json(out),
+        Err(Some(error)) => Reply::text(StatusCode::BAD_REQUEST, error),
+        Err(None) => failed(),
     }
 }
 
 /// Waits for the first part of an answer. A review that cannot be answered has none but the reason.
 async fn first(mut chunks: mpsc::Receiver<Chunk>) -> Reply {
     match chunks.recv().await {
-        Some(Ok(first)) => Reply::stream(Chunks { first: Some(first), rest: chunks }),
+        Some(Ok(first)) => Reply::stream(first, chunks),
         Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
             Reply::text(StatusCode::BAD_REQUEST, error.to_string())
         }
@@ -90,43 +79,42 @@ async fn first(mut chunks: mpsc::Receiver<Chunk>) -> Reply {
 
 /// Answers a review part by part.
 fn stream(body: &[u8], mut out: ReviewParts, values: &Values, metrics: &RequestMetrics) {
-    let begin = Instant::now();
     let room = |object: &str| {
         let room = Handle::current().block_on(values.room_for(object.as_bytes()));
         room.map_err(|error| error.to_string())
     };
-    let answered = catch_unwind(AssertUnwindSafe(|| {
+    let answered = counted(metrics, || {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
         let outcome = Review::read(body).map_err(invalid)?.answer(&mut out, room)?;
         out.flush()?;
         Ok(outcome)
-    }));
-    match answered {
-        Ok(Ok(outcome)) => count(&outcome, begin, metrics),
-        ended => {
-            metrics.converted(None, begin.elapsed());
-            let error = match ended {
-                Ok(Err(error)) => error,
-                _ => {
-                    error!("a conversion panicked; the request fails");
-                    io::ErrorKind::Other.into()
-                }
-            };
-            // Who has gone away does not want it.
-            let _ = out.send(Err(error));
-        }
+    });
+    if let Err(error) = answered {
+        // Who has gone away does not want it.
+        let _ = out.send(Err(error.unwrap_or_else(|| io::ErrorKind::Other.into())));
     }
 }
 
-fn count(outcome: &Outcome, begin: Instant, metrics: &RequestMetrics) {
-    let objects = match outcome {
-        Outcome::Converted(objects) => Some(*objects),
-        Outcome::Failed(message) => {
+/// Answers a review, and counts it.
+///
+/// # Errors
+/// The reason why there is no answer; `None` if the conversion panicked.
+fn counted<E>(metrics: &RequestMetrics, answer: impl FnOnce() -> Result<Outcome, E>) -> Result<(), Option<E>> {
+    let begin = Instant::now();
+    let (objects, answered) = match catch_unwind(AssertUnwindSafe(answer)) {
+        Ok(Ok(Outcome::Converted(objects))) => (Some(objects), Ok(())),
+        Ok(Ok(Outcome::Failed(message))) => {
             warn!(message, "a conversion failed");
-            None
+            (None, Ok(()))
+        }
+        Ok(Err(error)) => (None, Err(Some(error))),
+        Err(_) => {
+            error!("a conversion panicked; the request fails");
+            (None, Err(None))
         }
     };
     metrics.converted(objects, begin.elapsed());
+    answered
 }
 
 fn failed() -> Reply {

@@ -7,7 +7,7 @@ use std::{
     fs,
     path::PathBuf,
     pin::pin,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock, atomic::Ordering},
     time::Duration,
 };
 
@@ -28,7 +28,10 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
-use super::{Service, peers::PeerConnection};
+use super::{
+    Service,
+    peers::{ConnectedPeers, PeerConnection},
+};
 
 /// For each further one, one that waits for its client is ended. API servers keep a few each.
 const CONNECTIONS: u32 = 512;
@@ -37,59 +40,41 @@ const BUFFER: usize = 64 << 10;
 /// After an accept that failed, for example because there are no file descriptors left.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// Time limits of the steps after the signal to stop.
-#[derive(Debug, Clone, Copy)]
-pub struct Drain {
-    /// New connections are still accepted for this long, until everybody has heard that the server is not ready any
-    /// more.
-    pub linger: Duration,
-    /// Time for which clients may then keep connections that they do not use. A server that closes such a connection
-    /// cannot detect whether a request is on its way, and API servers send no request twice; so the client must close
-    /// it.
-    pub idle: Duration,
-    /// Requests that are then under way may take this long.
-    pub finish: Duration,
-}
+/// After the signal to stop, new connections are still accepted for this long, until everybody has heard that the
+/// server is not ready any more.
+const LINGER: Duration = Duration::from_secs(5);
+/// Requests that are under way at the end may take this long. That is as long as a request may take, nearly: most are
+/// answered in a thousandth of it.
+const FINISH: Duration = Duration::from_secs(4);
 
-impl Drain {
-    /// So that everybody has heard.
-    const LINGER: Duration = Duration::from_secs(5);
-    /// As long as a request may take, nearly: most are answered in a thousandth of it.
-    const FINISH: Duration = Duration::from_secs(4);
-
-    /// With so much time for clients to give up connections.
-    #[must_use]
-    pub fn waiting(idle: Duration) -> Self {
-        Self { linger: Self::LINGER, idle, finish: Self::FINISH }
-    }
-
-    /// The longest that all of it takes, with a second for the rest of the process.
-    #[must_use]
-    pub fn grace(self) -> Duration {
-        self.linger + self.idle + self.finish + Duration::from_secs(1)
-    }
+/// The longest that a drain takes whose clients have the time `idle`, with a second for the rest of the process.
+#[must_use]
+pub fn drain_grace(idle: Duration) -> Duration {
+    LINGER + idle + FINISH + Duration::from_secs(1)
 }
 
 /// Serves until `stop` is done, then drains.
 ///
 /// From `stop` on, answers ask clients to open a new connection for their next request, which then reaches a
-/// server that stays.
+/// server that stays. For the time `idle`, clients may keep connections that they do not use. A server that closes such
+/// a connection cannot detect whether a request is on its way, and API servers send no request twice; so the client
+/// must close it.
 pub async fn serve(
     listener: TcpListener,
     tls: watch::Receiver<TlsAcceptor>,
     service: Service,
     stop: impl Future<Output = ()>,
-    drain: Drain,
+    idle: Duration,
 ) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS as usize));
     let graceful = watch::Sender::new(false);
-    let peers = service.peers();
-    let draining = service.draining();
+    let peers = Arc::new(ConnectedPeers::new(Arc::clone(&service.limits)));
+    let service = Arc::new(service);
     let end = async {
         stop.await;
-        draining.set();
-        info!(seconds = drain.linger.as_secs_f64(), "draining: still serving until clients send no more requests");
-        sleep(drain.linger).await;
+        service.draining.store(true, Ordering::Relaxed);
+        info!(seconds = LINGER.as_secs_f64(), "draining: still serving until clients send no more requests");
+        sleep(LINGER).await;
     };
     let accept_all = async {
         loop {
@@ -102,9 +87,9 @@ pub async fn serve(
                     let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
                     let own = peers.connected(peer.ip().to_canonical());
                     let acceptor = tls.borrow().clone();
-                    let task =
-                        connection(stream, acceptor, service.clone(), graceful.subscribe(), Arc::clone(&own), slot);
-                    own.is_served_by(tokio::spawn(task).abort_handle());
+                    let talk = talk(stream, acceptor, Arc::clone(&service), graceful.subscribe(), Arc::clone(&own));
+                    let task = tokio::spawn(connection(talk, Arc::clone(&own), slot));
+                    own.is_served_by(task.abort_handle());
                 }
                 Err(error) => {
                     warn!(%error, "cannot accept a connection; trying again");
@@ -118,34 +103,27 @@ pub async fn serve(
         () = accept_all => {}
     }
     drop(listener);
-    if timeout(drain.idle, slots.acquire_many(CONNECTIONS)).await.is_ok() {
+    if timeout(idle, slots.acquire_many(CONNECTIONS)).await.is_ok() {
         return;
     }
     graceful.send_replace(true);
-    if timeout(drain.finish, slots.acquire_many(CONNECTIONS)).await.is_err() {
+    if timeout(FINISH, slots.acquire_many(CONNECTIONS)).await.is_err() {
         warn!("requests were still under way when the time for them was over");
     }
 }
 
 /// Serves one connection until it ends, its client takes too long, or it has to go.
-async fn connection(
-    stream: TcpStream,
-    tls: TlsAcceptor,
-    service: Service,
-    graceful: watch::Receiver<bool>,
-    own: Arc<PeerConnection>,
-    _slot: OwnedSemaphorePermit,
-) {
+async fn connection(talk: impl Future<Output = ()>, own: Arc<PeerConnection>, _slot: OwnedSemaphorePermit) {
     tokio::select! {
         () = own.overdue() => debug!("the client took too long"),
-        () = talk(stream, tls, service, graceful, Arc::clone(&own)) => {}
+        () = talk => {}
     }
 }
 
 async fn talk(
     stream: TcpStream,
     tls: TlsAcceptor,
-    service: Service,
+    service: Arc<Service>,
     mut graceful: watch::Receiver<bool>,
     own: Arc<PeerConnection>,
 ) {
@@ -157,7 +135,7 @@ async fn talk(
     };
     let identified = stream.get_ref().1.peer_certificates().is_some();
     let answer = service_fn(move |request| {
-        let (service, own) = (service.clone(), Arc::clone(&own));
+        let (service, own) = (Arc::clone(&service), Arc::clone(&own));
         async move { Ok::<_, Infallible>(service.call(request, own, identified).await) }
     });
     let served = http1::Builder::new().max_buf_size(BUFFER).serve_connection(TokioIo::new(stream), answer);

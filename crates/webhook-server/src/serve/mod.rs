@@ -24,18 +24,20 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::{StreamExt, TryStreamExt, stream};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
     Method, Request, Response, StatusCode,
     body::{Body, Bytes, Frame, Incoming, SizeHint},
     header::{CONNECTION, CONTENT_TYPE, HeaderValue},
 };
-use peers::{ConnectedPeers, Limited, PeerConnection, PeerLimits};
+use peers::{Limited, PeerConnection, PeerLimits};
 use tokio::{sync::mpsc, time::timeout};
 use tracing::{error, info};
 
 use self::body::Values;
 pub use self::{
-    listener::{Clients, ClientsError, Drain, Serving, serve},
+    listener::{Clients, ClientsError, Serving, drain_grace, serve},
     metrics::RequestMetrics,
 };
 use crate::{
@@ -66,13 +68,8 @@ const CONVERSION_BYTES: usize = BODIES / 2;
 /// The answer where the process is about to end.
 const STOPPING: &str = "stopping";
 
-/// Answers requests. Cheap to clone; all clones are one.
-#[derive(Clone)]
+/// Answers requests.
 pub struct Service {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     paths: BTreeMap<&'static str, Path>,
     /// Without it, only conversion is served.
     admission: Source,
@@ -82,24 +79,10 @@ struct Inner {
     /// Whether admission is for clients with a certificate only.
     verifies: bool,
     metrics: RequestMetrics,
-    draining: Draining,
+    /// Whether the server is about to stop.
+    draining: AtomicBool,
     limits: Arc<PeerLimits>,
     values: Values,
-}
-
-/// Whether the server is about to stop. All clones are one.
-#[derive(Debug, Clone, Default)]
-pub struct Draining(Arc<AtomicBool>);
-
-impl Draining {
-    /// It is.
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    fn is_set(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
 }
 
 impl Service {
@@ -112,14 +95,9 @@ impl Service {
             admissions: Limited::new(ADMISSIONS),
             conversions: Limited::new(CONVERSIONS),
         });
-        let (draining, values) = (Draining::default(), Values::default());
+        let (draining, values) = (AtomicBool::new(false), Values::default());
         let verifies = clients.are_verified();
-        Self { inner: Arc::new(Inner { paths, admission, converts, verifies, metrics, draining, limits, values }) }
-    }
-
-    /// The clients of this service; none is connected.
-    fn peers(&self) -> ConnectedPeers {
-        ConnectedPeers::new(Arc::clone(&self.inner.limits))
+        Self { paths, admission, converts, verifies, metrics, draining, limits, values }
     }
 
     /// Answers a request that came on a connection, of a client with a certificate if it is `identified`.
@@ -130,20 +108,14 @@ impl Service {
         identified: bool,
     ) -> Response<ReplyBody> {
         connection.begins();
-        let reply = timeout(TIME, self.inner.reply(request, &connection, identified)).await;
+        let reply = timeout(TIME, self.reply(request, &connection, identified)).await;
         let reply = reply.unwrap_or_else(|_| {
             Reply::text(StatusCode::SERVICE_UNAVAILABLE, format!("no answer within {} s", TIME.as_secs()))
         });
         connection.answers();
-        reply.response(connection, self.inner.draining.is_set())
+        reply.response(connection, self.draining.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn draining(&self) -> Draining {
-        self.inner.draining.clone()
-    }
-}
-
-impl Inner {
     async fn reply(&self, request: Request<Incoming>, connection: &PeerConnection, identified: bool) -> Reply {
         let uri_path = request.uri().path();
         let path = self.paths.get(uri_path).copied();
@@ -160,7 +132,7 @@ impl Inner {
         let limit = if convert { CONVERSION_BYTES } else { ADMISSION_BYTES };
         let body = match body::read(request.into_body(), limit, &self.limits.bodies, connection).await {
             Ok(body) => body,
-            Err(error) => return Reply::text(error.status(), error.to_string()),
+            Err(reply) => return reply,
         };
         let Some(path) = path else {
             return convert::convert(body, &self.limits, connection, self.values.clone(), self.metrics.clone()).await;
@@ -217,28 +189,26 @@ struct Reply {
     content: Content,
 }
 
-enum Content {
-    Whole(Bytes),
-    Stream(Chunks),
-}
+type Content = UnsyncBoxBody<Bytes, io::Error>;
 
-/// An answer that is still being written.
-struct Chunks {
-    first: Option<Bytes>,
-    rest: mpsc::Receiver<Chunk>,
+fn whole(content: Vec<u8>) -> Content {
+    Full::new(Bytes::from(content)).map_err(|never| match never {}).boxed_unsync()
 }
 
 impl Reply {
     fn json(body: Vec<u8>) -> Self {
-        Self { status: StatusCode::OK, content_type: JSON, content: Content::Whole(body.into()) }
+        Self { status: StatusCode::OK, content_type: JSON, content: whole(body) }
     }
 
-    fn stream(chunks: Chunks) -> Self {
-        Self { status: StatusCode::OK, content_type: JSON, content: Content::Stream(chunks) }
+    /// An answer that is still being written.
+    fn stream(first: Bytes, mut rest: mpsc::Receiver<Chunk>) -> Self {
+        let rest = stream::poll_fn(move |context| rest.poll_recv(context));
+        let chunks = stream::iter([Ok(first)]).chain(rest).map_ok(Frame::data);
+        Self { status: StatusCode::OK, content_type: JSON, content: StreamBody::new(chunks).boxed_unsync() }
     }
 
     fn text(status: StatusCode, text: impl Into<String>) -> Self {
-        let content = Content::Whole(text.into().into_bytes().into());
+        let content = whole(text.into().into_bytes());
         Self { status, content_type: "text/plain; charset=utf-8", content }
     }
 
@@ -274,25 +244,14 @@ impl Body for ReplyBody {
     type Error = io::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
-        let chunk = match &mut self.content {
-            Content::Whole(bytes) if bytes.is_empty() => None,
-            Content::Whole(bytes) => Some(Ok(std::mem::take(bytes))),
-            Content::Stream(chunks) => match chunks.first.take() {
-                Some(first) => Some(Ok(first)),
-                None => std::task::ready!(chunks.rest.poll_recv(context)),
-            },
-        };
-        Poll::Ready(chunk.map(|chunk| chunk.map(Frame::data)))
+        Pin::new(&mut self.content).poll_frame(context)
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(&self.content, Content::Whole(bytes) if bytes.is_empty())
+        self.content.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match &self.content {
-            Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Content::Stream(_) => SizeHint::default(),
-        }
+        self.content.size_hint()
     }
 }

@@ -53,38 +53,30 @@ impl Limited {
     }
 }
 
-/// Limits of scarce resources.
-pub(super) struct PeerLimits {
+/// One for each scarce resource.
+pub(super) struct PerResource<T> {
     /// Bodies that are being received or answered, in KiB.
-    pub(super) bodies: Limited,
+    pub(super) bodies: T,
     /// Admissions that are worked on.
-    pub(super) admissions: Limited,
+    pub(super) admissions: T,
     /// Conversions of many objects that are worked on.
-    pub(super) conversions: Limited,
+    pub(super) conversions: T,
 }
 
+pub(super) type PeerLimits = PerResource<Limited>;
+
 /// Shares of one peer in them.
-pub(super) struct Shares {
-    pub(super) bodies: Arc<Semaphore>,
-    pub(super) admissions: Arc<Semaphore>,
-    pub(super) conversions: Arc<Semaphore>,
-}
+pub(super) type Shares = PerResource<Arc<Semaphore>>;
 
 impl PeerLimits {
     fn shares(&self) -> Shares {
-        let (bodies, admissions, conversions) =
-            (self.bodies.share(), self.admissions.share(), self.conversions.share());
-        Shares { bodies, admissions, conversions }
+        let Self { bodies, admissions, conversions } = self;
+        Shares { bodies: bodies.share(), admissions: admissions.share(), conversions: conversions.share() }
     }
 }
 
-/// All connections. Cheap to clone; all clones are one.
-#[derive(Clone)]
+/// All connections.
 pub(super) struct ConnectedPeers {
-    inner: Arc<PeersInner>,
-}
-
-struct PeersInner {
     limits: Arc<PeerLimits>,
     state: Mutex<PeersState>,
 }
@@ -106,7 +98,7 @@ struct Open {
 
 /// One connection, until it is dropped.
 pub(super) struct PeerConnection {
-    peers: ConnectedPeers,
+    peers: Arc<ConnectedPeers>,
     id: u64,
     peer: IpAddr,
     pub(super) shares: Arc<Shares>,
@@ -115,24 +107,24 @@ pub(super) struct PeerConnection {
 
 impl ConnectedPeers {
     pub(super) fn new(limits: Arc<PeerLimits>) -> Self {
-        Self { inner: Arc::new(PeersInner { limits, state: Mutex::default() }) }
+        Self { limits, state: Mutex::default() }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut PeersState) -> T) -> T {
-        change(&mut self.inner.state.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A new connection.
-    pub(super) fn connected(&self, peer: IpAddr) -> Arc<PeerConnection> {
+    pub(super) fn connected(self: &Arc<Self>, peer: IpAddr) -> Arc<PeerConnection> {
         let now = Instant::now();
         let (id, shares) = self.with(|state| {
             state.next += 1;
             state.open.insert(state.next, Open { peer, waits_since: Some(now), task: None });
-            let shares = state.shares.entry(peer).or_insert_with(|| Arc::new(self.inner.limits.shares()));
+            let shares = state.shares.entry(peer).or_insert_with(|| Arc::new(self.limits.shares()));
             (state.next, Arc::clone(shares))
         });
         Arc::new(PeerConnection {
-            peers: self.clone(),
+            peers: Arc::clone(self),
             id,
             peer,
             shares,
@@ -222,12 +214,13 @@ mod tests {
 
     use super::*;
 
-    fn peers() -> ConnectedPeers {
+    fn peers() -> Arc<ConnectedPeers> {
         let limited = || Limited::new(4);
-        ConnectedPeers::new(Arc::new(PeerLimits { bodies: limited(), admissions: limited(), conversions: limited() }))
+        let limits = PeerLimits { bodies: limited(), admissions: limited(), conversions: limited() };
+        Arc::new(ConnectedPeers::new(Arc::new(limits)))
     }
 
-    async fn connect(peers: &ConnectedPeers, peer: u8) -> (Arc<PeerConnection>, JoinHandle<()>) {
+    async fn connect(peers: &Arc<ConnectedPeers>, peer: u8) -> (Arc<PeerConnection>, JoinHandle<()>) {
         let connection = peers.connected([10, 0, 0, peer].into());
         let task = tokio::spawn(std::future::pending());
         connection.is_served_by(task.abort_handle());
@@ -281,7 +274,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_peer_gets_half_and_is_forgotten_with_its_last_connection() {
         let peers = peers();
-        let limits = Arc::clone(&peers.inner.limits);
+        let limits = Arc::clone(&peers.limits);
         let (one, same, other) = (connect(&peers, 1).await, connect(&peers, 1).await, connect(&peers, 2).await);
         let held = limits.bodies.take(&one.0.shares.bodies, 2).await;
         let more = |shares: Arc<Shares>| {

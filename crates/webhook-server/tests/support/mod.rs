@@ -8,7 +8,7 @@ use api_types::{
 };
 use serde_json::{Value, json};
 use webhook_server::admission::{
-    Answer, Facts, Features, GroupVersionKind, GroupVersionResource, Operation, Path, Principals, Request, User, review,
+    Answer, Facts, Features, GroupVersionKind, Operation, Path, Principals, Request, User, review,
 };
 
 /// User name of the operator.
@@ -50,7 +50,6 @@ pub fn creation(object: Value) -> Request {
     Request {
         uid: "1".to_owned(),
         kind: GroupVersionKind { group, version, kind: text("/kind") },
-        resource: GroupVersionResource::default(),
         request_kind: None,
         subresource: None,
         operation: Operation::Create,
@@ -59,7 +58,6 @@ pub fn creation(object: Value) -> Request {
         user_info: User { username: "ann".to_owned(), ..User::default() },
         object: Some(object),
         old_object: None,
-        dry_run: false,
     }
 }
 

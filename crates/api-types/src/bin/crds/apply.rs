@@ -13,7 +13,7 @@ use k8s_openapi::{
 use kube::{
     Client, ResourceExt,
     api::{Api, Patch, PatchParams},
-    runtime::wait::await_condition,
+    runtime::wait::{Condition, await_condition, conditions::is_crd_established},
 };
 
 use crate::{
@@ -218,7 +218,7 @@ async fn write(
 /// Waits until the API server serves the definition; fails as soon as it says that it will not.
 async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow::Result<()> {
     let decided = |crd: Option<&CustomResourceDefinition>| {
-        crd.is_none_or(|crd| is_true(crd, "Established") || rejection(crd).is_some())
+        crd.is_none_or(|crd| is_crd_established().matches_object(Some(crd)) || rejection(crd).is_some())
     };
     match await_condition(api.clone(), name, decided).await? {
         Some(crd) => match rejection(&crd) {
@@ -231,17 +231,10 @@ async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow:
     }
 }
 
-fn condition<'a>(crd: &'a CustomResourceDefinition, type_: &str) -> Option<&'a CustomResourceDefinitionCondition> {
-    crd.status.as_ref()?.conditions.as_ref()?.iter().find(|c| c.type_ == type_)
-}
-
-fn is_true(crd: &CustomResourceDefinition, type_: &str) -> bool {
-    condition(crd, type_).is_some_and(|c| c.status == "True")
-}
-
 /// The condition by which the API server says that the names collide with those of another definition.
 fn rejection(crd: &CustomResourceDefinition) -> Option<&CustomResourceDefinitionCondition> {
-    condition(crd, "NamesAccepted").filter(|c| c.status == "False")
+    let conditions = crd.status.as_ref()?.conditions.as_ref()?;
+    conditions.iter().find(|condition| condition.type_ == "NamesAccepted" && condition.status == "False")
 }
 
 #[cfg(test)]

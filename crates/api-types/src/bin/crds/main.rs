@@ -4,7 +4,6 @@
 mod apply;
 mod cluster;
 mod convert;
-mod live;
 mod migrate;
 mod print;
 mod serve;

@@ -1,6 +1,6 @@
 //! Versions in which objects are stored, according to a definition, and the work that results from them.
 
-use std::{fmt, str::FromStr};
+use std::fmt;
 
 use anyhow::{Context, bail};
 use api_types::annotations;
@@ -20,14 +20,12 @@ const DEFAULT_PORT: i32 = 443;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Release([u64; 3]);
 
-impl FromStr for Release {
-    type Err = NotARelease;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let numbers = text.split(['-', '+']).next().unwrap_or_default();
-        let numbers: Result<Vec<u64>, _> = numbers.split('.').map(str::parse).collect();
-        let numbers = numbers.ok().and_then(|numbers| numbers.try_into().ok());
-        numbers.map(Self).ok_or(NotARelease)
+impl Release {
+    /// Reads `MAJOR.MINOR.PATCH`.
+    fn read(text: &str) -> Option<Self> {
+        let numbers = text.split(['-', '+']).next()?;
+        let numbers: Option<Vec<u64>> = numbers.split('.').map(|number| number.parse().ok()).collect();
+        numbers?.try_into().ok().map(Self)
     }
 }
 
@@ -38,17 +36,11 @@ impl fmt::Display for Release {
     }
 }
 
-/// A text that is no `MAJOR.MINOR.PATCH`.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not MAJOR.MINOR.PATCH")]
-pub(crate) struct NotARelease;
-
 /// The release that a definition comes from, if it is newer than that of `ours`. Its schemas have fields that ours
 /// would remove from objects.
 pub(crate) fn newer_release(live: &CustomResourceDefinition, ours: &CustomResourceDefinition) -> Option<Release> {
-    let release = |crd: &CustomResourceDefinition| -> Option<Release> {
-        crd.annotations().get(annotations::DEFINITION_RELEASE)?.parse().ok()
-    };
+    let release =
+        |crd: &CustomResourceDefinition| Release::read(crd.annotations().get(annotations::DEFINITION_RELEASE)?);
     release(live).filter(|live| release(ours).is_some_and(|ours| *live > ours))
 }
 

@@ -6,13 +6,13 @@ use super::{
     Alpha, Name, SAME, SIDECAR, alpha_saved,
     main_container::{checkpoint_to_beta, feature_to_beta, template},
 };
-use crate::conversion::{
-    lens::{Edit, Side},
-    value::{Object, copy, copy_as, insert_filled, is_true, list, nanos, object, text},
+use crate::{
+    conversion::{
+        lens::{Edit, Side},
+        value::{Object, copy, copy_as, insert_filled, is_true, list, nanos, object, put, text},
+    },
+    v1beta1::ComponentType,
 };
-
-/// The types that v1beta1 knows. v1alpha1 takes any text; one that is not among them means no particular role.
-const TYPES: [&str; 6] = ["frontend", "worker", "prefill", "decode", "planner", "epp"];
 
 impl Side for Alpha<'_> {
     fn project(&self, alpha: &Object) -> Object {
@@ -23,18 +23,10 @@ impl Side for Alpha<'_> {
             Name::Key(key) => Some(key),
             Name::Object(object) => text(alpha, "serviceName").or(object),
         };
-        if let Some(name) = name {
-            beta.insert("name".to_owned(), json!(name));
-        }
-        if let Some(component_type) = component_type(alpha) {
-            beta.insert("type".to_owned(), json!(component_type));
-        }
-        if let Some(size) = object(alpha, "sharedMemory").and_then(shared_memory_size) {
-            beta.insert("sharedMemorySize".to_owned(), size);
-        }
-        if let Some(cache) = compilation_cache(alpha) {
-            beta.insert("compilationCache".to_owned(), Value::Object(cache));
-        }
+        put(&mut beta, &["name"], name.map(Value::from));
+        put(&mut beta, &["type"], component_type(alpha).map(Value::from));
+        put(&mut beta, &["sharedMemorySize"], object(alpha, "sharedMemory").and_then(shared_memory_size));
+        put(&mut beta, &["compilationCache"], compilation_cache(alpha).map(Value::Object));
         if object(alpha, "scalingAdapter").is_some_and(|adapter| is_true(adapter, "enabled")) {
             beta.insert("scalingAdapter".to_owned(), json!({}));
         }
@@ -57,9 +49,10 @@ impl Side for Alpha<'_> {
     }
 }
 
-/// v1beta1 has the parts of a disaggregated worker as types of their own.
+/// v1beta1 has the parts of a disaggregated worker as types of their own. v1alpha1 takes any text; one that v1beta1
+/// does not know means no particular role.
 fn component_type(alpha: &Object) -> Option<&str> {
-    let component_type = text(alpha, "componentType").filter(|given| TYPES.contains(given));
+    let component_type = text(alpha, "componentType").filter(|given| ComponentType::named(given).is_some());
     match (component_type, text(alpha, "subComponentType")) {
         (Some("worker"), Some(part @ ("prefill" | "decode"))) => Some(part),
         _ => component_type,
@@ -85,12 +78,9 @@ fn compilation_cache(alpha: &Object) -> Option<Object> {
 fn experimental(alpha: &Object) -> Object {
     let mut experimental = Object::new();
     for key in ["gpuMemoryService", "failover"] {
-        if let Some(feature) = object(alpha, key).and_then(feature_to_beta) {
-            experimental.insert(key.to_owned(), Value::Object(feature));
-        }
+        put(&mut experimental, &[key], object(alpha, key).and_then(feature_to_beta).map(Value::Object));
     }
-    if let Some(checkpoint) = object(alpha, "checkpoint") {
-        experimental.insert("checkpoint".to_owned(), Value::Object(checkpoint_to_beta(checkpoint)));
-    }
+    let checkpoint = object(alpha, "checkpoint").map(checkpoint_to_beta);
+    put(&mut experimental, &["checkpoint"], checkpoint.map(Value::Object));
     experimental
 }

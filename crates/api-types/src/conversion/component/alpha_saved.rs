@@ -4,7 +4,7 @@
 //! holds the place of an item, and not its existence: an item that is gone from v1beta1 is gone from both lists, one
 //! that was changed is changed where it is, and a new one goes into v1alpha1's own list.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,9 @@ use super::{Name, SIDECAR};
 use crate::conversion::{
     component::main_container::{GPU, to_native},
     lens::Edit,
-    value::{Object, at, is_empty, is_quantity, is_true, list, name_of, named, nanos, object, places, put, text},
+    value::{
+        Object, at, filled, is_empty, is_quantity, is_true, list, name_of, named, nanos, object, places, put, text,
+    },
 };
 
 type Path = &'static [&'static str];
@@ -53,8 +55,8 @@ fn by_item(group: &[Path]) -> Option<Place> {
         ["resources"] => Some(place_resources),
         ["envs"] => Some(place_env),
         ["volumeMounts"] => Some(place_mounts),
-        ["livenessProbe"] => Some(place_liveness_probe),
-        ["readinessProbe"] => Some(place_readiness_probe),
+        ["livenessProbe"] => Some(|alpha, own, main| place_probe(alpha, "livenessProbe", own, main)),
+        ["readinessProbe"] => Some(|alpha, own, main| place_probe(alpha, "readinessProbe", own, main)),
         _ => None,
     }
 }
@@ -113,7 +115,11 @@ pub(super) fn edits<'a>(name: Name<'a>, saved: &'a Object) -> Vec<Edit<'a>> {
         let halves: Vec<_> = group.iter().map(|path| (*path, saved_at(saved, path))).collect();
         edits.push(Box::new(move |alpha| {
             match (by_item(group), halves.as_slice()) {
-                (Some(place), [(_, own), (_, main)]) => place(alpha, *own, *main),
+                (Some(place), [(own_path, own), (main_path, main)]) => {
+                    let (own, main) = place(alpha, *own, *main);
+                    put(alpha, own_path, filled(own));
+                    put(alpha, main_path, filled(main));
+                }
                 _ => halves.iter().for_each(|(path, half)| put(alpha, path, half.cloned())),
             }
             tidy(alpha);
@@ -184,88 +190,70 @@ fn tidy(alpha: &mut Object) {
     }
 }
 
-/// Function that puts the items of a projected v1alpha1 component at the places that the two saved lists specify.
-pub(super) type Place = fn(&mut Object, Option<&Value>, Option<&Value>);
+/// Function that returns the items of a projected v1alpha1 component at the places that the two saved lists specify:
+/// those of its own list, and those of the main container.
+type Place = fn(&Object, Option<&Value>, Option<&Value>) -> (Value, Value);
 
 fn items(list: Option<&Value>) -> &[Value] {
     list.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-fn filled(items: Vec<Value>) -> Option<Value> {
-    (!items.is_empty()).then_some(Value::Array(items))
+fn fields(half: Option<&Value>) -> Object {
+    half.and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
 /// Variables, by name. One that both lists have is that of the main container.
-pub(super) fn place_env(alpha: &mut Object, own: Option<&Value>, main: Option<&Value>) {
-    const MAIN: [&str; 3] = ["extraPodSpec", "mainContainer", "env"];
-    let live = items(alpha.get("envs")).to_vec();
+fn place_env(alpha: &Object, own: Option<&Value>, main: Option<&Value>) -> (Value, Value) {
+    let live = list(alpha, "envs");
     let (own, main) = (items(own), items(main));
-    let (known, in_own, in_main) = (places(&live), places(own), places(main));
+    let (known, in_own, in_main) = (places(live), places(own), places(main));
     if [(&known, live.len()), (&in_own, own.len()), (&in_main, main.len())].iter().any(|(map, len)| map.len() != *len) {
-        put(alpha, &["envs"], filled(own.to_vec()));
-        put(alpha, &MAIN, filled(main.to_vec()));
-        return;
+        return (Value::from(own), Value::from(main));
     }
     let now = |item: &Value| Some(live.get(*known.get(name_of(item)?)?)?.clone());
-    let has = |list: &std::collections::HashMap<&str, usize>, item: &Value| {
-        name_of(item).is_some_and(|name| list.contains_key(name))
-    };
+    let has = |list: &HashMap<&str, usize>, item: &Value| name_of(item).is_some_and(|name| list.contains_key(name));
     let hidden = |item: &Value| has(&in_main, item).then(|| item.clone());
     let kept = own.iter().filter_map(|item| now(item).map(|now| hidden(item).unwrap_or(now)));
     let new = live.iter().filter(|item| !has(&in_own, item) && !has(&in_main, item)).cloned();
-    let (own, main) = (kept.chain(new).collect(), main.iter().filter_map(now).collect());
-    put(alpha, &["envs"], filled(own));
-    put(alpha, &MAIN, filled(main));
+    (kept.chain(new).collect(), main.iter().filter_map(now).collect())
 }
 
 /// Mounts, by name and path.
-pub(super) fn place_mounts(alpha: &mut Object, own: Option<&Value>, main: Option<&Value>) {
+fn place_mounts(alpha: &Object, own: Option<&Value>, main: Option<&Value>) -> (Value, Value) {
     type Key<'a> = (Option<&'a str>, Option<&'a str>, bool);
     fn key<'a>(mount: &'a Value, path: &str) -> Key<'a> {
         let cache = mount.as_object().is_some_and(|mount| is_true(mount, "useAsCompilationCache"));
         (name_of(mount), mount.as_object().and_then(|mount| text(mount, path)), cache)
     }
-    let live = items(alpha.get("volumeMounts")).to_vec();
+    let live = list(alpha, "volumeMounts");
     let there: HashSet<Key<'_>> = live.iter().map(|mount| key(mount, "mountPoint")).collect();
     // The mount of the compilation cache is one of the container, too.
     let is_there = |key: Key<'_>| there.contains(&key) || there.contains(&(key.0, key.1, true));
-    let main: Vec<Value> = items(main).iter().filter(|mount| is_there(key(mount, "mountPath"))).cloned().collect();
-    let own = items(own).iter().filter(|mount| there.contains(&key(mount, "mountPoint")));
-    let mut own: Vec<Value> = own.cloned().collect();
+    let main: Vec<&Value> = items(main).iter().filter(|mount| is_there(key(mount, "mountPath"))).collect();
+    let own: Vec<&Value> = items(own).iter().filter(|mount| there.contains(&key(mount, "mountPoint"))).collect();
     let known: HashSet<Key<'_>> = own.iter().map(|mount| key(mount, "mountPoint")).collect();
     let in_main: HashSet<Key<'_>> = main.iter().map(|mount| key(mount, "mountPath")).collect();
     let is_new = |mount: &&Value| {
         let key = key(mount, "mountPoint");
         !known.contains(&key) && !in_main.contains(&key)
     };
-    let new: Vec<Value> = live.iter().filter(is_new).cloned().collect();
-    drop((known, in_main));
-    own.extend(new);
-    put(alpha, &["volumeMounts"], filled(own));
-    put(alpha, &["extraPodSpec", "mainContainer", "volumeMounts"], filled(main));
+    let new = live.iter().filter(is_new);
+    (own.into_iter().chain(new).cloned().collect(), main.into_iter().cloned().collect())
 }
 
 /// Resources, by side and name.
-pub(super) fn place_resources(alpha: &mut Object, own: Option<&Value>, main: Option<&Value>) {
+fn place_resources(alpha: &Object, own: Option<&Value>, main: Option<&Value>) -> (Value, Value) {
     let live = object(alpha, "resources").map(to_native).unwrap_or_default();
-    let saved = |half: Option<&Value>| half.and_then(Value::as_object).cloned().unwrap_or_default();
-    let (mut own, mut main) = (saved(own), saved(main));
+    let (mut own, mut main) = (fields(own), fields(main));
     for side in ["requests", "limits"] {
         let live = object(&live, side).cloned().unwrap_or_default();
-        let emptied = main.get_mut(side).and_then(Value::as_object_mut).is_some_and(|main| {
-            let some = !main.is_empty();
-            update(main, &live, |name| Some(name.to_owned()));
-            some && main.is_empty()
-        });
-        if emptied {
-            main.remove(side);
-        }
+        shrink(&mut main, side, |main| update(main, &live, |name| Some(name.to_owned())));
         let in_main = object(&main, side).cloned().unwrap_or_default();
         let mut item = object(&own, side).cloned().unwrap_or_default();
         let some = !item.is_empty();
         place_side(&mut item, &live, &in_main);
         if some || !item.is_empty() {
-            put(&mut own, &[side], (!item.is_empty()).then_some(Value::Object(item)));
+            put(&mut own, &[side], filled(item));
         }
     }
     let claims = live.get("claims").cloned();
@@ -274,9 +262,17 @@ pub(super) fn place_resources(alpha: &mut Object, own: Option<&Value>, main: Opt
     } else {
         put(&mut own, &["claims"], claims);
     }
-    let filled = |half: Object| (!half.is_empty()).then_some(Value::Object(half));
-    put(alpha, &["resources"], filled(own));
-    put(alpha, &["extraPodSpec", "mainContainer", "resources"], filled(main));
+    (Value::Object(own), Value::Object(main))
+}
+
+/// Changes the object at `key`, and removes it if that takes the last out of it.
+fn shrink(from: &mut Object, key: &str, change: impl FnOnce(&mut Object)) {
+    let Some(Value::Object(part)) = from.get_mut(key) else { return };
+    let had_some = !part.is_empty();
+    change(part);
+    if had_some && part.is_empty() {
+        from.remove(key);
+    }
 }
 
 /// The quantities as they are now, without those that are gone. `name` says what a key is called in v1beta1.
@@ -313,16 +309,11 @@ fn place_side(item: &mut Object, live: &Object, in_main: &Object) {
     }
     let own: HashSet<String> = item.iter().filter(|(_, q)| valid(Some(q))).map(|(key, _)| key.clone()).collect();
     update(item, live, |key| called(key).filter(|name| own.contains(key) && seen(name)));
-    let emptied = item.get_mut("custom").and_then(Value::as_object_mut).is_some_and(|custom| {
-        let some = !custom.is_empty();
+    shrink(item, "custom", |custom| {
         let own: HashSet<String> = custom.iter().filter(|(_, q)| valid(Some(q))).map(|(key, _)| key.clone()).collect();
         known.extend(own.iter().cloned());
         update(custom, live, |name| (own.contains(name) && seen(name)).then(|| name.to_owned()));
-        some && custom.is_empty()
     });
-    if emptied {
-        item.remove("custom");
-    }
     now.retain(|name, _| !known.contains(name));
     for (name, quantity) in now {
         match name.as_str() {
@@ -333,21 +324,11 @@ fn place_side(item: &mut Object, live: &Object, in_main: &Object) {
     }
 }
 
-/// The liveness probe, by field.
-pub(super) fn place_liveness_probe(alpha: &mut Object, own: Option<&Value>, main: Option<&Value>) {
-    place_probe(alpha, "livenessProbe", own, main);
-}
-
-/// The readiness probe, by field.
-pub(super) fn place_readiness_probe(alpha: &mut Object, own: Option<&Value>, main: Option<&Value>) {
-    place_probe(alpha, "readinessProbe", own, main);
-}
-
-/// A field that both probes have is that of the main container; the other one is hidden by it and stays as it was.
-fn place_probe(alpha: &mut Object, key: &str, own: Option<&Value>, main: Option<&Value>) {
+/// A probe, by field. A field that both probes have is that of the main container; the other one is hidden by it and
+/// stays as it was.
+fn place_probe(alpha: &Object, key: &str, own: Option<&Value>, main: Option<&Value>) -> (Value, Value) {
     let live = object(alpha, key).cloned().unwrap_or_default();
-    let saved = |half: Option<&Value>| half.and_then(Value::as_object).cloned().unwrap_or_default();
-    let (mut own, mut main) = (saved(own), saved(main));
+    let (mut own, mut main) = (fields(own), fields(main));
     // What is deeper in a field has no place of its own.
     let both: HashSet<String> = main.keys().filter(|field| own.contains_key(*field)).cloned().collect();
     for half in [&mut own, &mut main] {
@@ -362,7 +343,5 @@ fn place_probe(alpha: &mut Object, key: &str, own: Option<&Value>, main: Option<
     let new = live.into_iter().filter(|(field, _)| !main.contains_key(field));
     let new: Object = new.filter(|(field, _)| !own.contains_key(field)).collect();
     own.extend(new);
-    let filled = |half: Object| (!half.is_empty()).then_some(Value::Object(half));
-    put(alpha, &[key], filled(own));
-    put(alpha, &["extraPodSpec", "mainContainer", key], filled(main));
+    (Value::Object(own), Value::Object(main))
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::conversion::{
     lens::{Edit, Side},
-    value::{Object, copy, copy_as, nanos, object, text},
+    value::{Object, copy, copy_as, nanos, object, put, text},
 };
 
 impl Side for Beta<'_> {
@@ -19,30 +19,22 @@ impl Side for Beta<'_> {
         if let (Name::Object(_), Some(name)) = (self.0, text(beta, "name")) {
             alpha.insert("serviceName".to_owned(), json!(name));
         }
-        match text(beta, "type") {
-            Some(part @ ("prefill" | "decode")) => {
-                alpha.insert("componentType".to_owned(), json!("worker"));
-                alpha.insert("subComponentType".to_owned(), json!(part));
-            }
-            Some(component_type) => {
-                alpha.insert("componentType".to_owned(), json!(component_type));
-            }
-            None => {}
-        }
-        if let Some(size) = beta.get("sharedMemorySize").filter(|size| !size.is_null()) {
-            alpha.insert("sharedMemory".to_owned(), shared_memory(size));
-        }
-        if let Some(cache) = object(beta, "compilationCache") {
-            alpha.insert("volumeMounts".to_owned(), json!([cache_mount(cache)]));
-        }
-        if marker(beta, "scalingAdapter").is_some() {
-            alpha.insert("scalingAdapter".to_owned(), json!({ "enabled": true }));
-        }
+        let (component_type, part) = match text(beta, "type") {
+            Some(part @ ("prefill" | "decode")) => (Some("worker"), Some(part)),
+            component_type => (component_type, None),
+        };
+        put(&mut alpha, &["componentType"], component_type.map(Value::from));
+        put(&mut alpha, &["subComponentType"], part.map(Value::from));
+        let size = beta.get("sharedMemorySize").filter(|size| !size.is_null());
+        put(&mut alpha, &["sharedMemory"], size.map(shared_memory));
+        let cache = object(beta, "compilationCache");
+        put(&mut alpha, &["volumeMounts"], cache.map(|cache| json!([cache_mount(cache)])));
+        let adapter = marker(beta, "scalingAdapter");
+        put(&mut alpha, &["scalingAdapter"], adapter.map(|_| json!({ "enabled": true })));
         if let Some(experimental) = object(beta, "experimental") {
             for key in ["gpuMemoryService", "failover"] {
-                if let Some(feature) = marker(experimental, key) {
-                    alpha.insert(key.to_owned(), Value::Object(feature_to_alpha(&feature)));
-                }
+                let feature = marker(experimental, key).as_ref().map(feature_to_alpha);
+                put(&mut alpha, &[key], feature.map(Value::Object));
             }
             copy(experimental, &mut alpha, &["checkpoint"]);
         }

@@ -9,7 +9,7 @@ use super::{MAIN, Name, SIDECAR, live_containers};
 use crate::conversion::{
     component::live_container,
     lens::{Edit, in_groups},
-    value::{Object, at, copy, fill, is_empty, list, name_of, named, object, places, put, text},
+    value::{Object, at, copy, fill, insert_filled, is_empty, list, name_of, named, object, places, put, text},
 };
 
 /// Returns the data that `rebuilt` lacks to equal `original`.
@@ -24,9 +24,7 @@ pub(super) fn save(original: &Object, rebuilt: &Object) -> Object {
     match (object(original, "experimental"), object(rebuilt, "experimental")) {
         (Some(experimental), None) => put(&mut saved, &["experimental"], Some(json!(experimental))),
         (Some(experimental), Some(_)) => {
-            if let Some(grove) = experimental.get("grove") {
-                put(&mut saved, &["experimental", "grove"], Some(grove.clone()));
-            }
+            put(&mut saved, &["experimental", "grove"], experimental.get("grove").cloned());
         }
         _ => {}
     }
@@ -43,9 +41,7 @@ fn sparse_template(original: &Object, rebuilt: Option<&Object>) -> Object {
     let mut sparse = Object::new();
     let mut metadata = object(original, "metadata").cloned().unwrap_or_default();
     metadata.retain(|key, _| key != "labels" && key != "annotations");
-    if !metadata.is_empty() {
-        sparse.insert("metadata".to_owned(), Value::Object(metadata));
-    }
+    insert_filled(&mut sparse, "metadata", metadata);
     let containers = sparse_containers(containers_of(original), rebuilt.map_or(&[], containers_of));
     if !containers.is_empty() {
         sparse.insert("spec".to_owned(), json!({ "containers": containers }));
@@ -211,10 +207,8 @@ fn put_containers(beta: &mut Object, saved: &[&Object]) {
 
 fn put_in_order(beta: &mut Object, order: &[&str]) {
     let Some(containers) = live_containers(beta) else { return };
-    let mut ranks = HashMap::new();
-    for (rank, name) in order.iter().enumerate() {
-        ranks.entry(*name).or_insert(rank);
-    }
+    // From the last to the first, so that the first stays.
+    let ranks: HashMap<&str, usize> = order.iter().enumerate().rev().map(|(rank, name)| (*name, rank)).collect();
     let rank = |container: &Value| name_of(container).and_then(|name| ranks.get(name)).copied();
     if containers.len() == order.len() && containers.iter().all(|container| rank(container).is_some()) {
         containers.sort_by_key(rank);
@@ -230,11 +224,8 @@ fn key(mount: &Value) -> Key<'_> {
 
 /// First index of each mount in a list.
 fn ranks(mounts: &[Value]) -> HashMap<Key<'_>, usize> {
-    let mut ranks = HashMap::with_capacity(mounts.len());
-    for (rank, mount) in mounts.iter().enumerate() {
-        ranks.entry(key(mount)).or_insert(rank);
-    }
-    ranks
+    // From the last to the first, so that the first stays.
+    mounts.iter().enumerate().rev().map(|(rank, mount)| (key(mount), rank)).collect()
 }
 
 /// The mounts: by key where v1alpha1 has the rest, whole where it has not.

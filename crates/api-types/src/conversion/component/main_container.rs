@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{MAIN, SIDECAR};
 use crate::conversion::value::{
-    Object, copy, insert_filled, is_empty, is_quantity, is_true, list, name_of, named, object, places, text,
+    Object, copy, insert_filled, is_empty, is_quantity, is_true, list, name_of, named, object, places, put, text,
 };
 
 /// The ways to ask a container; a probe has one.
@@ -45,23 +45,20 @@ fn dedicated(alpha: &Object) -> Object {
     if let Some(resources) = object(alpha, "resources") {
         insert_filled(&mut main, "resources", to_native(resources));
     }
-    let envs = list(alpha, "envs");
-    if !envs.is_empty() {
-        main.insert("env".to_owned(), Value::Array(envs.to_vec()));
-    }
-    if let Some(secret) = text(alpha, "envFromSecret") {
-        main.insert("envFrom".to_owned(), json!([{ "secretRef": { "name": secret } }]));
-    }
+    insert_filled(&mut main, "env", list(alpha, "envs").to_vec());
+    put(&mut main, &["envFrom"], text(alpha, "envFromSecret").map(from_secret));
     for probe in ["livenessProbe", "readinessProbe"] {
         if object(alpha, probe).is_some() {
             copy(alpha, &mut main, &[probe]);
         }
     }
     let mounts: Vec<Value> = list(alpha, "volumeMounts").iter().filter_map(Value::as_object).map(mount).collect();
-    if !mounts.is_empty() {
-        main.insert("volumeMounts".to_owned(), Value::Array(mounts));
-    }
+    insert_filled(&mut main, "volumeMounts", mounts);
     main
+}
+
+fn from_secret(secret: &str) -> Value {
+    json!([{ "secretRef": { "name": secret } }])
 }
 
 fn mount(flat: &Object) -> Value {
@@ -88,9 +85,7 @@ fn union_env(main: &mut Object, over: &Value) {
             }
         }
     }
-    if !env.is_empty() {
-        main.insert("env".to_owned(), Value::Array(env));
-    }
+    insert_filled(main, "env", env);
 }
 
 /// Both lists as one, those of the main container first. A place has one mount: that of the main container.
@@ -101,9 +96,7 @@ fn union_mounts(main: &mut Object, first: &Value) {
     let taken: HashSet<String> = first.iter().filter_map(place).collect();
     let is_free = |mount: &&Value| place(mount).is_none_or(|place| !taken.contains(&place));
     let all: Vec<Value> = first.iter().chain(list(main, MOUNTS).iter().filter(is_free)).cloned().collect();
-    if !all.is_empty() {
-        main.insert(MOUNTS.to_owned(), Value::Array(all));
-    }
+    insert_filled(main, MOUNTS, all);
 }
 
 fn merge_resources(main: &mut Object, over: &Value) {
@@ -141,9 +134,7 @@ fn overlay(under: &mut Object, over: &Object) {
 /// Writes what the template says into a v1alpha1 component.
 pub(super) fn take_apart(template: &Object, alpha: &mut Object) {
     if let Some(metadata) = object(template, "metadata") {
-        let keys = ["annotations", "labels"];
-        let fields = keys.iter().filter_map(|key| Some(((*key).to_owned(), metadata.get(*key)?.clone())));
-        insert_filled(alpha, "extraPodMetadata", fields.filter(|(_, value)| !is_empty(value)).collect());
+        insert_filled(alpha, "extraPodMetadata", filled_fields(metadata, &["annotations", "labels"]));
     }
     let Some(spec) = object(template, "spec") else { return };
     // Containers are as large as all the rest; they are copied once, to where they belong.
@@ -155,9 +146,7 @@ pub(super) fn take_apart(template: &Object, alpha: &mut Object) {
     let first = all.iter().position(|container| is_main(&container));
     let others = all.iter().enumerate().filter(|(index, _)| Some(*index) != first);
     let others: Vec<Value> = others.map(|(_, container)| container.clone()).collect();
-    if !others.is_empty() {
-        extra.insert("containers".to_owned(), Value::Array(others));
-    }
+    insert_filled(&mut extra, "containers", others);
     if let Some(main) = main {
         let mut rest = main.clone();
         take_dedicated(&mut rest, alpha);
@@ -177,9 +166,7 @@ fn take_dedicated(main: &mut Object, alpha: &mut Object) {
     if let Some(Value::Array(mounts)) = main.remove("volumeMounts") {
         append_mounts(&mounts, alpha);
     }
-    if let Some(env) = main.remove("env").filter(|env| !is_empty(env)) {
-        alpha.insert("envs".to_owned(), env);
-    }
+    insert_filled(alpha, "envs", main.remove("env"));
     for probe in ["livenessProbe", "readinessProbe"] {
         if let Some(Value::Object(value)) = main.remove(probe) {
             alpha.insert(probe.to_owned(), Value::Object(value));
@@ -209,9 +196,7 @@ fn append_mounts(mounts: &[Value], alpha: &mut Object) {
             flat.push(entry);
         }
     }
-    if !flat.is_empty() {
-        alpha.insert("volumeMounts".to_owned(), Value::Array(flat));
-    }
+    insert_filled(alpha, "volumeMounts", flat);
 }
 
 /// The pod template of a v1alpha1 component; none if it says nothing about its pods.
@@ -272,13 +257,8 @@ fn containers(alpha: &Object, extra: Option<&Object>) -> Vec<Value> {
 fn sidecar_container(sidecar: &Object) -> Object {
     let mut container = filled_fields(sidecar, &["image", "args"]);
     container.insert("name".to_owned(), json!(SIDECAR));
-    let env = list(sidecar, "envs");
-    if !env.is_empty() {
-        container.insert("env".to_owned(), Value::Array(env.to_vec()));
-    }
-    if let Some(secret) = text(sidecar, "envFromSecret") {
-        container.insert("envFrom".to_owned(), json!([{ "secretRef": { "name": secret } }]));
-    }
+    insert_filled(&mut container, "env", list(sidecar, "envs").to_vec());
+    put(&mut container, &["envFrom"], text(sidecar, "envFromSecret").map(from_secret));
     container
 }
 
@@ -319,9 +299,7 @@ pub(super) fn from_native(native: &Object) -> Object {
             insert_filled(&mut alpha, side, item_of(list));
         }
     }
-    if native.get("claims").and_then(Value::as_array).is_some_and(|claims| !claims.is_empty()) {
-        copy(native, &mut alpha, &["claims"]);
-    }
+    insert_filled(&mut alpha, "claims", list(native, "claims").to_vec());
     alpha
 }
 

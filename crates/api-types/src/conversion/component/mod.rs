@@ -9,7 +9,7 @@ mod main_container;
 
 use serde_json::{Value, json};
 
-use super::value::{Object, list, name_of, object, text};
+use super::value::{Object, list, name_of, object, put, text};
 
 /// Name of the container that the operator fills in.
 const MAIN: &str = "main";
@@ -84,10 +84,7 @@ pub(super) fn saved_names(original: &Object, rebuilt: Option<&Object>) -> Option
 /// Puts the names of a service back.
 pub(super) fn put_names(service: &mut Object, saved: &Object) {
     for key in ["componentName", "componentNames"] {
-        match saved.get(key) {
-            Some(value) => service.insert(key.to_owned(), value.clone()),
-            None => service.remove(key),
-        };
+        put(service, &[key], saved.get(key).cloned());
     }
 }
 

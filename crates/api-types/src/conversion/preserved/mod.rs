@@ -50,13 +50,13 @@ pub struct PreservedComponent {
 #[serde(rename_all = "camelCase", default)]
 pub struct PreservedIngress {
     /// Whether it is.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub enabled: bool,
     /// Host name, without prefix and suffix.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub host: String,
     /// Through an Istio VirtualService.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub use_virtual_service: bool,
     /// Gateway of the VirtualService.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,10 +114,6 @@ fn quantity<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String,
         Value::Number(number) => number.to_string(),
         _ => String::new(),
     })
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 impl PreservedComponent {

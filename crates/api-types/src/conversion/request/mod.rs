@@ -6,11 +6,10 @@ mod spec;
 use serde_json::{Value, json};
 
 use super::{
-    ApiVersion, ConversionSource, Extent, lens,
+    ConversionSource, Extent, lens,
     lens::{Edit, Saved, Side},
-    value::{Object, object},
+    value::{Object, at, copy, each_part, insert_filled, is_true, object, put, text},
 };
-use crate::conversion::value::{at, copy, is_true, put, text};
 
 /// One annotation per field, as the first conversion of the upstream operator had them.
 pub(super) const RETIRED: [&str; 9] = [
@@ -30,7 +29,7 @@ struct BetaRequest(Extent);
 
 impl Side for AlphaRequest {
     fn project(&self, body: &Object) -> Object {
-        each_part(body, self.0, spec::to_beta, to_beta)
+        each_part(body, |spec| spec::to_beta(spec, self.0), |status| to_beta(status, self.0))
     }
 
     fn save(&self, original: &Object, rebuilt: &Object) -> Object {
@@ -50,7 +49,7 @@ impl Side for AlphaRequest {
 
 impl Side for BetaRequest {
     fn project(&self, body: &Object) -> Object {
-        each_part(body, self.0, spec::to_alpha, to_alpha)
+        each_part(body, |spec| spec::to_alpha(spec, self.0), |status| to_alpha(status, self.0))
     }
 
     fn save(&self, original: &Object, rebuilt: &Object) -> Object {
@@ -74,25 +73,9 @@ impl Side for BetaRequest {
     }
 }
 
-/// Projects a part of an object to the other version.
-type Projection = fn(&Object, Extent) -> Object;
-
-fn each_part(body: &Object, extent: Extent, spec: Projection, status: Projection) -> Object {
-    let mut projected = Object::new();
-    for (key, change) in [("spec", spec), ("status", status)] {
-        if let Some(part) = object(body, key) {
-            projected.insert(key.to_owned(), Value::Object(change(part, extent)));
-        }
-    }
-    projected
-}
-
 pub(super) fn convert_request(source: ConversionSource<'_>) -> (Object, Option<Saved>) {
     let (alpha, beta) = (AlphaRequest(source.extent), BetaRequest(source.extent));
-    match source.to {
-        ApiVersion::V1Beta1 => lens::convert_part(&source.body, source.saved.as_ref(), &alpha, &beta),
-        ApiVersion::V1Alpha1 => lens::convert_part(&source.body, source.saved.as_ref(), &beta, &alpha),
-    }
+    lens::convert_part(&source.body, source.saved.as_ref(), source.to, &alpha, &beta)
 }
 
 /// Fields that are the same in both versions.
@@ -114,12 +97,9 @@ fn to_beta(alpha: &Object, extent: Extent) -> Object {
     if extent == Extent::Whole || alpha.contains_key("state") {
         beta.insert("phase".to_owned(), json!(phase));
     }
-    if let Some(generated) = object(alpha, "generatedDeployment") {
-        put(&mut beta, &["profilingResults", "selectedConfig"], Some(json!(generated)));
-    }
-    if let Some(name) = deployment.and_then(|deployment| text(deployment, "name")) {
-        beta.insert("dgdName".to_owned(), json!(name));
-    }
+    let generated = object(alpha, "generatedDeployment").map(|generated| json!(generated));
+    put(&mut beta, &["profilingResults", "selectedConfig"], generated);
+    insert_filled(&mut beta, "dgdName", deployment.and_then(|deployment| text(deployment, "name")));
     beta
 }
 
@@ -136,11 +116,9 @@ fn to_alpha(beta: &Object, extent: Extent) -> Object {
     if extent == Extent::Whole || beta.contains_key("phase") {
         alpha.insert("state".to_owned(), json!(state));
     }
-    if let Some(generated) = at(beta, &["profilingResults", "selectedConfig"]).filter(|config| config.is_object()) {
-        alpha.insert("generatedDeployment".to_owned(), generated.clone());
-    }
-    if let Some(name) = text(beta, "dgdName") {
-        alpha.insert("deployment".to_owned(), json!({ "name": name, "created": false }));
-    }
+    let generated = at(beta, &["profilingResults", "selectedConfig"]).filter(|config| config.is_object());
+    put(&mut alpha, &["generatedDeployment"], generated.cloned());
+    let deployment = text(beta, "dgdName").map(|name| json!({ "name": name, "created": false }));
+    put(&mut alpha, &["deployment"], deployment);
     alpha
 }

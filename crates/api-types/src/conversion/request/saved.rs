@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::spec::PROFILER;
 use crate::conversion::{
     lens::Edit,
-    value::{Object, at, is_empty, is_true, name_of, object, put, text},
+    value::{Object, at, is_empty, is_true, name_of, object, put, put_in_part, text},
 };
 
 type Path = &'static [&'static str];
@@ -39,9 +39,7 @@ const JOB: Path = &["spec", "overrides", "profilingJob"];
 const MOCKER: Path = &["spec", "features", "mocker"];
 
 fn keep(original: &Object, saved: &mut Object, path: Path) {
-    if let Some(value) = at(original, path).filter(|value| !value.is_null()) {
-        put(saved, path, Some(value.clone()));
-    }
+    put(saved, path, at(original, path).filter(|value| !value.is_null()).cloned());
 }
 
 /// Saves what v1alpha1's `rebuilt` lacks to be `original`.
@@ -100,11 +98,11 @@ fn fill(into: &mut Object, from: &Object) {
     }
 }
 
-/// The part of the object that a path is in; nothing is put back into a part that is not there.
-fn in_part(body: &mut Object, path: &[&str], value: &Value) {
-    if path.first().is_some_and(|part| body.get(*part).is_some_and(Value::is_object)) {
-        put(body, path, Some(value.clone()));
-    }
+/// Adds the fields that are missing in the object at `path`.
+fn fill_in_part(body: &mut Object, path: Path, fields: &Object) {
+    let mut whole = at(body, path).and_then(Value::as_object).cloned().unwrap_or_default();
+    fill(&mut whole, fields);
+    put_in_part(body, path, &Value::Object(whole));
 }
 
 /// Returns the edits that restore v1alpha1's saved data.
@@ -112,15 +110,11 @@ pub(super) fn alpha_edits(saved: &Object) -> Vec<Edit<'_>> {
     let mut edits: Vec<Edit<'_>> = Vec::new();
     for path in ALPHA_ONLY {
         if let Some(value) = at(saved, path).filter(|value| !value.is_null() && *value != "") {
-            edits.push(Box::new(move |body| in_part(body, path, value)));
+            edits.push(Box::new(move |body| put_in_part(body, path, value)));
         }
     }
     if let Some(Value::Object(config)) = at(saved, CONFIG) {
-        edits.push(Box::new(move |body| {
-            let mut whole = at(body, CONFIG).and_then(Value::as_object).cloned().unwrap_or_default();
-            fill(&mut whole, config);
-            in_part(body, CONFIG, &Value::Object(whole));
-        }));
+        edits.push(Box::new(move |body| fill_in_part(body, CONFIG, config)));
     }
     let status = object(saved, "status");
     let state = status.and_then(|status| text(status, "state"));
@@ -139,10 +133,10 @@ fn put_state(body: &mut Object, state: Option<&str>, deployment: Option<&Object>
         return;
     }
     if let Some(state) = state {
-        in_part(body, &["status", "state"], &json!(state));
+        put_in_part(body, &["status", "state"], &json!(state));
     }
     if let Some(deployment) = deployment {
-        in_part(body, &["status", "deployment"], &json!(deployment));
+        put_in_part(body, &["status", "deployment"], &json!(deployment));
     }
 }
 
@@ -200,20 +194,16 @@ pub(super) fn beta_edits(saved: &Object) -> Vec<Edit<'_>> {
     let mut edits: Vec<Edit<'_>> = Vec::new();
     for path in BETA_ONLY {
         if let Some(value) = at(saved, path).filter(|value| !is_empty(value)) {
-            edits.push(Box::new(move |body| in_part(body, path, value)));
+            edits.push(Box::new(move |body| put_in_part(body, path, value)));
         }
     }
     if let Some(Value::Object(job)) = at(saved, JOB) {
         edits.push(Box::new(move |body| put_job(body, job)));
     }
-    if let Some(Value::Object(mocker)) = at(saved, MOCKER) {
-        edits.push(Box::new(move |body| {
-            let mut whole = at(body, MOCKER).and_then(Value::as_object).cloned().unwrap_or_default();
-            fill(&mut whole, mocker);
-            if !is_true(mocker, "enabled") {
-                in_part(body, MOCKER, &Value::Object(whole));
-            }
-        }));
+    if let Some(Value::Object(mocker)) = at(saved, MOCKER)
+        && !is_true(mocker, "enabled")
+    {
+        edits.push(Box::new(move |body| fill_in_part(body, MOCKER, mocker)));
     }
     if let Some(status) = object(saved, "status") {
         edits.extend(status_edits(status));
@@ -230,7 +220,7 @@ fn put_job(body: &mut Object, saved: &Object) {
     if let Some(Value::Array(listed)) = at(saved, containers).cloned() {
         put(&mut whole, containers, Some(Value::Array(join_containers(listed, &live))));
     }
-    in_part(body, JOB, &Value::Object(whole));
+    put_in_part(body, JOB, &Value::Object(whole));
 }
 
 fn join_containers(mut saved: Vec<Value>, live: &[Value]) -> Vec<Value> {
@@ -256,7 +246,7 @@ fn status_edits(saved: &Object) -> Vec<Edit<'_>> {
     if phase == Some("Deployed") {
         edits.push(Box::new(move |body| {
             if of_same_graph(body) {
-                in_part(body, &["status", "phase"], &json!("Deployed"));
+                put_in_part(body, &["status", "phase"], &json!("Deployed"));
             }
         }));
     }
@@ -264,7 +254,7 @@ fn status_edits(saved: &Object) -> Vec<Edit<'_>> {
         if let Some(value) = text(saved, key).map(|value| json!(value)) {
             edits.push(Box::new(move |body| {
                 if at(body, &["status", "phase"]).and_then(Value::as_str) == Some(profiled_in) {
-                    in_part(body, &["status", key], &value);
+                    put_in_part(body, &["status", key], &value);
                 }
             }));
         }
@@ -272,7 +262,7 @@ fn status_edits(saved: &Object) -> Vec<Edit<'_>> {
     if let Some(info) = saved.get("deploymentInfo").filter(|info| !is_empty(info)) {
         edits.push(Box::new(move |body| {
             if of_same_graph(body) {
-                in_part(body, &["status", "deploymentInfo"], info);
+                put_in_part(body, &["status", "deploymentInfo"], info);
             }
         }));
     }

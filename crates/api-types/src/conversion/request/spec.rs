@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     conversion::{
         Extent,
-        value::{Object, at, copy, insert_filled, is_empty, is_true, list, named, object, put, text},
+        value::{Object, at, copy, filled, insert_filled, is_true, list, named, object, put, text},
     },
     v1beta1::{ModelCache, SearchStrategy, Workload},
 };
@@ -50,9 +50,7 @@ fn said(alpha: &Object) -> Object {
     let profiling = object(alpha, "profilingConfig");
     let image = profiling.and_then(|profiling| text(profiling, "profilerImage"));
     let workers = object(alpha, "deploymentOverrides").and_then(|overrides| text(overrides, "workersImage"));
-    if let Some(image) = image.or(workers) {
-        beta.insert("image".to_owned(), json!(image));
-    }
+    insert_filled(&mut beta, "image", image.or(workers));
     if is_true(alpha, "useMocker") {
         put(&mut beta, &["features", "mocker", "enabled"], Some(json!(true)));
     }
@@ -65,45 +63,31 @@ fn said(alpha: &Object) -> Object {
         pod.insert("containers".to_owned(), json!([{ "name": PROFILER, "resources": resources }]));
     }
     for key in ["tolerations", "nodeSelector"] {
-        if let Some(value) = profiling.get(key).filter(|value| !is_empty(value)) {
-            pod.insert(key.to_owned(), value.clone());
-        }
+        insert_filled(&mut pod, key, profiling.get(key).cloned());
     }
-    if !pod.is_empty() {
-        put(&mut beta, &POD, Some(Value::Object(pod)));
-    }
+    put(&mut beta, &POD, filled(pod));
     beta
 }
 
 /// Copies the field that says whether the graph is made.
 fn copy_applies(from: &Object, into: &mut Object) {
-    if let Some(applies) = from.get("autoApply").filter(|applies| applies.is_boolean()) {
-        into.insert("autoApply".to_owned(), applies.clone());
-    }
+    put(into, &["autoApply"], from.get("autoApply").filter(|applies| applies.is_boolean()).cloned());
 }
 
 pub(super) fn to_alpha(beta: &Object, extent: Extent) -> Object {
     let mut alpha = Object::new();
     copy(beta, &mut alpha, &SAME);
     copy_applies(beta, &mut alpha);
-    if let Some(mocks) = at(beta, &["features", "mocker", "enabled"]).filter(|mocks| mocks.is_boolean()) {
-        alpha.insert("useMocker".to_owned(), mocks.clone());
-    }
+    let mocks = at(beta, &["features", "mocker", "enabled"]).filter(|mocks| mocks.is_boolean());
+    put(&mut alpha, &["useMocker"], mocks.cloned());
     let mut profiling = Object::new();
-    if let Some(image) = text(beta, "image") {
-        profiling.insert("profilerImage".to_owned(), json!(image));
-    }
-    if let Some(config) = config_to_alpha(beta) {
-        insert_filled(&mut profiling, "config", config);
-    }
+    insert_filled(&mut profiling, "profilerImage", text(beta, "image"));
+    insert_filled(&mut profiling, "config", config_to_alpha(beta));
     if let Some(pod) = at(beta, &POD).and_then(Value::as_object) {
-        if let Some(resources) = profiler(list(pod, "containers")).and_then(|profiler| object(profiler, "resources")) {
-            insert_filled(&mut profiling, "resources", resources.clone());
-        }
+        let resources = profiler(list(pod, "containers")).and_then(|profiler| object(profiler, "resources"));
+        insert_filled(&mut profiling, "resources", resources.cloned());
         for key in ["tolerations", "nodeSelector"] {
-            if let Some(value) = pod.get(key).filter(|value| !is_empty(value)) {
-                profiling.insert(key.to_owned(), value.clone());
-            }
+            insert_filled(&mut profiling, key, pod.get(key).cloned());
         }
     }
     insert_filled(&mut alpha, "profilingConfig", profiling);
@@ -159,9 +143,7 @@ fn whole(number: &Value) -> Option<i32> {
 /// Writes what v1beta1 has fields for into its spec.
 pub(super) fn config_to_beta(config: &Object, beta: &mut Object) {
     let mut set = |(place, field): (&[&str], &[&str]), read: &dyn Fn(&Value) -> Option<Value>| {
-        if let Some(value) = at(config, place).and_then(read) {
-            put(beta, field, Some(value));
-        }
+        put(beta, field, at(config, place).and_then(read));
     };
     for number in NUMBERS {
         set(number, &|value| value.is_number().then(|| value.clone()));
@@ -176,24 +158,17 @@ pub(super) fn config_to_beta(config: &Object, beta: &mut Object) {
     set(PLANNER, &|value| value.as_object().is_some_and(|planner| !planner.is_empty()).then(|| value.clone()));
 }
 
-/// The configuration, as far as v1beta1 has fields for it; none if it has none of them.
-pub(super) fn config_to_alpha(beta: &Object) -> Option<Object> {
+/// The configuration, as far as v1beta1 has fields for it.
+pub(super) fn config_to_alpha(beta: &Object) -> Object {
     let mut config = Object::new();
     for (place, field) in NUMBERS.into_iter().chain(WHOLE) {
-        if let Some(number) = at(beta, field).filter(|value| value.is_number()) {
-            put(&mut config, place, Some(number.clone()));
-        }
+        put(&mut config, place, at(beta, field).filter(|value| value.is_number()).cloned());
     }
     for (place, field) in TEXTS {
-        if let Some(text) = object(beta, field[0]).and_then(|parent| text(parent, field[1])) {
-            put(&mut config, place, Some(json!(text)));
-        }
+        put(&mut config, place, object(beta, field[0]).and_then(|parent| text(parent, field[1])).map(Value::from));
     }
-    if let Some(goal) = at(beta, OPTIMIZATION.1).filter(|goal| goal.is_string()) {
-        put(&mut config, OPTIMIZATION.0, Some(goal.clone()));
-    }
-    if let Some(planner) = at(beta, PLANNER.1).and_then(Value::as_object).filter(|planner| !planner.is_empty()) {
-        put(&mut config, PLANNER.0, Some(json!(planner)));
-    }
-    (!config.is_empty()).then_some(config)
+    put(&mut config, OPTIMIZATION.0, at(beta, OPTIMIZATION.1).filter(|goal| goal.is_string()).cloned());
+    let planner = at(beta, PLANNER.1).and_then(Value::as_object).cloned();
+    put(&mut config, PLANNER.0, planner.and_then(filled));
+    config
 }

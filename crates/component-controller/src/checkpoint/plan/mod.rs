@@ -11,8 +11,6 @@
 
 pub mod cleanup;
 
-use std::collections::BTreeMap;
-
 use api_types::{
     annotations,
     conditions::checkpoint as reason,
@@ -21,6 +19,7 @@ use api_types::{
     v1alpha1::{CheckpointPhase, DynamoCheckpoint, DynamoCheckpointStatus},
     violations::Violation,
 };
+use controller_kit::conditions::find;
 use k8s_openapi::{
     api::{batch::v1::Job, core::v1::PersistentVolumeClaim},
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
@@ -70,17 +69,18 @@ pub fn plan(observed: &Observed) -> Plan {
 /// Whether it failed because of an older checkpoint of the same identifier. The status may still name a Job, if it is
 /// of another operator.
 fn is_duplicate(status: &DynamoCheckpointStatus) -> bool {
-    let says_so = |condition: &Condition| {
-        condition.type_ == reason::JOB_COMPLETED && condition.reason == reason::DUPLICATE && condition.status == "False"
-    };
-    status.phase == Some(CheckpointPhase::Failed) && status.conditions.iter().any(says_so)
+    status.phase == Some(CheckpointPhase::Failed) && completed(status, "False", reason::DUPLICATE)
 }
 
 /// Older operators did not record how a checkpoint became ready, and kept its Job.
 fn is_recorded_as_captured(observed: &Observed) -> bool {
-    let conditions = observed.checkpoint.status.as_ref().map(|status| status.conditions.as_slice());
-    let completed = conditions.unwrap_or_default().iter().find(|condition| condition.type_ == reason::JOB_COMPLETED);
-    completed.is_some_and(|condition| condition.status == "True" && condition.reason == reason::CAPTURED)
+    observed.checkpoint.status.as_ref().is_some_and(|status| completed(status, "True", reason::CAPTURED))
+}
+
+/// Whether the condition `JobCompleted` has this status and reason.
+fn completed(status: &DynamoCheckpointStatus, value: &str, reason: &str) -> bool {
+    let condition = find(&status.conditions, reason::JOB_COMPLETED);
+    condition.is_some_and(|condition| condition.status == value && condition.reason == reason)
 }
 
 /// Every pass over a recorded end deletes the Job, if it still exists.
@@ -233,16 +233,14 @@ fn waiting_for(observed: &Observed, what: &str) -> CapturePhase {
 
 fn render_capture(observed: &Observed, pod: &ObjectMeta) -> PodSnapshot {
     let checkpoint = &observed.checkpoint;
-    let pairs = |all: [(&str, &str); 2]| -> BTreeMap<String, String> {
-        all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
-    };
     let name = checkpoint.metadata.name.clone().unwrap_or_default();
-    let version = BTreeMap::from([(annotations::ARTIFACT_VERSION.to_owned(), artifact_version(checkpoint).to_owned())]);
+    let labels = [(labels::SNAPSHOT_OWNER, name.clone()), (labels::CHECKPOINT_ID, observed.id.clone())];
+    let version = (annotations::ARTIFACT_VERSION.to_owned(), artifact_version(checkpoint).to_owned());
     let metadata = ObjectMeta {
-        name: Some(name.clone()),
+        name: Some(name),
         namespace: Some(observed.namespace.clone()),
-        labels: Some(pairs([(labels::SNAPSHOT_OWNER, &name), (labels::CHECKPOINT_ID, &observed.id)])),
-        annotations: Some(version),
+        labels: Some(labels.map(|(key, value)| (key.to_owned(), value)).into()),
+        annotations: Some([version].into()),
         ..ObjectMeta::default()
     };
     let pod_ref = CapturedPod {
@@ -276,8 +274,7 @@ fn capture_conditions(capture: &PodSnapshot) -> Vec<Condition> {
 
 /// The message of a true condition.
 fn message_of(all: &[Condition], type_: &str) -> Option<String> {
-    let found = all.iter().find(|condition| condition.type_ == type_ && condition.status == "True")?;
-    Some(found.message.clone())
+    find(all, type_).filter(|found| found.status == "True").map(|found| found.message.clone())
 }
 
 /// The message of a complete capture.

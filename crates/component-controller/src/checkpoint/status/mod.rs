@@ -28,10 +28,12 @@ pub fn status(observed: &Observed, applied: &Applied, now: Timestamp) -> DynamoC
     };
     let created = |kind: &str| applied.created.iter().any(|object| object.kind == kind);
     let captured = observed.capture.as_ref().is_some_and(|capture| observed.is_ours(capture)) || created("PodSnapshot");
+    let progress = progress(&applied.phase, summary, &live);
+    let generation = observed.checkpoint.metadata.generation;
     let mut all = live.conditions.clone();
-    set_conditions(&mut all, observed, &applied.phase, summary, job_name.as_deref(), now);
+    set_conditions(&mut all, &applied.phase, &progress, job_name.as_deref(), generation, now);
     DynamoCheckpointStatus {
-        observed_generation: observed.checkpoint.metadata.generation,
+        observed_generation: generation,
         phase: Some(summary),
         checkpoint_id: Some(observed.id.clone()),
         identity_hash: Some(observed.id.clone()),
@@ -42,7 +44,12 @@ pub fn status(observed: &Observed, applied: &Applied, now: Timestamp) -> DynamoC
             (_, CheckpointPhase::Ready) => live.created_at.clone(),
             _ => None,
         },
-        message: message(&applied.phase, &live),
+        message: match (&applied.phase, progress) {
+            (CapturePhase::Settled, _) => live.message.clone(),
+            (CapturePhase::Waiting(message), _) => Some(message.clone()),
+            (_, Progress::Stuck { message, .. }) => Some(message),
+            (_, Progress::Current | Progress::Working { .. }) => None,
+        },
         conditions: all,
         ..live
     }
@@ -77,26 +84,14 @@ fn summary(phase: &CapturePhase, live: &DynamoCheckpointStatus) -> CheckpointPha
     }
 }
 
-fn message(phase: &CapturePhase, live: &DynamoCheckpointStatus) -> Option<String> {
-    match phase {
-        CapturePhase::Blocked { message, .. }
-        | CapturePhase::Invalid { message, .. }
-        | CapturePhase::Failed { message, .. } => Some(message.clone()),
-        CapturePhase::Waiting(waits) | CapturePhase::Capturing { waits, stalled: Some(_) } => Some(waits.clone()),
-        CapturePhase::Capturing { stalled: None, .. } | CapturePhase::Ready(_) => None,
-        CapturePhase::Settled => live.message.clone(),
-    }
-}
-
 fn set_conditions(
     all: &mut Vec<Condition>,
-    observed: &Observed,
     phase: &CapturePhase,
-    summary: CheckpointPhase,
+    progress: &Progress,
     job: Option<&str>,
+    generation: Option<i64>,
     now: Timestamp,
 ) {
-    let generation = observed.checkpoint.metadata.generation;
     if !matches!(phase, CapturePhase::Settled | CapturePhase::Ready(_) | CapturePhase::Failed { .. }) {
         // The condition is of an earlier version.
         all.retain(|condition| condition.type_ != reason::JOB_COMPLETED);
@@ -117,17 +112,16 @@ fn set_conditions(
         CapturePhase::Ready(message) => set(reason::JOB_COMPLETED, true, reason::CAPTURED, message),
         CapturePhase::Blocked { .. } | CapturePhase::Waiting(_) | CapturePhase::Settled => {}
     }
-    let progress = progress(phase, summary, observed);
-    let (ready, why, message) = match &progress {
+    let (ready, why, message) = match progress {
         Progress::Current => (true, reason::CAPTURED, ""),
         Progress::Working { message, .. } => (false, reason::CAPTURING, message.as_str()),
         Progress::Stuck { reason, message } => (false, reason.as_str(), message.as_str()),
     };
     set(conditions::READY, ready, why, message);
-    set_progress(all, &progress, generation, now);
+    set_progress(all, progress, generation, now);
 }
 
-fn progress(phase: &CapturePhase, summary: CheckpointPhase, observed: &Observed) -> Progress {
+fn progress(phase: &CapturePhase, summary: CheckpointPhase, live: &DynamoCheckpointStatus) -> Progress {
     let stuck =
         |reason: &str, message: &str| Progress::Stuck { reason: reason.to_owned(), message: message.to_owned() };
     let working = |waits: &str| Progress::Working { reason: reason::CAPTURING.to_owned(), message: waits.to_owned() };
@@ -139,10 +133,7 @@ fn progress(phase: &CapturePhase, summary: CheckpointPhase, observed: &Observed)
         CapturePhase::Capturing { waits, stalled: Some(reason) } => stuck(reason, waits),
         CapturePhase::Ready(_) => Progress::Current,
         CapturePhase::Settled if summary == CheckpointPhase::Ready => Progress::Current,
-        CapturePhase::Settled => {
-            let live = observed.checkpoint.status.as_ref();
-            stuck(reason::FAILED, live.and_then(|live| live.message.as_deref()).unwrap_or_default())
-        }
+        CapturePhase::Settled => stuck(reason::FAILED, live.message.as_deref().unwrap_or_default()),
     }
 }
 

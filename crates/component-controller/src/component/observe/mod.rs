@@ -251,24 +251,16 @@ impl Observer {
 
     /// Owned workloads of the other kind, and objects that older operators made for each replica.
     fn obsolete(&self, component: &DynamoComponentDeployment, uid: &str) -> Result<Vec<ObsoleteObject>, UnpackError> {
-        let mut all = Vec::new();
-        let name = component.metadata.name.as_deref().unwrap_or_default();
-        let set = names::leader_worker_set(name);
+        let Caches { deployments, leader_worker_sets, pod_groups, .. } = &self.caches;
+        let set = names::leader_worker_set(&component.name_any());
         let is_set = WorkloadKind::of(component) == WorkloadKind::LeaderWorkerSet;
-        if is_set {
-            for packed in children_but(&self.caches.deployments, uid, None) {
-                all.push(ObsoleteObject::Deployment(Box::new(packed.unpack()?)));
-            }
-        }
-        for packed in
-            self.caches.leader_worker_sets.iter().flat_map(|sets| children_but(sets, uid, is_set.then_some(&set)))
-        {
-            all.push(ObsoleteObject::LeaderWorkerSet(Box::new(packed.unpack()?)));
-        }
-        for packed in self.caches.pod_groups.iter().flat_map(|groups| children_but(groups, uid, None)) {
-            all.push(ObsoleteObject::PodGroup(Box::new(packed.unpack()?)));
-        }
-        Ok(all)
+        let deployments = is_set.then(|| children_but(deployments, uid, None)).into_iter().flatten();
+        let sets = leader_worker_sets.iter().flat_map(|sets| children_but(sets, uid, is_set.then_some(&set)));
+        let groups = pod_groups.iter().flat_map(|groups| children_but(groups, uid, None));
+        let deployments = deployments.map(|packed| packed.unpack().map(Box::new).map(ObsoleteObject::Deployment));
+        let sets = sets.map(|packed| packed.unpack().map(Box::new).map(ObsoleteObject::LeaderWorkerSet));
+        let groups = groups.map(|packed| packed.unpack().map(Box::new).map(ObsoleteObject::PodGroup));
+        deployments.chain(sets).chain(groups).collect()
     }
 
     /// Reads from the API server only Secrets that no cache shows, by their metadata.

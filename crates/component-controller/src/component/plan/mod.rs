@@ -40,7 +40,7 @@ pub fn plan(
         pull_secrets: &observed.pull_secrets,
         fallback_service_account: observed.accounts.first().map(String::as_str),
         legacy_type_is_worker: legacy_type_is_worker(valid, live_workload, live_service),
-        restore: start.as_restore(),
+        restore: start,
         claimed_gpus: claimed_gpus.unwrap_or_default(),
     };
     let desired = observed.component.spec.component.desired_replicas();

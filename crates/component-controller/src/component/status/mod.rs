@@ -16,7 +16,7 @@ use k8s_openapi::{
     api::apps::v1::{Deployment, DeploymentCondition},
     apimachinery::pkg::apis::meta::v1::Condition,
 };
-use rendering::{Diagnosis, NotReady, Readiness, Workload, device_claims::GpuCountError};
+use rendering::{Diagnosis, NotReady, Workload};
 
 use super::model::{Applied, Blocked, NamedPullSecrets, Observed, Rejection, RejectionCause, WorkloadKind};
 use crate::component::model::LiveWorkload;
@@ -26,8 +26,8 @@ use crate::component::model::LiveWorkload;
 pub struct StatusInputs<'a> {
     /// Generation of the observed spec.
     pub generation: Option<i64>,
-    /// Phase of the component.
-    pub phase: ComponentPhase,
+    /// Whether all desired pods serve, or what is awaited.
+    pub progress: Progress,
     /// Kind of the workload.
     pub kind: WorkloadKind,
     /// [`Applied::unobserved_replicas`].
@@ -40,98 +40,62 @@ pub struct StatusInputs<'a> {
     pub joins_nodes: bool,
 }
 
-/// Phase of a component.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ComponentPhase {
-    /// All desired pods serve.
-    Ready,
-    /// Pods are starting or being replaced; the message says what is awaited.
-    Progressing(String),
-    /// Pods do not become ready, and the cause is known.
-    Failing {
-        /// Reason of the condition `Reconciling`.
-        reason: &'static str,
-        /// Description of what is missing, the pod, and the message of Kubernetes.
-        message: String,
-    },
-    /// The spec or the cluster must be changed.
-    Stalled {
-        /// Reason of the condition `Stalled`.
-        reason: &'static str,
-        /// Problem, and the remedy.
-        message: String,
-    },
+fn working(reason: &str, message: String) -> Progress {
+    Progress::Working { reason: reason.to_owned(), message }
 }
 
-impl ComponentPhase {
-    fn from_blocked(blocked: &Blocked) -> Self {
-        Self::Stalled { reason: blocked.reason, message: blocked.message.clone() }
-    }
+fn stuck(reason: &str, message: String) -> Progress {
+    Progress::Stuck { reason: reason.to_owned(), message }
+}
 
-    /// The phase of a component whose plan was applied. Rejections come first, all of them in one message.
-    pub fn from_applied(applied: &Applied) -> Self {
-        let message =
-            |rejections: &[&Rejection]| rejections.iter().map(|r| r.message.as_str()).collect::<Vec<_>>().join("; ");
-        let mut rejections: Vec<&Rejection> = applied.rejections.iter().collect();
-        rejections.sort_by_key(|rejection| rejection.cause);
-        match rejections.first().map(|first| first.cause) {
-            Some(RejectionCause::NameTaken) => {
-                Self::Stalled { reason: reason::NAME_TAKEN, message: message(&rejections) }
-            }
-            Some(RejectionCause::Rejected) => {
-                Self::Stalled { reason: reason::INVALID_SPEC, message: message(&rejections) }
-            }
-            // Quotas and rights may be granted without a change of the spec, and the write is tried again.
-            Some(RejectionCause::Forbidden) => Self::Progressing(message(&rejections)),
-            Some(RejectionCause::Webhook) => {
-                Self::Failing { reason: reason::WEBHOOK_UNAVAILABLE, message: message(&rejections) }
-            }
-            None if !applied.waiting.is_empty() => Self::Progressing(applied.waiting.join("; ")),
-            None => applied.workload.as_ref().map_or_else(
-                || Self::Progressing("the workload is being created".to_owned()),
-                |workload| match shortfall(workload) {
-                    None => Self::Ready,
-                    Some(message) if pods_are_rejected(workload) => {
-                        Self::Failing { reason: reason::PODS_REFUSED, message }
-                    }
-                    Some(message) => Self::Progressing(message),
-                },
-            ),
-        }
-    }
-
-    /// The phase of a component whose command line depends on a number of GPUs that cannot be counted.
-    #[must_use]
-    pub fn without_gpu_count(&self, why: &GpuCountError) -> Self {
-        match self {
-            Self::Stalled { .. } => self.clone(),
-            _ => Self::Failing {
-                reason: reason::GPUS_UNKNOWN,
-                message: format!("the GPUs of container {MAIN_CONTAINER} cannot be counted: {why}"),
+/// Progress of a component whose plan was applied. Rejections come first, all of them in one message.
+fn progress_of(applied: &Applied) -> Progress {
+    let mut rejections: Vec<&Rejection> = applied.rejections.iter().collect();
+    rejections.sort_by_key(|rejection| rejection.cause);
+    let message = rejections.iter().map(|rejection| rejection.message.as_str()).collect::<Vec<_>>().join("; ");
+    match rejections.first().map(|first| first.cause) {
+        Some(RejectionCause::NameTaken) => stuck(reason::NAME_TAKEN, message),
+        Some(RejectionCause::Rejected) => stuck(reason::INVALID_SPEC, message),
+        // Quotas and rights may be granted without a change of the spec, and the write is tried again.
+        Some(RejectionCause::Forbidden) => working(reason::PROGRESSING, message),
+        Some(RejectionCause::Webhook) => working(reason::WEBHOOK_UNAVAILABLE, message),
+        None if !applied.waiting.is_empty() => working(reason::PROGRESSING, applied.waiting.join("; ")),
+        None => applied.workload.as_ref().map_or_else(
+            || working(reason::PROGRESSING, "the workload is being created".to_owned()),
+            |workload| match shortfall(workload) {
+                None => Progress::Current,
+                Some(message) if pods_are_rejected(workload) => working(reason::PODS_REFUSED, message),
+                Some(message) => working(reason::PROGRESSING, message),
             },
-        }
+        ),
     }
+}
 
-    /// The phase with the diagnosis of pods, unless the cause is known already.
-    #[must_use]
-    pub fn with_diagnosis(self, diagnosis: Option<&Diagnosis>) -> Self {
-        match (self, diagnosis) {
-            (Self::Progressing(message), Some(Diagnosis { cause, message: found })) => {
-                Self::Failing { reason: cause.reason(), message: format!("{message}; {found}") }
-            }
-            (phase, _) => phase,
+/// The progress with the diagnosis of pods, unless the cause is known already.
+fn with_diagnosis(progress: Progress, diagnosis: Option<&Diagnosis>) -> Progress {
+    match (progress, diagnosis) {
+        (Progress::Working { reason, message }, Some(Diagnosis { cause, message: found }))
+            if reason == reason::PROGRESSING =>
+        {
+            working(cause.reason(), format!("{message}; {found}"))
         }
+        (progress, _) => progress,
     }
 }
 
 impl<'a> StatusInputs<'a> {
     /// Of a component whose plan was applied.
     pub fn from_applied(observed: &'a Observed, applied: &Applied) -> Self {
-        let phase = ComponentPhase::from_applied(applied).with_diagnosis(applied.diagnosis.as_ref());
-        let uncounted = observed.claimed_gpus.as_ref().err();
+        let mut progress = with_diagnosis(progress_of(applied), applied.diagnosis.as_ref());
+        if let Err(why) = &observed.claimed_gpus
+            && !matches!(progress, Progress::Stuck { .. })
+        {
+            let message = format!("the GPUs of container {MAIN_CONTAINER} cannot be counted: {why}");
+            progress = working(reason::GPUS_UNKNOWN, message);
+        }
         Self {
             generation: observed.component.metadata.generation,
-            phase: uncounted.map_or_else(|| phase.clone(), |why| phase.without_gpu_count(why)),
+            progress,
             kind: WorkloadKind::of(&observed.component),
             unobserved_replicas: applied.unobserved_replicas(),
             replicas: applied
@@ -149,7 +113,7 @@ impl<'a> StatusInputs<'a> {
         let known = live.and_then(|live| live.component.as_ref()?.runtime_namespace.clone());
         Self {
             generation: observed.component.metadata.generation,
-            phase: ComponentPhase::from_blocked(blocked),
+            progress: stuck(blocked.reason, blocked.message.clone()),
             kind: WorkloadKind::of(&observed.component),
             unobserved_replicas: None,
             replicas: observed.own_workload().map(|live| live.get().replica_status(known.unwrap_or_default())),
@@ -172,7 +136,7 @@ impl<'a> StatusInputs<'a> {
         };
         Self {
             generation,
-            phase: ComponentPhase::from_blocked(blocked),
+            progress: stuck(blocked.reason, blocked.message.clone()),
             kind,
             unobserved_replicas: None,
             replicas: counts.cloned(),
@@ -184,8 +148,7 @@ impl<'a> StatusInputs<'a> {
 
 /// Whether pods may show why a component does not serve: it is not stalled.
 pub fn needs_diagnosis(applied: &Applied) -> bool {
-    let phase = ComponentPhase::from_applied(applied);
-    matches!(phase, ComponentPhase::Progressing(_) | ComponentPhase::Failing { .. })
+    matches!(progress_of(applied), Progress::Working { .. })
 }
 
 /// Computes the whole status. `live` is the present one; transition times and conditions of others stay.
@@ -196,7 +159,7 @@ pub fn status(
 ) -> DynamoComponentDeploymentStatus {
     let mut all = live.map(|live| live.conditions.clone()).unwrap_or_default();
     set_readiness(&mut all, inputs, now);
-    set_progress(&mut all, &progress(&inputs.phase), inputs.generation, now);
+    set_progress(&mut all, &inputs.progress, inputs.generation, now);
     set_pull_secrets(&mut all, inputs, now);
     set_nodes_joined(&mut all, inputs, now);
     DynamoComponentDeploymentStatus {
@@ -227,16 +190,10 @@ fn limit_unobserved(
 }
 
 fn set_readiness(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Timestamp) {
-    let (ready, message) = match &inputs.phase {
-        ComponentPhase::Ready => (true, "all desired pods are available"),
-        ComponentPhase::Progressing(message)
-        | ComponentPhase::Failing { message, .. }
-        | ComponentPhase::Stalled { message, .. } => (false, message.as_str()),
-    };
-    let main = match &inputs.phase {
-        ComponentPhase::Stalled { reason, .. } => reason,
-        ComponentPhase::Progressing(_) | ComponentPhase::Failing { .. } => reason::NOT_READY,
-        ComponentPhase::Ready => reason::READY,
+    let (ready, main, message) = match &inputs.progress {
+        Progress::Current => (true, reason::READY, "all desired pods are available"),
+        Progress::Working { message, .. } => (false, reason::NOT_READY, message.as_str()),
+        Progress::Stuck { reason, message } => (false, reason.as_str(), message.as_str()),
     };
     let pick = |yes, no| if ready { yes } else { no };
     let available = match inputs.kind {
@@ -249,21 +206,6 @@ fn set_readiness(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Times
         (conditions::READY, main),
     ] {
         set_condition(all, type_, Status::from(ready), reason, message, inputs.generation, now);
-    }
-}
-
-fn progress(phase: &ComponentPhase) -> Progress {
-    match phase {
-        ComponentPhase::Ready => Progress::Current,
-        ComponentPhase::Progressing(message) => {
-            Progress::Working { reason: reason::PROGRESSING.to_owned(), message: message.clone() }
-        }
-        ComponentPhase::Failing { reason, message } => {
-            Progress::Working { reason: (*reason).to_owned(), message: message.clone() }
-        }
-        ComponentPhase::Stalled { reason, message } => {
-            Progress::Stuck { reason: (*reason).to_owned(), message: message.clone() }
-        }
     }
 }
 
@@ -310,7 +252,7 @@ fn set_nodes_joined(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Ti
 /// cause of missing pods.
 fn shortfall(live: &LiveWorkload) -> Option<String> {
     let workload = live.get();
-    let Readiness::NotReady(reason) = workload.readiness() else { return None };
+    let reason = workload.why_not_ready()?;
     let name = workload.object_meta().name.as_deref().unwrap_or_default();
     let what = match reason {
         NotReady::Updating { .. } | NotReady::Unavailable { .. } => counts(live),

@@ -4,16 +4,19 @@ use controller_kit::{apply::ObjectId, conditions::find};
 use k8s_openapi::api::apps::v1::{DeploymentSpec, DeploymentStatus};
 
 use super::*;
-use crate::component::validate::invalid_spec;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn inputs(phase: ComponentPhase, pull_secrets: &NamedPullSecrets) -> StatusInputs<'_> {
+fn progressing(message: &str) -> Progress {
+    working(reason::PROGRESSING, message.to_owned())
+}
+
+fn inputs(progress: Progress, pull_secrets: &NamedPullSecrets) -> StatusInputs<'_> {
     StatusInputs {
         generation: Some(3),
-        phase,
+        progress,
         kind: WorkloadKind::Deployment,
         unobserved_replicas: None,
         replicas: None,
@@ -40,11 +43,7 @@ fn counts_of_an_unobserved_spec_are_limited() {
         let component = before.map(counts);
         let live = DynamoComponentDeploymentStatus { component, ..Default::default() };
         let replicas = Some(counts(counted));
-        let inputs = StatusInputs {
-            unobserved_replicas,
-            replicas,
-            ..inputs(ComponentPhase::Progressing("0 of 1".into()), &secrets)
-        };
+        let inputs = StatusInputs { unobserved_replicas, replicas, ..inputs(progressing("0 of 1"), &secrets) };
         let limited = status(before.is_some().then_some(&live), &inputs, at(1)).component.unwrap();
         assert_eq!((limited.replicas, limited.ready_replicas), (counted, limited.available_replicas));
         limited.ready_replicas.unwrap()
@@ -64,10 +63,10 @@ fn table(status: &DynamoComponentDeploymentStatus) -> Vec<String> {
 #[test]
 fn every_phase_has_its_conditions() {
     let secrets = NamedPullSecrets::default();
-    let stuck = ComponentPhase::Stalled { reason: reason::NAME_TAKEN, message: "taken".into() };
-    for (phase, expected) in [
+    let diagnosis = Diagnosis { cause: rendering::Cause::ImagePull, message: "pod w-1: no".into() };
+    for (progress, expected) in [
         (
-            ComponentPhase::Ready,
+            Progress::Current,
             [
                 "Available=True/DeploymentReady",
                 "DynamoComponentReady=True/ComponentReady",
@@ -77,7 +76,7 @@ fn every_phase_has_its_conditions() {
             ],
         ),
         (
-            ComponentPhase::Progressing("0 of 1".into()),
+            progressing("0 of 1"),
             [
                 "Available=False/DeploymentNotReady",
                 "DynamoComponentReady=False/ComponentNotReady",
@@ -87,8 +86,7 @@ fn every_phase_has_its_conditions() {
             ],
         ),
         (
-            ComponentPhase::Progressing("0 of 1".into())
-                .with_diagnosis(Some(&Diagnosis { cause: rendering::Cause::ImagePull, message: "pod w-1: no".into() })),
+            with_diagnosis(progressing("0 of 1"), Some(&diagnosis)),
             [
                 "Available=False/DeploymentNotReady",
                 "DynamoComponentReady=False/ComponentNotReady",
@@ -98,7 +96,7 @@ fn every_phase_has_its_conditions() {
             ],
         ),
         (
-            stuck,
+            stuck(reason::NAME_TAKEN, "taken".into()),
             [
                 "Available=False/DeploymentNotReady",
                 "DynamoComponentReady=False/ComponentNotReady",
@@ -108,7 +106,7 @@ fn every_phase_has_its_conditions() {
             ],
         ),
     ] {
-        let status = status(None, &inputs(phase, &secrets), at(1));
+        let status = status(None, &inputs(progress, &secrets), at(1));
         assert_eq!(table(&status), expected);
         assert_eq!(status.observed_generation, Some(3));
         assert!(status.conditions.iter().all(|c| c.observed_generation == Some(3)));
@@ -118,9 +116,9 @@ fn every_phase_has_its_conditions() {
 #[test]
 fn transition_times_and_conditions_of_others_stay() {
     let secrets = NamedPullSecrets::default();
-    let mut before = status(None, &inputs(ComponentPhase::Progressing("a".into()), &secrets), at(1));
+    let mut before = status(None, &inputs(progressing("a"), &secrets), at(1));
     set_condition(&mut before.conditions, "Theirs", Status::True, "X", "", None, at(1));
-    let after = status(Some(&before), &inputs(ComponentPhase::Progressing("b".into()), &secrets), at(9));
+    let after = status(Some(&before), &inputs(progressing("b"), &secrets), at(9));
     let ready = find(&after.conditions, conditions::READY).unwrap();
     assert_eq!((ready.message.as_str(), ready.last_transition_time.0), ("b", at(1)));
     assert!(find(&after.conditions, "Theirs").is_some());
@@ -129,16 +127,16 @@ fn transition_times_and_conditions_of_others_stay() {
 #[test]
 fn pull_secrets_have_a_condition_only_if_some_are_named() {
     let missing = NamedPullSecrets { any: true, missing: vec!["a".into(), "b".into()] };
-    let first = status(None, &inputs(ComponentPhase::Ready, &missing), at(1));
+    let first = status(None, &inputs(Progress::Current, &missing), at(1));
     let condition = find(&first.conditions, reason::PULL_SECRETS_FOUND).unwrap();
     assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", reason::SECRET_MISSING));
     assert!(condition.message.contains(": a, b;"), "{}", condition.message);
 
     let found = NamedPullSecrets { any: true, missing: Vec::new() };
-    let second = status(Some(&first), &inputs(ComponentPhase::Ready, &found), at(2));
+    let second = status(Some(&first), &inputs(Progress::Current, &found), at(2));
     assert_eq!(find(&second.conditions, reason::PULL_SECRETS_FOUND).unwrap().status, "True");
 
-    let third = status(Some(&second), &inputs(ComponentPhase::Ready, &NamedPullSecrets::default()), at(3));
+    let third = status(Some(&second), &inputs(Progress::Current, &NamedPullSecrets::default()), at(3));
     assert!(find(&third.conditions, reason::PULL_SECRETS_FOUND).is_none());
 }
 
@@ -152,26 +150,20 @@ fn the_most_urgent_rejection_sets_the_reason_and_all_are_in_the_message() {
     let applied = |rejections| Applied { rejections, ..Applied::default() };
     let both =
         applied(vec![rejection(RejectionCause::Forbidden, "quota"), rejection(RejectionCause::NameTaken, "taken")]);
-    assert_eq!(
-        ComponentPhase::from_applied(&both),
-        ComponentPhase::Stalled { reason: reason::NAME_TAKEN, message: "taken; quota".into() }
-    );
+    assert_eq!(progress_of(&both), stuck(reason::NAME_TAKEN, "taken; quota".into()));
     let rejected = applied(vec![rejection(RejectionCause::Rejected, "bad port")]);
-    assert_eq!(ComponentPhase::from_applied(&rejected), ComponentPhase::from_blocked(&invalid_spec("bad port".into())));
+    assert_eq!(progress_of(&rejected), stuck(reason::INVALID_SPEC, "bad port".into()));
     let forbidden = applied(vec![rejection(RejectionCause::Forbidden, "quota")]);
-    assert_eq!(ComponentPhase::from_applied(&forbidden), ComponentPhase::Progressing("quota".into()));
+    assert_eq!(progress_of(&forbidden), progressing("quota"));
     let waiting = Applied { waiting: vec!["Deployment n/w: it is being deleted".into()], ..Applied::default() };
-    assert_eq!(
-        ComponentPhase::from_applied(&waiting),
-        ComponentPhase::Progressing("Deployment n/w: it is being deleted".into())
-    );
+    assert_eq!(progress_of(&waiting), progressing("Deployment n/w: it is being deleted"));
 }
 
 /// The upstream operator does not report it, and the nodes never join.
 #[test]
 fn an_engine_whose_nodes_cannot_be_joined_has_a_condition() {
     let secrets = NamedPullSecrets::default();
-    let inputs = inputs(ComponentPhase::Ready, &secrets);
+    let inputs = inputs(Progress::Current, &secrets);
     let first = status(None, &StatusInputs { joins_nodes: false, ..inputs.clone() }, at(1));
     let condition = find(&first.conditions, reason::NODES_JOINED).unwrap();
     assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", reason::ENGINE_NOT_FOUND));

@@ -23,7 +23,8 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// A semaphore with a queue. Namespaces share it: one alone gets three quarters. The next in the queue is of the
 /// namespace with the fewest builds, then the first in order.
 pub struct BuildSlots {
-    limit: usize,
+    /// How many builds may run at a time.
+    pub(super) limit: usize,
     jobs: Store<Packed<Job>>,
     components: Store<Packed<DynamoComponent>>,
     server: Box<dyn Fn(&str) -> Server + Send + Sync>,
@@ -65,11 +66,6 @@ impl BuildSlots {
         server: impl Fn(&str) -> Server + Send + Sync + 'static,
     ) -> Self {
         Self { limit, jobs, components, server: Box::new(server), state: Mutex::default() }
-    }
-
-    /// Returns the number of builds that may run at a time.
-    pub fn limit(&self) -> usize {
-        self.limit
     }
 
     /// Whether a component may create this Job now; if not, the component is queued. A Job that counts already has its

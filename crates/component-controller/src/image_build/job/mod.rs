@@ -1,26 +1,15 @@
 //! Renders the Job that builds an image. Pure.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, iter::once, time::Duration};
 
 use api_types::{
     annotations, labels, owner,
     v1alpha1::{BuildTimeout, DynamoComponent},
 };
 use controller_kit::{pull_secrets::DATA_KEY, settings::GoDuration};
-use k8s_openapi::{
-    api::{
-        batch::v1::{Job, JobSpec, PodFailurePolicy, PodFailurePolicyOnExitCodesRequirement, PodFailurePolicyRule},
-        core::v1::{
-            Affinity, Container, EmptyDirVolumeSource, EnvVar, KeyToPath, PodAffinity, PodAffinityTerm,
-            PodSecurityContext, PodSpec, PodTemplateSpec, ResourceRequirements, SeccompProfile, SecretVolumeSource,
-            SecurityContext, Volume, VolumeMount, WeightedPodAffinityTerm,
-        },
-    },
-    apimachinery::pkg::{
-        api::resource::Quantity,
-        apis::meta::v1::{LabelSelector, ObjectMeta},
-    },
-};
+use k8s_openapi::api::{batch::v1::Job, core::v1::EnvVar};
+use kube::ResourceExt;
+use serde_json::{Value, json};
 
 use super::settings::{BuildSettings, Defaults, Engine, whole_seconds};
 
@@ -88,23 +77,8 @@ pub fn timeout(component: &DynamoComponent) -> Result<Option<i64>, String> {
 
 /// Deadline of a build, in seconds. Every Job has one: a build that hangs would block others.
 fn deadline(input: Input<'_>) -> Result<i64, String> {
-    let all = || {
-        let all = input.settings.timeout.clone();
-        all.map_err(|given| {
-            format!("DYNAMO_IMAGE_BUILD_TIMEOUT is {given:?}; give for example 90m, and no less than 1s")
-        })
-    };
-    let most = input.settings.max_timeout.clone().map_err(|given| {
-        format!("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT is {given:?}; give for example 8h, and no less than 1s")
-    })?;
-    timeout(input.component)?.map_or_else(all, |own| Ok(own.min(most)))
-}
-
-/// Validates the concurrency here, because nothing else would report the violation.
-fn check_concurrency(settings: &BuildSettings) -> Result<(), String> {
-    settings.concurrency.as_ref().map(drop).map_err(|given| {
-        format!("DYNAMO_IMAGE_BUILD_CONCURRENCY is {given:?}; give a number of builds at a time, 1 or more")
-    })
+    let most = input.settings.max_timeout.clone()?;
+    timeout(input.component)?.map_or_else(|| input.settings.timeout.clone(), |own| Ok(own.min(most)))
 }
 
 /// Rejects a login in the environment that no Secret replaces.
@@ -123,37 +97,31 @@ fn check_login(input: Input<'_>) -> Result<(), String> {
 /// # Errors
 /// The violation in the spec or in the operator's settings.
 pub fn render(input: Input<'_>) -> Result<Job, String> {
-    check_concurrency(input.settings)?;
+    // Nothing else would report a violation in the concurrency.
+    input.settings.concurrency.clone()?;
     check_login(input)?;
     let pod = pod(input)?;
     let component = &input.component.metadata;
     let (name, uid) = (component.name.as_deref().unwrap_or_default(), component.uid.as_deref().unwrap_or_default());
-    let request = BTreeMap::from([(annotations::BUILD_REQUEST.to_owned(), input.name.to_owned())]);
-    let metadata = ObjectMeta {
-        name: Some(input.name.to_owned()),
-        namespace: Some(input.namespace.to_owned()),
-        labels: Some(own_labels(input)),
-        annotations: Some(request),
-        owner_references: Some(vec![owner::controller::<DynamoComponent>(name, uid)]),
-        ..ObjectMeta::default()
-    };
-    let on_exit_codes = PodFailurePolicyOnExitCodesRequirement {
-        container_name: Some(BUILDER.to_owned()),
-        operator: "In".to_owned(),
-        values: vec![BUILD_FAILED],
-    };
-    let rule =
-        PodFailurePolicyRule { action: "FailJob".to_owned(), on_exit_codes: Some(on_exit_codes), ..Default::default() };
-    let spec = JobSpec {
-        active_deadline_seconds: Some(deadline(input)?),
-        completions: Some(1),
-        parallelism: Some(1),
-        ttl_seconds_after_finished: Some(KEPT),
-        pod_failure_policy: Some(PodFailurePolicy { rules: vec![rule] }),
-        template: pod,
-        ..JobSpec::default()
-    };
-    Ok(Job { metadata, spec: Some(spec), status: None })
+    let on_exit_codes = json!({ "containerName": BUILDER, "operator": "In", "values": [BUILD_FAILED] });
+    let job = json!({
+        "metadata": {
+            "name": input.name,
+            "namespace": input.namespace,
+            "labels": own_labels(input),
+            "annotations": { annotations::BUILD_REQUEST: input.name },
+            "ownerReferences": [owner::controller::<DynamoComponent>(name, uid)],
+        },
+        "spec": {
+            "activeDeadlineSeconds": deadline(input)?,
+            "completions": 1,
+            "parallelism": 1,
+            "ttlSecondsAfterFinished": KEPT,
+            "podFailurePolicy": { "rules": [{ "action": "FailJob", "onExitCodes": on_exit_codes }] },
+            "template": pod,
+        },
+    });
+    serde_json::from_value(job).map_err(|error| error.to_string())
 }
 
 fn own_labels(input: Input<'_>) -> BTreeMap<String, String> {
@@ -164,7 +132,7 @@ fn own_labels(input: Input<'_>) -> BTreeMap<String, String> {
     ])
 }
 
-fn pod(input: Input<'_>) -> Result<PodTemplateSpec, String> {
+fn pod(input: Input<'_>) -> Result<Value, String> {
     let (spec, defaults) = (&input.component.spec, input.defaults);
     let own = spec.image_builder_extra_pod_spec.clone().unwrap_or_default();
     let extra = spec.image_builder_extra_pod_metadata.clone().unwrap_or_default();
@@ -182,63 +150,43 @@ fn pod(input: Input<'_>) -> Result<PodTemplateSpec, String> {
     }
     let account = own.service_account_name.or_else(|| defaults.pod.service_account_name.clone());
     let account = account.or_else(|| input.account.map(str::to_owned)).unwrap_or_else(|| "default".to_owned());
-    let pod = PodSpec {
-        restart_policy: Some("Never".to_owned()),
-        security_context: Some(PodSecurityContext {
-            run_as_user: Some(USER),
-            run_as_group: Some(USER),
-            fs_group: Some(USER),
-            ..PodSecurityContext::default()
-        }),
-        service_account_name: Some(account),
-        scheduler_name: own.scheduler_name.or_else(|| defaults.pod.scheduler_name.clone()),
-        node_selector: own.node_selector.or_else(|| defaults.pod.node_selector.clone()),
-        affinity: own.affinity.or_else(|| defaults.pod.affinity.clone()).or_else(|| Some(near_earlier_builds(input))),
-        tolerations: own.tolerations.or_else(|| defaults.pod.tolerations.clone()),
-        topology_spread_constraints: own
-            .topology_spread_constraints
-            .or_else(|| defaults.pod.topology_spread_constraints.clone()),
-        priority_class_name: own.priority_class_name.or_else(|| defaults.pod.priority_class_name.clone()),
-        volumes: Some(volumes(input)),
-        init_containers: Some(init_containers(input)),
-        containers: vec![builder(input)?],
-        ..PodSpec::default()
-    };
-    let metadata = ObjectMeta { labels: Some(labels), annotations: Some(annotations), ..ObjectMeta::default() };
-    Ok(PodTemplateSpec { metadata: Some(metadata), spec: Some(pod) })
+    let affinity = own.affinity.or_else(|| defaults.pod.affinity.clone()).map(|affinity| json!(affinity));
+    let spread = own.topology_spread_constraints.or_else(|| defaults.pod.topology_spread_constraints.clone());
+    Ok(json!({
+        "metadata": { "labels": labels, "annotations": annotations },
+        "spec": {
+            "restartPolicy": "Never",
+            "securityContext": { "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER },
+            "serviceAccountName": account,
+            "schedulerName": own.scheduler_name.or_else(|| defaults.pod.scheduler_name.clone()),
+            "nodeSelector": own.node_selector.or_else(|| defaults.pod.node_selector.clone()),
+            "affinity": affinity.unwrap_or_else(|| near_earlier_builds(input)),
+            "tolerations": own.tolerations.or_else(|| defaults.pod.tolerations.clone()),
+            "topologySpreadConstraints": spread,
+            "priorityClassName": own.priority_class_name.or_else(|| defaults.pod.priority_class_name.clone()),
+            "volumes": volumes(input),
+            "initContainers": init_containers(input),
+            "containers": [builder(input)?],
+        },
+    }))
 }
 
 /// The node of an earlier build may still have its layers.
-fn near_earlier_builds(input: Input<'_>) -> Affinity {
+fn near_earlier_builds(input: Input<'_>) -> Value {
     let name = input.component.metadata.name.as_deref().unwrap_or_default();
-    let selector = BTreeMap::from([(labels::COMPONENT.to_owned(), api_types::names::label_value(name))]);
-    let term = PodAffinityTerm {
-        label_selector: Some(LabelSelector { match_labels: Some(selector), ..LabelSelector::default() }),
-        topology_key: "kubernetes.io/hostname".to_owned(),
-        ..PodAffinityTerm::default()
-    };
-    let preferred = vec![WeightedPodAffinityTerm { weight: 100, pod_affinity_term: term }];
-    let pod_affinity =
-        PodAffinity { preferred_during_scheduling_ignored_during_execution: Some(preferred), ..Default::default() };
-    Affinity { pod_affinity: Some(pod_affinity), ..Affinity::default() }
+    let selector = json!({ "matchLabels": { labels::COMPONENT: api_types::names::label_value(name) } });
+    let term = json!({ "labelSelector": selector, "topologyKey": "kubernetes.io/hostname" });
+    let preferred = json!([{ "weight": 100, "podAffinityTerm": term }]);
+    json!({ "podAffinity": { "preferredDuringSchedulingIgnoredDuringExecution": preferred } })
 }
 
-fn volumes(input: Input<'_>) -> Vec<Volume> {
-    let empty = |name: &str| Volume {
-        name: name.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource::default()),
-        ..Volume::default()
-    };
+fn volumes(input: Input<'_>) -> Vec<Value> {
+    let empty = |name: &str| json!({ "name": name, "emptyDir": {} });
     let config = match docker_secret(input.component, input.settings) {
         None => empty("docker-config"),
         Some(secret) => {
-            let item = KeyToPath { key: DATA_KEY.to_owned(), path: "config.json".to_owned(), ..KeyToPath::default() };
-            let source = SecretVolumeSource {
-                secret_name: Some(secret.to_owned()),
-                items: Some(vec![item]),
-                ..SecretVolumeSource::default()
-            };
-            Volume { name: "docker-config".to_owned(), secret: Some(source), ..Volume::default() }
+            let items = json!([{ "key": DATA_KEY, "path": "config.json" }]);
+            json!({ "name": "docker-config", "secret": { "secretName": secret, "items": items } })
         }
     };
     let layers = has_own_daemon(input.settings).then(|| empty(LAYERS.0));
@@ -250,11 +198,11 @@ fn has_own_daemon(settings: &BuildSettings) -> bool {
     settings.engine == Ok(Engine::BuildkitRootless) && settings.buildkit_url.is_none()
 }
 
-fn mount((name, path): (&str, &str)) -> VolumeMount {
-    VolumeMount { name: name.to_owned(), mount_path: path.to_owned(), ..VolumeMount::default() }
+fn mount((name, path): (&str, &str)) -> Value {
+    json!({ "name": name, "mountPath": path })
 }
 
-fn mounts() -> Vec<VolumeMount> {
+fn mounts() -> Vec<Value> {
     let paths = [("dynamo", "/dynamo"), ("workspace", "/workspace"), ("docker-config", DOCKER_CONFIG)];
     paths.map(mount).into()
 }
@@ -270,37 +218,32 @@ fn variable(name: &str, value: &str) -> EnvVar {
     EnvVar { name: name.to_owned(), value: Some(value.to_owned()), value_from: None }
 }
 
-fn quantities(pairs: [(&str, &str); 2]) -> Option<BTreeMap<String, Quantity>> {
-    Some(pairs.map(|(name, amount)| (name.to_owned(), Quantity(amount.to_owned()))).into())
-}
-
-fn init_containers(input: Input<'_>) -> Vec<Container> {
+fn init_containers(input: Input<'_>) -> Vec<Value> {
     let mut env = vec![variable("AWS_EC2_METADATA_DISABLED", "true")];
     env.extend(extra_env(input));
-    let downloader = Container {
-        name: "dynamocomponent-downloader".to_owned(),
-        image: Some(input.settings.downloader_image.clone()),
-        command: Some(vec!["sh".to_owned(), "-c".to_owned(), download_script(input.download)]),
-        env: Some(env),
-        env_from: input.component.spec.downloader_container_env_from.clone(),
-        resources: Some(ResourceRequirements {
-            requests: quantities([("cpu", "100m"), ("memory", "1000Mi")]),
-            limits: quantities([("cpu", "1000m"), ("memory", "3000Mi")]),
-            ..ResourceRequirements::default()
-        }),
-        volume_mounts: Some(mounts()),
-        ..Container::default()
-    };
-    let google = nodes_log_in(input.component, input.image, input.settings);
-    let login = google.then(|| Container {
-        name: "gcp-init-docker-config".to_owned(),
-        image: Some(input.settings.google_image.clone()),
-        command: Some(vec!["sh".to_owned(), "-c".to_owned(), google_script(input.image)]),
-        env: Some(extra_env(input)).filter(|env| !env.is_empty()),
-        volume_mounts: Some(mounts()),
-        ..Container::default()
+    let downloader = json!({
+        "name": "dynamocomponent-downloader",
+        "image": input.settings.downloader_image,
+        "command": ["sh", "-c", download_script(input.download)],
+        "env": env,
+        "envFrom": input.component.spec.downloader_container_env_from,
+        "resources": {
+            "requests": { "cpu": "100m", "memory": "1000Mi" },
+            "limits": { "cpu": "1000m", "memory": "3000Mi" },
+        },
+        "volumeMounts": mounts(),
     });
-    [Some(downloader), login].into_iter().flatten().collect()
+    let google = nodes_log_in(input.component, input.image, input.settings);
+    let login = google.then(|| {
+        json!({
+            "name": "gcp-init-docker-config",
+            "image": input.settings.google_image,
+            "command": ["sh", "-c", google_script(input.image)],
+            "env": Some(extra_env(input)).filter(|env| !env.is_empty()),
+            "volumeMounts": mounts(),
+        })
+    });
+    once(downloader).chain(login).collect()
 }
 
 /// Quotes one word of a shell command.
@@ -331,11 +274,9 @@ fn google_script(image: &str) -> String {
     )
 }
 
-fn builder(input: Input<'_>) -> Result<Container, String> {
+fn builder(input: Input<'_>) -> Result<Value, String> {
     let settings = input.settings;
-    let engine = settings.engine.clone().map_err(|other| {
-        format!("DYNAMO_IMAGE_BUILD_ENGINE is {other:?}; the operator knows buildkit-rootless, buildkit and kaniko")
-    })?;
+    let engine = settings.engine.clone()?;
     let command = match engine {
         Engine::Kaniko => kaniko(input),
         Engine::Buildkit | Engine::BuildkitRootless => buildkit(input)?,
@@ -353,35 +294,30 @@ fn builder(input: Input<'_>) -> Result<Container, String> {
     // A sidecar of the mesh needs a moment before anything can be reached.
     let script = format!("sleep 15; {command} && exit 0 || exit {BUILD_FAILED}");
     let security_context = match engine {
-        Engine::Kaniko => Some(SecurityContext { run_as_user: Some(0), ..SecurityContext::default() }),
+        Engine::Kaniko => json!({ "runAsUser": 0 }),
         // A daemon without root makes user namespaces, which the profile of the runtime forbids.
-        Engine::BuildkitRootless if own_daemon => {
-            let unconfined = SeccompProfile { type_: "Unconfined".to_owned(), ..SeccompProfile::default() };
-            Some(SecurityContext { seccomp_profile: Some(unconfined), ..SecurityContext::default() })
-        }
-        Engine::Buildkit | Engine::BuildkitRootless => None,
+        Engine::BuildkitRootless if own_daemon => json!({ "seccompProfile": { "type": "Unconfined" } }),
+        Engine::Buildkit | Engine::BuildkitRootless => Value::Null,
     };
     let layers = own_daemon.then(|| mount(LAYERS));
-    Ok(Container {
-        name: BUILDER.to_owned(),
-        image: Some(settings.engine_image.clone()),
-        image_pull_policy: Some("Always".to_owned()),
-        command: Some(vec!["sh".to_owned(), "-c".to_owned(), script]),
-        env: Some(env),
-        resources: resources.or_else(|| input.defaults.resources.clone()),
-        security_context,
-        stdin: Some(true),
-        tty: Some(true),
-        volume_mounts: Some(mounts().into_iter().chain(layers).collect()),
-        ..Container::default()
-    })
+    Ok(json!({
+        "name": BUILDER,
+        "image": settings.engine_image,
+        "imagePullPolicy": "Always",
+        "command": ["sh", "-c", script],
+        "env": env,
+        "resources": resources.or_else(|| input.defaults.resources.clone()),
+        "securityContext": security_context,
+        "stdin": true,
+        "tty": true,
+        "volumeMounts": mounts().into_iter().chain(layers).collect::<Vec<_>>(),
+    }))
 }
 
 /// Whether the registry is spoken to without TLS, when it is asked and when it is pushed to: the component or the
 /// operator's settings say so.
 pub fn is_insecure(component: &DynamoComponent, settings: &BuildSettings) -> bool {
-    let annotations = component.metadata.annotations.as_ref();
-    let said = annotations.and_then(|all| all.get(annotations::INSECURE_REGISTRY));
+    let said = component.annotations().get(annotations::INSECURE_REGISTRY);
     !settings.secure || said.is_some_and(|value| value == labels::TRUE)
 }
 

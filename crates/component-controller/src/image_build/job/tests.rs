@@ -1,8 +1,7 @@
 //! Tests of the Job.
 
-use std::iter::once;
-
 use api_types::v1alpha1::DynamoComponentSpec;
+use k8s_openapi::api::core::v1::{Container, PodSpec};
 
 use super::*;
 

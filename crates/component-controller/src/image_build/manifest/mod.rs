@@ -28,6 +28,7 @@ use bytes::Bytes;
 use controller_kit::{conditions::find, fairness::Backoff, store::Key};
 use http::{Request, Uri};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::ResourceExt;
 use outbound::{Error, Limits, Outbound};
 use tokio::sync::{mpsc, mpsc::Receiver};
 
@@ -40,9 +41,7 @@ const PIECES: usize = 4;
 
 /// Whether a graph asks for the manifest and the status has no final result for the present generation.
 pub fn is_due(component: &DynamoComponent) -> bool {
-    let annotations = component.metadata.annotations.as_ref();
-    let asks =
-        annotations.and_then(|all| all.get(annotations::READ_MANIFEST)).is_some_and(|value| value == labels::TRUE);
+    let asks = component.annotations().get(annotations::READ_MANIFEST).is_some_and(|value| value == labels::TRUE);
     let is_final = component.status.as_ref().is_some_and(|status| {
         // A definition of an earlier release drops the manifest.
         let is_final =

@@ -17,7 +17,7 @@ use k8s_openapi::api::batch::v1::Job;
 use rendering::JobEnd;
 
 use super::{
-    model::{BuildPhase, Log, Observed, Plan, has_succeeded},
+    model::{BuildPhase, Log, Observed, Obstacle, Plan, has_succeeded},
     requeue::retry_after,
 };
 
@@ -27,9 +27,9 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
         observed.other_jobs.iter().filter(|job| job.metadata.deletion_timestamp.is_none()).cloned().collect();
     let mut planned = Plan { create: None, delete, phase: BuildPhase::Available };
     planned.phase = match (&observed.image, &observed.job, &observed.exists) {
-        (Err(violation), _, _) => BuildPhase::Invalid(violation.clone()),
+        (Err(violation), _, _) => BuildPhase::Obstructed(Obstacle::Invalid(violation.clone())),
         (Ok(_), Some(job), _) => of_job(observed, job, now, &mut planned.delete),
-        (Ok(_), None, Some(Err(obstacle))) => obstacle.phase(),
+        (Ok(_), None, Some(Err(obstacle))) => BuildPhase::Obstructed(obstacle.clone()),
         (Ok(_), None, None | Some(Ok(true))) => BuildPhase::Available,
         (Ok(_), None, Some(Ok(false))) => begin(observed, &mut planned.create),
     };
@@ -38,13 +38,11 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
 
 fn begin(observed: &Observed, create: &mut Option<Box<Job>>) -> BuildPhase {
     match &observed.rendered {
-        Some(Err(obstacle)) => obstacle.phase(),
-        Some(Ok(job)) => {
-            *create = Some(Box::new(job.clone()));
-            BuildPhase::Building { active: false, diagnosis: None }
-        }
-        None => BuildPhase::Building { active: false, diagnosis: None },
+        Some(Err(obstacle)) => return BuildPhase::Obstructed(obstacle.clone()),
+        Some(Ok(job)) => *create = Some(Box::new(job.clone())),
+        None => {}
     }
+    BuildPhase::Building { active: false, diagnosis: None }
 }
 
 /// Plans with the owned Job. A failed one is deleted after a pause, and the next pass creates another.

@@ -6,7 +6,6 @@ use rendering::{Cause, Diagnosis};
 use serde_json::json;
 
 use super::*;
-use crate::image_build::model::Obstacle;
 
 fn job(name: &str, condition: Option<(&str, &str)>) -> Job {
     let conditions = condition.map(|(type_, reason)| {
@@ -55,9 +54,12 @@ fn an_image_is_built_where_the_registry_has_none() {
         assert_eq!((planned.phase, planned.create), (BuildPhase::Available, None));
     }
     let down = plan_with(|o| o.exists = Some(Err(Obstacle::Unreachable("r is down".to_owned()))));
-    assert_eq!((down.phase, down.create), (BuildPhase::Unreachable("r is down".to_owned()), None));
+    assert_eq!(
+        (down.phase, down.create),
+        (BuildPhase::Obstructed(Obstacle::Unreachable("r is down".to_owned())), None)
+    );
     let closed = plan_with(|o| o.exists = Some(Err(Obstacle::Blocked("no login".to_owned()))));
-    assert_eq!((closed.phase, closed.create), (BuildPhase::Blocked("no login".to_owned()), None));
+    assert_eq!((closed.phase, closed.create), (BuildPhase::Obstructed(Obstacle::Blocked("no login".to_owned())), None));
 }
 
 /// An image that was deleted while its Job was kept, for a day, was never built again.
@@ -83,11 +85,11 @@ fn a_removed_image_is_built_again_although_its_job_exists() {
 #[test]
 fn violations_are_reported_and_nothing_is_created() {
     let wrong = plan_with(|o| o.image = Err("no".to_owned()));
-    assert_eq!((wrong.phase, wrong.create), (BuildPhase::Invalid("no".to_owned()), None));
+    assert_eq!((wrong.phase, wrong.create), (BuildPhase::Obstructed(Obstacle::Invalid("no".to_owned())), None));
     let wrong = plan_with(|o| o.rendered = Some(Err(Obstacle::Invalid("no".to_owned()))));
-    assert_eq!((wrong.phase, wrong.create), (BuildPhase::Invalid("no".to_owned()), None));
+    assert_eq!((wrong.phase, wrong.create), (BuildPhase::Obstructed(Obstacle::Invalid("no".to_owned())), None));
     let away = plan_with(|o| o.rendered = Some(Err(Obstacle::Unreachable("store".to_owned()))));
-    assert_eq!((away.phase, away.create), (BuildPhase::Unreachable("store".to_owned()), None));
+    assert_eq!((away.phase, away.create), (BuildPhase::Obstructed(Obstacle::Unreachable("store".to_owned())), None));
 }
 
 #[test]

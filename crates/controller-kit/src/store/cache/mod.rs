@@ -11,7 +11,7 @@ use std::{
 use kube::{Resource, runtime::watcher::Event};
 use tokio::sync::{Notify, watch};
 
-use super::{Key, packed::controller_owner};
+use super::{Key, StaticKind, packed::controller_owner};
 
 /// An object that appeared, changed or went.
 #[derive(Debug)]
@@ -75,14 +75,11 @@ impl<O> Clone for Store<O> {
     }
 }
 
-impl<O: Resource> Store<O> {
+impl<O: StaticKind> Store<O> {
     /// An empty store. Stores that follow the API server are made by [`watch`](super::watch()); this one is for tests,
     /// fed with [`Store::handle`].
     #[must_use]
-    pub fn new() -> Self
-    where
-        O::DynamicType: Default,
-    {
+    pub fn new() -> Self {
         let dynamic = O::DynamicType::default();
         let shared = SharedCache {
             group: O::group(&dynamic).into_owned(),
@@ -97,10 +94,7 @@ impl<O: Resource> Store<O> {
 
     /// A complete store that no watch feeds: of these objects, or of a kind that is not served.
     #[must_use]
-    pub fn snapshot(objects: Option<Vec<O>>) -> Self
-    where
-        O::DynamicType: Default,
-    {
+    pub fn snapshot(objects: Option<Vec<O>>) -> Self {
         let store = Self::new();
         store.set_served(objects.is_some());
         store.handle(Event::Init);
@@ -110,7 +104,9 @@ impl<O: Resource> Store<O> {
         store.handle(Event::InitDone);
         store
     }
+}
 
+impl<O: Resource> Store<O> {
     /// The object of this name.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<O>> {
@@ -217,11 +213,7 @@ impl<O: Resource> Store<O> {
     }
 }
 
-impl<O> Default for Store<O>
-where
-    O: Resource,
-    O::DynamicType: Default,
-{
+impl<O: StaticKind> Default for Store<O> {
     fn default() -> Self {
         Self::new()
     }

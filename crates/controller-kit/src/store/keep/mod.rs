@@ -6,8 +6,9 @@ use std::fmt;
 
 use api_types::{annotations, limits};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::Resource;
 use serde_json::Value;
+
+use super::StaticKind;
 
 /// Bytes of the content of an object, without its metadata, as JSON: a spec at its limit, and as much again for its
 /// status and for specs that were stored before the limit.
@@ -58,19 +59,13 @@ pub fn any(_: &ObjectMeta) -> Keep {
 
 /// Keeps the children of a `K`.
 #[must_use]
-pub fn owned_by<K>(metadata: &ObjectMeta) -> Keep
-where
-    K: Resource<DynamicType: Default>,
-{
+pub fn owned_by<K: StaticKind>(metadata: &ObjectMeta) -> Keep {
     if controller_of(metadata).is_some_and(is_a::<K>) { Keep::UpTo(OBJECT_BYTES) } else { Keep::Identity }
 }
 
 /// Keeps the children of a `K`, and what an operator wrote and has no controller: children of a deleted `K`.
 #[must_use]
-pub fn owned_or_orphaned<K>(metadata: &ObjectMeta) -> Keep
-where
-    K: Resource<DynamicType: Default>,
-{
+pub fn owned_or_orphaned<K: StaticKind>(metadata: &ObjectMeta) -> Keep {
     let has = |mark: &&str| metadata.annotations.as_ref().is_some_and(|all| all.contains_key(*mark));
     let is_kept = match controller_of(metadata) {
         Some(owner) => is_a::<K>(owner),
@@ -82,10 +77,7 @@ where
 /// As [`owned_or_orphaned`], whatever the size: for objects with a pod template for each role, which are as large as
 /// etcd takes.
 #[must_use]
-pub fn templates_of<K>(metadata: &ObjectMeta) -> Keep
-where
-    K: Resource<DynamicType: Default>,
-{
+pub fn templates_of<K: StaticKind>(metadata: &ObjectMeta) -> Keep {
     match owned_or_orphaned::<K>(metadata) {
         Keep::UpTo(_) => Keep::UpTo(usize::MAX),
         Keep::Identity => Keep::Identity,
@@ -106,10 +98,7 @@ pub fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
 
 /// Whether an owner is of this kind, in any version.
 #[must_use]
-pub fn is_a<K>(owner: &OwnerReference) -> bool
-where
-    K: Resource<DynamicType: Default>,
-{
+pub fn is_a<K: StaticKind>(owner: &OwnerReference) -> bool {
     let dynamic = K::DynamicType::default();
     let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
     owner.kind == K::kind(&dynamic) && group == K::group(&dynamic)

@@ -11,7 +11,7 @@
 use std::{collections::VecDeque, fmt::Debug, time::Duration};
 
 use futures::{
-    Stream, StreamExt,
+    StreamExt,
     stream::{self, BoxStream},
 };
 use kube::{
@@ -124,7 +124,7 @@ pub(super) fn events<O>(
     labels: Option<&str>,
     fields: Option<&str>,
     pauses: Pauses,
-) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static
+) -> BoxStream<'static, Result<Event<O>, WatchError>>
 where
     O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -140,7 +140,7 @@ where
         pauses,
         is_broken: false,
     };
-    stream::unfold(list_watch, async |mut list_watch| Some((list_watch.next().await, list_watch)))
+    stream::unfold(list_watch, async |mut list_watch| Some((list_watch.next().await, list_watch))).boxed()
 }
 
 struct ListWatch<O> {

@@ -13,10 +13,7 @@ mod writer;
 
 use std::{collections::BTreeSet, future::Future};
 
-use api_types::{
-    labels,
-    v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
-};
+use api_types::{labels, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
     apply::{Applier, Desired, Error, Outcome},
     events::EventSink,
@@ -153,16 +150,6 @@ impl Applied {
             Written::Waits(why) => self.tally.waiting.push(why),
         }
     }
-}
-
-/// Lets a graph go that is being deleted: takes off the finalizer of another operator, and nothing else. Owner
-/// references do the rest, in whichever way the deletion asked for.
-///
-/// # Errors
-/// The API server rejects the request, or does not answer.
-pub async fn release(applier: &Applier, graph: &Packed<DynamoGraphDeployment>) -> Result<(), Error> {
-    applier.remove_finalizer(graph, api_types::LEGACY_FINALIZER).await?;
-    Ok(())
 }
 
 /// The graph that an object belongs to: by its controller owner, else by its label. The controller of a pod is a

@@ -44,32 +44,28 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
     let builds = writer.write_all(&caches.builds, objects.build.as_slice());
     let accounts = writer.write_all(&caches.accounts, objects.account.as_slice());
     let shared = objects.shared_accounts.iter().map(|shared| shared_account(writer, caches, shared));
+    let shared = each(shared.collect());
     let config_maps = writer.write_all(&caches.config_maps, &objects.config_maps);
     let claims = writer.write_all(&caches.claim_templates, &objects.claim_templates);
     // Pods look for each other by these names as soon as they start.
     let services = writer.write_all(&caches.services, &objects.services);
-    let storage = objects.volumes.iter().map(|claim| volume(writer, claim));
-    let manifests = objects.manifest_of.iter().map(|build| manifest(writer, build));
-    let models = objects.model_services.iter().map(|service| model_service(writer, caches, service));
-    let (builds, mut tally, shared, config_maps, claims, services, storage, models, manifests) = join!(
-        builds,
-        accounts,
-        bounded(shared.collect()),
-        config_maps,
-        claims,
-        services,
-        bounded(storage.collect()),
-        bounded(models.collect()),
-        bounded(manifests.collect())
-    );
-    tally.add(shared.into_iter().collect());
+    let storage = each(objects.volumes.iter().map(|claim| volume(writer, claim)).collect());
+    let models = each(objects.model_services.iter().map(|service| model_service(writer, caches, service)).collect());
+    let manifests = each(objects.manifest_of.iter().map(|build| manifest(writer, build)).collect());
+    let (builds, mut tally, shared, config_maps, claims, services, storage, models, manifests) =
+        join!(builds, accounts, shared, config_maps, claims, services, storage, models, manifests);
+    tally.add(shared);
     let mut named = objects.account.iter().chain(objects.shared_accounts.iter().map(|shared| &shared.account));
     let accounts_exist = tally.failed.is_empty() || named.all(|account| is_known(&caches.accounts, account));
-    for other in [builds, config_maps, claims, services] {
+    for other in [builds, config_maps, claims, services, storage, models, manifests] {
         tally.add(other);
     }
-    tally.add(storage.into_iter().chain(models).chain(manifests).collect());
     (tally, accounts_exist)
+}
+
+/// Runs steps that may wait for an object, a few at a time.
+async fn each(steps: Vec<impl Future<Output = Waits>>) -> Tally {
+    bounded(steps).await.into_iter().collect()
 }
 
 fn is_known<K: Resource<DynamicType = ()>>(store: &Store<Packed<K>>, object: &K) -> bool {
@@ -79,18 +75,18 @@ fn is_known<K: Resource<DynamicType = ()>>(store: &Store<Packed<K>>, object: &K)
 /// Writes what pods find sooner or later.
 pub(super) async fn beside_pods(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Tally {
     let bindings = objects.shared_accounts.iter().map(|shared| shared_binding(writer, caches, &shared.binding));
+    let bindings = each(bindings.collect());
     let pool = writer.write_all(&caches.pools, objects.pool.as_slice());
     let rule = writer.write_all(&caches.destination_rules, objects.destination_rule.as_slice());
-    let adapters = objects.adapters.write.iter().map(|adapter| write_adapter(writer, caches, adapter));
+    let adapters = each(objects.adapters.write.iter().map(|adapter| write_adapter(writer, caches, adapter)).collect());
     let ingresses = writer.write_all(&caches.ingresses, &objects.ingresses);
     let routes = writer.write_all(&caches.virtual_services, &objects.virtual_services);
     let autoscalers = writer.write_all(&caches.autoscalers, &objects.autoscalers);
     let (bindings, mut tally, rule, adapters, ingresses, routes, autoscalers) =
-        join!(bounded(bindings.collect()), pool, rule, bounded(adapters.collect()), ingresses, routes, autoscalers);
-    for other in [rule, ingresses, routes, autoscalers] {
+        join!(bindings, pool, rule, adapters, ingresses, routes, autoscalers);
+    for other in [rule, ingresses, routes, autoscalers, bindings, adapters] {
         tally.add(other);
     }
-    tally.add(bindings.into_iter().chain(adapters).collect());
     tally
 }
 
@@ -102,7 +98,7 @@ pub(super) async fn rights(writer: Writer<'_>, caches: &Caches, objects: &Object
         return tally;
     }
     if let Some(binding) = &objects.binding {
-        tally.add([own_binding(writer, caches, binding).await].into_iter().collect());
+        tally.take_waiting(own_binding(writer, caches, binding).await);
     }
     tally
 }
@@ -259,11 +255,7 @@ pub(super) async fn write(writer: Writer<'_>, caches: &Caches, checkpoints: &[Co
 }
 
 /// Writes a checkpoint, and then the claim that belongs to it.
-async fn write_one(
-    writer: Writer<'_>,
-    caches: &Caches,
-    checkpoint: &DesiredCheckpoint,
-) -> Result<Option<String>, Error> {
+async fn write_one(writer: Writer<'_>, caches: &Caches, checkpoint: &DesiredCheckpoint) -> Waits {
     let (namespace, name) = (checkpoint.object.namespace().unwrap_or_default(), checkpoint.object.name_any());
     let live = live_value(&caches.checkpoints, &namespace, &name);
     let now = match writer.write_checkpoint(checkpoint, live.as_ref()).await? {
@@ -285,7 +277,7 @@ async fn write_claim(
     claim: &ResourceClaimTemplate,
     checkpoint: &str,
     uid: &str,
-) -> Result<Option<String>, Error> {
+) -> Waits {
     if !caches.claim_templates.is_served() {
         caches.claim_templates.need();
         return Ok(Some(unserved(claim)));

@@ -22,7 +22,7 @@ use api_types::{
     v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeployment, DynamoGraphDeploymentSpec, MAIN_CONTAINER},
     violations::Violation,
 };
-use controller_kit::{conditions::find, store::controller_owner};
+use controller_kit::conditions::find;
 use k8s_openapi::api::core::v1::EnvVar;
 use kube::ResourceExt;
 use rendering::{
@@ -30,7 +30,7 @@ use rendering::{
     legacy::{Awaited, names_image, pull_with, use_image},
 };
 
-use crate::graph::model::{LegacyResources, Obstacle, Progress};
+use crate::graph::model::{LegacyResources, Obstacle, Progress, is_controller};
 
 /// Annotations that are copied to the DynamoComponent.
 const HANDED_ON: [&str; 3] = [annotations::FORCE_BUILD, annotations::INSECURE_REGISTRY, annotations::STORAGE_NAMESPACE];
@@ -56,7 +56,7 @@ pub fn translate(
         }
         legacy.build = build(graph, &source, manifest.is_some(), live);
         legacy.manifest_of = to_ask(live, legacy.build.as_ref()).filter(|_| manifest.is_some()).cloned();
-        let running = legacy::image(&name, live).or_source(&source);
+        let running = legacy::image(&name, &source, live);
         let has_manifest = manifest.is_some();
         let unread = manifest.and_then(Result::err);
         legacy.awaited = first_obstacle(unread, running.awaited).map(refuse);
@@ -125,10 +125,7 @@ fn build(
     reads_manifest: bool,
     live: Option<&DynamoComponent>,
 ) -> Option<DynamoComponent> {
-    let is_ours = |live: &DynamoComponent| {
-        controller_owner(live).is_some_and(|owner| Some(&owner.uid) == graph.metadata.uid.as_ref())
-    };
-    if live.is_some_and(|live| !is_ours(live)) {
+    if live.is_some_and(|live| !is_controller(graph, live)) {
         return None;
     }
     let spec = DynamoComponentSpec { dynamo_component: source.to_owned(), ..DynamoComponentSpec::default() };

@@ -12,7 +12,7 @@ mod valid;
 pub use self::{
     applied::{Applied, Tally, Troubles},
     needs::{GroveNeeds, LegacyResources, Needs, Reads, Served, Target, TopologyNeed},
-    observed::{Cached, LiveCheckpoints, LiveGrove, MARKS, Observed, RunningPods, is_current, is_stalled},
+    observed::{LiveCheckpoints, LiveGrove, MARKS, Observed, RunningPods, is_controller, is_current, is_stalled},
     obstacle::{Blocked, Obstacle, Progress},
     plan::{
         Adapters, Capture, Child, ComponentCheckpoint, DesiredCheckpoint, GraphVolume, GrovePlan, Objects, Plan,

@@ -54,14 +54,8 @@ pub struct TopologyNeed {
 /// Results of the reads past the caches.
 #[derive(Clone, Debug, Default)]
 pub struct Reads {
-    /// Whether the cluster serves LeaderWorkerSets.
-    pub leader_worker_sets: bool,
-    /// Whether the KAI scheduler places the pods.
-    pub kai: bool,
-    /// Whether the cluster serves the Volcano scheduler.
-    pub volcano: bool,
-    /// Whether reading the cluster topology is forbidden.
-    pub topology_hidden: bool,
+    /// APIs that the cluster serves.
+    pub served: Served,
     /// The queue of the KAI scheduler, if it does not exist.
     pub missing_queue: Option<String>,
     /// Domains of the cluster topology; `None` if it does not exist.
@@ -77,7 +71,7 @@ pub struct Served {
     pub leader_worker_sets: bool,
     /// Grove.
     pub grove: bool,
-    /// The KAI scheduler.
+    /// The KAI scheduler, or it places the live pods.
     pub kai: bool,
     /// The Volcano scheduler.
     pub volcano: bool,

@@ -28,10 +28,11 @@ pub struct RunningPods {
     pub count: usize,
 }
 
-/// Contents of the caches for a graph.
+/// A graph and all objects that belong to it, at one moment. Everything after the reads is computed from this.
 #[derive(Clone, Debug)]
-pub struct Cached {
-    /// The graph as it is stored, but for the scaling adapters that `autoscaling` implies.
+pub struct Observed {
+    /// The graph: as it is stored, but for the scaling adapters that `autoscaling` implies, until [`Self::with_target`]
+    /// makes it the one that is reconciled.
     pub graph: DynamoGraphDeployment,
     /// Its components: those it owns, and orphans of the same graph name that it may adopt.
     pub components: Vec<DynamoComponentDeployment>,
@@ -39,7 +40,7 @@ pub struct Cached {
     pub adapters: Vec<Adapter>,
     /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
     pub running_pods: BTreeMap<String, RunningPods>,
-    /// APIs that the cluster serves, as far as caches show them.
+    /// APIs that the cluster serves; as far as caches show them until [`Self::with_reads`].
     pub served: Served,
     /// Checkpoints that the graph made or names.
     pub checkpoints: LiveCheckpoints,
@@ -47,52 +48,6 @@ pub struct Cached {
     pub grove: LiveGrove,
     /// The DynamoComponent that builds its image, of any origin.
     pub build: Option<DynamoComponent>,
-    /// Secret with the SSH key for MPI that its namespace lacks.
-    pub missing_key: Option<String>,
-    /// Whether its discovery account is bound to a Role of its own, which is there.
-    pub has_own_role: bool,
-}
-
-impl Cached {
-    /// A graph without any other object.
-    pub fn new(graph: DynamoGraphDeployment) -> Self {
-        Self {
-            graph,
-            components: Vec::new(),
-            adapters: Vec::new(),
-            running_pods: BTreeMap::new(),
-            served: Served::default(),
-            checkpoints: LiveCheckpoints::default(),
-            grove: LiveGrove::default(),
-            build: None,
-            missing_key: None,
-            has_own_role: false,
-        }
-    }
-
-    /// Whether the graph is the controller of an object.
-    pub fn is_owner<K: Resource>(&self, object: &K) -> bool {
-        is_controller(&self.graph, object)
-    }
-}
-
-/// A graph and all objects that belong to it, at one moment. Everything after the reads is computed from this.
-#[derive(Clone, Debug)]
-pub struct Observed {
-    /// The graph as it is reconciled; see [`Target`].
-    pub graph: DynamoGraphDeployment,
-    /// Its components: those it owns, and orphans of the same graph name that it may adopt.
-    pub components: Vec<DynamoComponentDeployment>,
-    /// Scaling adapters under the names of those that its components need, with any owner.
-    pub adapters: Vec<Adapter>,
-    /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
-    pub running_pods: BTreeMap<String, RunningPods>,
-    /// APIs that the cluster serves.
-    pub served: Served,
-    /// Checkpoints that the graph made or names.
-    pub checkpoints: LiveCheckpoints,
-    /// Its objects on Grove.
-    pub grove: LiveGrove,
     /// Resources that it needs as a graph of the legacy API; empty for others.
     pub legacy: LegacyResources,
     /// The provider of its workloads.
@@ -110,51 +65,34 @@ pub struct Observed {
 impl Observed {
     /// A graph without any other object.
     pub fn new(graph: DynamoGraphDeployment) -> Self {
-        Self::complete(Cached::new(graph), Target::default(), Reads::default())
-    }
-
-    /// A graph that could not be observed to the end.
-    pub fn blocked(cached: Cached, target: Target, blocked: Blocked) -> Self {
-        Self { blocked: Some(blocked), ..Self::complete(cached, target, Reads::default()) }
-    }
-
-    /// Joins what the caches hold and what was read past them.
-    pub fn complete(cached: Cached, target: Target, reads: Reads) -> Self {
-        let Cached {
-            mut graph,
-            components,
-            adapters,
-            running_pods,
-            served,
-            checkpoints,
-            mut grove,
-            build: _,
-            missing_key,
-            has_own_role,
-        } = cached;
-        graph.spec = target.spec.unwrap_or(graph.spec);
-        (grove.missing_queue, grove.topology_domains) = (reads.missing_queue, reads.topology_domains);
         Self {
             graph,
-            components,
-            adapters,
-            running_pods,
-            served: Served {
-                leader_worker_sets: reads.leader_worker_sets,
-                kai: reads.kai,
-                volcano: reads.volcano,
-                topology_hidden: reads.topology_hidden,
-                ..served
-            },
-            checkpoints,
-            grove,
-            legacy: target.legacy,
-            provider: target.provider,
-            claimed_gpus: reads.claimed_gpus,
-            missing_key,
-            has_own_role,
+            components: Vec::new(),
+            adapters: Vec::new(),
+            running_pods: BTreeMap::new(),
+            served: Served::default(),
+            checkpoints: LiveCheckpoints::default(),
+            grove: LiveGrove::default(),
+            build: None,
+            legacy: LegacyResources::default(),
+            provider: WorkloadProvider::default(),
+            claimed_gpus: BTreeMap::new(),
+            missing_key: None,
+            has_own_role: false,
             blocked: None,
         }
+    }
+
+    /// The graph as it is reconciled.
+    pub fn with_target(mut self, target: Target) -> Self {
+        self.graph.spec = target.spec.unwrap_or(self.graph.spec);
+        Self { provider: target.provider, legacy: target.legacy, ..self }
+    }
+
+    /// Adds what was read past the caches.
+    pub fn with_reads(mut self, reads: Reads) -> Self {
+        (self.grove.missing_queue, self.grove.topology_domains) = (reads.missing_queue, reads.topology_domains);
+        Self { served: reads.served, claimed_gpus: reads.claimed_gpus, ..self }
     }
 
     /// Components that are not being deleted.
@@ -174,18 +112,14 @@ impl Observed {
         }
     }
 
-    /// Whether the graph is the controller of a live component.
-    pub fn owns(&self, d: &DynamoComponentDeployment) -> bool {
-        self.is_owner(d)
-    }
-
     /// Whether the graph is the controller of an object.
     pub fn is_owner<K: Resource>(&self, object: &K) -> bool {
         is_controller(&self.graph, object)
     }
 }
 
-fn is_controller<K: Resource>(graph: &DynamoGraphDeployment, object: &K) -> bool {
+/// Whether a graph is the controller of an object.
+pub fn is_controller<K: Resource>(graph: &DynamoGraphDeployment, object: &K) -> bool {
     controller_owner(object).is_some_and(|owner| Some(&owner.uid) == graph.metadata.uid.as_ref())
 }
 

@@ -42,22 +42,19 @@ impl Blocked {
 }
 
 impl Obstacle {
+    /// Something that needs a change by a user or administrator; with the reasons of `Ready` and of `Stalled`.
+    pub fn stalled(ready_reason: &'static str, reason: &'static str, message: String) -> Self {
+        Self { ready_reason, progress: Progress::Stalled(reason), message }
+    }
+
     /// A stored form that this version does not know.
     pub fn of_unreadable(error: &UnpackError) -> Self {
-        Self {
-            ready_reason: conditions::graph::FAILED,
-            progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
-            message: error.to_string(),
-        }
+        Self::stalled(conditions::graph::FAILED, conditions::graph::INVALID_SPEC, error.to_string())
     }
 
     /// All violations of a spec.
     pub fn of_violations(violations: &[Violation]) -> Self {
         let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        Self {
-            ready_reason: conditions::graph::FAILED,
-            progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
-            message,
-        }
+        Self::stalled(conditions::graph::FAILED, conditions::graph::INVALID_SPEC, message)
     }
 }

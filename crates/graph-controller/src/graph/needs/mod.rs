@@ -7,7 +7,7 @@ use rendering::WorkloadProvider;
 
 use super::{
     legacy,
-    model::{Cached, GroveNeeds, Needs, Obstacle, Served, Target, TopologyNeed, ValidationContext},
+    model::{GroveNeeds, Needs, Observed, Obstacle, Served, Target, TopologyNeed, ValidationContext},
     provider,
     settings::Settings,
     validate::validate,
@@ -17,16 +17,16 @@ use super::{
 ///
 /// # Errors
 /// No workload provider can be chosen, or the graph of the legacy API has violations.
-pub fn needs(cached: &Cached, settings: &Settings) -> Result<Needs, Obstacle> {
+pub fn needs(cached: &Observed, settings: &Settings) -> Result<Needs, Obstacle> {
     let target = target(cached, settings)?;
     let spec = target.spec.as_ref().unwrap_or(&cached.graph.spec);
     let leader_worker_sets =
         target.provider == WorkloadProvider::Component && spec.components.iter().any(ComponentSpec::is_multinode);
-    let grove = (target.provider == WorkloadProvider::Grove).then(|| grove_needs(cached, spec, &target, settings));
+    let grove = (target.provider == WorkloadProvider::Grove).then(|| grove_needs(cached, spec, settings));
     Ok(Needs { leader_worker_sets, grove, target })
 }
 
-fn target(cached: &Cached, settings: &Settings) -> Result<Target, Obstacle> {
+fn target(cached: &Observed, settings: &Settings) -> Result<Target, Obstacle> {
     let provider = provider::choose(cached, settings)?;
     let (translated, legacy) = legacy::translate(&cached.graph, cached.build.as_ref())?.unzip();
     let legacy = legacy.unwrap_or_default();
@@ -52,18 +52,18 @@ fn target(cached: &Cached, settings: &Settings) -> Result<Target, Obstacle> {
 }
 
 /// A context in which the cluster lacks nothing: what it lacks is an obstacle and no violation.
-fn context(cached: &Cached, provider: WorkloadProvider) -> ValidationContext<'_> {
+fn context(cached: &Observed, provider: WorkloadProvider) -> ValidationContext<'_> {
     let served = Served { leader_worker_sets: true, ..cached.served };
     ValidationContext { provider, served, ..ValidationContext::default() }
 }
 
-fn with_spec(cached: &Cached, spec: &DynamoGraphDeploymentSpec) -> DynamoGraphDeployment {
+fn with_spec(cached: &Observed, spec: &DynamoGraphDeploymentSpec) -> DynamoGraphDeployment {
     DynamoGraphDeployment { metadata: cached.graph.metadata.clone(), spec: spec.clone(), status: None }
 }
 
 /// The components with the counts of their scaling adapters; `None` if that changes nothing. The adapter is the source
 /// of truth: a count that is set on the graph must not take workers away until it is reverted.
-fn scaled(cached: &Cached, components: &[ComponentSpec]) -> Option<Vec<ComponentSpec>> {
+fn scaled(cached: &Observed, components: &[ComponentSpec]) -> Option<Vec<ComponentSpec>> {
     let count_of = |component: &ComponentSpec| {
         let live = cached.adapters.iter().find(|live| {
             let target = &live.spec.dgd_ref;
@@ -82,7 +82,7 @@ fn scaled(cached: &Cached, components: &[ComponentSpec]) -> Option<Vec<Component
     components.iter().any(|component| count_of(component).is_some()).then(|| components.iter().map(scale).collect())
 }
 
-fn grove_needs(cached: &Cached, spec: &DynamoGraphDeploymentSpec, target: &Target, settings: &Settings) -> GroveNeeds {
+fn grove_needs(cached: &Observed, spec: &DynamoGraphDeploymentSpec, settings: &Settings) -> GroveNeeds {
     let policy = spec.experimental.as_ref().and_then(|experimental| experimental.kv_transfer_policy.as_ref());
     let topology = policy.and_then(|policy| {
         Some(TopologyNeed {
@@ -97,7 +97,7 @@ fn grove_needs(cached: &Cached, spec: &DynamoGraphDeploymentSpec, target: &Targe
     };
     let gpu_claims = spec.components.iter().any(claims).then(|| {
         let graph = with_spec(cached, spec);
-        let valid = validate(&graph, settings, context(cached, target.provider)).ok()?;
+        let valid = validate(&graph, settings, context(cached, WorkloadProvider::Grove)).ok()?;
         Some(valid.gpu_claims.iter().map(|(component, claims)| ((*component).to_owned(), claims.clone())).collect())
     });
     GroveNeeds {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::graph::{
-    fixtures::{cached, graph_with, grove, owner, settings},
+    fixtures::{graph_with, grove, observed, owner, settings},
     model::{LiveGrove, Progress},
 };
 
@@ -30,7 +30,7 @@ fn a_live_adapter_of_the_graph_decides_on_the_count() {
                 g["spec"]["components"][1]["scalingAdapter"] = json!({});
             }
         });
-        let mut cached = cached(&graph, vec![]);
+        let mut cached = observed(&graph, vec![]);
         cached.adapters = live;
         scaled(&cached, &graph.spec.components)
             .map(|components| components.iter().map(|c| c.replicas).collect::<Vec<_>>())
@@ -95,18 +95,18 @@ fn a_queue_in_which_a_graph_waits_already_is_not_looked_for_again() {
 /// The reads follow from the graph: nothing is read for a graph of components on one node each.
 #[test]
 fn only_what_the_provider_of_a_graph_needs_is_read() {
-    let plain = needs(&cached(&graph_with(|_| {}), vec![]), settings()).unwrap();
+    let plain = needs(&observed(&graph_with(|_| {}), vec![]), settings()).unwrap();
     assert!(!plain.leader_worker_sets && plain.grove.is_none() && plain.target.spec.is_none());
 
     let multinode = |g: &mut Value| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 });
-    assert!(needs(&cached(&graph_with(multinode), vec![]), settings()).unwrap().leader_worker_sets);
+    assert!(needs(&observed(&graph_with(multinode), vec![]), settings()).unwrap().leader_worker_sets);
 
     let policy = json!({ "kvTransferPolicy": { "clusterTopologyName": "t", "domain": "rack" } });
     let graph = graph_with(|g| {
         multinode(g);
         g["spec"]["experimental"] = policy;
     });
-    let mut on_grove = cached(&graph, vec![]);
+    let mut on_grove = observed(&graph, vec![]);
     on_grove.served.grove = true;
     let on_grove = needs(&on_grove, grove::settings()).unwrap();
     assert!(!on_grove.leader_worker_sets, "Grove spans nodes by itself");
@@ -118,6 +118,6 @@ fn only_what_the_provider_of_a_graph_needs_is_read() {
 #[test]
 fn a_graph_without_a_provider_needs_nothing_and_says_why() {
     let graph = graph_with(|g| g["metadata"]["annotations"] = json!({ "nvidia.com/workload-provider": "other" }));
-    let obstacle = needs(&cached(&graph, vec![]), settings()).unwrap_err();
+    let obstacle = needs(&observed(&graph, vec![]), settings()).unwrap_err();
     assert!(matches!(obstacle.progress, Progress::Stalled(_)), "{obstacle:?}");
 }

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use api_types::{
     conversion::preserved::unknown_types_of_graph,
     grove::{self, PodClique, PodCliqueScalingGroup, PodCliqueSet},
-    labels,
     v1beta1::{ComponentType, DynamoGraphDeployment},
 };
 use controller_kit::{
     pull_secrets::PullSecrets,
-    store::{Packed, Store, UnpackError, controller_owner},
+    store::{Packed, Store, UnpackError},
 };
 use kube::{
     ResourceExt,
@@ -18,7 +17,8 @@ use kube::{
 };
 use serde_json::Value;
 
-use crate::graph::model::{LiveGrove, MARKS};
+use super::is_orphan_of;
+use crate::graph::model::LiveGrove;
 
 /// The kind of the KAI scheduler's queues.
 pub fn kai_queues() -> ApiResource {
@@ -78,16 +78,9 @@ pub fn unknown_types(stored: &Value, annotations: &BTreeMap<String, String>) -> 
 /// # Errors
 /// If a PodCliqueSet of the graph has a form that this version does not know.
 pub(super) fn cached(caches: &GroveCaches, graph: &DynamoGraphDeployment) -> Result<LiveGrove, UnpackError> {
-    let (name, namespace) = (graph.name_any(), graph.namespace());
     let owned = caches.sets.children_of(&graph.uid().unwrap_or_default());
     let mut sets = owned.iter().map(|set| set.unpack()).collect::<Result<Vec<_>, _>>()?;
-    let is_orphan = |set: &Packed<PodCliqueSet>| {
-        controller_owner(set).is_none()
-            && set.namespace() == namespace
-            && set.labels().get(labels::GRAPH) == Some(&name)
-            && MARKS.iter().any(|mark| set.annotations().contains_key(*mark))
-    };
-    let orphans = caches.sets.all().into_iter().filter(|set| is_orphan(set));
+    let orphans = caches.sets.all().into_iter().filter(|set| is_orphan_of(graph, set.as_ref()));
     sets.extend(orphans.filter_map(|set| set.unpack().ok()));
 
     let (mut cliques, mut groups) = (Vec::new(), Vec::new());
@@ -98,6 +91,6 @@ pub(super) fn cached(caches: &GroveCaches, graph: &DynamoGraphDeployment) -> Res
         groups.extend(caches.groups.children_of(&uid).iter().filter_map(|group| group.unpack().ok()));
     }
     let secrets = caches.pull_secrets.as_ref();
-    let pull_secrets = secrets.map(|secrets| secrets.index(namespace.as_deref().unwrap_or_default()));
+    let pull_secrets = secrets.map(|secrets| secrets.index(&graph.namespace().unwrap_or_default()));
     Ok(LiveGrove { sets, cliques, groups, pull_secrets: pull_secrets.unwrap_or_default(), ..LiveGrove::default() })
 }

@@ -27,12 +27,12 @@ use k8s_openapi::api::{
     rbac::v1::{Role, RoleBinding},
     resource::v1::ResourceClaimTemplate,
 };
-use kube::{ResourceExt, core::PartialObjectMeta};
+use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 use rendering::checkpoint::{StorageLocation, storage_of_agents};
 
 use self::grove::GroveCaches;
 use crate::graph::{
-    model::{Cached, LiveCheckpoints, MARKS, RunningPods, Served},
+    model::{LiveCheckpoints, MARKS, Observed, RunningPods, Served, is_controller},
     settings::Settings,
 };
 
@@ -93,12 +93,13 @@ pub fn cached(
     settings: &Settings,
     packed: &Packed<DynamoGraphDeployment>,
     mut graph: DynamoGraphDeployment,
-) -> Result<Cached, UnpackError> {
+) -> Result<Observed, UnpackError> {
     add_implied_adapters(&mut graph);
     let namespace = graph.namespace().unwrap_or_default();
     let owned = caches.components.children_of(&graph.uid().unwrap_or_default());
     let mut components = owned.iter().map(|d| d.unpack()).collect::<Result<Vec<_>, _>>()?;
-    components.extend(orphans(caches, &graph).iter().filter_map(|d| d.unpack().ok()));
+    let orphans = caches.components.all().into_iter().filter(|d| is_orphan_of(&graph, d.as_ref()));
+    components.extend(orphans.filter_map(|d| d.unpack().ok()));
     let mut checkpoints = cached_checkpoints(caches, &graph, &components);
     let mut grove = grove::cached(&caches.grove, &graph)?;
     let has_set = !grove.sets.is_empty();
@@ -108,7 +109,7 @@ pub fn cached(
         caches.grove.need();
     }
     if has_set && graph.spec.components.iter().any(|component| component.desired_replicas() == 0) {
-        grove.running_pods = count_pods(caches, &graph, component_name);
+        grove.running_pods = count_pods(caches, &graph);
     }
     let served =
         Served { grove: caches.grove.is_served(), checkpoints: settings.snapshots.is_some(), ..Served::default() };
@@ -121,7 +122,7 @@ pub fn cached(
         false => BTreeMap::new(),
     };
     let build = build_of(graph.annotations()).and_then(|name| caches.builds.get(&Key::new(&namespace, &name)));
-    Ok(Cached {
+    Ok(Observed {
         components,
         adapters: adapters(caches, &graph)?,
         running_pods,
@@ -131,7 +132,7 @@ pub fn cached(
         build: build.map(|build| build.unpack()).transpose()?,
         missing_key: missing_key(caches, settings, &namespace),
         has_own_role: has_own_role(caches, &graph),
-        graph,
+        ..Observed::new(graph)
     })
 }
 
@@ -140,9 +141,7 @@ fn has_own_role(caches: &Caches, graph: &DynamoGraphDeployment) -> bool {
     let (namespace, name) = (graph.namespace().unwrap_or_default(), graph.name_any());
     let (role, account) = (names::discovery_role(&name), names::discovery_service_account(&name));
     let binding = caches.bindings.get(&Key::new(&namespace, &names::discovery_role_binding(&name)));
-    let own = binding.filter(|binding| {
-        controller_owner(binding.as_ref()).is_some_and(|owner| Some(&owner.uid) == graph.metadata.uid.as_ref())
-    });
+    let own = binding.filter(|binding| is_controller(graph, binding.as_ref()));
     let is_bound = own.and_then(|binding| binding.unpack().ok()).is_some_and(|binding| {
         let subjects = binding.subjects.unwrap_or_default();
         let names_role = binding.role_ref.kind == "Role" && binding.role_ref.name == role;
@@ -162,16 +161,12 @@ fn missing_key(caches: &Caches, settings: &Settings, namespace: &str) -> Option<
     settings.mpi_key.clone().filter(is_missing)
 }
 
-/// Components that an earlier graph of this name left behind (`--cascade=orphan`).
-fn orphans(caches: &Caches, graph: &DynamoGraphDeployment) -> Vec<Arc<Packed<DynamoComponentDeployment>>> {
-    let name = graph.name_any();
-    let is_orphan = |d: &Packed<DynamoComponentDeployment>| {
-        controller_owner(d).is_none()
-            && d.namespace() == graph.namespace()
-            && d.labels().get(labels::GRAPH) == Some(&name)
-            && MARKS.iter().any(|mark| d.annotations().contains_key(*mark))
-    };
-    caches.components.all().into_iter().filter(|d| is_orphan(d)).collect()
+/// Whether an earlier graph of this name left an object behind (`--cascade=orphan`).
+fn is_orphan_of<K: Resource>(graph: &DynamoGraphDeployment, object: &K) -> bool {
+    controller_owner(object).is_none()
+        && object.namespace() == graph.namespace()
+        && object.labels().get(labels::GRAPH) == Some(&graph.name_any())
+        && MARKS.iter().any(|mark| object.annotations().contains_key(*mark))
 }
 
 /// The scaling adapters under the names of those that the components ask for.
@@ -198,17 +193,13 @@ fn is_changing(graph: &DynamoGraphDeployment, components: &[DynamoComponentDeplo
     components.len() > graph.spec.components.len() || !graph.spec.components.iter().all(is_settled)
 }
 
-/// Pods count as long as they exist and have not ended, terminating ones included: they still hold their GPUs. `of`
-/// reads from a pod's labels what it is counted for.
-fn count_pods(
-    caches: &Caches,
-    graph: &DynamoGraphDeployment,
-    of: fn(&BTreeMap<String, String>) -> Option<&str>,
-) -> BTreeMap<String, usize> {
+/// Pods by component. They count as long as they exist and have not ended, terminating ones included: they still hold
+/// their GPUs.
+fn count_pods(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeMap<String, usize> {
     let mut running = BTreeMap::new();
     for pod in pods_of_graph(caches, graph) {
-        if let Some(counted_for) = of(pod.labels()) {
-            *running.entry(counted_for.to_owned()).or_default() += 1;
+        if let Some(component) = pod.labels().get(labels::COMPONENT) {
+            *running.entry(component.clone()).or_default() += 1;
         }
     }
     running
@@ -234,11 +225,6 @@ fn pods_of_graph(caches: &Caches, graph: &DynamoGraphDeployment) -> Vec<Arc<Part
     pods
 }
 
-/// The name of a pod's component in the spec of the graph.
-fn component_name(pod: &BTreeMap<String, String>) -> Option<&str> {
-    pod.get(labels::COMPONENT).map(String::as_str)
-}
-
 /// The DynamoComponentDeployment that a pod is of. LeaderWorkerSets select their pods by a label of their own.
 pub(crate) fn component_of(pod: &BTreeMap<String, String>) -> Option<&str> {
     let set = || names::component_of_leader_worker_set(pod.get(labels::LEADER_WORKER_SET)?);
@@ -248,7 +234,7 @@ pub(crate) fn component_of(pod: &BTreeMap<String, String>) -> Option<&str> {
 /// The live object of a desired one, as the apply engine compares it.
 pub fn live_value<K>(store: &Store<Packed<K>>, namespace: &str, name: &str) -> Option<serde_json::Value>
 where
-    K: kube::Resource,
+    K: Resource,
     K::DynamicType: Default,
 {
     store.get(&Key::new(namespace, name)).map(|packed| packed.value())

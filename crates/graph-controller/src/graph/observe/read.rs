@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::grove::{kai_queues, topology_bindings, volcano_groups};
 use crate::graph::{
-    model::{Cached, GroveNeeds, Needs, Reads, TopologyNeed, Troubles},
+    model::{GroveNeeds, Needs, Observed, Reads, Served, TopologyNeed, Troubles},
     settings::Settings,
 };
 
@@ -56,11 +56,11 @@ pub async fn read(
     applier: &Applier,
     apis: &Apis,
     settings: &Settings,
-    cached: &Cached,
+    cached: &Observed,
     needs: &Needs,
 ) -> Result<Reads, Error> {
     let leader_worker_sets = needs.leader_worker_sets && is_served(apis.leader_worker_sets.as_ref()).await?;
-    let reads = Reads { leader_worker_sets, ..Reads::default() };
+    let reads = Reads { served: Served { leader_worker_sets, ..cached.served }, ..Reads::default() };
     match &needs.grove {
         Some(grove) => read_grove(applier, apis, settings, cached, grove, reads).await,
         None => Ok(reads),
@@ -71,17 +71,17 @@ async fn read_grove(
     applier: &Applier,
     apis: &Apis,
     settings: &Settings,
-    cached: &Cached,
+    cached: &Observed,
     needs: &GroveNeeds,
     mut reads: Reads,
 ) -> Result<Reads, Error> {
     let served = cached.served.grove;
-    reads.kai = match needs.live_kai {
+    reads.served.kai = match needs.live_kai {
         Some(kai) => kai,
         None => served && is_served(apis.kai_queues.as_ref()).await?,
     };
-    reads.volcano = served && is_served(apis.volcano_groups.as_ref()).await?;
-    let scheduler = settings.grove.rendering(reads.kai).scheduler;
+    reads.served.volcano = served && is_served(apis.volcano_groups.as_ref()).await?;
+    let scheduler = settings.grove.rendering(reads.served.kai).scheduler;
     if let Some(queue) = scheduler.kai_queue(cached.graph.metadata.annotations.as_ref().unwrap_or(&Default::default()))
         && served
         && !cached.grove.waits_in(queue)
@@ -90,7 +90,7 @@ async fn read_grove(
         reads.missing_queue = Some(queue.to_owned());
     }
     if let Some(topology) = &needs.topology {
-        (reads.topology_domains, reads.topology_hidden) = domains(applier, topology).await?;
+        (reads.topology_domains, reads.served.topology_hidden) = domains(applier, topology).await?;
     }
     let namespace = cached.graph.metadata.namespace.as_deref().unwrap_or_default();
     for (component, claims) in &needs.gpu_claims {

@@ -1,7 +1,5 @@
 //! Scaling adapters, one for each component that asks for one, and the HorizontalPodAutoscalers that scale them.
 
-use std::collections::BTreeMap;
-
 use api_types::{
     conversion::preserved::PreservedAutoscaling,
     labels, names,
@@ -16,7 +14,7 @@ use k8s_openapi::{
 };
 use kube::{Resource, ResourceExt};
 
-use super::add_graph_label;
+use super::{add_graph_label, metadata};
 use crate::graph::model::{Adapters, Observed, ValidGraph};
 
 /// Decides on the adapters of a graph.
@@ -28,17 +26,15 @@ pub fn adapters(graph: &ValidGraph<'_>, observed: &Observed) -> Adapters {
     Adapters { write, desired }
 }
 
+/// Metadata of the adapter of a component, and of the autoscaler that scales it.
+fn metadata_of(graph: &ValidGraph<'_>, component: &ComponentSpec) -> ObjectMeta {
+    let labels = [(labels::GRAPH, graph.name.clone()), (labels::COMPONENT, names::label_value(&component.name))];
+    metadata(&graph.namespace, names::scaling_adapter(&graph.name, &component.name), labels)
+}
+
 fn adapter(graph: &ValidGraph<'_>, component: &ComponentSpec) -> Adapter {
     Adapter {
-        metadata: ObjectMeta {
-            name: Some(names::scaling_adapter(&graph.name, &component.name)),
-            namespace: Some(graph.namespace.clone()),
-            labels: Some(BTreeMap::from([
-                (labels::GRAPH.to_owned(), graph.name.clone()),
-                (labels::COMPONENT.to_owned(), names::label_value(&component.name)),
-            ])),
-            ..ObjectMeta::default()
-        },
+        metadata: metadata_of(graph, component),
         spec: DynamoGraphDeploymentScalingAdapterSpec {
             replicas: component.desired_replicas(),
             dgd_ref: ScalingTarget { name: graph.name.clone(), component_name: component.name.clone() },
@@ -66,23 +62,12 @@ pub(super) fn autoscalers(graph: &ValidGraph<'_>) -> Vec<HorizontalPodAutoscaler
     let components = graph.spec.components.iter();
     let enabled = components.filter_map(|component| Some((component, rules.remove(&component.name)?)));
     let rendered = enabled.map(|(component, rules)| {
-        let name = names::scaling_adapter(&graph.name, &component.name);
-        let labels = BTreeMap::from([
-            (labels::GRAPH.to_owned(), graph.name.clone()),
-            (labels::COMPONENT.to_owned(), names::label_value(&component.name)),
-        ]);
-        let metadata = ObjectMeta {
-            name: Some(name.clone()),
-            namespace: Some(graph.namespace.clone()),
-            labels: Some(labels),
-            ..ObjectMeta::default()
-        };
         let target = CrossVersionObjectReference {
             api_version: Some(Adapter::api_version(&()).into_owned()),
             kind: Adapter::kind(&()).into_owned(),
-            name,
+            name: names::scaling_adapter(&graph.name, &component.name),
         };
-        let mut autoscaler = rendering::render_autoscaler(metadata, target, rules);
+        let mut autoscaler = rendering::render_autoscaler(metadata_of(graph, component), target, rules);
         add_graph_label(&mut autoscaler, graph);
         autoscaler
     });

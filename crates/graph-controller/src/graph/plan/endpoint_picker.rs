@@ -15,7 +15,7 @@ use controller_kit::settings::{Istio, TlsMode};
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use serde_json::json;
 
-use super::add_graph_label;
+use super::{add_graph_label, metadata};
 use crate::graph::{merge::complete_picker_config, model::ValidGraph};
 
 /// The ConfigMap with the configuration; none if the user keeps one.
@@ -24,7 +24,7 @@ pub fn config_map(graph: &ValidGraph<'_>) -> Option<ConfigMap> {
     let mut config = picker.epp_config.as_ref()?.config.clone()?;
     complete_picker_config(&mut config);
     Some(ConfigMap {
-        metadata: metadata(graph, picker, names::epp_config_map(&graph.name)),
+        metadata: metadata_of(graph, picker, names::epp_config_map(&graph.name)),
         data: Some(BTreeMap::from([(names::EPP_CONFIG_FILE.to_owned(), yaml(&config))])),
         ..ConfigMap::default()
     })
@@ -48,7 +48,7 @@ pub fn pool(graph: &ValidGraph<'_>) -> Option<InferencePool> {
     let picker = graph.endpoint_picker()?;
     let dynamo_namespace = names::dynamo_namespace(&graph.namespace, &graph.name, picker.global_dynamo_namespace);
     Some(InferencePool {
-        metadata: metadata(graph, picker, names::inference_pool(&graph.name)),
+        metadata: metadata_of(graph, picker, names::inference_pool(&graph.name)),
         spec: InferencePoolSpec {
             // Traffic goes to the frontends that sit beside the workers.
             target_ports: vec![PoolPort { number: ports::HTTP }],
@@ -74,7 +74,7 @@ pub fn destination_rule(graph: &ValidGraph<'_>) -> Option<DestinationRule> {
     let name = service(graph, picker);
     let host = format!("{name}.{}.svc.{}", graph.namespace, graph.settings.dns.cluster_domain);
     let mut rule = DestinationRule {
-        metadata: metadata(graph, picker, name),
+        metadata: metadata_of(graph, picker, name),
         spec: DestinationRuleSpec { host, traffic_policy: TrafficPolicy { tls: client_tls(istio) } },
     };
     add_graph_label(&mut rule, graph);
@@ -97,17 +97,13 @@ fn service(graph: &ValidGraph<'_>, picker: &ComponentSpec) -> String {
     names::service(&names::component_deployment(&graph.name, &picker.name, None))
 }
 
-fn metadata(graph: &ValidGraph<'_>, picker: &ComponentSpec, name: String) -> ObjectMeta {
-    ObjectMeta {
-        name: Some(name),
-        namespace: Some(graph.namespace.clone()),
-        labels: Some(BTreeMap::from([
-            (labels::GRAPH.to_owned(), graph.name.clone()),
-            (labels::COMPONENT.to_owned(), picker.name.clone()),
-            (labels::COMPONENT_TYPE.to_owned(), ComponentType::Epp.to_string()),
-        ])),
-        ..ObjectMeta::default()
-    }
+fn metadata_of(graph: &ValidGraph<'_>, picker: &ComponentSpec, name: String) -> ObjectMeta {
+    let labels = [
+        (labels::GRAPH, graph.name.clone()),
+        (labels::COMPONENT, picker.name.clone()),
+        (labels::COMPONENT_TYPE, ComponentType::Epp.to_string()),
+    ];
+    metadata(&graph.namespace, name, labels)
 }
 
 #[cfg(test)]

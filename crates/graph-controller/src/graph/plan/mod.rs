@@ -65,7 +65,7 @@ fn scaled(graph: &ValidGraph<'_>, observed: &Observed) -> Vec<DynamoComponentDep
         let mut live = observed.present().filter(|d| d.spec.component.name == component.name);
         let (Some(only), None) = (live.next(), live.next()) else { return None };
         let desired = component.desired_replicas();
-        let differs = observed.owns(only) && only.spec.component.desired_replicas() != desired;
+        let differs = observed.is_owner(only) && only.spec.component.desired_replicas() != desired;
         differs.then(|| with_replicas(only, desired))
     };
     let waits = observed.legacy.awaited.is_some();
@@ -133,7 +133,7 @@ fn keep_desired_and_adopt_the_rest(observed: &Observed, plan: &mut Plan) {
     let known: BTreeSet<String> = plan.old.iter().map(ResourceExt::name_any).collect();
     let strays = observed.present().filter(|d| {
         let name = d.name_any();
-        !observed.owns(d) && !desired.contains(&name) && !known.contains(&name)
+        !observed.is_owner(*d) && !desired.contains(&name) && !known.contains(&name)
     });
     let strays: Vec<_> = strays.map(|d| with_replicas(d, d.spec.component.desired_replicas())).collect();
     plan.old.extend(strays);
@@ -159,7 +159,7 @@ fn with_replicas(d: &DynamoComponentDeployment, replicas: i32) -> DynamoComponen
 }
 
 fn removal(observed: &Observed, d: &DynamoComponentDeployment) -> Option<Removal> {
-    let uid = d.metadata.uid.clone().filter(|_| observed.owns(d))?;
+    let uid = d.metadata.uid.clone().filter(|_| observed.is_owner(d))?;
     Some(Removal { name: d.name_any(), uid })
 }
 
@@ -178,6 +178,16 @@ pub fn bookkeeping(graph: &DynamoGraphDeployment, provider: WorkloadProvider, ro
     }
     // A note that another operator has written meanwhile must stay.
     patch.only_if_unchanged()
+}
+
+/// Metadata of an object with labels, without owner.
+fn metadata<const N: usize>(namespace: &str, name: String, labels: [(&str, String); N]) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(namespace.to_owned()),
+        labels: Some(labels.map(|(key, value)| (key.to_owned(), value)).into()),
+        ..ObjectMeta::default()
+    }
 }
 
 /// Adds the label by which the object is watched.

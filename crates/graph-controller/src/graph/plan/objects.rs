@@ -7,16 +7,13 @@ use api_types::{
     conversion::preserved::{PreservedClaim, claims_of_graph},
     labels, names,
 };
-use k8s_openapi::{
-    api::core::v1::{ConfigMap, Service},
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
-};
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
 use rendering::{WorkloadProvider, legacy::render_claim};
 
 use super::{
     adapters::{adapters, autoscalers},
-    discovery::{DiscoveryAccess, discovery_access, shared_accounts},
-    endpoint_picker,
+    discovery::{add_discovery_access, shared_accounts},
+    endpoint_picker, metadata,
 };
 use crate::graph::{
     model::{GraphVolume, Objects, Observed, ValidGraph},
@@ -46,8 +43,7 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
         add_graph_label(template, graph);
     }
     if graph.discovery == DiscoveryBackend::Kubernetes {
-        let DiscoveryAccess { account, role, binding } = discovery_access(graph, observed.has_own_role);
-        (objects.account, objects.role, objects.binding) = (Some(account), role, binding);
+        add_discovery_access(&mut objects, graph, observed.has_own_role);
     }
     if graph.spec.components.iter().any(|component| component.is_multinode()) {
         objects.config_maps.push(wait_for_leader(graph));
@@ -64,12 +60,11 @@ fn model_services(graph: &ValidGraph<'_>) -> Vec<Service> {
 
 fn wait_for_leader(graph: &ValidGraph<'_>) -> ConfigMap {
     ConfigMap {
-        metadata: ObjectMeta {
-            name: Some(names::wait_leader_config_map(&graph.name)),
-            namespace: Some(graph.namespace.clone()),
-            labels: Some(BTreeMap::from([(labels::GRAPH.to_owned(), graph.name.clone())])),
-            ..ObjectMeta::default()
-        },
+        metadata: metadata(
+            &graph.namespace,
+            names::wait_leader_config_map(&graph.name),
+            [(labels::GRAPH, graph.name.clone())],
+        ),
         data: Some(BTreeMap::from([(names::WAIT_LEADER_SCRIPT.to_owned(), rendering::WAIT_FOR_LEADER.to_owned())])),
         ..ConfigMap::default()
     }

@@ -78,7 +78,7 @@ pub(super) fn plan_workers(
     if is_replaced {
         // Every component's new workers carry the load: what is left of the old revisions can go, in one go.
         // Orphans are adopted first and go with the next pass: only what is ours is deleted.
-        plan.old.retain(|d| old.iter().any(|o| o.name_any() == d.name_any() && !observed.owns(o)));
+        plan.old.retain(|d| old.iter().any(|o| o.name_any() == d.name_any() && !observed.is_owner(*o)));
         plan.delete.extend(old.iter().filter_map(|d| removal(observed, d)));
     } else if !course.is_frozen {
         collect_superseded(graph, observed, &revisions, plan);

@@ -1,5 +1,6 @@
 //! Computes a graph's status from what is live after the writes, never from the plan alone.
 
+mod draft;
 pub mod grove;
 pub mod rejection;
 mod rollout;
@@ -13,14 +14,17 @@ use api_types::{
         GraphState, MAIN_CONTAINER,
     },
 };
-use controller_kit::conditions::{find, set_condition};
+use controller_kit::conditions::find;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use kube::ResourceExt;
 use rejection::unserved_fields;
 use rendering::WorkloadProvider;
 
-use self::rollout::{held, rolling_update, rollout_progressing};
-use crate::graph::model::{Applied, Observed, Obstacle, Plan, Progress, Served, is_current, is_stalled};
+use self::{
+    draft::Draft,
+    rollout::{held, rolling_update, rollout_progressing},
+};
+use crate::graph::model::{Applied, Observed, Obstacle, Plan, Served, is_current, is_stalled};
 
 /// Status of a graph after the writes of its plan.
 pub fn status(
@@ -33,29 +37,28 @@ pub fn status(
     if let Some(obstacle) = &plan.obstacle {
         return of_obstacle(observed, obstacle, now);
     }
-    let mut status = of_plan(observed, plan, applied, now);
-    if let Some(rejection) = rejection {
-        obstruct(&mut status, &observed.graph, rejection, now);
+    let mut draft = begin(observed, now);
+    draft.status.restart = plan.restart.clone();
+    let checkpoints = plan.checkpoints.iter();
+    draft.status.checkpoints = checkpoints.map(|one| (one.component.clone(), one.status())).collect();
+    match &plan.grove {
+        Some(on_grove) => {
+            grove::report(&mut draft, observed, on_grove, applied);
+            nodes_joined(&mut draft, &plan.unjoined);
+            if let Some(message) = checkpoints_awaited(plan) {
+                wait_for_checkpoints(&mut draft, plan, &message);
+            }
+        }
+        None => report_components(&mut draft, plan, applied),
     }
-    status
+    if let Some(rejection) = rejection {
+        draft.obstruct(rejection);
+    }
+    draft.status
 }
 
-/// Status of a graph without obstacle.
-pub fn of_plan(observed: &Observed, plan: &Plan, applied: &Applied, now: Timestamp) -> DynamoGraphDeploymentStatus {
-    let mut status = carried_over(&observed.graph, observed.provider, observed.served, now);
-    tell_of_key(&mut status, observed, now);
-    status.restart = plan.restart.clone();
-    let checkpoints = plan.checkpoints.iter();
-    status.checkpoints = checkpoints.map(|one| (one.component.clone(), one.status())).collect();
-    if let Some(on_grove) = &plan.grove {
-        grove::report(&mut status, observed, on_grove, applied, now);
-        nodes_joined(&mut status, &observed.graph, &plan.unjoined, now);
-        if let Some(message) = checkpoints_awaited(plan) {
-            wait_for_checkpoints(&mut status, &observed.graph, plan, message, now);
-        }
-        return status;
-    }
-    let graph = &observed.graph;
+/// Sets the progress of a graph that runs as components.
+fn report_components(draft: &mut Draft, plan: &Plan, applied: &Applied) {
     let by_name: BTreeMap<String, &DynamoComponentDeployment> =
         applied.live.iter().map(|d| (d.name_any(), d)).collect();
     let desired: Vec<&DynamoComponentDeployment> =
@@ -66,81 +69,74 @@ pub fn of_plan(observed: &Observed, plan: &Plan, applied: &Applied, now: Timesta
     let unjoined =
         desired.iter().filter(|d| condition(d, c::component::NODES_JOINED).is_some_and(|c| c.status == "False"));
     let unjoined: Vec<_> = unjoined.map(|d| d.spec.component.name.clone()).collect();
-    nodes_joined(&mut status, graph, &unjoined, now);
-    status.components = components(&desired, &old);
-    status.rolling_update = rolling_update(status.rolling_update.take(), &plan.rollout, now);
-    rollout_progressing(&mut status, graph, &plan.rollout, now);
+    nodes_joined(draft, &unjoined);
+    draft.status.components = components(&desired, &old);
+    draft.status.rolling_update = rolling_update(draft.status.rolling_update.take(), &plan.rollout, draft.now);
+    rollout_progressing(draft, &plan.rollout);
 
     let mut waiting = applied.tally.waiting.clone();
     waiting.extend(waiting_for(plan, &by_name));
     waiting.extend(plan.rollout.waits.iter().cloned());
     if let Some(obstacle) = desired.iter().find_map(|d| obstacle_of(d)) {
-        obstruct(&mut status, graph, &obstacle, now);
+        draft.obstruct(&obstacle);
         // The other components continue, so the graph has not failed.
-        status.state = GraphState::Pending;
+        draft.status.state = GraphState::Pending;
     } else if let Some(message) = checkpoints_awaited(plan) {
-        wait_for_checkpoints(&mut status, graph, plan, message, now);
+        wait_for_checkpoints(draft, plan, &message);
     } else if let Some(hold) = &plan.rollout.hold {
-        held(&mut status, graph, hold, &waiting, now);
+        held(draft, hold, &waiting);
     } else if plan.rollout.in_progress() {
         let message = match waiting.is_empty() {
             true => "Rolling update in progress".to_owned(),
             false => format!("Rolling update in progress: {}", waiting.join("; ")),
         };
-        progress(&mut status, graph, c::graph::ROLLING_UPDATE, &message, now);
+        draft.progress(c::graph::ROLLING_UPDATE, &message);
     } else if !waiting.is_empty() {
-        progress(
-            &mut status,
-            graph,
-            c::graph::SOME_NOT_READY,
-            &format!("Resources not ready: {}", waiting.join("; ")),
-            now,
-        );
+        draft.progress(c::graph::SOME_NOT_READY, &format!("Resources not ready: {}", waiting.join("; ")));
     } else {
-        settle(&mut status, graph, now);
+        draft.settle();
     }
-    if status.state == GraphState::Pending
+    if draft.status.state == GraphState::Pending
         && let Some((reason, message)) = trouble_of(&desired, &old)
-        && find(&status.conditions, c::RECONCILING).is_some_and(|reconciling| reconciling.status == "True")
+        && find(&draft.status.conditions, c::RECONCILING).is_some_and(|reconciling| reconciling.status == "True")
     {
-        set(&mut status, graph, now, c::RECONCILING, true, reason, &message);
+        draft.set(c::RECONCILING, true, reason, &message);
     }
-    status
+}
+
+/// The previous status, with what does not depend on a plan.
+fn begin(observed: &Observed, now: Timestamp) -> Draft {
+    let mut draft = carried_over(&observed.graph, observed.provider, observed.served, now);
+    tell_of_key(&mut draft, observed);
+    draft
 }
 
 /// Sets the condition that names the missing SSH key for MPI. The webhook server reads it and creates the Secret; pods
 /// that mount the Secret wait for it.
-fn tell_of_key(status: &mut DynamoGraphDeploymentStatus, observed: &Observed, now: Timestamp) {
+fn tell_of_key(draft: &mut Draft, observed: &Observed) {
     let graph = &observed.graph;
     let namespace = graph.namespace().unwrap_or_default();
     let spans_nodes = graph.spec.components.iter().any(|component| component.is_multinode());
     let Some(key) = observed.missing_key.as_ref().filter(|_| spans_nodes) else {
-        return status.conditions.retain(|condition| condition.type_ != c::MPI_KEY_AVAILABLE);
+        return draft.remove(c::MPI_KEY_AVAILABLE);
     };
     let message = format!(
         "Secret {namespace}/{key}: it holds the SSH key for MPI and does not exist; the webhook server makes it; make it yourself where none runs"
     );
-    set(status, graph, now, c::MPI_KEY_AVAILABLE, false, c::graph::SECRET_MISSING, &message);
+    draft.set(c::MPI_KEY_AVAILABLE, false, c::graph::SECRET_MISSING, &message);
 }
 
 /// Sets the condition only where it is false. It blocks nothing: the user's program may join the nodes by itself.
-fn nodes_joined(
-    status: &mut DynamoGraphDeploymentStatus,
-    graph: &DynamoGraphDeployment,
-    unjoined: &[String],
-    now: Timestamp,
-) {
-    let type_ = c::component::NODES_JOINED;
+fn nodes_joined(draft: &mut Draft, unjoined: &[String]) {
     if unjoined.is_empty() {
-        status.conditions.retain(|condition| condition.type_ != type_);
-        return;
+        return draft.remove(c::component::NODES_JOINED);
     }
     let message = format!(
         "spec.components[{}]: container {MAIN_CONTAINER} starts no `python … -m dynamo.<engine>` to which the flags could be \
          added that join the nodes of a replica; a program that joins them by itself needs none",
         unjoined.join(", ")
     );
-    set(status, graph, now, type_, false, c::component::ENGINE_NOT_FOUND, &message);
+    draft.set(c::component::NODES_JOINED, false, c::component::ENGINE_NOT_FOUND, &message);
 }
 
 /// The checkpoints that components wait for.
@@ -151,20 +147,14 @@ fn checkpoints_awaited(plan: &Plan) -> Option<String> {
 }
 
 /// A failed checkpoint stalls the graph.
-fn wait_for_checkpoints(
-    status: &mut DynamoGraphDeploymentStatus,
-    graph: &DynamoGraphDeployment,
-    plan: &Plan,
-    message: String,
-    now: Timestamp,
-) {
+fn wait_for_checkpoints(draft: &mut Draft, plan: &Plan, message: &str) {
     let reason = c::graph::WAITING_FOR_CHECKPOINT;
     if plan.checkpoints.iter().any(|one| one.failed && one.awaited.is_some()) {
-        stall(status, graph, (reason, c::graph::CHECKPOINT_FAILED), &message, now);
+        draft.stall(reason, c::graph::CHECKPOINT_FAILED, message);
         // The other components continue, so the graph has not failed.
-        status.state = GraphState::Pending;
+        draft.status.state = GraphState::Pending;
     } else {
-        progress(status, graph, reason, &message, now);
+        draft.progress(reason, message);
     }
 }
 
@@ -187,18 +177,16 @@ fn trouble_of(
 
 /// Status of a graph with an obstacle. Live objects stay unchanged and in the status.
 pub fn of_obstacle(observed: &Observed, obstacle: &Obstacle, now: Timestamp) -> DynamoGraphDeploymentStatus {
-    let graph = &observed.graph;
-    let mut status = carried_over(&observed.graph, observed.provider, observed.served, now);
-    tell_of_key(&mut status, observed, now);
+    let mut draft = begin(observed, now);
     // What is desired is unknown, so every object counts, the newest of a component as its current one.
     let mut live: Vec<_> = observed.present().collect();
     live.sort_by_key(|d| std::cmp::Reverse(d.metadata.creation_timestamp.clone()));
     let mut seen = BTreeSet::new();
     let (newest, older): (Vec<_>, Vec<_>) = live.into_iter().partition(|d| seen.insert(d.spec.component.name.clone()));
-    status.components = components(&newest, &older);
-    status.components.extend(grove::counts(observed));
-    obstruct(&mut status, graph, obstacle, now);
-    status
+    draft.status.components = components(&newest, &older);
+    draft.status.components.extend(grove::counts(observed));
+    draft.obstruct(obstacle);
+    draft.status
 }
 
 /// Status of a graph that cannot be parsed. The rest of the previous status stays.
@@ -207,27 +195,21 @@ pub fn of_unreadable(
     obstacle: &Obstacle,
     now: Timestamp,
 ) -> DynamoGraphDeploymentStatus {
-    let mut status = carried_over(graph, WorkloadProvider::Component, Served::default(), now);
-    obstruct(&mut status, graph, obstacle, now);
-    status
+    let mut draft = carried_over(graph, WorkloadProvider::Component, Served::default(), now);
+    draft.obstruct(obstacle);
+    draft.status
 }
 
-fn carried_over(
-    graph: &DynamoGraphDeployment,
-    provider: WorkloadProvider,
-    served: Served,
-    now: Timestamp,
-) -> DynamoGraphDeploymentStatus {
-    let mut status = graph.status.clone().unwrap_or_default();
-    status.observed_generation = graph.metadata.generation;
+fn carried_over(graph: &DynamoGraphDeployment, provider: WorkloadProvider, served: Served, now: Timestamp) -> Draft {
+    let mut draft = Draft::of(graph, now);
     match unserved_fields(graph, provider, served) {
-        fields if fields.is_empty() => status.conditions.retain(|condition| condition.type_ != c::SPEC_SERVED),
+        fields if fields.is_empty() => draft.remove(c::SPEC_SERVED),
         fields => {
             let message = format!("accepted, but not acted on: {}", fields.join(", "));
-            set(&mut status, graph, now, c::SPEC_SERVED, false, c::graph::FIELDS_WITHOUT_EFFECT, &message);
+            draft.set(c::SPEC_SERVED, false, c::graph::FIELDS_WITHOUT_EFFECT, &message);
         }
     }
-    status
+    draft
 }
 
 /// Replica counts by component. In a change of revision old and new workers are summed, only new ones count as updated,
@@ -302,75 +284,8 @@ fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Obstacle> {
         c::component::API_MISSING => c::graph::API_MISSING,
         _ => c::graph::INVALID_SPEC,
     };
-    Some(Obstacle {
-        ready_reason: c::graph::SOME_NOT_READY,
-        progress: Progress::Stalled(reason),
-        message: format!("component {}: {}", d.spec.component.name, stalled.message),
-    })
-}
-
-fn settle(status: &mut DynamoGraphDeploymentStatus, graph: &DynamoGraphDeployment, now: Timestamp) {
-    status.state = GraphState::Successful;
-    let text = "All resources are ready";
-    set(status, graph, now, c::READY, true, c::graph::ALL_READY, text);
-    set(status, graph, now, c::RECONCILING, false, c::graph::SETTLED, text);
-    set(status, graph, now, c::STALLED, false, c::graph::NOT_STALLED, "");
-}
-
-fn progress(
-    status: &mut DynamoGraphDeploymentStatus,
-    graph: &DynamoGraphDeployment,
-    reason: &str,
-    message: &str,
-    now: Timestamp,
-) {
-    status.state = GraphState::Pending;
-    set(status, graph, now, c::READY, false, reason, message);
-    set(status, graph, now, c::RECONCILING, true, c::graph::PROGRESSING, message);
-    set(status, graph, now, c::STALLED, false, c::graph::NOT_STALLED, "");
-}
-
-/// Reasons of `Ready` and of `Stalled`.
-fn stall(
-    status: &mut DynamoGraphDeploymentStatus,
-    graph: &DynamoGraphDeployment,
-    (not_ready, stalled): (&str, &str),
-    message: &str,
-    now: Timestamp,
-) {
-    status.state = GraphState::Failed;
-    set(status, graph, now, c::READY, false, not_ready, message);
-    set(status, graph, now, c::RECONCILING, false, stalled, "waits for a change");
-    set(status, graph, now, c::STALLED, true, stalled, message);
-}
-
-/// Sets the conditions of an obstacle.
-fn obstruct(
-    status: &mut DynamoGraphDeploymentStatus,
-    graph: &DynamoGraphDeployment,
-    obstacle: &Obstacle,
-    now: Timestamp,
-) {
-    match obstacle.progress {
-        Progress::Stalled(reason) => stall(status, graph, (obstacle.ready_reason, reason), &obstacle.message, now),
-        Progress::Reconciling(reason) => {
-            progress(status, graph, obstacle.ready_reason, &obstacle.message, now);
-            set(status, graph, now, c::RECONCILING, true, reason, &obstacle.message);
-        }
-    }
-}
-
-fn set(
-    status: &mut DynamoGraphDeploymentStatus,
-    graph: &DynamoGraphDeployment,
-    now: Timestamp,
-    type_: &str,
-    holds: bool,
-    reason: &str,
-    message: &str,
-) {
-    let generation = graph.metadata.generation;
-    set_condition(&mut status.conditions, type_, holds.into(), reason, message, generation, now);
+    let message = format!("component {}: {}", d.spec.component.name, stalled.message);
+    Some(Obstacle::stalled(c::graph::SOME_NOT_READY, reason, message))
 }
 
 #[cfg(test)]

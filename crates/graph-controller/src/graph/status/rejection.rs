@@ -18,28 +18,22 @@ use crate::graph::{
 /// One obstacle for all rejections of a reconcile, with the most urgent reason. `None` if all failures are transient:
 /// those change no status.
 pub fn rejection<'a>(failed: impl IntoIterator<Item = &'a Error>) -> Option<Obstacle> {
-    let mut refused: Vec<_> = failed.into_iter().filter_map(|error| Some((urgency(error.class())?, error))).collect();
-    refused.sort_by_key(|(urgency, _)| *urgency);
-    let (_, first) = refused.first()?;
-    let (ready_reason, progress) = match first.class() {
-        Class::Foreign => (reason::FAILED, Progress::Stalled(reason::NAME_TAKEN)),
-        Class::Invalid => (reason::FAILED, Progress::Stalled(reason::INVALID_SPEC)),
-        // Both end without a change of the spec, and the rest continues.
-        Class::Forbidden => (reason::SOME_NOT_READY, Progress::Reconciling(reason::FORBIDDEN)),
-        Class::Webhook => (reason::SOME_NOT_READY, Progress::Reconciling(reason::WEBHOOK_UNAVAILABLE)),
-        Class::Transient => return None,
-    };
+    let mut refused: Vec<_> = failed.into_iter().filter_map(|error| Some((refusal(error.class())?, error))).collect();
+    refused.sort_by_key(|((urgency, ..), _)| *urgency);
+    let ((_, ready_reason, progress), _) = *refused.first()?;
     let messages: Vec<_> = refused.iter().map(|(_, error)| error.to_string()).collect();
     Some(Obstacle { ready_reason, progress, message: messages.join("; ") })
 }
 
-/// The lower, the more urgent. `None` for what changes no status.
-fn urgency(class: Class) -> Option<u8> {
+/// The urgency of a rejection (the lower, the more urgent), the reason of `Ready`, and the progress. `None` for what
+/// changes no status.
+fn refusal(class: Class) -> Option<(u8, &'static str, Progress)> {
     match class {
-        Class::Foreign => Some(0),
-        Class::Invalid => Some(1),
-        Class::Forbidden => Some(2),
-        Class::Webhook => Some(3),
+        Class::Foreign => Some((0, reason::FAILED, Progress::Stalled(reason::NAME_TAKEN))),
+        Class::Invalid => Some((1, reason::FAILED, Progress::Stalled(reason::INVALID_SPEC))),
+        // Both end without a change of the spec, and the rest continues.
+        Class::Forbidden => Some((2, reason::SOME_NOT_READY, Progress::Reconciling(reason::FORBIDDEN))),
+        Class::Webhook => Some((3, reason::SOME_NOT_READY, Progress::Reconciling(reason::WEBHOOK_UNAVAILABLE))),
         Class::Transient => None,
     }
 }

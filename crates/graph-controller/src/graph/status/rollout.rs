@@ -2,49 +2,36 @@
 
 use api_types::{
     conditions as c,
-    v1beta1::{
-        DynamoGraphDeployment, DynamoGraphDeploymentStatus, GraphState, RollingUpdatePhase, RollingUpdateStatus,
-    },
+    v1beta1::{GraphState, RollingUpdatePhase, RollingUpdateStatus},
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-use super::{progress, set, stall};
+use super::draft::Draft;
 use crate::graph::model::{Rollout, RolloutHold};
 
 /// Sets the condition of a rollout's deadline. Only there while one counts.
-pub(super) fn rollout_progressing(
-    status: &mut DynamoGraphDeploymentStatus,
-    graph: &DynamoGraphDeployment,
-    rollout: &Rollout,
-    now: Timestamp,
-) {
+pub(super) fn rollout_progressing(draft: &mut Draft, rollout: &Rollout) {
     match &rollout.condition {
-        Some(it) => set(status, graph, now, c::ROLLOUT_PROGRESSING, it.holds, it.reason, &it.message()),
-        None => status.conditions.retain(|condition| condition.type_ != c::ROLLOUT_PROGRESSING),
+        Some(it) => draft.set(c::ROLLOUT_PROGRESSING, it.holds, it.reason, &it.message()),
+        None => draft.remove(c::ROLLOUT_PROGRESSING),
     }
 }
 
 /// Sets the conditions of a rollout that is held. What is missing besides is in the message of `Ready`.
-pub(super) fn held(
-    status: &mut DynamoGraphDeploymentStatus,
-    graph: &DynamoGraphDeployment,
-    hold: &RolloutHold,
-    waiting: &[String],
-    now: Timestamp,
-) {
+pub(super) fn held(draft: &mut Draft, hold: &RolloutHold, waiting: &[String]) {
     let ready = c::graph::ROLLING_UPDATE_HELD;
     if hold.stalled {
-        stall(status, graph, (ready, hold.reason), &hold.message, now);
+        draft.stall(ready, hold.reason, &hold.message);
         // Workers go on serving, so the graph has not failed.
-        status.state = GraphState::Pending;
+        draft.status.state = GraphState::Pending;
         return;
     }
     let message = match waiting.is_empty() {
         true => hold.message.clone(),
         false => format!("{}. Waiting for: {}", hold.message, waiting.join("; ")),
     };
-    progress(status, graph, ready, &message, now);
-    set(status, graph, now, c::RECONCILING, true, hold.reason, &hold.message);
+    draft.progress(ready, &message);
+    draft.set(c::RECONCILING, true, hold.reason, &hold.message);
 }
 
 /// The phase follows from live objects; the previous status only adds times, which no plan depends on.

@@ -1,12 +1,13 @@
 //! Tests of a graph's status, situation by situation.
 
 use api_types::v1beta1::{RollingUpdatePhase, RollingUpdateStatus};
+use controller_kit::conditions::set_condition;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::*;
 use crate::graph::{
     fixtures::{graph, graph_with, live, observed, set_image, valid},
-    model::ValidationContext,
+    model::{Progress, ValidationContext},
     plan::plan,
     validate::validate,
 };
@@ -16,7 +17,7 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 fn status_of(graph: &DynamoGraphDeployment, live: Vec<DynamoComponentDeployment>) -> DynamoGraphDeploymentStatus {
     let valid = valid(graph);
     let plan = plan(&valid, &observed(graph, live.clone()), NOW);
-    of_plan(&observed(graph, vec![]), &plan, &Applied { live, ..Applied::default() }, NOW)
+    status(&observed(graph, vec![]), &plan, &Applied { live, ..Applied::default() }, None, NOW)
 }
 
 fn fresh(graph: &DynamoGraphDeployment, available: impl Fn(i32) -> i32) -> Vec<DynamoComponentDeployment> {
@@ -177,7 +178,7 @@ fn a_graph_whose_workers_wait_for_their_checkpoint_says_so() {
     let valid = crate::graph::fixtures::valid_with(&graph, &settings);
     let plan = plan(&valid, &observed(&graph, vec![]), NOW);
     let live: Vec<_> = plan.components.iter().map(|d| live(d, d.spec.component.desired_replicas())).collect();
-    let status = of_plan(&observed(&graph, vec![]), &plan, &Applied { live, ..Applied::default() }, NOW);
+    let status = status(&observed(&graph, vec![]), &plan, &Applied { live, ..Applied::default() }, None, NOW);
     assert_eq!(status.state, GraphState::Pending);
     let (_, reason, message) = is(&status, "Ready");
     assert_eq!(reason, "waiting_for_checkpoint");
@@ -212,7 +213,7 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
         let observed = Observed { missing_key, ..observed(&graph, vec![]) };
         let plan = plan(&valid, &observed, NOW);
         assert_eq!(plan.components.len(), 2, "{what}");
-        let status = of_plan(&observed, &plan, &Applied::default(), NOW);
+        let status = status(&observed, &plan, &Applied::default(), None, NOW);
         // A graph that no API can run asks for it too, as it does of the upstream operator.
         let refusal = Obstacle { ready_reason: "r", progress: Progress::Stalled("s"), message: "m".into() };
         for status in [status, of_obstacle(&observed, &refusal, NOW)] {

@@ -75,13 +75,8 @@ fn labels(mut rest: &str) -> Option<(BTreeMap<String, String>, &str)> {
         let mut value = String::new();
         let mut escaped = false;
         let end = quoted.char_indices().find_map(|(at, c)| match (escaped, c) {
-            (true, 'n') => {
-                value.push('\n');
-                escaped = false;
-                None
-            }
             (true, c) => {
-                value.push(c);
+                value.push(if c == 'n' { '\n' } else { c });
                 escaped = false;
                 None
             }

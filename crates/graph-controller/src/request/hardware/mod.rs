@@ -57,7 +57,7 @@ pub fn choose(nodes: &[NodeGpus], desired: Option<GpuSku>, has_rdma: impl Fn(&st
     });
     let Some(best) = best else {
         return Err(match desired {
-            Some(desired) => format!("no node has GPUs of kind {}", desired.as_str()),
+            Some(desired) => format!("no node has GPUs of kind {desired}"),
             None => "no node has GPUs".to_owned(),
         });
     };

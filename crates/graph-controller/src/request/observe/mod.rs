@@ -36,7 +36,7 @@ use serde_json::Value;
 
 use self::gpus::Gpus;
 use super::{
-    model::{CacheClaim, Observed, Search},
+    model::{Observed, Search},
     phase::{Phase, graph_name, phase_of},
     plan,
     settings::Settings,
@@ -183,7 +183,7 @@ impl Observer {
         if let Some(claim) = claim {
             match self.applier.find::<PersistentVolumeClaim>(&observed.namespace, &claim).await {
                 Ok(Some(_)) => {}
-                Ok(None) => observed.cache_claim = CacheClaim::Missing(claim),
+                Ok(None) => observed.missing_claim = Some(claim),
                 // Reading it is forbidden: the pod will wait for it and show that it is missing.
                 Err(error) if error.class() == Class::Forbidden => {}
                 Err(error) => return Err(error.into()),
@@ -191,7 +191,7 @@ impl Observer {
         }
         let hardware = observed.request.spec.hardware.as_ref();
         if self.settings.gpu_discovery && validate::wants_search(hardware) {
-            let desired = validate::desired_gpu(hardware);
+            let desired = hardware.and_then(|hardware| hardware.gpu_sku);
             observed.hardware = match self.gpus.search(desired).await {
                 // Optional: the error is ignored.
                 Err(_) if !validate::needs_search(hardware) => Search::NotAsked,

@@ -82,9 +82,7 @@ pub fn profiler_config(spec: &Value, hardware: &Value) -> String {
         template.entry("metadata").or_insert_with(|| json!({}));
     }
     conceal_values(&mut spec);
-    let mut text = String::new();
-    write(&spec, Some(&SPEC), &mut text);
-    fit_for_html(&text)
+    fit_for_html(&text(&spec, Some(&SPEC)))
 }
 
 /// Values of environment variables of the Job are the Job's, where who may see them is decided: no profiler needs them,
@@ -103,40 +101,29 @@ fn conceal_values(spec: &mut Value) {
     }
 }
 
-fn write(value: &Value, shape: Option<&Shape>, out: &mut String) {
+fn text(value: &Value, shape: Option<&Shape>) -> String {
     match value {
-        Value::Object(fields) => write_object(fields, shape, out),
+        Value::Object(fields) => object_text(fields, shape),
         Value::Array(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write(item, shape, out);
-            }
-            out.push(']');
+            let items: Vec<_> = items.iter().map(|item| text(item, shape)).collect();
+            format!("[{}]", items.join(","))
         }
-        Value::Number(number) => out.push_str(&number_text(number)),
-        simple => out.push_str(&simple.to_string()),
+        Value::Number(number) => number_text(number),
+        simple => simple.to_string(),
     }
 }
 
-fn write_object(fields: &Map<String, Value>, shape: Option<&Shape>, out: &mut String) {
+fn object_text(fields: &Map<String, Value>, shape: Option<&Shape>) -> String {
     let order = shape.map(|shape| shape.order).unwrap_or_default();
     let known = order.iter().filter_map(|key| fields.get_key_value(*key));
     let mut others: Vec<_> = fields.iter().filter(|(key, _)| !order.contains(&key.as_str())).collect();
     others.sort_by_key(|(key, _)| *key);
-    out.push('{');
-    for (index, (key, value)) in known.chain(others).enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        out.push_str(&Value::String(key.clone()).to_string());
-        out.push(':');
+    let field = |(key, value): (&String, &Value)| {
         let below = shape.and_then(|shape| shape.below.iter().find(|(name, _)| name == key));
-        write(value, below.map(|(_, shape)| shape), out);
-    }
-    out.push('}');
+        format!("{}:{}", json!(key), text(value, below.map(|(_, shape)| shape)))
+    };
+    let all: Vec<_> = known.chain(others).map(field).collect();
+    format!("{{{}}}", all.join(","))
 }
 
 /// Whole numbers have no fraction, however they were written.
@@ -157,9 +144,7 @@ pub fn profiled_spec(spec: &Value) -> String {
         fields.remove("runtimeVersionOverride");
     }
     conceal_values(&mut spec);
-    let mut text = String::new();
-    write(&spec, Some(&SPEC), &mut text);
-    api_types::names::sha256_hex(text.as_bytes(), 16)
+    api_types::names::sha256_hex(text(&spec, Some(&SPEC)).as_bytes(), 16)
 }
 
 #[cfg(test)]

@@ -106,7 +106,7 @@ fn pod(request: &ValidRequest<'_>, observed: &Observed) -> PodSpec {
         volumes.push(Volume { persistent_volume_claim: Some(claim(name, true)), ..volume(CACHE) });
     }
     PodSpec {
-        service_account_name: Some(observed.settings.account().to_owned()),
+        service_account_name: Some(names::PROFILING_SERVICE_ACCOUNT.to_owned()),
         restart_policy: Some("Never".to_owned()),
         security_context: Some(PodSecurityContext {
             run_as_non_root: Some(true),
@@ -122,7 +122,7 @@ fn pod(request: &ValidRequest<'_>, observed: &Observed) -> PodSpec {
     }
 }
 
-fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+pub(super) fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     VolumeMount {
         name: name.to_owned(),
         mount_path: path.to_owned(),

@@ -39,7 +39,7 @@ pub struct Output<'a> {
 pub fn read(output: Option<&ConfigMap>) -> Output<'_> {
     let Some(data) = output.and_then(|output| output.data.as_ref()) else { return Output::default() };
     let text = |key: &str| data.get(key).map(|text| text.trim()).filter(|text| !text.is_empty());
-    let phase = text(PHASE).and_then(|name| ProfilingPhase::ALL.into_iter().find(|phase| phase.as_str() == name));
+    let phase = text(PHASE).and_then(|name| serde_json::from_value(name.into()).ok());
     let failure = || text(ERROR).or(text(MESSAGE)).unwrap_or("the profiler failed without an error message");
     Output {
         phase,

@@ -13,10 +13,11 @@ use k8s_openapi::api::{
         Capabilities, ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile,
         EmptyDirVolumeSource, EnvVar, KeyToPath, LocalObjectReference, ObjectFieldSelector, PodSecurityContext,
         PodSpec, ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecurityContext,
-        ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+        ServiceAccountTokenProjection, Volume, VolumeProjection,
     },
 };
 
+use super::job::mount;
 use crate::request::settings::RequestArgs;
 
 /// Name of the container that profiles.
@@ -173,12 +174,7 @@ fn keep_token_of_relay(pod: &mut PodSpec) {
         let mounts = container.volume_mounts.get_or_insert_default();
         mounts.retain(|mount| mount.name != TOKEN);
         if container.name == RELAY {
-            mounts.push(VolumeMount {
-                name: TOKEN.to_owned(),
-                mount_path: TOKEN_FOLDER.to_owned(),
-                read_only: Some(true),
-                ..VolumeMount::default()
-            });
+            mounts.push(mount(TOKEN, TOKEN_FOLDER, true));
         }
     }
 }
@@ -226,22 +222,14 @@ const USER: i64 = 1000;
 /// Adds the program to the profiler's pod. It comes last, and takes the place of whatever the user has put there.
 pub fn add_override_tool(job: &mut JobSpec, args: &RequestArgs) {
     let Some(pod) = &mut job.template.spec else { return };
-    let volumes = pod.volumes.get_or_insert_default();
     let volume =
         Volume { name: VOLUME.to_owned(), empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() };
-    match volumes.iter_mut().find(|volume| volume.name == VOLUME) {
-        Some(taken) => *taken = volume,
-        None => volumes.push(volume),
-    }
+    merge(pod.volumes.get_or_insert_default(), &[volume], |volume| &volume.name);
     let init = pod.init_containers.get_or_insert_default();
     init.iter_mut().chain(&mut pod.containers).for_each(clear);
-    let installer = installer(args);
-    match init.iter_mut().find(|container| container.name == INSTALLER) {
-        Some(taken) => *taken = installer,
-        None => init.push(installer),
-    }
+    merge(init, &[installer(args)], |container| &container.name);
     for profiler in pod.containers.iter_mut().filter(|container| container.name == PROFILER) {
-        profiler.volume_mounts.get_or_insert_default().push(VolumeMount { read_only: Some(true), ..mount() });
+        profiler.volume_mounts.get_or_insert_default().push(mount(VOLUME, FOLDER, true));
         let variables = profiler.env.get_or_insert_default();
         variables.retain(|variable| variable.name != env::DYNAMO_DGD_APPLY_OVERRIDES_BIN);
         variables.push(EnvVar {
@@ -256,10 +244,6 @@ fn clear(container: &mut Container) {
     if let Some(mounts) = &mut container.volume_mounts {
         mounts.retain(|mount| mount.name != VOLUME && mount.mount_path != FOLDER);
     }
-}
-
-fn mount() -> VolumeMount {
-    VolumeMount { name: VOLUME.to_owned(), mount_path: FOLDER.to_owned(), ..VolumeMount::default() }
 }
 
 fn installer(args: &RequestArgs) -> Container {
@@ -279,7 +263,7 @@ fn installer(args: &RequestArgs) -> Container {
             seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), localhost_profile: None }),
             ..SecurityContext::default()
         }),
-        volume_mounts: Some(vec![mount()]),
+        volume_mounts: Some(vec![mount(VOLUME, FOLDER, false)]),
         ..Container::default()
     }
 }

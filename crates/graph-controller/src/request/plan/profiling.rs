@@ -85,7 +85,7 @@ fn taken(what: &str) -> Stage {
 
 fn account(observed: &Observed) -> Option<crate::graph::model::SharedAccount> {
     let role = observed.settings.profiling_role.as_deref()?;
-    Some(shared_account(&observed.namespace, observed.settings.account(), role))
+    Some(shared_account(&observed.namespace, names::PROFILING_SERVICE_ACCOUNT, role))
 }
 
 fn is_of_this_spec(job: &Job, observed: &Observed) -> bool {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::begins;
 use crate::request::{
     fixtures::observed_with,
-    model::{Applied, CacheClaim, Observed, Plan, Search, Stage},
+    model::{Applied, Observed, Plan, Search, Stage},
     status::status,
 };
 
@@ -110,7 +110,7 @@ fn a_wrong_spec_fails_with_every_violation_and_makes_nothing() {
         r["spec"]["image"] = json!("");
         r["spec"]["hardware"] = json!({ "vramMb": 1 });
     });
-    observed.cache_claim = CacheClaim::Missing("weights".into());
+    observed.missing_claim = Some("weights".into());
     observed.hardware = Search::Nothing("no node has GPUs".into());
     let plan = super::plan(&observed, now());
     let Stage::Invalid { message, outside } = &plan.stage else { panic!("{:?}", plan.stage) };
@@ -133,7 +133,7 @@ fn an_exporter_that_does_not_answer_leaves_the_request_pending_and_is_named() {
     assert!(message.contains("10.0.0.1:9400 of node a") && message.contains("set gpuSku"), "{message}");
     assert_eq!(reported(&observed, plan), (RequestPhase::Pending, "Pending".into()));
 
-    observed.cache_claim = CacheClaim::Missing("weights".into());
+    observed.missing_claim = Some("weights".into());
     assert!(
         matches!(super::plan(&observed, now()).stage, Stage::Invalid { outside: true, .. }),
         "no answer mends this"

@@ -23,11 +23,12 @@ pub fn status(observed: &Observed, applied: &Applied, now: Timestamp) -> DynamoG
     status.observed_generation = observed.request.metadata.generation;
     remember(&mut status, observed, applied, now);
     status.phase = Some(phase(&applied.stage, &status));
-    let mut conditions = std::mem::take(&mut status.conditions);
-    set_stage(&mut conditions, observed, &applied.stage, &status, now);
-    set_drift(&mut conditions, observed, applied, now);
-    set_summary(&mut conditions, observed, &applied.stage, &status, now);
-    status.conditions = conditions;
+    let conditions = std::mem::take(&mut status.conditions);
+    let mut setter = Setter { conditions, generation: status.observed_generation, now };
+    set_stage(&mut setter, &applied.stage, &status);
+    set_drift(&mut setter, observed, applied);
+    set_summary(&mut setter, &applied.stage, &status);
+    status.conditions = setter.conditions;
     status
 }
 
@@ -40,10 +41,11 @@ pub fn of_unreadable(
 ) -> DynamoGraphDeploymentRequestStatus {
     let mut status = before;
     status.observed_generation = generation;
-    let mut setter = Setter { conditions: &mut status.conditions, generation, now };
+    let mut setter = Setter { conditions: std::mem::take(&mut status.conditions), generation, now };
     setter.set(reason::VALIDATION, false, reason::VALIDATION_FAILED, message);
     let stuck = Progress::Stuck { reason: reason::VALIDATION_FAILED.to_owned(), message: message.to_owned() };
-    set_progress(&mut status.conditions, &stuck, generation, now);
+    set_progress(&mut setter.conditions, &stuck, generation, now);
+    status.conditions = setter.conditions;
     status
 }
 
@@ -127,19 +129,27 @@ fn phase(stage: &Stage, status: &DynamoGraphDeploymentRequestStatus) -> RequestP
 }
 
 /// Sets conditions of the request's generation.
-struct Setter<'a> {
-    conditions: &'a mut Vec<Condition>,
+struct Setter {
+    conditions: Vec<Condition>,
     generation: Option<i64>,
     now: Timestamp,
 }
 
-impl Setter<'_> {
+impl Setter {
     fn set(&mut self, type_: &str, value: bool, reason: &str, message: &str) {
-        set_condition(self.conditions, type_, Status::from(value), reason, message, self.generation, self.now);
+        set_condition(&mut self.conditions, type_, Status::from(value), reason, message, self.generation, self.now);
+    }
+
+    fn remove(&mut self, types: &[&str]) {
+        self.conditions.retain(|condition| !types.contains(&condition.type_.as_str()));
+    }
+
+    fn passed(&mut self) {
+        self.set(reason::VALIDATION, true, reason::VALIDATION_PASSED, "the spec can be carried out");
     }
 
     fn profiled(&mut self) {
-        self.set(reason::VALIDATION, true, reason::VALIDATION_PASSED, "the spec can be carried out");
+        self.passed();
         self.set(reason::PROFILING, true, reason::PROFILING_COMPLETED, "the profiler has ended well");
     }
 
@@ -150,40 +160,30 @@ impl Setter<'_> {
     }
 }
 
-fn set_stage(
-    conditions: &mut Vec<Condition>,
-    observed: &Observed,
-    stage: &Stage,
-    status: &DynamoGraphDeploymentRequestStatus,
-    now: Timestamp,
-) {
+fn set_stage(setter: &mut Setter, stage: &Stage, status: &DynamoGraphDeploymentRequestStatus) {
     let new = matches!(stage, Stage::Invalid { .. } | Stage::Waiting(_) | Stage::Blocked { .. } | Stage::JobRefused(_));
     let begins = matches!(stage, Stage::Profiling(Profiling { begins: true, .. }));
     if new || begins {
-        conditions.retain(|condition| !OF_PROFILE.contains(&condition.type_.as_str()));
+        setter.remove(&OF_PROFILE);
     }
-    let mut setter = Setter { conditions, generation: observed.request.metadata.generation, now };
-    let passed = |setter: &mut Setter<'_>| {
-        setter.set(reason::VALIDATION, true, reason::VALIDATION_PASSED, "the spec can be carried out");
-    };
     match stage {
         Stage::Ended => {}
         Stage::Invalid { message, .. } => setter.set(reason::VALIDATION, false, reason::VALIDATION_FAILED, message),
         Stage::Waiting(message) => {
-            passed(&mut setter);
+            setter.passed();
             setter.set(reason::PROFILING, false, reason::DISCOVERING_HARDWARE, message);
         }
         Stage::Blocked { message, .. } | Stage::JobRefused(message) => {
-            passed(&mut setter);
+            setter.passed();
             setter.set(reason::PROFILING, false, reason::JOB_CREATION_FAILED, message);
         }
         Stage::Profiling(profiling) => {
-            passed(&mut setter);
-            setter.set(reason::PROFILING, false, profiling_reason(profiling), &profiling.message);
+            setter.passed();
+            setter.set(reason::PROFILING, false, &profiling_reason(profiling), &profiling.message);
         }
         Stage::ProfilingFailed(message) => {
-            passed(&mut setter);
-            let doing = status.profiling_phase.map(|phase| format!("{}Failed", phase.as_str()));
+            setter.passed();
+            let doing = status.profiling_phase.map(|phase| format!("{phase}Failed"));
             setter.set(reason::PROFILING, false, doing.as_deref().unwrap_or(reason::PROFILING_FAILED), message);
         }
         Stage::GenerationFailed(message) => {
@@ -192,7 +192,7 @@ fn set_stage(
         }
         Stage::Ready => {
             setter.generated();
-            setter.conditions.retain(|condition| condition.type_ != reason::DEPLOYMENT_READY);
+            setter.remove(&[reason::DEPLOYMENT_READY]);
         }
         Stage::Deploying { reason, message, .. } => {
             setter.generated();
@@ -215,42 +215,28 @@ fn set_stage(
     }
 }
 
-fn profiling_reason(profiling: &Profiling) -> &'static str {
+fn profiling_reason(profiling: &Profiling) -> String {
     match profiling.phase {
-        _ if profiling.begins => reason::INITIALIZING,
-        None | Some(ProfilingPhase::Initializing) => reason::PROFILING_RUNNING,
-        Some(ProfilingPhase::Done) => reason::COMPLETED,
-        Some(phase) => phase.as_str(),
+        _ if profiling.begins => reason::INITIALIZING.to_owned(),
+        None | Some(ProfilingPhase::Initializing) => reason::PROFILING_RUNNING.to_owned(),
+        Some(ProfilingPhase::Done) => reason::COMPLETED.to_owned(),
+        Some(phase) => phase.to_string(),
     }
 }
 
 /// A spec that is no longer the one that was profiled for. While it is unknown, the condition stays.
-fn set_drift(conditions: &mut Vec<Condition>, observed: &Observed, applied: &Applied, now: Timestamp) {
-    let generation = observed.request.metadata.generation;
+fn set_drift(setter: &mut Setter, observed: &Observed, applied: &Applied) {
     match &applied.findings.drift {
-        Some(message) => {
-            let why = reason::SPEC_CHANGE_REJECTED;
-            set_condition(conditions, conditions::SPEC_SERVED, Status::False, why, message, generation, now);
-        }
-        None if observed.job.is_some() => {
-            conditions.retain(|condition| condition.type_ != conditions::SPEC_SERVED);
-        }
+        Some(message) => setter.set(conditions::SPEC_SERVED, false, reason::SPEC_CHANGE_REJECTED, message),
+        None if observed.job.is_some() => setter.remove(&[conditions::SPEC_SERVED]),
         None => {}
     }
 }
 
 /// The conditions that speak of all others.
-fn set_summary(
-    conditions: &mut Vec<Condition>,
-    observed: &Observed,
-    stage: &Stage,
-    status: &DynamoGraphDeploymentRequestStatus,
-    now: Timestamp,
-) {
-    let (why, message) = summary(conditions, status.phase);
+fn set_summary(setter: &mut Setter, stage: &Stage, status: &DynamoGraphDeploymentRequestStatus) {
+    let (why, message) = summary(&setter.conditions, status.phase);
     let done = matches!(status.phase, Some(RequestPhase::Ready | RequestPhase::Deployed));
-    let generation = observed.request.metadata.generation;
-    let mut setter = Setter { conditions, generation, now };
     setter.set(reason::SUCCEEDED, done, &why, &message);
     setter.set(conditions::READY, done, &why, &message);
     let stuck = |why: &str, message: &str| Progress::Stuck { reason: why.to_owned(), message: message.to_owned() };
@@ -264,7 +250,7 @@ fn set_summary(
         _ if done => Progress::Current,
         _ => Progress::Working { reason: why, message },
     };
-    set_progress(conditions, &progress, generation, now);
+    set_progress(&mut setter.conditions, &progress, setter.generation, setter.now);
 }
 
 /// Reason and message of `Succeeded`.

@@ -52,8 +52,7 @@ pub fn warnings<'a>(
 
 /// The first image pull secret of a pod that does not exist.
 pub fn missing_pull_secret<'a>(observed: &Observed, pod: &'a Pod) -> Option<&'a str> {
-    let named = pod.spec.iter().flat_map(|spec| spec.image_pull_secrets.iter().flatten());
-    named.map(|secret| secret.name.as_str()).find(|name| observed.secrets.get(*name) == Some(&false))
+    pull_secrets(pod).find(|name| observed.secrets.get(*name) == Some(&false))
 }
 
 /// A Secret or ConfigMap that a pod needs and that does not exist; with a message, one that it names.
@@ -99,9 +98,9 @@ pub fn device_claims(pod: &Pod) -> impl Iterator<Item = &str> {
 
 /// Whether a container was started again after it had ended.
 pub fn was_restarted(pod: &Pod, name: &str) -> bool {
-    let statuses = pod.status.iter().flat_map(|status| {
-        status.init_container_statuses.iter().flatten().chain(status.container_statuses.iter().flatten())
-    });
+    let status = pod.status.iter();
+    let statuses =
+        status.flat_map(|status| status.init_container_statuses.iter().chain(&status.container_statuses).flatten());
     let mut named = statuses.filter(|status| status.name == name);
     named.any(|status| status.state.as_ref().is_none_or(|state| state.terminated.is_none()))
 }

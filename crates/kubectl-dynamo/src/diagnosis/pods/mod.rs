@@ -26,17 +26,6 @@ const STARTED: i64 = 5 * 60;
 /// Events about volumes and networks.
 const SETUP_EVENTS: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"];
 
-/// The cause of one pod.
-struct Found {
-    code: String,
-    weight: Weight,
-    cause: String,
-    evidence: Vec<String>,
-    remedy: String,
-    /// The object that the pod lacks.
-    lacks: Option<ObjectName>,
-}
-
 /// Causes of all pods; those of one component that are alike are one.
 pub fn causes(observed: &Observed, now: Timestamp) -> Vec<Cause> {
     let mut by_component: BTreeMap<Option<&str>, Vec<&Pod>> = BTreeMap::new();
@@ -53,25 +42,26 @@ fn of_component(observed: &Observed, pods: &[&Pod], now: Timestamp) -> Vec<Cause
     let ready = judged.iter().filter(|pod| is_ready(pod)).count();
     let mut causes: Vec<(String, Cause)> = Vec::new();
     for pod in &judged {
-        let Some(mut found) = of_pod(observed, pod, now) else { continue };
+        let Some(found) = of_pod(observed, pod, now) else { continue };
         // Pods differ in what their messages count and name; the code and the container are the same.
         let key = format!("{} {}", found.code, facts::container_in(&found.cause).unwrap_or_default());
         if let Some((_, cause)) = causes.iter_mut().find(|(known, _)| *known == key) {
             cause.others += 1;
             continue;
         }
-        if ready > 0 {
-            found.evidence.push(format!("{ready} of {} pods of the component are ready", judged.len()));
-        }
         let mut chain = diagnosis::to_pod(observed, pod);
-        chain.extend(found.lacks);
-        let Found { code, weight, cause, evidence, remedy, .. } = found;
-        causes.push((key, Cause { code, weight, chain, others: 0, cause, evidence, remedy }));
+        chain.extend(found.chain);
+        let mut cause = Cause { chain, ..found };
+        if ready > 0 {
+            cause.evidence.push(format!("{ready} of {} pods of the component are ready", judged.len()));
+        }
+        causes.push((key, cause));
     }
     causes.into_iter().map(|(_, cause)| cause).collect()
 }
 
-fn of_pod(observed: &Observed, pod: &Pod, now: Timestamp) -> Option<Found> {
+/// The cause of one pod; its chain is only the object that the pod lacks.
+fn of_pod(observed: &Observed, pod: &Pod, now: Timestamp) -> Option<Cause> {
     if let Some(found) = on_lost_node(observed, pod) {
         return Some(found);
     }
@@ -102,88 +92,73 @@ fn of_pod(observed: &Observed, pod: &Pod, now: Timestamp) -> Option<Found> {
     if let Some(name) = facts::container_in(&found.cause).filter(|name| facts::is_init(pod, name)) {
         found.evidence.push(format!("container {name} is an init container: the others start after it"));
     }
-    if found.lacks.is_none() {
-        found.lacks = facts::missing_reference(observed, pod, &found.cause);
+    if found.chain.is_empty() {
+        found.chain.extend(facts::missing_reference(observed, pod, &found.cause));
     }
     Some(found)
 }
 
 /// The cause as the first rule says that fits, else as the reason of the condition says.
-fn by_rule(table: &'static [Rule], cause: PodCause, message: String) -> Found {
+fn by_rule(table: &'static [Rule], cause: PodCause, message: String) -> Cause {
     let rule = rules::matching(table, &message);
     let remedy = rule.map(|rule| rule.remedy).or_else(|| rules::by_reason(cause.reason())).unwrap_or("look at the pod");
-    Found {
-        code: rule.map_or(cause.reason(), |rule| rule.code).to_owned(),
-        weight: if cause.is_expected() { Weight::Waits } else { Weight::Blocks },
-        cause: message,
-        evidence: Vec::new(),
-        remedy: remedy.to_owned(),
-        lacks: None,
-    }
+    let code = rule.map_or(cause.reason(), |rule| rule.code);
+    let weight = if cause.is_expected() { Weight::Waits } else { Weight::Blocks };
+    Cause::new(code, weight, Vec::new(), message, remedy)
 }
 
-fn on_lost_node(observed: &Observed, pod: &Pod) -> Option<Found> {
+fn on_lost_node(observed: &Observed, pod: &Pod) -> Option<Cause> {
     let node = pod.spec.as_ref()?.node_name.as_deref()?;
     let nodes = observed.nodes.as_ref()?;
     nodes.not_ready.iter().find(|lost| *lost == node)?;
-    Some(Found {
-        code: "NodeLost".to_owned(),
-        weight: Weight::Blocks,
-        cause: format!("node {node} is not ready"),
-        evidence: vec![format!("{} of {} nodes are not ready", nodes.not_ready.len(), nodes.total)],
-        remedy: rules::NODE.to_owned(),
-        lacks: Some(ObjectName::new("Node", node)),
-    })
+    let (chain, text) = (vec![ObjectName::new("Node", node)], format!("node {node} is not ready"));
+    let evidence = vec![format!("{} of {} nodes are not ready", nodes.not_ready.len(), nodes.total)];
+    Some(Cause { evidence, ..Cause::new("NodeLost", Weight::Blocks, chain, text, rules::NODE) })
 }
 
-fn ending(pod: &Pod, waited: i64) -> Option<Found> {
-    let finalizers = pod.finalizers().join(", ");
-    (waited > ENDING).then(|| Found {
-        code: "PodDoesNotEnd".to_owned(),
-        weight: Weight::Waits,
-        cause: format!("it should have ended {waited} s ago"),
-        evidence: if finalizers.is_empty() { Vec::new() } else { vec![format!("it has the finalizers {finalizers}")] },
-        remedy: "look at the node of the pod, and at what removes its finalizers".to_owned(),
-        lacks: None,
-    })
+fn ending(pod: &Pod, waited: i64) -> Option<Cause> {
+    if waited <= ENDING {
+        return None;
+    }
+    let text = format!("it should have ended {waited} s ago");
+    let remedy = "look at the node of the pod, and at what removes its finalizers";
+    let mut cause = Cause::new("PodDoesNotEnd", Weight::Waits, Vec::new(), text, remedy);
+    if !pod.finalizers().is_empty() {
+        cause.evidence.push(format!("it has the finalizers {}", pod.finalizers().join(", ")));
+    }
+    Some(cause)
 }
 
 /// All containers are ready, and the pod is not.
-fn gates(pod: &Pod) -> Option<Found> {
+fn gates(pod: &Pod) -> Option<Cause> {
     let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let ready = conditions.into_iter().find(|one| one.type_ == "Ready" && one.status == "False")?;
-    (ready.reason.as_deref() == Some("ReadinessGatesNotReady")).then(|| Found {
-        code: "ReadinessGate".to_owned(),
-        weight: Weight::Waits,
-        cause: format!("a readiness gate is not open: {}", ready.message.as_deref().unwrap_or_default()),
-        evidence: Vec::new(),
-        remedy: "look at the controller that sets the condition of the gate, such as a load balancer's".to_owned(),
-        lacks: None,
-    })
+    if ready.reason.as_deref() != Some("ReadinessGatesNotReady") {
+        return None;
+    }
+    let text = format!("a readiness gate is not open: {}", ready.message.as_deref().unwrap_or_default());
+    let remedy = "look at the controller that sets the condition of the gate, such as a load balancer's";
+    Some(Cause::new("ReadinessGate", Weight::Waits, Vec::new(), text, remedy))
 }
 
 /// The scheduler does not look at a pod before its claims for devices exist, and says nothing of it.
-fn device_claim(observed: &Observed, pod: &Pod) -> Option<Found> {
+fn device_claim(observed: &Observed, pod: &Pod) -> Option<Cause> {
     pod.spec.as_ref().filter(|spec| spec.node_name.is_none())?;
-    let found = |cause: String, remedy: &str, lacks| Found {
-        code: "DeviceClaimMissing".to_owned(),
-        weight: Weight::Blocks,
-        cause,
+    let found = |chain, cause: String, remedy: &str| Cause {
         evidence: vec!["the scheduler waits for the claim before it looks for a node".to_owned()],
-        remedy: remedy.to_owned(),
-        lacks,
+        ..Cause::new("DeviceClaimMissing", Weight::Blocks, chain, cause, remedy)
     };
     if let Some(missing) = facts::device_claims(pod).find(|name| observed.device_claims.get(*name) == Some(&false)) {
         let remedy = "create the ResourceClaim, or correct its name in the pod template";
-        let lacks = Some(ObjectName::new("ResourceClaim", missing));
-        return Some(found(format!("ResourceClaim {missing} does not exist"), remedy, lacks));
+        let chain = vec![ObjectName::new("ResourceClaim", missing)];
+        return Some(found(chain, format!("ResourceClaim {missing} does not exist"), remedy));
     }
     let warning = facts::warnings(observed, pod, &["FailedResourceClaimCreation"]).next()?;
     let remedy = "create the ResourceClaimTemplate, or correct its name in the pod template";
-    Some(found(warning.message.clone(), remedy, None))
+    Some(found(Vec::new(), warning.message.clone(), remedy))
 }
 
-fn image(observed: &Observed, pod: &Pod, message: String) -> Found {
+fn image(observed: &Observed, pod: &Pod, message: String) -> Cause {
     // Older kubelets say the cause in the event only, and others beside it.
     let pulls = || facts::warnings(observed, pod, &["Failed"]).filter(|one| one.message.contains("pull"));
     let pulls = pulls().find(|one| rules::matching(IMAGES, &one.message).is_some()).or_else(|| pulls().next());
@@ -201,7 +176,7 @@ fn image(observed: &Observed, pod: &Pod, message: String) -> Found {
             None | Some("RegistryLogin") => {
                 (found.code, found.remedy) = ("PullSecretMissing".to_owned(), create);
                 found.evidence.push(evidence);
-                found.lacks = Some(ObjectName::new("Secret", secret));
+                found.chain = vec![ObjectName::new("Secret", secret)];
             }
             // Some registries say so of private images.
             Some("ImageNotFound") => {
@@ -217,7 +192,7 @@ fn image(observed: &Observed, pod: &Pod, message: String) -> Found {
     found
 }
 
-fn ended(observed: &Observed, pod: &Pod, message: String) -> Found {
+fn ended(observed: &Observed, pod: &Pod, message: String) -> Cause {
     let container = facts::container_in(&message).unwrap_or_default().to_owned();
     let log = observed.logs.get(&(pod.name_any(), container.clone())).map(String::as_str);
     let killed = facts::warnings(observed, pod, &["Unhealthy"]).find(|one| one.message.starts_with("Liveness"));
@@ -256,36 +231,28 @@ fn cause_in(log: &str) -> Option<(&'static Rule, &str)> {
     lines.find_map(|(_, line)| Some((rules::matching(LOGS, line)?, line)))
 }
 
-fn unschedulable(observed: &Observed, pod: &Pod, message: String) -> Found {
+fn unschedulable(observed: &Observed, pod: &Pod, message: String) -> Cause {
     let mut found = by_rule(SCHEDULING, PodCause::Unschedulable, message);
-    if let Some(claim) = placement::claims_of_pod(observed, pod)
-        .filter(|_| found.code.starts_with("Claim") || found.code == "Unschedulable")
+    let scheduler = vec![format!("the scheduler: {}", found.cause)];
+    if (found.code.starts_with("Claim") || found.code == "Unschedulable")
+        && let Some(claim) = placement::claims_of_pod(observed, pod)
     {
-        found.evidence.push(format!("the scheduler: {}", found.cause));
-        found.code = claim.code.to_owned();
-        found.weight = claim.weight;
-        found.cause = claim.cause;
-        found.remedy = claim.remedy.to_owned();
-        found.lacks = Some(ObjectName::new("PersistentVolumeClaim", &claim.claim));
-    } else if found.code == "NoGpu" {
+        return Cause { evidence: scheduler, ..claim };
+    }
+    if found.code == "NoGpu" {
         found.evidence.extend(facts::gpus(observed, pod));
     } else if placement::is_open(&found.code)
         && let Some(placement) = placement::of_pod(observed, pod)
     {
-        found.code = placement.code.to_owned();
-        found.remedy = placement.remedy.to_owned();
-        if let Some(node) = placement.node {
-            found.evidence.push(format!("the scheduler: {}", found.cause));
-            found.cause = placement.cause;
-            found.lacks = Some(ObjectName::new("Node", &node));
-        } else {
-            found.evidence.push(placement.cause);
-        }
+        return match placement.chain.is_empty() {
+            true => Cause { cause: found.cause, evidence: vec![placement.cause], ..placement },
+            false => Cause { evidence: scheduler, ..placement },
+        };
     }
     found
 }
 
-fn starting(observed: &Observed, pod: &Pod, cause: PodCause, message: String) -> Found {
+fn starting(observed: &Observed, pod: &Pod, cause: PodCause, message: String) -> Cause {
     if let Some(warning) = facts::warnings(observed, pod, &SETUP_EVENTS).next() {
         let mut found = by_rule(VOLUMES, PodCause::Volume, warning.message.clone());
         found.evidence.push(format!("event {}, {} times", warning.reason, warning.count));
@@ -295,13 +262,13 @@ fn starting(observed: &Observed, pod: &Pod, cause: PodCause, message: String) ->
         let mut found = by_rule(&[], PodCause::Volume, format!("{} {} does not exist", missing.kind, missing.name));
         found.code = format!("{}Missing", missing.kind);
         found.remedy = format!("create the {} in the namespace, or correct its name", missing.kind);
-        found.lacks = Some(missing);
+        found.chain = vec![missing];
         return found;
     }
     by_rule(&[], cause, message)
 }
 
-fn probe(observed: &Observed, pod: &Pod, message: String, now: Timestamp) -> Found {
+fn probe(observed: &Observed, pod: &Pod, message: String, now: Timestamp) -> Cause {
     let mut found = by_rule(&[], PodCause::Probe, message);
     let container = facts::container_in(&found.cause).unwrap_or_default();
     let is_startup = found.cause.contains("startup probe");

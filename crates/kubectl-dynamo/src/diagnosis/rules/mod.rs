@@ -50,16 +50,8 @@ pub const REJECTIONS: &[Rule] = &[
         "correct the security context of the pod template, or relax the label pod-security.kubernetes.io/enforce \
         of the namespace",
     ),
-    rule(
-        &["serviceaccount", "not found"],
-        "ServiceAccountMissing",
-        "create the ServiceAccount, or correct serviceAccountName of the pod template",
-    ),
-    rule(
-        &["error looking up service account"],
-        "ServiceAccountMissing",
-        "create the ServiceAccount, or correct serviceAccountName of the pod template",
-    ),
+    rule(&["serviceaccount", "not found"], "ServiceAccountMissing", ACCOUNT),
+    rule(&["error looking up service account"], "ServiceAccountMissing", ACCOUNT),
     rule(
         &["runtimeclass", "not found"],
         "RuntimeClassMissing",
@@ -68,16 +60,8 @@ pub const REJECTIONS: &[Rule] = &[
     rule(&["no priorityclass"], "PriorityClassMissing", "create the PriorityClass, or correct priorityClassName"),
     rule(&["maximum", "usage per"], "LimitRange", LIMIT_RANGE),
     rule(&["minimum", "usage per"], "LimitRange", LIMIT_RANGE),
-    rule(
-        &["failed calling webhook", "x509"],
-        "WebhookCertificate",
-        "renew the certificate of the webhook, or set its CA in the webhook configuration (caBundle)",
-    ),
-    rule(
-        &["failed calling webhook", "certificate"],
-        "WebhookCertificate",
-        "renew the certificate of the webhook, or set its CA in the webhook configuration (caBundle)",
-    ),
+    rule(&["failed calling webhook", "x509"], "WebhookCertificate", CERTIFICATE),
+    rule(&["failed calling webhook", "certificate"], "WebhookCertificate", CERTIFICATE),
     rule(
         &["failed calling webhook", "deadline exceeded"],
         "WebhookUnreachable",
@@ -97,16 +81,8 @@ pub const REJECTIONS: &[Rule] = &[
         "ConversionDown",
         "look at the pods of the webhook server: they convert between API versions",
     ),
-    rule(
-        &["admission webhook", "denied the request"],
-        "PolicyDenied",
-        "change the object as the policy asks, or the policy",
-    ),
-    rule(
-        &["validatingadmissionpolicy", "denied"],
-        "PolicyDenied",
-        "change the object as the policy asks, or the policy",
-    ),
+    rule(&["admission webhook", "denied the request"], "PolicyDenied", POLICY),
+    rule(&["validatingadmissionpolicy", "denied"], "PolicyDenied", POLICY),
     rule(
         &["is forbidden: user"],
         "RightMissing",
@@ -124,6 +100,9 @@ const QUOTA: &str = "raise the ResourceQuota of the namespace, lower replicas or
                      what is not needed; during a rollout, surge counts too";
 const LIMIT_RANGE: &str =
     "set requests and limits of the pod template within the LimitRange of the namespace, or change it";
+const ACCOUNT: &str = "create the ServiceAccount, or correct serviceAccountName of the pod template";
+const CERTIFICATE: &str = "renew the certificate of the webhook, or set its CA in the webhook configuration (caBundle)";
+const POLICY: &str = "change the object as the policy asks, or the policy";
 const WEBHOOK: &str = "mend the Deployment of the webhook, or delete its webhook configuration; the object is tried \
                        again every 15 s";
 const UNDONE: &str = "correct the spec of the workers, or set it back; the message says what did not come up";

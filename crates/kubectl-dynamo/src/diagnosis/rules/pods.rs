@@ -47,11 +47,7 @@ const MISSING: &str = "correct name and tag of the image, or push the image to t
 /// No node fits a pod. The scheduler asks in this order, from the last question to the first: nodes that fail a later one
 /// are closer to taking the pod.
 pub const SCHEDULING: &[Rule] = &[
-    rule(
-        &["persistentvolumeclaim", "not found"],
-        "ClaimMissing",
-        "create the PersistentVolumeClaim, or correct its name in the pod template",
-    ),
+    rule(&["persistentvolumeclaim", "not found"], "ClaimMissing", CLAIM),
     rule(
         &["unbound immediate persistentvolumeclaims"],
         "ClaimPending",
@@ -111,6 +107,7 @@ pub const SCHEDULING: &[Rule] = &[
     rule(&["0/0 nodes"], "NoNodes", "add nodes to the cluster"),
 ];
 
+const CLAIM: &str = "create the PersistentVolumeClaim, or correct its name in the pod template";
 const VOLUME_ELSEWHERE: &str =
     "the volume is in another zone than the nodes that fit; free nodes in that zone, or use a volume of all zones";
 const GPU: &str = "free GPUs, add nodes with GPUs, or lower replicas or GPUs of the component; during a rollout, surge \
@@ -121,11 +118,7 @@ pub const VOLUMES: &[Rule] = &[
     rule(&["references non-existent secret key"], "SecretKeyMissing", "add the key to the Secret, or correct it"),
     rule(&["secret", "not found"], "SecretMissing", "create the Secret in the namespace, or correct its name"),
     rule(&["configmap", "not found"], "ConfigMapMissing", "create the ConfigMap in the namespace, or correct its name"),
-    rule(
-        &["persistentvolumeclaim", "not found"],
-        "ClaimMissing",
-        "create the PersistentVolumeClaim, or correct its name in the pod template",
-    ),
+    rule(&["persistentvolumeclaim", "not found"], "ClaimMissing", CLAIM),
     rule(
         &["multi-attach error"],
         "VolumeInUse",

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{Row, fixtures::condition, row};
-use crate::diagnosis::{Marker, Observed, Program, Subject, Terminating};
+use crate::diagnosis::{Marker, Observed, Program, Subject};
 
 const GRAPH: &str = "DynamoGraphDeployment/chat";
 
@@ -13,6 +13,7 @@ fn program(observed: &mut Observed, ready: i32) {
         namespace: "dynamo-system".to_owned(),
         ready,
         desired: 1,
+        ..Program::default()
     }]);
 }
 
@@ -74,6 +75,7 @@ pub fn operator() -> Vec<Row> {
                     holder: "namespace-restricted-operator-1.5.0".to_owned(),
                     renewed: Some("2026-01-01T00:59:50Z".parse().unwrap()),
                     seconds: 30,
+                    ..Marker::default()
                 });
             },
             "Fenced",
@@ -97,6 +99,7 @@ pub fn operator() -> Vec<Row> {
                     holder: "namespace-restricted-operator-1.5.0".to_owned(),
                     renewed: Some("2026-01-01T00:59:50Z".parse().unwrap()),
                     seconds: 30,
+                    ..Marker::default()
                 });
             },
             "OperatorDown",
@@ -111,7 +114,7 @@ pub fn deletions() -> Vec<Row> {
     vec![
         row(
             "namespace terminating",
-            |o| o.terminating = Some(Terminating { remaining: vec!["example.com/keep in 1 resource".to_owned()] }),
+            |o| o.terminating = Some(vec!["example.com/keep in 1 resource".to_owned()]),
             "NamespaceTerminating",
             "Namespace/team",
             "another namespace",

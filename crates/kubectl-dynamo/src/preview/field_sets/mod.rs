@@ -222,7 +222,7 @@ fn of_parts(value: &mut Value) {
         Value::Object(fields) => {
             for (part, field, default) in PARTS {
                 if let Some(part) = fields.get_mut(part) {
-                    fill(part, &[(field, json!(default))]);
+                    fill(part, json!({ field: default }));
                 }
             }
             fields.values_mut().for_each(of_parts);
@@ -235,13 +235,8 @@ fn of_parts(value: &mut Value) {
 fn of_pod(pod: &mut Value) {
     fill(
         pod,
-        &[
-            ("dnsPolicy", json!("ClusterFirst")),
-            ("restartPolicy", json!("Always")),
-            ("schedulerName", json!("default-scheduler")),
-            ("securityContext", json!({})),
-            ("terminationGracePeriodSeconds", json!(30)),
-        ],
+        json!({ "dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "schedulerName": "default-scheduler",
+            "securityContext": {}, "terminationGracePeriodSeconds": 30 }),
     );
     for list in ["containers", "initContainers"] {
         pod.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten().for_each(of_container);
@@ -249,7 +244,7 @@ fn of_pod(pod: &mut Value) {
     for volume in pod.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
         for kind in FILES {
             if let Some(source) = volume.get_mut(kind) {
-                fill(source, &[("defaultMode", json!(0o644))]);
+                fill(source, json!({ "defaultMode": 0o644 }));
             }
         }
     }
@@ -258,33 +253,22 @@ fn of_pod(pod: &mut Value) {
 fn of_container(container: &mut Value) {
     fill(
         container,
-        &[
-            ("resources", json!({})),
-            ("terminationMessagePath", json!("/dev/termination-log")),
-            ("terminationMessagePolicy", json!("File")),
-        ],
+        json!({ "resources": {}, "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File" }),
     );
     for probe in PROBES {
         let Some(probe) = container.get_mut(probe) else { continue };
-        fill(
-            probe,
-            &[
-                ("failureThreshold", json!(3)),
-                ("periodSeconds", json!(10)),
-                ("successThreshold", json!(1)),
-                ("timeoutSeconds", json!(1)),
-            ],
-        );
+        fill(probe, json!({ "failureThreshold": 3, "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 1 }));
         if let Some(get) = probe.get_mut("httpGet") {
-            fill(get, &[("path", json!("/")), ("scheme", json!("HTTP"))]);
+            fill(get, json!({ "path": "/", "scheme": "HTTP" }));
         }
     }
 }
 
 /// Sets the fields that are absent.
-fn fill(object: &mut Value, defaults: &[(&str, Value)]) {
-    let Some(fields): Option<&mut Map<String, Value>> = object.as_object_mut() else { return };
+fn fill(object: &mut Value, defaults: Value) {
+    let (Value::Object(fields), Value::Object(defaults)) = (object, defaults) else { return };
     for (field, default) in defaults {
-        fields.entry(*field).or_insert_with(|| default.clone());
+        fields.entry(field).or_insert(default);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::preview::field_sets;
 
 /// Key of an object: its kind by group and plural, its namespace (empty for cluster-scoped objects) and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// API group; empty for the core group.
     pub group: String,
@@ -31,26 +31,6 @@ pub struct Refusal {
     pub message: String,
 }
 
-/// Effect of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verb {
-    /// Creates an object.
-    Create,
-    /// Changes an object.
-    Update,
-    /// Deletes an object.
-    Delete,
-}
-
-/// One accepted write.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Write {
-    /// Its effect.
-    pub verb: Verb,
-    /// To which object.
-    pub key: ObjectKey,
-}
-
 /// The objects, and the writes since they were read.
 #[derive(Clone, Debug)]
 pub struct Objects {
@@ -63,7 +43,8 @@ pub struct Objects {
     foreign: BTreeMap<ObjectKey, Value>,
     /// Objects that were deleted here, or do not exist.
     absent: BTreeSet<ObjectKey>,
-    writes: Vec<Write>,
+    /// Objects of the writes that were accepted.
+    writes: Vec<ObjectKey>,
 }
 
 /// Conditions on the present object.
@@ -76,9 +57,9 @@ pub struct Preconditions<'a> {
 }
 
 impl<'a> Preconditions<'a> {
-    /// Those that a body of a write names in its metadata.
-    pub fn of(body: &'a Value) -> Self {
-        let text = |field: &str| body.get("metadata")?.get(field)?.as_str();
+    /// Those of metadata, or of options.
+    pub fn of(fields: &'a Value) -> Self {
+        let text = |field: &str| fields.get(field)?.as_str();
         Self { uid: text("uid"), resource_version: text("resourceVersion") }
     }
 }
@@ -131,8 +112,8 @@ impl Objects {
         self.before.keys().chain(self.objects.keys()).collect()
     }
 
-    /// The writes so far.
-    pub fn writes(&self) -> &[Write] {
+    /// The objects of the writes so far.
+    pub fn writes(&self) -> &[ObjectKey] {
         &self.writes
     }
 
@@ -141,7 +122,7 @@ impl Objects {
     /// # Errors
     /// A precondition does not hold.
     pub fn apply(&mut self, key: &ObjectKey, body: &Value, manager: &str) -> Result<Value, Refusal> {
-        let preconditions = Preconditions::of(body);
+        let preconditions = Preconditions::of(&body["metadata"]);
         match self.objects.get(key) {
             None if preconditions.uid.is_some() => Err(conflict(key)),
             None => {
@@ -185,7 +166,7 @@ impl Objects {
         let live = self.objects.get(key).ok_or_else(|| not_found(key))?;
         check(key, live, preconditions)?;
         let mut object = live.clone();
-        self.writes.push(Write { verb: Verb::Delete, key: key.clone() });
+        self.writes.push(key.clone());
         if has_finalizers(&object) {
             object["metadata"]["deletionTimestamp"] = json!(self.now.to_string());
             self.objects.insert(key.clone(), object.clone());
@@ -229,7 +210,7 @@ impl Objects {
     }
 
     fn create(&mut self, key: &ObjectKey, object: Value) -> Value {
-        self.writes.push(Write { verb: Verb::Create, key: key.clone() });
+        self.writes.push(key.clone());
         self.put_new(key, object)
     }
 
@@ -251,7 +232,7 @@ impl Objects {
         if !is_changed {
             return object;
         }
-        self.writes.push(Write { verb: Verb::Update, key: key.clone() });
+        self.writes.push(key.clone());
         self.put(key, object)
     }
 
@@ -277,10 +258,7 @@ impl Objects {
         let Some(gone) = self.objects.remove(key) else { return };
         self.absent.insert(key.clone());
         let uid = &gone["metadata"]["uid"];
-        let owned = |object: &Value| {
-            let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-            owners.is_some_and(|owners| !owners.is_empty() && owners.iter().all(|owner| &owner["uid"] == uid))
-        };
+        let owned = |object: &Value| owners(object).count() > 0 && owners(object).all(|owner| &owner["uid"] == uid);
         let children: Vec<ObjectKey> =
             self.objects.iter().filter(|(_, object)| owned(object)).map(|(key, _)| key.clone()).collect();
         children.iter().for_each(|child| self.remove(child));
@@ -289,10 +267,7 @@ impl Objects {
 
     /// Takes an owner that is gone out of the objects that have others, as the garbage collector does.
     fn orphan(&mut self, owner: &Value) {
-        let names_it = |object: &Value| {
-            let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-            owners.is_some_and(|owners| owners.iter().any(|one| one["uid"] == *owner))
-        };
+        let names_it = |object: &Value| owners(object).any(|one| one["uid"] == *owner);
         let shared: Vec<ObjectKey> =
             self.objects.iter().filter(|(_, object)| names_it(object)).map(|(key, _)| key.clone()).collect();
         for key in shared {
@@ -312,6 +287,11 @@ impl Objects {
         let newest = self.before.values().filter_map(newest).max().unwrap_or_default();
         (newest + u64::from(self.count)).to_string()
     }
+}
+
+/// The owner references of an object.
+pub fn owners(object: &Value) -> impl Iterator<Item = &Value> {
+    object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten()
 }
 
 /// An object without what the API server counts.

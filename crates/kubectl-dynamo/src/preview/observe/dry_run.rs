@@ -21,22 +21,12 @@ pub enum Edit {
     Replacement(Value),
 }
 
-/// Origin of the answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// The API server has run admission.
-    Asked {
-        /// Its warnings.
-        warnings: Vec<String>,
-    },
-    /// The user has no right to write the graph; why.
-    NotAsked(String),
-}
-
-/// The answer to an edit.
+/// The answer to an edit. Graphs are as they would be stored, in v1beta1.
 pub enum DryRunAnswer {
-    /// The graph as it would be stored, in v1beta1.
-    Accepted(Value, Admission),
+    /// The API server has run admission; its warnings.
+    Admitted(Value, Vec<String>),
+    /// The user has no right to write the graph; why.
+    NotAsked(Value, String),
     /// Reason for the rejection.
     Refused(String),
 }
@@ -58,17 +48,16 @@ pub async fn admit(client: &Client, namespace: &str, edit: &Edit) -> anyhow::Res
             Sent { status, body, .. } if status.is_success() => Some(body),
             sent => return Err(anyhow!("cannot read graph {namespace}/{name}: {}", sent.message())),
         };
-        let DryRunQuestion { method, target, type_, body } = question(edit, live.as_ref(), &all, &path)?;
-        let sent = send(client, method, &target, type_, &body).await?;
+        let sent = ask(client, edit, live.as_ref(), &all, &path).await?;
         if sent.status.is_success() {
             let graph = convert(sent.body, ApiVersion::V1Beta1)?;
-            return Ok(DryRunAnswer::Accepted(graph, Admission::Asked { warnings: sent.warnings }));
+            return Ok(DryRunAnswer::Admitted(graph, sent.warnings));
         }
         let message = sent.message();
         let is_admission = message.contains("admission webhook");
         if sent.status == StatusCode::FORBIDDEN && message.contains(" cannot ") && !is_admission {
             let merged = merged(live, graph, matches!(edit, Edit::Replacement(_)), namespace)?;
-            return Ok(DryRunAnswer::Accepted(merged, Admission::NotAsked(message)));
+            return Ok(DryRunAnswer::NotAsked(merged, message));
         }
         // A controller has written its status since the graph was read.
         let is_outdated = sent.status == StatusCode::CONFLICT && matches!(edit, Edit::Replacement(_));
@@ -83,46 +72,33 @@ pub async fn admit(client: &Client, namespace: &str, edit: &Edit) -> anyhow::Res
     }
 }
 
-/// A request for a dry run.
-struct DryRunQuestion {
-    method: Method,
-    target: String,
-    type_: &'static str,
-    body: Value,
-}
-
-/// The dry run of an edit. `all` is the path of all graphs, `path` that of the one.
-fn question(edit: &Edit, live: Option<&Value>, all: &str, path: &str) -> anyhow::Result<DryRunQuestion> {
+/// Sends the dry run of an edit. `all` is the path of all graphs, `path` that of the one.
+async fn ask(client: &Client, edit: &Edit, live: Option<&Value>, all: &str, path: &str) -> anyhow::Result<Sent> {
     let options = "dryRun=All&fieldValidation=Strict";
     let client_side = format!("{options}&fieldManager=kubectl-client-side-apply");
-    Ok(match (edit, live) {
-        (Edit::ServerSide(graph, manager), _) => DryRunQuestion {
-            method: Method::PATCH,
-            target: format!("{path}?{options}&fieldManager={manager}"),
-            type_: "application/apply-patch+yaml",
-            body: graph.clone(),
-        },
+    match (edit, live) {
+        (Edit::ServerSide(graph, manager), _) => {
+            let target = format!("{path}?{options}&fieldManager={manager}");
+            send(client, Method::PATCH, &target, "application/apply-patch+yaml", graph).await
+        }
         (Edit::Replacement(graph), live) => {
             let mut body = graph.clone();
             if let Some(version) = live.and_then(|live| live.pointer("/metadata/resourceVersion")) {
                 body["metadata"]["resourceVersion"] = version.clone();
             }
             let target = format!("{path}?{options}&fieldManager=kubectl-edit");
-            DryRunQuestion { method: Method::PUT, target, type_: "application/json", body }
+            send(client, Method::PUT, &target, "application/json", &body).await
         }
-        (Edit::Manifest(graph), Some(live)) => DryRunQuestion {
-            method: Method::PATCH,
-            target: format!("{path}?{client_side}"),
-            type_: "application/merge-patch+json",
-            body: client_side_patch(live, graph)?,
-        },
+        (Edit::Manifest(graph), Some(live)) => {
+            let body = client_side_patch(live, graph)?;
+            send(client, Method::PATCH, &format!("{path}?{client_side}"), "application/merge-patch+json", &body).await
+        }
         (Edit::Manifest(graph), None) => {
             let mut body = graph.clone();
             body["metadata"]["annotations"][LAST_APPLIED] = json!(graph.to_string());
-            let target = format!("{all}?{client_side}");
-            DryRunQuestion { method: Method::POST, target, type_: "application/json", body }
+            send(client, Method::POST, &format!("{all}?{client_side}"), "application/json", &body).await
         }
-    })
+    }
 }
 
 /// The graph as it would be without admission.
@@ -138,16 +114,12 @@ fn merged(live: Option<Value>, graph: &Value, replaces: bool, namespace: &str) -
     }
     let mut merged = convert(live, ApiVersion::V1Beta1)?;
     merged["spec"] = desired["spec"].clone();
-    let metadata =
-        json!({ "labels": desired["metadata"]["labels"], "annotations": desired["metadata"]["annotations"] });
-    let given: serde_json::Map<_, _> = metadata
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(_, all)| all.is_object())
-        .map(|(k, v)| (k.clone(), v.clone()))
-        .collect();
-    json_patch::merge(&mut merged["metadata"], &Value::Object(given));
+    for field in ["labels", "annotations"] {
+        let given = &desired["metadata"][field];
+        if given.is_object() {
+            json_patch::merge(&mut merged["metadata"][field], given);
+        }
+    }
     Ok(merged)
 }
 

@@ -40,7 +40,7 @@ use rendering::LeaderWorkerSet;
 use serde_json::Value;
 
 use super::objects::{ObjectKey, Objects};
-use crate::observe::words;
+use crate::observe::{Read, words};
 
 /// Objects of one page of a list.
 const PAGE: u32 = 500;
@@ -63,13 +63,6 @@ pub struct Live {
     pub unreadable: BTreeMap<(String, String), String>,
 }
 
-/// Outcome of a list.
-enum Listed {
-    Found(Vec<Value>),
-    Unserved,
-    Unreadable(String),
-}
-
 /// Reads all objects of a namespace that a graph can depend on.
 ///
 /// # Errors
@@ -84,7 +77,7 @@ pub async fn live(client: &Client, namespace: &str, now: Timestamp) -> anyhow::R
         unreadable: BTreeMap::new(),
     };
     let of_graph = Some(labels::GRAPH);
-    let kinds: [(ApiResource, Option<&str>); 21] = [
+    let kinds: [(ApiResource, Option<&str>); 24] = [
         (ApiResource::erase::<DynamoGraphDeployment>(&()), None),
         (ApiResource::erase::<DynamoComponentDeployment>(&()), None),
         (ApiResource::erase::<DynamoGraphDeploymentScalingAdapter>(&()), None),
@@ -106,9 +99,12 @@ pub async fn live(client: &Client, namespace: &str, now: Timestamp) -> anyhow::R
         (ApiResource::erase::<ConfigMap>(&()), of_graph),
         (ApiResource::erase::<ServiceAccount>(&()), None),
         (ApiResource::erase::<HorizontalPodAutoscaler>(&()), None),
+        (ApiResource::erase::<Role>(&()), None),
+        (ApiResource::erase::<RoleBinding>(&()), None),
+        (ApiResource::erase::<PersistentVolumeClaim>(&()), None),
     ];
     let apis = ServedApis::new(client.clone());
-    for (resource, selector) in kinds.iter().chain(&rights()) {
+    for (resource, selector) in &kinds {
         let params = selector.map_or_else(ListParams::default, |selector| ListParams::default().labels(selector));
         take(&mut live, (client, &apis), namespace, resource, &params).await;
     }
@@ -125,14 +121,7 @@ pub async fn live(client: &Client, namespace: &str, now: Timestamp) -> anyhow::R
     live.quotas = beside::<ResourceQuota>(client, namespace, &ListParams::default()).await;
     let docker = ListParams::default().fields("type=kubernetes.io/dockerconfigjson");
     live.pull_secrets = beside::<Secret>(client, namespace, &docker).await;
-    let claims = ApiResource::erase::<PersistentVolumeClaim>(&());
-    take(&mut live, (client, &apis), namespace, &claims, &ListParams::default()).await;
     Ok(live)
-}
-
-/// Kinds that give component pods their rights.
-fn rights() -> [(ApiResource, Option<&'static str>); 2] {
-    [(ApiResource::erase::<Role>(&()), None), (ApiResource::erase::<RoleBinding>(&()), None)]
 }
 
 /// Adds the objects of one kind. Every user may ask what is served.
@@ -145,15 +134,16 @@ async fn take(
 ) {
     let kind = (resource.group.clone(), resource.plural.clone());
     match list(client, namespace, resource, params).await {
-        Listed::Found(objects) => {
+        Read::Found(objects) => {
             for object in objects {
-                live.objects.read(key_of(resource, namespace, &object), object);
+                let name = object["metadata"]["name"].as_str().unwrap_or_default();
+                live.objects.read(key(resource, namespace, name), object);
             }
         }
-        Listed::Unserved => live.unserved.push(kind),
+        Read::Missing => live.unserved.push(kind),
         // The core group is always served, and in no list of groups.
-        Listed::Unreadable(why) if resource.group.is_empty() => drop(live.unreadable.insert(kind, why)),
-        Listed::Unreadable(why) => match ServedApi::new(apis, resource.clone()).is_served().await {
+        Read::Unknown(why) if resource.group.is_empty() => drop(live.unreadable.insert(kind, why)),
+        Read::Unknown(why) => match ServedApi::new(apis, resource.clone()).is_served().await {
             Ok(false) => live.unserved.push(kind),
             Ok(true) | Err(_) => drop(live.unreadable.insert(kind, why)),
         },
@@ -165,16 +155,7 @@ async fn beside<K>(client: &Client, namespace: &str, params: &ListParams) -> Opt
 where
     K: Resource<DynamicType = ()>,
 {
-    match list(client, namespace, &ApiResource::erase::<K>(&()), params).await {
-        Listed::Found(objects) => Some(objects),
-        Listed::Unserved | Listed::Unreadable(_) => None,
-    }
-}
-
-/// The key of an object.
-pub fn key_of(resource: &ApiResource, namespace: &str, object: &Value) -> ObjectKey {
-    let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-    key(resource, namespace, name)
+    list(client, namespace, &ApiResource::erase::<K>(&()), params).await.found()
 }
 
 /// The key of an object of this name.
@@ -183,7 +164,7 @@ pub fn key(resource: &ApiResource, namespace: &str, name: &str) -> ObjectKey {
     ObjectKey { group, plural, namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
-async fn list(client: &Client, namespace: &str, resource: &ApiResource, params: &ListParams) -> Listed {
+async fn list(client: &Client, namespace: &str, resource: &ApiResource, params: &ListParams) -> Read<Vec<Value>> {
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
     let mut params = params.clone().limit(PAGE);
     let mut all = Vec::new();
@@ -199,20 +180,21 @@ async fn list(client: &Client, namespace: &str, resource: &ApiResource, params: 
                 }
                 match page.metadata.continue_.filter(|token| !token.is_empty()) {
                     Some(token) => params = params.continue_token(&token),
-                    None => return Listed::Found(all),
+                    None => return Read::Found(all),
                 }
             }
-            Err(kube::Error::Api(status)) if status.code == 404 => return Listed::Unserved,
-            Err(error) => return Listed::Unreadable(words(&error)),
+            Err(kube::Error::Api(status)) if status.code == 404 => return Read::Missing,
+            Err(error) => return Read::Unknown(words(&error)),
         }
     }
-    Listed::Unreadable(format!("there are more than {}", PAGE as usize * PAGES))
+    Read::Unknown(format!("there are more than {}", PAGE as usize * PAGES))
 }
 
 /// The operator that a preview speaks for.
 pub struct Operator {
-    configuration: OperatorConfiguration,
-    notes: Vec<String>,
+    pub(crate) configuration: OperatorConfiguration,
+    /// Unknown facts about it.
+    pub(crate) notes: Vec<String>,
 }
 
 impl Operator {
@@ -221,13 +203,13 @@ impl Operator {
     /// # Errors
     /// Its configuration cannot be read by this version.
     pub async fn installed(client: &Client, namespace: &str) -> anyhow::Result<Self> {
-        let Install { configuration, image } = install(client, namespace, "graph-controller").await?;
+        let (text, image) = install(client, namespace).await?;
         let mut notes = Vec::new();
         let version = env!("CARGO_PKG_VERSION");
         if let Some(image) = image.filter(|image| !image.ends_with(&format!(":{version}"))) {
             notes.push(format!("the operator runs {image}; this preview is computed by the code of version {version}"));
         }
-        let Some(text) = configuration else {
+        let Some(text) = text else {
             notes.push(format!(
                 "the configuration of the operator cannot be read in namespace {namespace}; the preview assumes the \
                  defaults (--operator-namespace names another one)"
@@ -252,54 +234,30 @@ impl Operator {
         Ok(Self::with(configuration))
     }
 
-    /// Its configuration.
-    pub fn configuration(&self) -> &OperatorConfiguration {
-        &self.configuration
-    }
-
-    /// Returns unknown facts about it.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
     /// Returns its scope.
-    pub fn scope(&self) -> Scope {
+    pub(crate) fn scope(&self) -> Scope {
         let restricted = self.configuration.restricted_namespace();
         restricted.map_or(Scope::Cluster, |namespace| Scope::Namespace(namespace.to_owned()))
     }
 }
 
-/// The configuration of the operator, as the ConfigMap of its graph controller has it, with the image of the
-/// Deployment.
-struct Install {
-    /// The text of the configuration.
-    configuration: Option<String>,
-    /// Image of the graph controller.
-    image: Option<String>,
-}
-
-/// Reads the install of the operator; nothing without the right to.
-async fn install(client: &Client, namespace: &str, program: &str) -> anyhow::Result<Install> {
-    let mut install = Install { configuration: None, image: None };
+/// The text of the operator's configuration, as the ConfigMap of its graph controller has it, and the image of the
+/// Deployment; nothing without the right to read them.
+async fn install(client: &Client, namespace: &str) -> anyhow::Result<(Option<String>, Option<String>)> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
-    let Ok(all) = deployments.list(&ListParams::default()).await else { return Ok(install) };
-    let pods = all.items.into_iter().filter_map(|found| found.spec?.template.spec);
-    let Some((pod, image)) = pods.into_iter().find_map(|pod| {
-        let container = pod.containers.iter().find(|container| container.name == program)?;
+    let Ok(all) = deployments.list(&ListParams::default()).await else { return Ok((None, None)) };
+    let mut pods = all.items.into_iter().filter_map(|found| found.spec?.template.spec);
+    let Some((pod, image)) = pods.find_map(|pod| {
+        let container = pod.containers.iter().find(|container| container.name == "graph-controller")?;
         let image = container.image.clone();
         Some((pod, image))
     }) else {
-        return Ok(install);
+        return Ok((None, None));
     };
-    install.image = image;
     let map = pod.volumes.into_iter().flatten().find_map(|volume| volume.config_map);
-    if let Some(map) = map {
-        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-        if let Ok(Some(map)) = maps.get_opt(&map.name).await {
-            let mut data = map.data.unwrap_or_default();
-            let text = data.remove("config.yaml");
-            install.configuration = Some(text.context("the ConfigMap of the operator has no key config.yaml")?);
-        }
-    }
-    Ok(install)
+    let Some(map) = map else { return Ok((None, image)) };
+    let maps: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    let Ok(Some(map)) = maps.get_opt(&map.name).await else { return Ok((None, image)) };
+    let text = map.data.unwrap_or_default().remove("config.yaml");
+    Ok((Some(text.context("the ConfigMap of the operator has no key config.yaml")?), image))
 }

@@ -65,7 +65,7 @@ impl Server {
         let type_ = parts.headers.get(http::header::CONTENT_TYPE).and_then(|type_| type_.to_str().ok());
         let result = match parts.method {
             Method::GET => self.objects().get(&target.key).cloned().ok_or_else(|| not_found(&target.key)),
-            Method::DELETE => self.objects().delete(&target.key, preconditions(&body)),
+            Method::DELETE => self.objects().delete(&target.key, Preconditions::of(&body["preconditions"])),
             Method::PATCH => self.patch(&target, type_.unwrap_or_default(), &query, &body),
             _ => Err(Refusal {
                 code: 405,
@@ -91,15 +91,17 @@ impl Server {
         }
         match type_ {
             "application/apply-patch+yaml" => objects.apply(&target.key, body, &manager(query)),
-            "application/merge-patch+json" => objects.patch(&target.key, Preconditions::of(body), |object| {
-                let mut patch = body.clone();
-                if let Some(metadata) = patch["metadata"].as_object_mut() {
-                    metadata.remove("uid");
-                    metadata.remove("resourceVersion");
-                }
-                json_patch::merge(object, &patch);
-                Ok(())
-            }),
+            "application/merge-patch+json" => {
+                objects.patch(&target.key, Preconditions::of(&body["metadata"]), |object| {
+                    let mut patch = body.clone();
+                    if let Some(metadata) = patch["metadata"].as_object_mut() {
+                        metadata.remove("uid");
+                        metadata.remove("resourceVersion");
+                    }
+                    json_patch::merge(object, &patch);
+                    Ok(())
+                })
+            }
             _ => objects.patch(&target.key, Preconditions::default(), |object| {
                 let operations: json_patch::Patch =
                     serde_json::from_value(body.clone()).map_err(|error| error.to_string())?;
@@ -180,11 +182,6 @@ impl RequestTarget {
 fn manager(query: &str) -> String {
     let value = query.split('&').find_map(|pair| pair.strip_prefix("fieldManager="));
     value.unwrap_or_default().to_owned()
-}
-
-fn preconditions(options: &Value) -> Preconditions<'_> {
-    let text = |field: &str| options.get("preconditions")?.get(field)?.as_str();
-    Preconditions { uid: text("uid"), resource_version: text("resourceVersion") }
 }
 
 fn accepted(body: &[u8]) -> Result<Response<Body>, BoxError> {

@@ -7,7 +7,7 @@ use api_types::grove::ON_DELETE;
 use controller_kit::apply::fingerprint;
 use serde_json::{Value, json};
 
-use crate::preview::objects::{ObjectKey, Objects};
+use crate::preview::objects::{ObjectKey, Objects, owners};
 
 const GROUP: &str = "grove.io";
 const SETS: &str = "podcliquesets";
@@ -108,10 +108,7 @@ pub fn carry_out(objects: &mut Objects) -> bool {
     for (key, set) in sets.iter().filter(|(_, set)| set.pointer("/metadata/deletionTimestamp").is_none()) {
         let all = children_of(key, set);
         let names: BTreeSet<&ObjectKey> = all.iter().map(|child| &child.key).collect();
-        let is_own = |object: &Value| {
-            let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-            owners.is_some_and(|owners| owners.iter().any(|owner| owner["uid"] == set["metadata"]["uid"]))
-        };
+        let is_own = |object: &Value| owners(object).any(|owner| owner["uid"] == set["metadata"]["uid"]);
         let present: Vec<ObjectKey> = [CLIQUES, GROUPS]
             .into_iter()
             .flat_map(|plural| objects.of_kind(GROUP, plural))
@@ -243,7 +240,7 @@ mod tests {
         assert_eq!(status(GROUPS, "chat-0-decode")["availableReplicas"], 2);
         let (set, hash) = (status(SETS, "chat"), status(CLIQUES, "chat-0-frontend"));
         assert_eq!(set["currentGenerationHash"], hash["currentPodCliqueSetGenerationHash"]);
-        assert_eq!((pods.all().len(), crate::preview::pods::gpus(pods.all().iter())), (3, 40));
+        assert_eq!((pods.all().len(), crate::preview::pods::gpus(pods.all())), (3, 40));
     }
 
     #[test]

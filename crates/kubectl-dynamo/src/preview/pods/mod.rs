@@ -15,10 +15,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use self::workload::{Amounts, Workload};
-use super::objects::{ObjectKey, Objects, Verb};
+use super::objects::{ObjectKey, Objects};
 
 /// A pod; of a LeaderWorkerSet or a scaling group, a group of pods.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pod {
     /// Its name; of one that does not exist yet, that of its workload with a number.
     pub name: String,
@@ -31,27 +31,18 @@ pub struct Pod {
     /// Resources that it requests.
     pub requests: Amounts,
     /// Whether it has the present template of its workload.
-    template: String,
+    pub template: String,
     /// Whether it serves.
     pub ready: bool,
 }
 
-#[cfg(test)]
-impl Pod {
-    /// A pod with these requests, for tests.
-    pub fn of_test(workload: ObjectKey, requests: &Amounts) -> Self {
-        let (name, component, template) = (String::new(), String::new(), String::new());
-        let labels = BTreeMap::new();
-        Self { name, workload, component, labels, requests: requests.clone(), template, ready: true }
-    }
-}
-
-#[cfg(test)]
-impl Pods {
-    /// These pods, for tests.
-    pub fn of_test(pods: Vec<Pod>) -> Self {
-        Self { pods, ..Self::default() }
-    }
+/// What becomes of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// It is created.
+    Create,
+    /// It is deleted.
+    Delete,
 }
 
 /// A pod that is made or deleted.
@@ -188,13 +179,12 @@ impl Pods {
 }
 
 /// GPUs of a number of pods.
-pub fn gpus<'a>(pods: impl Iterator<Item = &'a Pod>) -> i64 {
-    const ONE: i128 = 1_000_000_000;
+pub fn gpus(pods: &[Pod]) -> i64 {
     let gpus = |pod: &Pod| -> i128 {
         let devices = pod.requests.iter().filter(|(name, _)| api_types::gpus::is_gpu(name));
         devices.map(|(_, nanos)| nanos / ONE).sum()
     };
-    i64::try_from(pods.map(gpus).sum::<i128>()).unwrap_or(i64::MAX)
+    i64::try_from(pods.iter().map(gpus).sum::<i128>()).unwrap_or(i64::MAX)
 }
 
 /// Whether the labels of a pod are those of a worker.

@@ -98,14 +98,13 @@ fn gpus_are_those_of_all_containers() {
     let mut objects = Objects::new(Timestamp::UNIX_EPOCH);
     objects.read(key(), deployment(3, "a", Value::Null));
     let pods = Pods::read(&objects, Some(&live(3)));
-    assert_eq!(gpus(pods.all().iter()), 6);
+    assert_eq!(gpus(pods.all()), 6);
     assert_eq!(pods.all()[0].component, "Decode");
 }
 
 fn pods(count: usize) -> Vec<Pod> {
-    let key = ObjectKey { group: String::new(), plural: String::new(), namespace: String::new(), name: String::new() };
-    let requests = [("nvidia.com/gpu".to_owned(), 2 * ONE), ("cpu".to_owned(), ONE / 2)].into();
-    (0..count).map(|_| Pod::of_test(key.clone(), &requests)).collect()
+    let requests: Amounts = [("nvidia.com/gpu".to_owned(), 2 * ONE), ("cpu".to_owned(), ONE / 2)].into();
+    (0..count).map(|_| Pod { requests: requests.clone(), ready: true, ..Pod::default() }).collect()
 }
 
 #[test]

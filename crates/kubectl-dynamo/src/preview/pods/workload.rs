@@ -12,7 +12,7 @@ use controller_kit::apply::fingerprint;
 use serde_json::{Value, json};
 
 use super::{Pod, grove};
-use crate::preview::objects::{ObjectKey, Objects};
+use crate::preview::objects::{ObjectKey, Objects, owners};
 
 /// Groups and plurals of the kinds of workloads of components.
 const KINDS: [(&str, &str); 2] = [("apps", "deployments"), ("leaderworkerset.x-k8s.io", "leaderworkersets")];
@@ -41,10 +41,7 @@ pub struct Workload {
 /// All workloads of components and of Grove.
 pub fn all(objects: &Objects) -> Vec<Workload> {
     let of_kind = |(group, plural)| objects.of_kind(group, plural);
-    let is_of_component = |object: &Value| {
-        let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
-        owners.is_some_and(|owners| owners.iter().any(|owner| owner["kind"] == "DynamoComponentDeployment"))
-    };
+    let is_of_component = |object: &Value| owners(object).any(|owner| owner["kind"] == "DynamoComponentDeployment");
     let owned = KINDS.into_iter().flat_map(of_kind).filter(|(_, object)| is_of_component(object));
     let of_components = owned.map(|(key, object)| Workload::new(key, object));
     let of_grove = grove::children(objects).into_iter().filter_map(|child| {

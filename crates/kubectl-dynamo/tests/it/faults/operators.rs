@@ -2,7 +2,7 @@
 
 use api_types::v1beta1::DynamoComponentDeployment;
 use controller_kit::{
-    access::{Access, RoleScope, Verb, role_with},
+    access::{Access, Verb, role},
     settings::OperatorConfiguration,
 };
 use kube::Resource;
@@ -29,7 +29,7 @@ async fn grant(team: &Team<'_>, name: &str, rights: &[Access], withheld: &str) {
         false => *right,
     };
     let rights: Vec<Access> = rights.iter().map(reduced).collect();
-    let role = role_with(name, RoleScope::Namespace(&team.namespace), &rights, &[]);
+    let role = role(name, Some(&team.namespace), &rights, &[]);
     team.harness.cluster.apply(&account(name, &team.namespace, role)).await.unwrap();
 }
 

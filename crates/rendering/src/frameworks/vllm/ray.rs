@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     frameworks::{Launch, Peers, multinode},
-    pod::env,
+    pod::{env, volumes::mount_of},
 };
 
 /// Asks for expert parallelism that grows and shrinks.
@@ -126,12 +126,8 @@ pub(super) fn for_leader(launch: &Launch<'_>, peers: Peers<'_>, pod: &mut PodSpe
     let mut container = Container { name: NAME.to_owned(), image: main.image.clone(), ..Container::default() };
     let program = match launch.graph {
         Some(graph) => {
-            container.volume_mounts = Some(vec![VolumeMount {
-                name: VOLUME.to_owned(),
-                mount_path: FOLDER.to_owned(),
-                read_only: Some(true),
-                ..VolumeMount::default()
-            }]);
+            let script = VolumeMount { read_only: Some(true), ..mount_of(VOLUME, FOLDER) };
+            container.volume_mounts = Some(vec![script]);
             pod.volumes.get_or_insert_default().push(volume(graph));
             format!("{FOLDER}/{}", names::WAIT_LEADER_SCRIPT)
         }

@@ -69,6 +69,7 @@ impl Revision {
 
 /// Counts of either kind.
 struct ReplicaCounts<'a> {
+    kind: ComponentKind,
     desired: i32,
     generation: Option<i64>,
     observed: Option<i64>,
@@ -76,9 +77,6 @@ struct ReplicaCounts<'a> {
     updated: i32,
     /// Ready pods, or available replicas.
     serving: i32,
-    serving_word: &'static str,
-    /// Unit of the counts.
-    unit: &'static str,
     scheduled: i32,
     hash: Option<&'a str>,
     update: Option<&'a UpdateProgress>,
@@ -90,14 +88,13 @@ pub fn clique_readiness(name: &str, live: Option<&PodClique>) -> GroveReadiness 
     let Some(live) = live else { return missing(ComponentKind::PodClique, name) };
     let status = live.status.clone().unwrap_or_default();
     let counts = ReplicaCounts {
+        kind: ComponentKind::PodClique,
         desired: live.spec.replicas,
         generation: live.metadata.generation,
         observed: status.observed_generation,
         replicas: status.replicas,
         updated: status.updated_replicas,
         serving: status.ready_replicas,
-        serving_word: "ready",
-        unit: "pods",
         scheduled: status.scheduled_replicas,
         hash: status.current_pod_clique_set_generation_hash.as_deref(),
         update: status.update_progress.as_ref(),
@@ -115,11 +112,7 @@ pub fn clique_readiness(name: &str, live: Option<&PodClique>) -> GroveReadiness 
             ),
         )),
     };
-    let replicas = ComponentReplicaStatus {
-        ready_replicas: Some(counts.serving),
-        ..counts.status(ComponentKind::PodClique, name)
-    };
-    counts.judge(replicas, blocked)
+    counts.judge(name, blocked)
 }
 
 /// A component that is a scaling group; `None` if Grove has not made it yet.
@@ -127,14 +120,13 @@ pub fn group_readiness(name: &str, live: Option<&PodCliqueScalingGroup>) -> Grov
     let Some(live) = live else { return missing(ComponentKind::PodCliqueScalingGroup, name) };
     let status = live.status.clone().unwrap_or_default();
     let counts = ReplicaCounts {
+        kind: ComponentKind::PodCliqueScalingGroup,
         desired: live.spec.replicas,
         generation: live.metadata.generation,
         observed: status.observed_generation,
         replicas: status.replicas,
         updated: status.updated_replicas,
         serving: status.available_replicas,
-        serving_word: "available",
-        unit: "replicas",
         scheduled: status.scheduled_replicas,
         hash: status.current_pod_clique_set_generation_hash.as_deref(),
         update: status.update_progress.as_ref(),
@@ -143,11 +135,7 @@ pub fn group_readiness(name: &str, live: Option<&PodCliqueScalingGroup>) -> Grov
     let unscheduled = find(&status.conditions, MIN_AVAILABLE_BREACHED)
         .filter(|c| c.status == "False" && c.reason == INSUFFICIENT_SCHEDULED_GROUP_REPLICAS);
     let blocked = unscheduled.map(|c| (Classification::Capacity, format!("{}: {}", c.reason, c.message)));
-    let replicas = ComponentReplicaStatus {
-        available_replicas: Some(counts.serving),
-        ..counts.status(ComponentKind::PodCliqueScalingGroup, name)
-    };
-    counts.judge(replicas, blocked)
+    counts.judge(name, blocked)
 }
 
 fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
@@ -180,12 +168,16 @@ fn empty(kind: ComponentKind, name: &str) -> ComponentReplicaStatus {
 }
 
 impl ReplicaCounts<'_> {
-    fn status(&self, kind: ComponentKind, name: &str) -> ComponentReplicaStatus {
+    /// Grove counts ready pods of a clique, and available replicas of a scaling group.
+    fn status(&self, name: &str) -> ComponentReplicaStatus {
+        let is_clique = self.kind == ComponentKind::PodClique;
         ComponentReplicaStatus {
             replicas: self.replicas,
             updated_replicas: self.updated,
+            ready_replicas: is_clique.then_some(self.serving),
+            available_replicas: (!is_clique).then_some(self.serving),
             scheduled_replicas: Some(self.scheduled).filter(|_| self.is_observed()),
-            ..empty(kind, name)
+            ..empty(self.kind, name)
         }
     }
 
@@ -198,7 +190,7 @@ impl ReplicaCounts<'_> {
         self.update.is_some_and(UpdateProgress::is_running)
     }
 
-    fn judge(&self, replicas: ComponentReplicaStatus, blocked: Option<(Classification, String)>) -> GroveReadiness {
+    fn judge(&self, name: &str, blocked: Option<(Classification, String)>) -> GroveReadiness {
         let not_ready = self.obstacle(blocked).map(|(classification, mut message)| {
             for error in self.errors {
                 message = format!("{message}; {}: {}", error.code, error.description);
@@ -209,12 +201,14 @@ impl ReplicaCounts<'_> {
         let complete = self.hash.filter(|_| settled && !self.is_updating()).map(str::to_owned);
         let is_told = self.hash.is_some() && self.desired > 0;
         let lacks_pods = self.serving < self.desired;
-        GroveReadiness { replicas, not_ready, lacks_pods, revision: Revision { complete, is_told } }
+        GroveReadiness { replicas: self.status(name), not_ready, lacks_pods, revision: Revision { complete, is_told } }
     }
 
     /// The first thing that is not as it should be. Full counts come before what conditions say: those may be older.
     fn obstacle(&self, blocked: Option<(Classification, String)>) -> Option<(Classification, String)> {
-        let Self { desired, replicas, updated, serving, serving_word, unit, scheduled, .. } = *self;
+        let Self { desired, replicas, updated, serving, scheduled, .. } = *self;
+        let (unit, serving_word) =
+            if self.kind == ComponentKind::PodClique { ("pods", "ready") } else { ("replicas", "available") };
         if !self.is_observed() && !self.is_updating() {
             return Some((Classification::NotLookedAt, "Grove has not reconciled the latest spec yet".to_owned()));
         }

@@ -48,47 +48,34 @@ pub fn has_topology(spec: &DynamoGraphDeploymentSpec) -> bool {
 pub(super) fn apply_overrides(template: &mut PodCliqueSetTemplate, spec: &DynamoGraphDeploymentSpec) {
     for (_, fragment, place) in fragment::of_graph(spec) {
         let Some(value) = place.path().iter().try_fold(&fragment.value, |value, key| value.get(key)) else { continue };
-        let place = match part(place) {
-            TopologyPart::Set => Some(&mut template.topology_constraint),
-            TopologyPart::Group(name) => {
-                let group = template.pod_clique_scaling_groups.iter_mut().find(|group| group.name == name);
-                group.map(|group| &mut group.topology_constraint)
-            }
-            TopologyPart::Clique(name) => {
-                let clique = template.cliques.iter_mut().find(|clique| clique.name == name);
-                clique.map(|clique| &mut clique.topology_constraint)
-            }
-        };
-        if let Some(place) = place {
-            *place = Some(value.clone());
+        if let Some(constraint) = constraint_at(place, template) {
+            *constraint = Some(value.clone());
         }
     }
+}
+
+/// The constraint of the part of a PodCliqueSet that a fragment is laid over, if the set has that part.
+fn constraint_at<'a>(place: Place<'_>, template: &'a mut PodCliqueSetTemplate) -> Option<&'a mut Option<Value>> {
+    let clique = match place {
+        Place::Root => return Some(&mut template.topology_constraint),
+        Place::Component(component) => {
+            let name = component.name.to_lowercase();
+            if child_of(component) == ChildKind::PodCliqueScalingGroup {
+                let group = template.pod_clique_scaling_groups.iter_mut().find(|group| group.name == name)?;
+                return Some(&mut group.topology_constraint);
+            }
+            name
+        }
+        Place::Role(component, NodeRole::Leader) => format!("{}-{LEADER_CLIQUE}", component.name.to_lowercase()),
+        Place::Role(component, NodeRole::Worker) => format!("{}-{WORKER_CLIQUE}", component.name.to_lowercase()),
+    };
+    let clique = template.cliques.iter_mut().find(|other| other.name == clique)?;
+    Some(&mut clique.topology_constraint)
 }
 
 /// The violations in the user's fragments.
 pub(super) fn check(spec: &DynamoGraphDeploymentSpec) -> Vec<Violation> {
     fragment::of_graph(spec).flat_map(|(path, given, place)| fragment::validate(&path, given, place)).collect()
-}
-
-/// The part of a PodCliqueSet that a fragment is laid over.
-enum TopologyPart {
-    Set,
-    Group(String),
-    Clique(String),
-}
-
-fn part(place: Place<'_>) -> TopologyPart {
-    let clique =
-        |component: &ComponentSpec, suffix| TopologyPart::Clique(format!("{}-{suffix}", component.name.to_lowercase()));
-    match place {
-        Place::Root => TopologyPart::Set,
-        Place::Component(component) => match child_of(component) {
-            ChildKind::PodClique => TopologyPart::Clique(component.name.to_lowercase()),
-            ChildKind::PodCliqueScalingGroup => TopologyPart::Group(component.name.to_lowercase()),
-        },
-        Place::Role(component, NodeRole::Leader) => clique(component, LEADER_CLIQUE),
-        Place::Role(component, NodeRole::Worker) => clique(component, WORKER_CLIQUE),
-    }
 }
 
 #[cfg(test)]

@@ -11,13 +11,16 @@ mod tests;
 use api_types::{env as names, gpu_memory_service};
 use k8s_openapi::api::{
     core::v1::{
-        Container, EmptyDirVolumeSource, ExecAction, HostPathVolumeSource, PodResourceClaim, PodSpec, Probe,
-        ResourceClaim, ResourceRequirements, SecurityContext, Toleration, Volume, VolumeMount,
+        Container, ExecAction, HostPathVolumeSource, PodResourceClaim, PodSpec, Probe, ResourceClaim,
+        ResourceRequirements, SecurityContext, Toleration, Volume, VolumeMount,
     },
     resource::v1::ResourceClaimTemplateSpec,
 };
 
-use super::{env, find};
+use super::{
+    add, env, find, put,
+    volumes::{empty_dir, mount_of, replace_mount, replace_volume},
+};
 use crate::{SharedGpus, device_claims::claim_spec, gpus};
 
 /// Name, within a pod, of the claim that its containers share.
@@ -75,11 +78,7 @@ fn claim(pod: &mut PodSpec, template: &str) {
         resource_claim_name: None,
         resource_claim_template_name: Some(template.to_owned()),
     };
-    let claims = pod.resource_claims.get_or_insert_default();
-    match claims.iter_mut().find(|other| other.name == CLAIM) {
-        Some(other) => *other = claim,
-        None => claims.push(claim),
-    }
+    put(&mut pod.resource_claims, claim, |other| other.name == CLAIM);
 }
 
 /// Adds the server with a container's image, unless the user has one of that name. It restarts by itself, starts before
@@ -95,7 +94,7 @@ fn add_server(pod: &mut PodSpec, with_image_of: &str) {
         image,
         command: Some(["python3", "-m", SERVER_MODULE].map(str::to_owned).to_vec()),
         env: Some(vec![env::value(names::GMS_SOCKET_DIR, SOCKET_DIR)]),
-        volume_mounts: Some(vec![mount()]),
+        volume_mounts: Some(vec![mount_of(SOCKETS, SOCKET_DIR)]),
         resources: Some(ResourceRequirements {
             claims: Some(vec![ResourceClaim { name: CLAIM.to_owned(), request: None }]),
             ..ResourceRequirements::default()
@@ -107,33 +106,14 @@ fn add_server(pod: &mut PodSpec, with_image_of: &str) {
 
 /// Lets a container use the memory: sockets, and the claim in place of GPUs of its own.
 fn add_client(pod: &mut PodSpec, name: &str) {
-    let volume = Volume {
-        name: SOCKETS.to_owned(),
-        empty_dir: Some(EmptyDirVolumeSource { medium: None, size_limit: None }),
-        ..Volume::default()
-    };
-    let volumes = pod.volumes.get_or_insert_default();
-    match volumes.iter_mut().find(|other| other.name == SOCKETS) {
-        Some(other) => *other = volume,
-        None => volumes.push(volume),
-    }
+    put(&mut pod.volumes, empty_dir(SOCKETS), |other| other.name == SOCKETS);
     let Some(container) = find(pod, name) else { return };
-    let mounts = container.volume_mounts.get_or_insert_default();
-    match mounts.iter_mut().find(|other| other.name == SOCKETS) {
-        Some(other) => *other = mount(),
-        None => mounts.push(mount()),
-    }
+    put(&mut container.volume_mounts, mount_of(SOCKETS, SOCKET_DIR), |other| other.name == SOCKETS);
     env::set(container, env::value(names::GMS_SOCKET_DIR, SOCKET_DIR));
     let resources = container.resources.get_or_insert_default();
     gpus::remove(resources);
-    let claims = resources.claims.get_or_insert_default();
-    if claims.iter().all(|claim| claim.name != CLAIM) {
-        claims.push(ResourceClaim { name: CLAIM.to_owned(), request: None });
-    }
-}
-
-fn mount() -> VolumeMount {
-    VolumeMount { name: SOCKETS.to_owned(), mount_path: SOCKET_DIR.to_owned(), ..VolumeMount::default() }
+    let claim = ResourceClaim { name: CLAIM.to_owned(), request: None };
+    add(&mut resources.claims, claim, |claim| claim.name == CLAIM);
 }
 
 const VOLUME: &str = "gms-shared";
@@ -211,27 +191,16 @@ fn sockets_are_there(gpus: u32) -> Probe {
 /// Takes the pod's own GPUs away, and mounts the rank's folder of the node, writable for all users of the pod.
 fn meet_in_node_folder(pod: &mut PodSpec, rank: i32) {
     tolerate_gpu_nodes(pod);
-    let volumes = pod.volumes.get_or_insert_default();
-    volumes.retain(|volume| volume.name != VOLUME);
-    volumes.push(Volume {
-        name: VOLUME.to_owned(),
-        host_path: Some(HostPathVolumeSource {
-            path: NODE_FOLDER.to_owned(),
-            type_: Some("DirectoryOrCreate".to_owned()),
-        }),
-        ..Volume::default()
-    });
+    let node = HostPathVolumeSource { path: NODE_FOLDER.to_owned(), type_: Some("DirectoryOrCreate".to_owned()) };
+    let volume = Volume { name: VOLUME.to_owned(), host_path: Some(node), ..Volume::default() };
+    replace_volume(&mut pod.volumes, volume);
     let mount = VolumeMount {
-        name: VOLUME.to_owned(),
-        mount_path: FOLDER.to_owned(),
         sub_path_expr: Some(format!("$(GROVE_PCSG_NAME)-$(GROVE_PCSG_INDEX)/rank-{rank}")),
-        ..VolumeMount::default()
+        ..mount_of(VOLUME, FOLDER)
     };
     let Some(main) = pod.containers.first_mut() else { return };
     gpus::remove(main.resources.get_or_insert_default());
-    let mounts = main.volume_mounts.get_or_insert_default();
-    mounts.retain(|other| other.name != VOLUME && other.mount_path != FOLDER);
-    mounts.push(mount.clone());
+    replace_mount(main, mount.clone());
     let image = main.image.clone();
     let first = pod.init_containers.get_or_insert_default();
     first.retain(|container| container.name != MAKE_WRITABLE);

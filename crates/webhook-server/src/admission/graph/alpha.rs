@@ -66,13 +66,13 @@ fn ignored(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
     if !["", dynamo_namespace].contains(&namespace.text()) {
         out.warn(format!(
             "{}: deprecated and ignored; {:?} is replaced by {dynamo_namespace:?}; remove the field",
-            namespace.path(),
+            namespace.path,
             namespace.text()
         ));
     }
     for field in ["runMode", "externalServices"].map(|field| component.field(field)) {
         if field.is_set() {
-            out.warn(format!("{}: has no effect; remove the field", field.path()));
+            out.warn(format!("{}: has no effect; remove the field", field.path));
         }
     }
 }
@@ -82,7 +82,7 @@ fn autoscaling(component: &Node<'_>, out: &mut Findings) {
     let rules = component.field("autoscaling");
     if !rules.field("enabled").is_true() {
         if rules.is_set() {
-            out.warn(format!("{}: has no effect without enabled: true; set it, or remove the field", rules.path()));
+            out.warn(format!("{}: has no effect without enabled: true; set it, or remove the field", rules.path));
         }
         return;
     }
@@ -120,8 +120,8 @@ fn further_caches(component: &Node<'_>, out: &mut Findings) {
         out.warn(format!(
             "{}: {} is the compilation cache already; the component will not start before this mount has a mountPoint, or is \
              removed",
-            mount.path(),
-            first.path()
+            mount.path,
+            first.path
         ));
     }
 }
@@ -138,8 +138,8 @@ const MEANINGLESS: [(&str, &str); 5] = [
     (annotations::DEBUG_POD_TRAFFIC, DEBUGGING),
 ];
 
-/// Warns about a warn_of_graph in v1alpha1 whose image is built from an archive.
-pub(super) fn warn_of_graph(spec: &Node<'_>, out: &mut Findings) {
+/// Warns about a graph in v1alpha1 whose images are built from an archive.
+fn warn_of_graph(spec: &Node<'_>, out: &mut Findings) {
     let sources = ["dynamoComponent", "dynamoGraph"].map(|field| spec.field(field));
     let Some(source) = sources.iter().find(|source| !source.text().is_empty()) else { return };
     let services = spec.field("services");
@@ -148,8 +148,8 @@ pub(super) fn warn_of_graph(spec: &Node<'_>, out: &mut Findings) {
         out.warn(format!(
             "{}: the manifest in the archive is not read, because each service says what it runs; set workers, resources \
              and envs of the manifest in {}",
-            source.path(),
-            services.path()
+            source.path,
+            services.path
         ));
     }
     configuration(spec, out);
@@ -158,7 +158,7 @@ pub(super) fn warn_of_graph(spec: &Node<'_>, out: &mut Findings) {
     }
 }
 
-/// Whether a service of a warn_of_graph needs no manifest.
+/// Whether a service of such a graph needs no manifest.
 fn says_what_it_runs(service: &Node<'_>) -> bool {
     let main = service.field("extraPodSpec").field("mainContainer");
     ["dynamoTag", "componentType"].into_iter().any(|field| !service.field(field).text().is_empty())
@@ -166,16 +166,16 @@ fn says_what_it_runs(service: &Node<'_>) -> bool {
         || ["command", "args"].into_iter().any(|field| main.field(field).items().next().is_some())
 }
 
-/// Warns about a warn_of_component in v1alpha1 whose image is built from an archive.
-pub(super) fn warn_of_component(warn_of_component: &Node<'_>, out: &mut Findings) {
-    let given = warn_of_component.field("annotations");
+/// Warns about a component in v1alpha1 whose image is built from an archive.
+fn warn_of_component(component: &Node<'_>, out: &mut Findings) {
+    let given = component.field("annotations");
     for (key, remedy) in MEANINGLESS {
         let annotation = given.key(key);
         if !["", "false"].contains(&annotation.text()) {
-            out.warn(format!("{}: has no effect; {remedy}, and remove the annotation", annotation.path()));
+            out.warn(format!("{}: has no effect; {remedy}, and remove the annotation", annotation.path));
         }
     }
-    configuration(warn_of_component, out);
+    configuration(component, out);
 }
 
 /// Warns about services that would have been spread over nodes.
@@ -185,7 +185,7 @@ fn configuration(within: &Node<'_>, out: &mut Findings) {
     let config: Value = serde_json::from_str(value.text()).unwrap_or_default();
     for (service, said) in config.as_object().into_iter().flatten() {
         if spans_nodes(&said["ServiceArgs"]) {
-            out.warn(format!("{}: total_gpus of {service} has no effect; {SEVERAL_NODES}", value.path()));
+            out.warn(format!("{}: total_gpus of {service} has no effect; {SEVERAL_NODES}", value.path));
         }
     }
 }

@@ -10,19 +10,20 @@ use std::collections::BTreeSet;
 
 pub(super) use alpha::{component as alpha_component, graph as alpha_graph};
 use api_types::{names, v1beta1::DynamoGraphDeployment, violations::Violation};
+use controller_kit::request::is_object_name;
 use rendering::{
     rules,
     rules::{Context, Findings, Topology, graph::Permissions},
 };
 
-use super::{Facts, Found, Lookup, Operation, Request, field::Node, request, request::is_dns_subdomain, subject};
+use super::{Facts, Found, Lookup, Operation, Request, field::Node, request, subject};
 
 /// The objects that the rules for a graph read. Topologies are checked when a graph is created.
 pub(super) fn lookups(object: &serde_json::Value, operation: Operation, facts: &Facts) -> Vec<Lookup> {
-    let (graph, _) = subject::graph(object);
+    let graph = subject::graph(object);
     let mut lookups = dynamo_namespace_lookups(&graph, facts);
     if facts.features.grove && operation == Operation::Create {
-        let names: BTreeSet<&str> = rules::topologies(&graph.spec).filter(|name| is_dns_subdomain(name)).collect();
+        let names: BTreeSet<&str> = rules::topologies(&graph.spec).filter(|name| is_object_name(name)).collect();
         lookups.extend(names.into_iter().map(binding));
     }
     lookups
@@ -101,7 +102,7 @@ fn dynamo_namespace_lookups(graph: &DynamoGraphDeployment, facts: &Facts) -> Vec
     let Some(used) = used(graph, facts) else { return Vec::new() };
     let others = used.match_indices('-').map(|(end, _)| (&used[..end], &used[end + 1..]));
     let others = others.filter(|other| *other != name_of(graph));
-    let others = others.filter(|(namespace, name)| is_dns_subdomain(namespace) && is_dns_subdomain(name));
+    let others = others.filter(|(namespace, name)| is_object_name(namespace) && is_object_name(name));
     let lookup = |(namespace, name): (&str, &str)| Lookup::Graph { namespace: namespace.into(), name: name.into() };
     others.map(lookup).collect()
 }
@@ -109,7 +110,7 @@ fn dynamo_namespace_lookups(graph: &DynamoGraphDeployment, facts: &Facts) -> Vec
 /// Whether another graph has the Dynamo namespace.
 fn is_taken(graph: &DynamoGraphDeployment, facts: &Facts) -> bool {
     let is_user = |lookup: &Lookup| match facts.found.get(lookup) {
-        Some(Found::Object(other)) => !is_global(&subject::graph(other).0),
+        Some(Found::Object(other)) => !is_global(&subject::graph(other)),
         Some(Found::Missing | Found::Unreadable(_)) | None => false,
     };
     dynamo_namespace_lookups(graph, facts).iter().any(is_user)

@@ -10,7 +10,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::{cell::OnceCell, io};
+use std::cell::OnceCell;
 
 use api_types::{
     conversion,
@@ -25,7 +25,7 @@ use super::{
     Answer, Facts, Operation, Request, authored, component_deployment, deployment_request, exposure,
     field::{FieldPath, Findings, Node},
     graph,
-    kind::{ReviewedKind, Unexpected},
+    kind::{ReviewedKind, in_version},
     subject::{Typed, TypedSubject},
 };
 use crate::admission::is_same;
@@ -56,18 +56,12 @@ struct Case<'a> {
 /// An object in v1alpha1; none if it cannot be converted. That takes long enough to be done once.
 type Alpha = OnceCell<Option<Value>>;
 
-fn in_alpha<'a>(alpha: &'a Alpha, object: &Value) -> Option<&'a Value> {
-    alpha.get_or_init(|| convert(object.clone(), ApiVersion::V1Alpha1).ok()).as_ref()
-}
-
 impl<'a> Case<'a> {
     fn new(kind: ReviewedKind, request: &'a Request, facts: &'a Facts) -> Result<Self, Violation> {
-        kind.version_of(request).map_err(Unexpected::into_violation)?;
-        let hub = |object: &Value| match kind.two_versions() {
-            Some(_) => {
-                convert(object.clone(), ApiVersion::V1Beta1).map_err(|error| Unexpected::Object(error).into_violation())
-            }
-            None => Ok(object.clone()),
+        kind.version_of(request)?;
+        let hub = |object: &Value| match kind.has_two_versions() {
+            true => in_version(object.clone(), ApiVersion::V1Beta1),
+            false => Ok(object.clone()),
         };
         let object = request.object.as_ref().filter(|object| object.is_object());
         let Some(object) = object else {
@@ -98,11 +92,11 @@ impl<'a> Case<'a> {
         }
         found.warnings.append(&mut self.warnings(&subject.typed).warnings);
         let alpha = self.says_more(&self.new).then(|| self.new_in_alpha()).flatten();
-        if let (Some(kind), Some(alpha)) = (self.kind.two_versions(), alpha) {
-            violations.retain(|violation| !authored::is_further_cache(violation, kind, alpha));
+        if let Some(alpha) = alpha {
+            violations.retain(|violation| !authored::is_further_cache(violation, self.kind, alpha));
             if self.is_alpha {
-                violations =
-                    violations.into_iter().map(|violation| authored::in_v1alpha1(violation, kind, alpha)).collect();
+                let translate = |violation| authored::in_v1alpha1(violation, self.kind, alpha);
+                violations = violations.into_iter().map(translate).collect();
             }
         }
         violations.extend(self.alpha_rules(alpha, &mut found));
@@ -132,9 +126,8 @@ impl<'a> Case<'a> {
             Typed::Checkpoint { service, job } => rules::checkpoint::check(service, job, &facts.features, &mut found),
             Typed::Model => {}
         }
-        let mut out = Findings::default();
-        out.take(&Node::root(object), found);
-        if self.kind.two_versions().is_some() {
+        let mut out = Findings::of(object, found);
+        if self.kind.has_two_versions() {
             saved_data(object, &mut out);
         }
         out
@@ -144,7 +137,7 @@ impl<'a> Case<'a> {
     fn changes(&self, new: &Typed, old_object: &Value, old: &Typed) -> Findings {
         // A user of v1beta1 need not know what v1alpha1 says besides.
         let alphas = || self.is_alpha.then(|| self.new_in_alpha().zip(self.old_in_alpha())).flatten();
-        let (mut found, root) = (rules::Findings::default(), Node::root(&self.new));
+        let mut found = rules::Findings::default();
         match (new, old) {
             (Typed::Graph(new), Typed::Graph(old)) => {
                 graph::check_update(new, old, self.request, self.facts, &mut found);
@@ -157,28 +150,25 @@ impl<'a> Case<'a> {
                 component_deployment::check_update(both, self.request, self.facts, &mut found);
             }
             (Typed::Request(new), Typed::Request(_)) => {
-                let alphas = alphas().map(|(new, old)| (Node::root(new), Node::root(old)));
-                deployment_request::check_update(new, [&root, &Node::root(old_object)], alphas.as_ref(), &mut found);
+                let alphas = alphas().map(|(new, old)| [new, old].map(Node::root));
+                let both = [&self.new, old_object].map(Node::root);
+                deployment_request::check_update(new, both, alphas, &mut found);
             }
             _ => {}
         }
-        let mut out = Findings::default();
-        out.take(&root, found);
-        out
+        Findings::of(&self.new, found)
     }
 
     fn warnings(&self, new: &Typed) -> Findings {
         let (features, mut found) = (&self.facts.features, rules::Findings::default());
         match new {
             Typed::Graph(graph) => graph::warn(graph, self.request.operation, self.facts, &mut found),
-            Typed::Component { component, .. } => component_deployment::warn(component, &mut found),
+            Typed::Component { component, .. } => rules::component::warn("spec", component, &mut found),
             Typed::Request(spec) => rules::request::warn(spec, features, &mut found),
             Typed::Checkpoint { job, .. } => rules::checkpoint::warn(job, &mut found),
             Typed::Model => {}
         }
-        let mut out = Findings::default();
-        out.take(&Node::root(&self.new), found);
-        out
+        Findings::of(&self.new, found)
     }
 
     /// Rules about fields that only v1alpha1 has.
@@ -207,13 +197,16 @@ impl<'a> Case<'a> {
     }
 
     fn new_in_alpha(&self) -> Option<&Value> {
-        self.kind.two_versions()?;
-        in_alpha(&self.alphas[0], &self.new)
+        self.in_alpha(&self.alphas[0], &self.new)
     }
 
     fn old_in_alpha(&self) -> Option<&Value> {
-        self.kind.two_versions()?;
-        in_alpha(&self.alphas[1], self.old.as_ref()?)
+        self.in_alpha(&self.alphas[1], self.old.as_ref()?)
+    }
+
+    fn in_alpha<'s>(&self, alpha: &'s Alpha, object: &Value) -> Option<&'s Value> {
+        let convert = || convert(object.clone(), ApiVersion::V1Alpha1).ok();
+        if self.kind.has_two_versions() { alpha.get_or_init(convert).as_ref() } else { None }
     }
 
     /// Whether anything of an object can stand in v1alpha1 only.
@@ -256,33 +249,14 @@ fn saved_data(object: &Value, out: &mut Findings) {
 /// The violation of an object whose spec is too large, unless it was no smaller before.
 pub(super) fn check(new: &Value, old: Option<&Value>) -> Option<Violation<FieldPath>> {
     let node = Node::root(new).field("spec");
-    let bytes = bytes_of(node.value());
-    let before = old.map_or(0, |old| bytes_of(Node::root(old).field("spec").value()));
+    let bytes_of = |spec: &Value| spec.to_string().len();
+    let bytes = bytes_of(node.value);
+    let before = old.map_or(0, |old| bytes_of(Node::root(old).field("spec").value));
     (bytes > SPEC_BYTES && bytes > before).then(|| {
         let message = format!("is more than {SPEC_BYTES} bytes of JSON");
         let remedy = "move data into ConfigMaps, volumes or images";
-        Violation::invalid(node.path().clone(), format!("{bytes} bytes"), message, remedy)
+        Violation::invalid(node.path.clone(), format!("{bytes} bytes"), message, remedy)
     })
-}
-
-/// Bytes of a value as JSON.
-fn bytes_of(value: &Value) -> usize {
-    let mut count = ByteCount(0);
-    // Counting never fails, and JSON values can always be written.
-    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
-}
-
-struct ByteCount(usize);
-
-impl io::Write for ByteCount {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 = self.0.saturating_add(bytes.len());
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// The violations in `new` that the change from `old` to `new` made. What was missing already is missing still, whatever

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Key, LOOK_AGAIN, Observed, Plan, Policy, Serving, Signer, Spread, Write, all_hold, differing};
+use super::{Key, LOOK_AGAIN, Observed, Plan, Policy, Spread, Write, all_hold, differing, since, spread_of};
 use crate::certificates::{
     BACKDATE, Contents, OVERLAP, RENEW_BEFORE, SETTLE, Target,
     material::{Authority, Pair},
@@ -127,17 +127,17 @@ fn remember(usable: &Usable, in_secret: &[Authority], observed: &Observed) -> Op
 
 /// The write to do now, and when to plan again.
 fn next_step(usable: &Usable, in_secret: &[Authority], spread: &[Spread], now: Timestamp) -> (Option<Write>, Duration) {
-    let keep = || match usable.stored.as_ref().or(usable.remembered.as_ref()) {
-        Some((_, contents)) => Serving::Keep { chain: contents.certificate.clone(), key: Key(contents.key.clone()) },
-        None => Serving::Make,
+    let keep = || {
+        let (_, contents) = usable.stored.as_ref().or(usable.remembered.as_ref())?;
+        Some((contents.certificate.clone(), Key(contents.key.clone())))
     };
     let write = |why, signer, trust: &[Authority], serving| {
         (Some(Write { why, signer, trust: trust.to_vec(), serving }), LOOK_AGAIN)
     };
     let (Some(newest), Some(key)) = (usable.authorities.first(), &usable.signing_key) else {
-        return write("there is no CA that can sign", Signer::Make, &usable.authorities, keep());
+        return write("there is no CA that can sign", None, &usable.authorities, keep());
     };
-    let (older, signer) = (&usable.authorities[1..], Signer::Keep { authority: newest.clone(), key: key.clone() });
+    let (older, signer) = (&usable.authorities[1..], Some((newest.clone(), key.clone())));
     let Some((pair, _)) = &usable.stored else {
         let why = match usable.remembered {
             Some(_) => "the Secret holds no certificate that can be served",
@@ -153,7 +153,7 @@ fn next_step(usable: &Usable, in_secret: &[Authority], spread: &[Spread], now: T
         // Clients that trust the present certificate trust the next one of the same CA: no wait.
         let left = if pair.is_signed_by(newest) { Duration::ZERO } else { SETTLE.saturating_sub(held_for) };
         return if left.is_zero() {
-            write("the certificate is to be replaced", signer, older, Serving::Make)
+            write("the certificate is to be replaced", signer, older, None)
         } else {
             (None, left)
         };
@@ -179,10 +179,6 @@ fn spread(observed: &Observed, known: &[Authority], now: Timestamp) -> Vec<Sprea
     spread.collect()
 }
 
-fn spread_of<'a>(spread: &'a [Spread], authority: &Authority) -> Option<&'a Spread> {
-    spread.iter().find(|spread| spread.authority == *authority)
-}
-
 /// For how long all targets have had a CA.
 fn held_for(spread: &[Spread], authority: &Authority, now: Timestamp) -> Duration {
     spread_of(spread, authority).map_or(Duration::ZERO, |spread| since(spread.since, now))
@@ -195,9 +191,4 @@ fn trusted(pair: &Pair, known: &[Authority], targets: Option<&[Target]>) -> bool
 
 fn is_due(not_after: Timestamp, now: Timestamp) -> bool {
     since(now, not_after) < RENEW_BEFORE
-}
-
-/// Time from one moment to a later one; zero if it is earlier.
-fn since(from: Timestamp, to: Timestamp) -> Duration {
-    Duration::try_from(to.duration_since(from)).unwrap_or(Duration::ZERO)
 }

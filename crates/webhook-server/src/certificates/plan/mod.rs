@@ -87,40 +87,12 @@ pub struct Plan {
 pub struct Write {
     /// The reason, for the log.
     pub why: &'static str,
-    /// The CA that signs.
-    pub signer: Signer,
+    /// The CA that signs, and its key; `None`: a new one.
+    pub signer: Option<(Authority, Key)>,
     /// Further CAs to trust.
     pub trust: Vec<Authority>,
-    /// The serving certificate.
-    pub serving: Serving,
-}
-
-/// The CA that signs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Signer {
-    /// The present one.
-    Keep {
-        /// The CA.
-        authority: Authority,
-        /// Its private key, as PEM.
-        key: Key,
-    },
-    /// A new one.
-    Make,
-}
-
-/// The serving certificate.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Serving {
-    /// The present one.
-    Keep {
-        /// The chain, as PEM.
-        chain: Vec<u8>,
-        /// Its private key, as PEM.
-        key: Key,
-    },
-    /// A new one.
-    Make,
+    /// The chain of the serving certificate, as PEM, and its key; `None`: a new one.
+    pub serving: Option<(Vec<u8>, Key)>,
 }
 
 /// A private key as PEM, never shown.
@@ -171,9 +143,9 @@ fn plan_manual(observed: &Observed, now: Timestamp) -> Plan {
 
     let targets = definitions.as_deref().unwrap_or_default();
     let spread = superseded(observed, served, &authorities, targets, now);
-    let fresh = || spread.iter().filter(|old| age(old, now) < SETTLE);
+    let fresh = || spread.iter().filter(|old| since(old.since, now) < SETTLE);
     let bundle = Authority::add_all(stored.ca.clone(), fresh().map(|old| &old.authority));
-    let again = fresh().map(|old| SETTLE.saturating_sub(age(old, now))).min().unwrap_or(LOOK_AGAIN);
+    let again = fresh().map(|old| SETTLE.saturating_sub(since(old.since, now))).min().unwrap_or(LOOK_AGAIN);
     let differing = differing(targets, &bundle);
     Plan {
         trusted: serve.is_some() && definitions.is_some() && differing.is_empty(),
@@ -201,10 +173,12 @@ fn superseded(
     let of_served = served.map(|served| Authority::read_all(&served.ca)).unwrap_or_default();
     let held = targets.first().and_then(|target| target.bundles.first()).map(|(_, bundle)| Authority::read_all(bundle));
     let held = held.unwrap_or_default().into_iter().filter(|authority| all_hold(targets, authority));
-    let seen = |authority: &Authority| observed.spread.iter().find(|old| old.authority == *authority);
     let mut all: Vec<Spread> = held
         .filter(|authority| !of_served.contains(authority))
-        .map(|authority| Spread { since: seen(&authority).map_or(now, |old| old.since), authority })
+        .map(|authority| Spread {
+            since: spread_of(&observed.spread, &authority).map_or(now, |old| old.since),
+            authority,
+        })
         .collect();
     all.extend(of_served.into_iter().map(|authority| Spread { authority, since: now }));
     all.retain(|old| !authorities.contains(&old.authority));
@@ -213,9 +187,13 @@ fn superseded(
     all
 }
 
-fn age(old: &Spread, now: Timestamp) -> Duration {
-    // The clock was set back: counts as recent.
-    now.duration_since(old.since).try_into().unwrap_or_default()
+/// Time from one moment to a later one; zero if it is earlier, because the clock was set back.
+fn since(from: Timestamp, to: Timestamp) -> Duration {
+    to.duration_since(from).try_into().unwrap_or_default()
+}
+
+fn spread_of<'a>(spread: &'a [Spread], authority: &Authority) -> Option<&'a Spread> {
+    spread.iter().find(|spread| spread.authority == *authority)
 }
 
 /// Whether the previous content of the Secret can still be served.

@@ -31,7 +31,6 @@ use super::{Args, ConfigMapName, Pass, health::Readiness};
 use crate::{
     apply::{self, Applied, Outcome, PAUSE, Revision},
     cluster::FIELD_MANAGER,
-    live::Live,
     migrate::Done,
 };
 
@@ -54,7 +53,10 @@ pub(super) struct Keeper<'a> {
     /// The list of definitions that is being read.
     listed: BTreeMap<String, Revision>,
     bundle_events: Events<ConfigMap>,
-    bundles: Live<Option<String>>,
+    /// The bundle in the list that is being read; empty if there is none.
+    listed_bundle: String,
+    /// The bundle in the ConfigMap, empty if there is none; `None` until the first list is complete.
+    known_bundle: Option<String>,
     /// Definitions as the last pass left them.
     left: BTreeMap<String, Revision>,
     /// The bundle that was set last, or could not be set.
@@ -99,7 +101,8 @@ impl<'a> Keeper<'a> {
             definition_events,
             listed: BTreeMap::new(),
             bundle_events,
-            bundles: Live::default(),
+            listed_bundle: String::new(),
+            known_bundle: None,
             left: BTreeMap::new(),
             injected: None,
             wrote: false,
@@ -113,7 +116,7 @@ impl<'a> Keeper<'a> {
     pub async fn pass(&mut self) -> Pass {
         self.wrote = false;
         // The first thing, for it depends on nothing else and conversion depends on it.
-        let mut is_done = if self.bundles.known().is_some() { self.inject().await } else { true };
+        let mut is_done = if self.known_bundle.is_some() { self.inject().await } else { true };
         let mut to_migrate = Vec::new();
         for crd in self.applied.clone() {
             let name = crd.name_any();
@@ -131,10 +134,10 @@ impl<'a> Keeper<'a> {
                 }
             }
         }
-        while self.bundles.known().is_none() && self.args.bundle_only {
+        while self.known_bundle.is_none() && self.args.bundle_only {
             self.next_bundle().await;
         }
-        if self.bundles.known().is_some() {
+        if self.known_bundle.is_some() {
             is_done &= self.inject().await;
         }
         // Objects can be read before all of them are migrated, which may take long.
@@ -241,10 +244,13 @@ impl<'a> Keeper<'a> {
     }
 
     fn take_bundle(&mut self, event: Option<watcher::Result<Event<ConfigMap>>>) {
+        let held = |config_map: ConfigMap| config_map.data.and_then(|mut data| data.remove(KEY)).unwrap_or_default();
         match event {
-            Some(Ok(event)) => {
-                self.bundles.take(event, |config_map| config_map.data.and_then(|mut data| data.remove(KEY)));
-            }
+            Some(Ok(Event::Init)) => self.listed_bundle.clear(),
+            Some(Ok(Event::InitApply(config_map))) => self.listed_bundle = held(config_map),
+            Some(Ok(Event::InitDone)) => self.known_bundle = Some(std::mem::take(&mut self.listed_bundle)),
+            Some(Ok(Event::Apply(config_map))) => self.known_bundle = Some(held(config_map)),
+            Some(Ok(Event::Delete(_))) => self.known_bundle = Some(String::new()),
             Some(Err(error)) => eprintln!("waiting: cannot watch the ConfigMap with the CA bundle: {error}"),
             None => {}
         }
@@ -252,7 +258,7 @@ impl<'a> Keeper<'a> {
 
     /// The bundle that converted definitions are to hold, if there is one.
     fn bundle(&self) -> Option<&String> {
-        self.bundles.known()?.get(&self.args.ca_config_map.name)?.as_ref().filter(|bundle| !bundle.is_empty())
+        self.known_bundle.as_ref().filter(|bundle| !bundle.is_empty())
     }
 
     /// Sets the bundle if it is new. Returns whether all definitions hold it.

@@ -15,7 +15,7 @@ use k8s_openapi::{
 };
 use kube::Resource;
 use rendering::{
-    LeaderWorkerSet, RenderInput, TemplateDigest, ValidatedComponent, Workload, keep_live_pull_secrets,
+    LeaderWorkerSet, RenderInput, ValidatedComponent, Workload, carried_digest, keep_live_pull_secrets,
     note_status_before, render_deployment, render_leader_worker_set, render_model_service,
 };
 use serde::Serialize;
@@ -124,8 +124,8 @@ pub(super) fn render<W: Workload>(
     }
     let as_live = render(&RenderInput { fallback_service_account: known, ..*input }, valid);
     // A workload of another operator has no digest, so other changes cannot be recognized.
-    let digest = TemplateDigest::carried_by(live);
-    let same = digest.is_none() || digest == TemplateDigest::carried_by(&as_live);
+    let digest = carried_digest(live);
+    let same = digest.is_none() || digest == carried_digest(&as_live);
     if same && account_of(&as_live) == account_of(live) { as_live } else { rendered }
 }
 

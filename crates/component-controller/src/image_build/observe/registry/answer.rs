@@ -140,15 +140,10 @@ impl Challenge {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return None;
         }
-        let (mut realm, mut service) = (None, None);
-        for (name, value) in parameters(rest) {
-            match name.to_ascii_lowercase().as_str() {
-                "realm" => realm = Some(value),
-                "service" => service = Some(value),
-                _ => {}
-            }
-        }
-        Some(Self::Bearer { realm: realm?, service })
+        let parameters = parameters(rest);
+        let last = |name: &str| parameters.iter().rfind(|(known, _)| known.eq_ignore_ascii_case(name));
+        let value = |name: &str| last(name).map(|(_, value)| value.clone());
+        Some(Self::Bearer { realm: value("realm")?, service: value("service") })
     }
 }
 

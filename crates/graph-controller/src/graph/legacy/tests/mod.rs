@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::graph::{
-    fixtures::{NOW, cached, graph_with, live, observed, settings, valid},
-    model::{Observed, Plan, Reads, Target},
+    fixtures::{NOW, graph_with, live, observed, settings, valid},
+    model::{Observed, Plan, Target},
     plan::plan,
     validate::validate,
 };
@@ -76,7 +76,7 @@ pub(super) fn planned(
 ) -> (Plan, Observed) {
     let (spec, legacy) = translate(graph, build.as_ref()).unwrap().unwrap();
     let target = Target { spec: Some(spec), legacy, ..Target::default() };
-    let seen = Observed::complete(cached(graph, components), target, Reads::default());
+    let seen = observed(graph, components).with_target(target);
     let plan = plan(&validate(&seen.graph, settings(), seen.validation_context()).unwrap(), &seen, NOW);
     (plan, seen)
 }

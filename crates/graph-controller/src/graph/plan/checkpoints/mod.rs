@@ -24,7 +24,7 @@ use kube::ResourceExt;
 use rendering::{
     CheckpointUse, RenderInput, ValidatedComponent,
     checkpoint::{
-        CapturedComponent, FIRST_ARTIFACT, Restore, artifact_version, checkpoint_id, graph_checkpoint_id,
+        CapturedComponent, FIRST_ARTIFACT, Start, artifact_version, checkpoint_id, graph_checkpoint_id,
         render_captured_pod,
     },
     validate_on,
@@ -311,7 +311,7 @@ impl Made<'_> {
             pull_secrets: &self.observed.grove.pull_secrets,
             fallback_service_account: None,
             legacy_type_is_worker: false,
-            restore: Restore::None,
+            restore: &Start::Cold,
             // It runs alone, without the addresses of other nodes.
             claimed_gpus: 0,
         };

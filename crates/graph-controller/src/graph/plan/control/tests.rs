@@ -14,7 +14,7 @@ use crate::graph::{
     fixtures::{graph_with, live, observed, set_image, valid},
     model::{Applied, Plan},
     plan::plan,
-    status::of_plan,
+    status::status,
 };
 
 /// A graph and its live components, pass by pass.
@@ -80,7 +80,7 @@ impl World {
         let deleted = |d: &DynamoComponentDeployment| plan.delete.iter().any(|gone| gone.name == d.name_any());
         self.components.retain(|d| !deleted(d));
         let applied = Applied { live: self.components.clone(), ..Applied::default() };
-        self.status = Some(of_plan(&seen, &plan, &applied, now));
+        self.status = Some(status(&seen, &plan, &applied, None, now));
         self.seconds += 1;
         plan
     }

@@ -4,8 +4,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use api_types::{
     annotations, labels, names,
     v1beta1::{ComponentSpec, ComponentType},
@@ -20,29 +18,21 @@ use k8s_openapi::{
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::graph::model::{SharedAccount, ValidGraph};
+use super::metadata;
+use crate::graph::{
+    model::{Objects, SharedAccount, ValidGraph},
+    settings::role_ref,
+};
 
-/// ServiceAccount of a graph and its rights, without owner.
-pub struct DiscoveryAccess {
-    /// The account that the pods run under.
-    pub account: ServiceAccount,
-    /// A Role for this account alone.
-    pub role: Option<Role>,
-    /// Its binding to that Role, or to the one that all graphs share; none where the rights of the account stay as they
-    /// are.
-    pub binding: Option<RoleBinding>,
-}
-
-/// Builds the discovery account of a graph. `has_own_role`: another operator has made a Role for it and bound it; both
-/// stay as they are until the graph is deleted. The API server allows a change of such a binding only to who holds the
-/// rights of the Role.
-pub fn discovery_access(graph: &ValidGraph<'_>, has_own_role: bool) -> DiscoveryAccess {
-    let account = ServiceAccount {
-        metadata: metadata(graph, names::discovery_service_account(&graph.name)),
-        ..ServiceAccount::default()
-    };
-    let mut binding = own_binding(graph);
-    let (role, binding) = match &graph.settings.discovery_role {
+/// Adds the discovery account of a graph and its rights. `has_own_role`: another operator has made a Role for it and
+/// bound it; both stay as they are until the graph is deleted. The API server allows a change of such a binding only to
+/// who holds the rights of the Role.
+pub fn add_discovery_access(objects: &mut Objects, graph: &ValidGraph<'_>, has_own_role: bool) {
+    let (name, role) = (names::discovery_service_account(&graph.name), names::discovery_role(&graph.name));
+    let metadata = |object: String| metadata_of(&graph.namespace, &name, object);
+    objects.account = Some(ServiceAccount { metadata: metadata(name.clone()), ..ServiceAccount::default() });
+    let mut binding = binding(metadata(names::discovery_role_binding(&graph.name)), &name, role_ref("Role", &role));
+    (objects.role, objects.binding) = match &graph.settings.discovery_role {
         Some(_) if has_own_role => (None, None),
         Some(shared) => {
             let notes = [
@@ -53,30 +43,19 @@ pub fn discovery_access(graph: &ValidGraph<'_>, has_own_role: bool) -> Discovery
             binding.role_ref = shared.clone();
             (None, Some(binding))
         }
-        None => {
-            let role = metadata(graph, names::discovery_role(&graph.name));
-            (Some(Role { metadata: role, rules: Some(rules()) }), Some(binding))
-        }
+        None => (Some(Role { metadata: metadata(role), rules: Some(rules()) }), Some(binding)),
     };
-    DiscoveryAccess { account, role, binding }
 }
 
-/// The binding of the account to a Role of its own.
-fn own_binding(graph: &ValidGraph<'_>) -> RoleBinding {
-    RoleBinding {
-        metadata: metadata(graph, names::discovery_role_binding(&graph.name)),
-        role_ref: RoleRef {
-            api_group: Some("rbac.authorization.k8s.io".to_owned()),
-            kind: "Role".to_owned(),
-            name: names::discovery_role(&graph.name),
-        },
-        subjects: Some(vec![Subject {
-            kind: "ServiceAccount".to_owned(),
-            name: names::discovery_service_account(&graph.name),
-            namespace: Some(graph.namespace.clone()),
-            ..Subject::default()
-        }]),
-    }
+/// Binds an account to a role, in the namespace of the binding.
+fn binding(metadata: ObjectMeta, account: &str, role_ref: RoleRef) -> RoleBinding {
+    let subject = Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: account.to_owned(),
+        namespace: metadata.namespace.clone(),
+        ..Subject::default()
+    };
+    RoleBinding { metadata, role_ref, subjects: Some(vec![subject]) }
 }
 
 /// The upstream operator's hash of a binding. It does not compare a binding that carries the hash of what it desires,
@@ -86,18 +65,14 @@ fn content_hash(binding: &RoleBinding) -> String {
     Sha256::digest(content.to_string()).iter().fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"))
 }
 
-fn metadata(graph: &ValidGraph<'_>, name: String) -> ObjectMeta {
-    let account = names::discovery_service_account(&graph.name);
-    ObjectMeta {
-        name: Some(name),
-        namespace: Some(graph.namespace.clone()),
-        labels: Some(BTreeMap::from([
-            (labels::APP_COMPONENT.to_owned(), labels::RBAC.to_owned()),
-            (labels::APP_NAME.to_owned(), names::label_value(&account)),
-            (labels::MANAGED_BY.to_owned(), labels::OPERATOR.to_owned()),
-        ])),
-        ..ObjectMeta::default()
-    }
+/// Metadata of an account, or of an object that grants rights to it.
+fn metadata_of(namespace: &str, account: &str, name: String) -> ObjectMeta {
+    let labels = [
+        (labels::APP_COMPONENT, labels::RBAC.to_owned()),
+        (labels::APP_NAME, names::label_value(account)),
+        (labels::MANAGED_BY, labels::OPERATOR.to_owned()),
+    ];
+    metadata(namespace, name, labels)
 }
 
 /// Rules of a graph's own Role. `access::DISCOVERY` has the same rights.
@@ -147,31 +122,15 @@ fn runs_picker(graph: &ValidGraph<'_>) -> bool {
 
 /// The account of that name, bound to a ClusterRole.
 pub fn shared_account(namespace: &str, name: &str, role: &str) -> SharedAccount {
-    let metadata = |object: String| ObjectMeta {
-        name: Some(object),
-        namespace: Some(namespace.to_owned()),
-        labels: Some(BTreeMap::from([
-            (labels::APP_COMPONENT.to_owned(), labels::RBAC.to_owned()),
-            (labels::APP_NAME.to_owned(), name.to_owned()),
-            (labels::MANAGED_BY.to_owned(), labels::OPERATOR.to_owned()),
-        ])),
-        ..ObjectMeta::default()
-    };
     SharedAccount {
-        account: ServiceAccount { metadata: metadata(name.to_owned()), ..ServiceAccount::default() },
-        binding: RoleBinding {
-            metadata: metadata(names::account_binding(name)),
-            role_ref: RoleRef {
-                api_group: Some("rbac.authorization.k8s.io".to_owned()),
-                kind: "ClusterRole".to_owned(),
-                name: role.to_owned(),
-            },
-            subjects: Some(vec![Subject {
-                kind: "ServiceAccount".to_owned(),
-                name: name.to_owned(),
-                namespace: Some(namespace.to_owned()),
-                ..Subject::default()
-            }]),
+        account: ServiceAccount {
+            metadata: metadata_of(namespace, name, name.to_owned()),
+            ..ServiceAccount::default()
         },
+        binding: binding(
+            metadata_of(namespace, name, names::account_binding(name)),
+            name,
+            role_ref("ClusterRole", role),
+        ),
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of `discovery`.
 
+use api_types::v1beta1::DynamoGraphDeployment;
 use kube::ResourceExt;
 use serde_json::json;
 
@@ -10,16 +11,22 @@ use crate::graph::{
     settings::Settings,
 };
 
-fn access(role: Option<RoleRef>, has_own_role: bool) -> DiscoveryAccess {
+fn access(role: Option<RoleRef>, has_own_role: bool) -> Objects {
+    access_of(&graph(), role, has_own_role)
+}
+
+fn access_of(graph: &DynamoGraphDeployment, role: Option<RoleRef>, has_own_role: bool) -> Objects {
     let settings = Settings { discovery_role: role, ..Settings::default() };
-    discovery_access(&valid_with(&graph(), &settings), has_own_role)
+    let mut objects = Objects::default();
+    add_discovery_access(&mut objects, &valid_with(graph, &settings), has_own_role);
+    objects
 }
 
 fn shared(kind: &str) -> Option<RoleRef> {
     Some(RoleRef { kind: kind.to_owned(), name: "shared".to_owned(), ..RoleRef::default() })
 }
 
-fn bound(access: &DiscoveryAccess) -> [&str; 4] {
+fn bound(access: &Objects) -> [&str; 4] {
     let binding = access.binding.as_ref().unwrap();
     let subjects = binding.subjects.as_deref().unwrap();
     [binding.metadata.name.as_deref().unwrap(), &binding.role_ref.kind, &binding.role_ref.name, &subjects[0].name]
@@ -42,7 +49,7 @@ fn graphs_share_the_role_of_the_chart() {
 fn a_role_that_another_operator_made_stays_bound_and_neither_is_written() {
     let access = access(shared("ClusterRole"), true);
     assert_eq!((access.role, access.binding), (None, None));
-    assert_eq!(access.account.metadata.name.as_deref(), Some(ACCOUNT));
+    assert_eq!(access.account.unwrap().metadata.name.as_deref(), Some(ACCOUNT));
 }
 
 #[test]
@@ -61,8 +68,7 @@ fn a_binding_carries_the_hash_of_what_the_upstream_operator_desires() {
         g["metadata"]["name"] = json!("vllm-disagg");
         g["metadata"]["namespace"] = json!("o-1637069a");
     });
-    let settings = Settings { discovery_role: shared("ClusterRole"), ..Settings::default() };
-    let binding = discovery_access(&valid_with(&recorded, &settings), false).binding.unwrap();
+    let binding = access_of(&recorded, shared("ClusterRole"), false).binding.unwrap();
     let notes = binding.metadata.annotations.unwrap();
     assert_eq!(
         notes[annotations::LAST_APPLIED_HASH],

@@ -15,7 +15,7 @@ use kube::ResourceExt;
 use live::GroveTarget;
 use rendering::{
     ValidatedComponent, WorkloadProvider,
-    checkpoint::{CheckpointFacts, Restore, Start, start},
+    checkpoint::{CheckpointFacts, Start, start},
     grove::{
         GroveComponent, GroveGraph, render_ingress, render_pod_clique_set, render_ray_head_service, render_service,
         render_virtual_service, set_name,
@@ -27,7 +27,7 @@ use super::{checkpoints, restart, restart::RestartState, spread};
 use crate::graph::{
     merge,
     merge::{Placement, component_deployment},
-    model::{ComponentCheckpoint, GrovePlan, Observed, Obstacle, Plan, Progress, Scale, ValidGraph},
+    model::{ComponentCheckpoint, GrovePlan, Observed, Obstacle, Plan, Scale, ValidGraph},
     status::grove::{child, is_observed, readiness},
 };
 
@@ -170,7 +170,7 @@ fn render(
             GroveComponent {
                 declared,
                 valid,
-                restore: starts.get(index).map_or(Restore::None, Start::as_restore),
+                restore: starts.get(index).unwrap_or(&Start::Cold),
                 unknown_type: observed.grove.unknown_types.get(&declared.name).map(String::as_str),
                 legacy_type_is_worker: clique.is_some_and(|clique| has_legacy_type(&clique.labels, declared.type_)),
                 restart_at: marks.get(index).copied().flatten(),
@@ -269,10 +269,9 @@ fn start_of(
         live: live.cloned(),
         place: observed.checkpoints.place.clone(),
     };
-    start(valid, &facts).map_err(|violation| Obstacle {
-        ready_reason: conditions::graph::FAILED,
-        progress: Progress::Stalled(conditions::graph::INVALID_SPEC),
-        message: format!("spec.components[{name}]: {violation}"),
+    start(valid, &facts).map_err(|violation| {
+        let message = format!("spec.components[{name}]: {violation}");
+        Obstacle::stalled(conditions::graph::FAILED, conditions::graph::INVALID_SPEC, message)
     })
 }
 

@@ -10,7 +10,7 @@ use api_types::{
 use super::*;
 use crate::graph::{
     model::{Applied, RolloutCondition, RolloutRecord},
-    status::of_plan,
+    status::status,
 };
 
 /// Seconds of the deadline.
@@ -59,7 +59,7 @@ impl Controls {
     pub(super) fn report(&mut self, observed: &Observed, plan: &Plan, live: Vec<DynamoComponentDeployment>) -> bool {
         let applied = Applied { live, ..Applied::default() };
         let before = self.refused();
-        self.status = Some(of_plan(observed, plan, &applied, self.now()));
+        self.status = Some(status(observed, plan, &applied, None, self.now()));
         before != self.refused()
     }
 

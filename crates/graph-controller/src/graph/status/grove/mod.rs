@@ -10,10 +10,9 @@ use api_types::{
     grove::{ON_DELETE, PodCliqueSet, PodCliqueTemplate, UpdateProgress},
     labels, names,
     names::RevisionSuffix,
-    v1beta1::{ComponentReplicaStatus, ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentStatus},
+    v1beta1::{ComponentReplicaStatus, ComponentSpec, DynamoGraphDeployment},
 };
-use controller_kit::conditions::{Status, find, set_condition};
-use k8s_openapi::jiff::Timestamp;
+use controller_kit::conditions::{Status, find};
 use kube::ResourceExt;
 use rendering::{
     Cause, Diagnosis,
@@ -23,7 +22,7 @@ use rendering::{
     },
 };
 
-use super::{progress, settle};
+use super::draft::Draft;
 use crate::graph::model::{Applied, Child, GrovePlan, Observed};
 
 /// Whether pods of a graph on Grove do not serve and must be diagnosed.
@@ -36,13 +35,7 @@ pub fn waits_for_pods(observed: &Observed, plan: &GrovePlan) -> bool {
 }
 
 /// Sets the progress of a graph on Grove.
-pub(super) fn report(
-    status: &mut DynamoGraphDeploymentStatus,
-    observed: &Observed,
-    plan: &GrovePlan,
-    applied: &Applied,
-    now: Timestamp,
-) {
+pub(super) fn report(draft: &mut Draft, observed: &Observed, plan: &GrovePlan, applied: &Applied) {
     let (graph, set) = (&observed.graph, applied.grove.as_ref());
     let name = plan.set.name_any();
     let mut all = all_readiness(observed, &name);
@@ -54,8 +47,8 @@ pub(super) fn report(
             readiness.not_ready = Some(NotReadyYet { classification: Classification::Updating, message });
         }
     }
-    status.components = components(graph, set, &all);
-    topology(status, graph, set, now);
+    draft.status.components = components(graph, set, &all);
+    topology(draft, graph, set);
 
     let mut obstacles: Vec<(Classification, String)> = Vec::new();
     if let Some(set) = set.filter(|set| !is_observed(set)) {
@@ -75,17 +68,17 @@ pub(super) fn report(
         }
     }
     obstacles.extend(applied.tally.waiting.iter().map(|why| (Classification::NotLookedAt, why.clone())));
-    let Some((first, _)) = obstacles.first() else { return settle(status, graph, now) };
+    let Some((first, _)) = obstacles.first() else { return draft.settle() };
     let alike = obstacles.iter().all(|(classification, _)| classification == first);
     let reason = if alike { reason(*first) } else { c::graph::MIXED };
     let texts: Vec<_> = obstacles.iter().map(|(_, text)| text.as_str()).collect();
-    progress(status, graph, reason, &format!("Resources not ready: {}", texts.join("; ")), now);
+    draft.progress(reason, &format!("Resources not ready: {}", texts.join("; ")));
     let unready = all.iter().filter(|(_, readiness)| readiness.not_ready.is_some());
     let troubles = unready.filter_map(|(component, _)| Some((component, applied.troubles.get(&component.name)?)));
     let urgent = troubles.filter(|(_, trouble)| !trouble.cause.is_expected()).min_by_key(|(_, trouble)| trouble.cause);
     if let Some((component, trouble)) = urgent {
         let message = format!("{}: {}", component.name, trouble.message);
-        super::set(status, graph, now, c::RECONCILING, true, trouble.cause.reason(), &message);
+        draft.set(c::RECONCILING, true, trouble.cause.reason(), &message);
     }
 }
 
@@ -169,17 +162,9 @@ fn errors(set: &PodCliqueSet) -> String {
 }
 
 /// Sets the condition that says whether the topology exists, as Grove reports it.
-fn topology(
-    status: &mut DynamoGraphDeploymentStatus,
-    graph: &DynamoGraphDeployment,
-    set: Option<&PodCliqueSet>,
-    now: Timestamp,
-) {
+fn topology(draft: &mut Draft, graph: &DynamoGraphDeployment, set: Option<&PodCliqueSet>) {
     let type_ = c::TOPOLOGY_AVAILABLE;
-    let Some(set) = set.filter(|_| has_topology(&graph.spec)) else {
-        status.conditions.retain(|condition| condition.type_ != type_);
-        return;
-    };
+    let Some(set) = set.filter(|_| has_topology(&graph.spec)) else { return draft.remove(type_) };
     let conditions = set.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let found = find(conditions, grove::conditions::TOPOLOGY_LEVELS_UNAVAILABLE);
     let (holds, reason, message) = match found {
@@ -191,7 +176,7 @@ fn topology(
         }
         Some(_) => (Status::True, c::graph::ALL_TOPOLOGY_LEVELS, "All levels that are asked for exist"),
     };
-    set_condition(&mut status.conditions, type_, holds, reason, message, graph.metadata.generation, now);
+    draft.set(type_, holds, reason, message);
 }
 
 /// Readiness of a component, as Grove reports it. Counts may be complete and of the previous template: Grove reports

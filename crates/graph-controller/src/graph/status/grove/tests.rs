@@ -2,8 +2,9 @@
 
 use api_types::{
     grove::PodClique,
-    v1beta1::{ComponentKind, GraphState},
+    v1beta1::{ComponentKind, DynamoGraphDeploymentStatus, GraphState},
 };
+use k8s_openapi::jiff::Timestamp;
 use rendering::{Cause, Diagnosis};
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ use crate::graph::{
         grove::{clique, group, live_set, observed_with, planned},
     },
     model::{Applied, Troubles},
-    status::of_plan,
+    status::status,
 };
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -33,7 +34,7 @@ fn status_of(observed: &Observed) -> DynamoGraphDeploymentStatus {
 fn status_with(observed: &Observed, troubles: Troubles) -> DynamoGraphDeploymentStatus {
     let plan = planned(observed);
     let applied = Applied { grove: observed.grove.set().cloned(), troubles, ..Applied::default() };
-    of_plan(observed, &plan, &applied, NOW)
+    status(observed, &plan, &applied, None, NOW)
 }
 
 fn with(graph: &DynamoGraphDeployment, cliques: Vec<PodClique>) -> Observed {
