@@ -46,12 +46,15 @@ pub struct Seen {
     is_missing: bool,
     /// It has to be read before it can be written.
     is_doubtful: bool,
+    /// Time at which the last read began.
     read_at: Option<Instant>,
+    /// Time at which the last read began that was answered.
+    answered_read: Option<Instant>,
 }
 
 impl Default for Seen {
     fn default() -> Self {
-        Self { record: None, since: None, is_missing: false, is_doubtful: true, read_at: None }
+        Self { record: None, since: None, is_missing: false, is_doubtful: true, read_at: None, answered_read: None }
     }
 }
 
@@ -78,6 +81,7 @@ impl Seen {
     pub fn read(&mut self, record: Option<Record>, started: Instant, now: Instant) {
         let is_newer = self.since.is_none_or(|since| since <= started);
         self.is_doubtful = false;
+        self.answered_read = self.answered_read.max(Some(started));
         // Versions go back where an API server is restored from a backup.
         if is_newer
             && self.record.as_ref().zip(record.as_ref()).is_some_and(|(known, read)| read.version < known.version)
@@ -136,10 +140,15 @@ impl Seen {
         self.holder().is_some() && self.since.is_some_and(|since| now.saturating_duration_since(since) >= duration)
     }
 
-    /// Whether it is to be read now.
-    pub fn begin_read(&mut self, now: Instant) -> bool {
-        let due = self.is_doubtful || self.is_silent(SILENCE, now);
-        let paced = self.read_at.is_none_or(|at| now.saturating_duration_since(at) >= READ_AGAIN);
+    /// Whether a read was answered that began at `since` or later.
+    pub fn was_read(&self, since: Instant) -> bool {
+        self.answered_read >= Some(since)
+    }
+
+    /// Whether it is to be read now. It must have been read since `since`, if that is set.
+    pub fn begin_read(&mut self, since: Option<Instant>, now: Instant) -> bool {
+        let due = self.is_doubtful || self.is_silent(SILENCE, now) || since.is_some_and(|since| !self.was_read(since));
+        let paced = self.read_at.is_none_or(|at| now.saturating_duration_since(at) >= READ_AGAIN || Some(at) < since);
         if due && paced {
             self.read_at = Some(now);
         }

@@ -32,6 +32,8 @@ pub struct Replica {
     slot: Option<Slot>,
     /// Time of the last write of the elected Lease.
     elected_at: Option<Instant>,
+    /// Time since which it has held the elected Lease that exists.
+    elected_since: Option<Instant>,
     claim: Option<(usize, Instant)>,
     duty: Duty,
     /// Number of readings of the caches that have begun.
@@ -62,6 +64,7 @@ impl Replica {
             sent: BTreeMap::new(),
             slot: None,
             elected_at: None,
+            elected_since: None,
             claim: None,
             duty: Duty::default(),
             readings: 0,
@@ -185,9 +188,10 @@ impl Replica {
         if self.holds_elected() {
             requests.extend(self.cleared(now));
         }
+        let unassigned_since = self.elected_since.filter(|_| self.current_assignment().is_none());
         for target in Target::all() {
             let is_taken = requests.iter().any(|request| request.target() == target);
-            if !is_taken && !self.busy.contains(&target) && self.begin_read(target, now) {
+            if !is_taken && !self.busy.contains(&target) && self.begin_read(target, unassigned_since, now) {
                 requests.push(Request::Read(target));
             }
         }
@@ -254,6 +258,9 @@ impl Replica {
     }
 
     /// Renews the elected Lease with the assignment, or takes it. Only a member takes it.
+    ///
+    /// Where there is no assignment, the Lease is taken without one, and all members' Leases are read before one begins
+    /// anew: a request to create the Lease may arrive when another one has been there, and its members act.
     fn elected(&mut self, now: Instant, fresh: u64) -> Option<Request> {
         let target = Target::Elected;
         self.slot.as_ref()?;
@@ -267,7 +274,16 @@ impl Replica {
             return None;
         }
         let current = self.current_assignment();
-        let assignment = plan(current, &self.name, self, fresh);
+        let knows_members = || {
+            let was_read = |number| {
+                self.seen(Target::Slot(number))
+                    .zip(self.elected_since)
+                    .is_some_and(|(seen, since)| seen.was_read(since))
+            };
+            (0..SLOTS).all(was_read)
+        };
+        let assignment =
+            (current.is_some() || knows_members()).then(|| plan(current, &self.name, self, fresh)).flatten();
         let epoch = |assignment: Option<&Assignment>| assignment.map(|assignment| assignment.epoch);
         if held && epoch(assignment.as_ref()) == epoch(current) && !self.is_due(target, now) {
             return None;
@@ -357,12 +373,14 @@ impl Replica {
                 _ => self.claim = None,
             }
         }
+        let is_elected = self.holds_elected() && self.version(Target::Elected).is_some();
+        self.elected_since = is_elected.then(|| self.elected_since.unwrap_or(now));
         let elected = self.leases.get(&Target::Elected).and_then(Seen::record);
         self.duty.observe(elected.and_then(Record::valid_assignment));
     }
 
-    fn begin_read(&mut self, target: Target, now: Instant) -> bool {
-        self.leases.get_mut(&target).is_some_and(|seen| seen.begin_read(now))
+    fn begin_read(&mut self, target: Target, since: Option<Instant>, now: Instant) -> bool {
+        self.leases.get_mut(&target).is_some_and(|seen| seen.begin_read(since, now))
     }
 
     fn can_write(&self, target: Target) -> bool {
@@ -434,9 +452,12 @@ mod tests {
         replica
     }
 
-    fn assigns(replica: &mut Replica, now: Instant) -> bool {
-        let is_assignment = |request: &Request| matches!(request, Request::Write { target: Target::Elected, .. });
-        replica.requests(now, 1).iter().any(is_assignment)
+    /// The first write of the elected Lease.
+    fn election(replica: &mut Replica, now: Instant) -> Option<Option<Assignment>> {
+        replica.requests(now, 1).into_iter().find_map(|request| match request {
+            Request::Write { target: Target::Elected, assignment, .. } => Some(assignment),
+            _ => None,
+        })
     }
 
     #[test]
@@ -456,14 +477,28 @@ mod tests {
         });
         assert_eq!(replica.slot.as_ref().map(|slot| slot.number), Some(3), "no Lease that may have been deleted");
         let end = now + LEASE_DURATION + MARGIN;
-        assert!(!assigns(&mut replica, end - std::time::Duration::from_millis(1)));
-        assert!(assigns(&mut replica, end));
+        assert_eq!(election(&mut replica, end - std::time::Duration::from_millis(1)), None);
+        assert_eq!(election(&mut replica, end), Some(None));
     }
 
     #[test]
-    fn a_first_process_assigns_at_once() {
+    fn a_first_assignment_follows_a_reading_of_all_members() {
         let now = Instant::now();
-        assert!(assigns(&mut started(now, |_| None), now));
+        let mut replica = started(now, |_| None);
+        assert_eq!(election(&mut replica, now), Some(None), "at once, without an assignment");
+        // The request was late: another process was elected before it arrived, and its Lease was deleted.
+        let other = Record { holder: "o.1".to_owned(), version: 60, acknowledged: 9, assignment: None };
+        let elected = Record { holder: "p".to_owned(), version: 70, acknowledged: 0, assignment: None };
+        replica.answered(Target::Elected, now, Answer::Written(elected), now);
+        let own = Record { holder: "p.1".to_owned(), version: 50, acknowledged: 0, assignment: None };
+        for request in replica.requests(now, 1) {
+            let Request::Read(target) = request else { panic!("{request:?} before the members are known") };
+            let found = if target == Target::Slot(0) { Some(own.clone()) } else { None };
+            let found = if target == Target::Slot(1) { Some(other.clone()) } else { found };
+            replica.answered(target, now, Answer::Found(found), now);
+        }
+        let assignment = election(&mut replica, now).flatten().unwrap();
+        assert!(assignment.names(1) && assignment.ranges.iter().all(|range| range.from.len() == 1), "{assignment:?}");
     }
 
     #[test]
