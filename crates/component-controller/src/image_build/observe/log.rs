@@ -10,9 +10,12 @@ use kube::{
 
 use crate::image_build::{job::BUILDER, model::Log};
 
-/// Last lines and bytes of a log that are shown.
+/// Last lines of a log that are read, and their bytes.
 const LINES: i64 = 20;
-const BYTES: usize = 2000;
+const READ_BYTES: i64 = 64 * 1024;
+
+/// Last bytes of a log that are shown.
+const SHOWN_BYTES: usize = 2000;
 
 /// The end of the log of a Job's newest pod, if it can be read.
 pub(super) async fn of_failed(client: &Client, namespace: &str, job: &str) -> Option<Log> {
@@ -21,11 +24,19 @@ pub(super) async fn of_failed(client: &Client, namespace: &str, job: &str) -> Op
     let found = read(|| format!("list pods of Job {namespace}/{job}"), pods.list(&selector)).await.ok()?;
     let newest = found.items.into_iter().max_by_key(|pod| pod.metadata.creation_timestamp.clone())?;
     let (name, container) = (newest.name_any(), failed_container(&newest).to_owned());
-    let parameters = LogParams { container: Some(container.clone()), tail_lines: Some(LINES), ..LogParams::default() };
+    let parameters = LogParams {
+        container: Some(container.clone()),
+        tail_lines: Some(LINES),
+        limit_bytes: Some(READ_BYTES),
+        ..LogParams::default()
+    };
     let text = read(|| format!("read the log of pod {namespace}/{name}"), pods.logs(&name, &parameters)).await.ok()?;
-    let text = text.trim_end();
-    let from = text.char_indices().rev().nth(BYTES).map_or(0, |(index, _)| index);
-    Some(Log { container, text: text.get(from..)?.to_owned() })
+    Some(Log { container, text: end_of(text.trim_end(), SHOWN_BYTES).to_owned() })
+}
+
+/// The last bytes of a text, so many at most, without a part of a character.
+fn end_of(text: &str, bytes: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(bytes))..]
 }
 
 /// The container that failed. Containers before it succeeded, and containers after it never started.
@@ -45,6 +56,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn the_end_of_a_log_has_whole_characters() {
+        for (bytes, end) in [(0, ""), (1, ""), (2, "é"), (3, "é"), (4, "éé"), (9, "aéé")] {
+            assert_eq!(end_of("aéé", bytes), end, "{bytes}");
+        }
+    }
 
     #[test]
     fn the_container_that_failed_has_the_log() {

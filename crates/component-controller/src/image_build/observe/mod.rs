@@ -284,6 +284,15 @@ impl Observer {
             let text = "spec.downloadUrl is not set, and the operator has no API store; set spec.downloadUrl, or API_STORE_ENDPOINT";
             return Err(Obstacle::Invalid(text.to_owned()));
         };
+        // Others would lead to other addresses of the store.
+        if [source.name, source.version].into_iter().any(|part| part.starts_with('.') || !part.chars().all(is_plain)) {
+            let text = format!(
+                "spec.dynamoComponent: {:?} cannot be looked up in the API store; use letters, digits, \".\", \"_\" and \
+                 \"-\", or set spec.downloadUrl",
+                component.spec.dynamo_component
+            );
+            return Err(Obstacle::Invalid(text));
+        }
         let version = format!("{store}/api/v1/dynamo_components/{}/versions/{}", source.name, source.version);
         let unreachable = |why: String| Obstacle::Unreachable(format!("API store: {why}"));
         let answer = self.ask_store(Method::GET, &version).await.map_err(unreachable)?;
@@ -306,6 +315,11 @@ impl Observer {
         serde_json::from_slice(answer.body())
             .map_err(|error| format!("{} answered no JSON: {error}", without_login(url)))
     }
+}
+
+/// Whether a name or version in the API store may have this character.
+fn is_plain(character: char) -> bool {
+    character.is_ascii_alphanumeric() || "._-".contains(character)
 }
 
 /// An address as messages show it: without user and password.

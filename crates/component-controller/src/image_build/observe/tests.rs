@@ -59,6 +59,10 @@ async fn the_api_store_says_where_the_archive_is() {
     assert_eq!(place("chat:v2").await, Ok("s3://b/k".to_owned()));
     let Err(Obstacle::Unreachable(why)) = place("chat:v3").await else { panic!("it answers 404") };
     assert!(why.contains("404") && !why.contains("secret"), "conditions show no password: {why}");
+    for elsewhere in ["..:v1", "chat/../../admin:v1", "chat:v1?x=", "chat:v1#", "chat:v1%2f.."] {
+        let Err(Obstacle::Invalid(why)) = place(elsewhere).await else { panic!("{elsewhere} is another address") };
+        assert!(why.starts_with("spec.dynamoComponent: "), "{why}");
+    }
 }
 
 /// A tar file with a manifest, as text.
