@@ -38,11 +38,11 @@ pub async fn apply(applier: &Applier, observed: &Observed, plan: &Plan) -> Resul
     let ingress = step(applier, observed, &plan.ingress, observed.ingress.as_ref());
     let virtual_service = step(applier, observed, &plan.virtual_service, observed.virtual_service.as_ref());
     let autoscaler = step(applier, observed, &plan.autoscaler, observed.autoscaler.as_ref());
-    let model_service = write_model_service(applier, observed, plan);
+    let model_services = write_model_services(applier, observed, plan);
     let workload = write_workload(applier, observed, plan);
-    let (service, ingress, virtual_service, autoscaler, model_service, workload) =
-        join!(service, ingress, virtual_service, autoscaler, model_service, workload);
-    for part in [service, ingress, virtual_service, autoscaler, model_service, workload] {
+    let (service, ingress, virtual_service, autoscaler, model_services, workload) =
+        join!(service, ingress, virtual_service, autoscaler, model_services, workload);
+    for part in [service, ingress, virtual_service, autoscaler, model_services, workload] {
         applied.append(part?);
     }
     applied.workload = applied.workload.or_else(|| observed.own_workload());
@@ -92,12 +92,12 @@ async fn write_workload(applier: &Applier, observed: &Observed, plan: &Plan) -> 
     Ok(applied)
 }
 
-/// Applies the Service of a model, which several components share. A Service of another owner serves as well.
-async fn write_model_service(applier: &Applier, observed: &Observed, plan: &Plan) -> Result<Applied, Interruption> {
+/// Applies the Services of models, which several components share. A Service of another owner serves as well.
+async fn write_model_services(applier: &Applier, observed: &Observed, plan: &Plan) -> Result<Applied, Interruption> {
     let mut applied = Applied::default();
-    let Some(desired) = &plan.model_service else { return Ok(applied) };
-    let live = observed.model.as_ref().and_then(|model| model.service.as_ref()).map(|live| &live.value);
-    apply_one(applier, desired, live, &mut applied).await?;
+    for (model, service) in observed.models.iter().zip(&plan.model_services) {
+        applied.append(step(applier, observed, service, model.service.as_ref()).await?);
+    }
     applied.rejections.retain(|rejection| rejection.cause != RejectionCause::NameTaken);
     Ok(applied)
 }

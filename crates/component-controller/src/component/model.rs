@@ -55,8 +55,8 @@ pub struct Observed {
     pub serves_virtual_services: bool,
     /// HorizontalPodAutoscaler of the component's name, with any owner.
     pub autoscaler: Option<Live<HorizontalPodAutoscaler>>,
-    /// The base model that the component serves.
-    pub model: Option<ObservedModel>,
+    /// The base model that the component serves, and those whose Services it still owns.
+    pub models: Vec<ObservedModel>,
     /// Owned objects that are no longer desired.
     pub obsolete: Vec<ObsoleteObject>,
     /// Image pull secrets of the namespace by registry.
@@ -95,9 +95,11 @@ impl Observed {
     }
 }
 
-/// The components that serve a base model in a namespace, and the Service that they share.
+/// A base model, the components that serve it in a namespace, and the Service that they share.
 #[derive(Debug, Default)]
 pub struct ObservedModel {
+    /// Name of the model.
+    pub name: String,
     /// Service of the model, with any owner.
     pub service: Option<Live<Service>>,
     /// All components of the namespace that serve the model, oldest first.
@@ -174,8 +176,8 @@ pub struct Plan {
     pub virtual_service: Step,
     /// The HorizontalPodAutoscaler.
     pub autoscaler: Step,
-    /// The Service of the base model, if the component serves one.
-    pub model_service: Option<Desired>,
+    /// The Services of [`Observed::models`].
+    pub model_services: Vec<Step>,
     /// Kind of the workload.
     pub kind: WorkloadKind,
     /// The workload; `None` leaves the live one unchanged.

@@ -20,7 +20,7 @@ use controller_kit::{
     pods::PodDiagnostics,
     pull_secrets::{self, Following, PullSecrets},
     store::{
-        CacheChange, Key, Packed, ServedApis, Store,
+        Key, Packed, ServedApis, Store,
         keep::{self, Keep},
         watch, watch_if_served,
     },
@@ -44,7 +44,7 @@ use crate::{
     component::{
         Reconciler,
         model::PodGroup,
-        observe::{Caches, Observer, components_of_model, model_of},
+        observe::{Caches, Observer, components_of_model},
     },
     image_build::settings::BuildSettings,
 };
@@ -72,7 +72,6 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let (client, source) = (context.client.clone(), context.source());
     let apis = ServedApis::new(client.clone());
     let (components, component_watch) = watch::<DynamoComponentDeployment>(&source, None);
-    let (component_watch, of_former_models) = component_watch.and_keys_of_changes(left_with_former_model(&components));
     context.metrics.count_resources(&components, &context.fence, of_component);
     let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(&apis, &source, None);
     let (checkpoint_watch, of_checkpoints) = checkpoint_watch.and_keys(in_namespace(&components));
@@ -106,7 +105,7 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let (controller, applier) = wiring.finish(NAME);
     let applier =
         applier.with_initial_status_delay(FIRST_WORD_AFTER).with_predecessors(&[annotations::LAST_APPLIED_HASH]);
-    let mut controller = controller.also(of_checkpoints).also(of_builds).also(of_former_models);
+    let mut controller = controller.also(of_checkpoints).also(of_builds);
     let checkpoints = CheckpointCaches { config, checkpoints, agents, volumes };
 
     let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
@@ -182,7 +181,7 @@ fn set_keys<K: Resource>(set: &K) -> Vec<Key> {
     owner.into_iter().chain(same_name).collect()
 }
 
-/// The components that serve the model of a Service.
+/// The components that serve the model of a Service, or own it.
 fn serving(
     components: &Store<Packed<DynamoComponentDeployment>>,
 ) -> impl Fn(&Packed<Service>) -> Vec<Key> + Send + use<> {
@@ -191,27 +190,12 @@ fn serving(
         let (namespace, labels) = (service.metadata.namespace.as_deref(), service.metadata.labels.as_ref());
         let hash = labels.and_then(|labels| labels.get(labels::BASE_MODEL_HASH));
         let (Some(namespace), Some(hash)) = (namespace, hash) else { return Vec::new() };
-        components_of_model(&components, namespace, hash).iter().map(|component| Key::of(component.as_ref())).collect()
-    }
-}
-
-/// The components that still serve the model that a component no longer serves: one of them removes its owner reference
-/// from the Service of the model.
-fn left_with_former_model(
-    components: &Store<Packed<DynamoComponentDeployment>>,
-) -> impl Fn(&CacheChange<Packed<DynamoComponentDeployment>>) -> Vec<Key> + Send + use<> {
-    let components = components.clone();
-    move |change| {
-        let (Some(before), Some(after)) = (&change.before, &change.after) else { return Vec::new() };
-        if before.metadata.generation == after.metadata.generation {
-            return Vec::new();
-        }
-        let Some(former) = model_of(before).filter(|former| model_of(after).as_ref() != Some(former)) else {
-            return Vec::new();
-        };
-        let (namespace, hash) = (before.metadata.namespace.as_deref(), names::base_model_hash(&former));
-        let left = components_of_model(&components, namespace.unwrap_or_default(), &hash);
-        left.iter().map(|component| Key::of(component.as_ref())).collect()
+        let serving = components_of_model(&components, namespace, hash);
+        let owners = service.metadata.owner_references.iter().flatten().map(|owner| Key::new(namespace, &owner.name));
+        let mut keys: Vec<Key> = serving.iter().map(|component| Key::of(component.as_ref())).chain(owners).collect();
+        keys.sort();
+        keys.dedup();
+        keys
     }
 }
 

@@ -39,15 +39,26 @@ async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it
         object["spec"]["replicas"] = json!(0);
         object
     };
-    // The second one serves it, no longer, and again.
-    let steps: [(&str, bool, &[&str]); 4] = [
+    // Each of them serves it, no longer, and again.
+    let steps: [(&str, bool, &[&str]); 7] = [
         ("a", true, &["worker-a*"]),
         ("b", true, &["worker-a*", "worker-b"]),
         ("b", false, &["worker-a*"]),
         ("b", true, &["worker-a*", "worker-b"]),
+        ("a", false, &["worker-b*"]),
+        ("a", true, &["worker-a", "worker-b*"]),
+        ("b", false, &["worker-a*"]),
     ];
     for (generation, serves, expected) in steps {
         bed.apply::<DynamoComponentDeployment>(&worker(generation, serves)).await;
+        owned_by(expected).await;
+    }
+    let gone = async || services.get_opt(&name).await.unwrap().is_none().then_some(()).ok_or("it is there");
+    bed.apply::<DynamoComponentDeployment>(&worker("a", false)).await;
+    wait::until("the Service to go with the last one that serves the model", LIMIT, gone).await.unwrap();
+
+    for (generation, expected) in [("a", &["worker-a*"][..]), ("b", &["worker-a*", "worker-b"])] {
+        bed.apply::<DynamoComponentDeployment>(&worker(generation, true)).await;
         owned_by(expected).await;
     }
     let first = services.get(&name).await.unwrap();
@@ -58,6 +69,5 @@ async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it
     assert_eq!(kept.metadata.uid, first.metadata.uid, "it was there all the time");
 
     components.delete("worker-b", &DeleteParams::background()).await.unwrap();
-    let gone = async || services.get_opt(&name).await.unwrap().is_none().then_some(()).ok_or("it is there");
     wait::until("the Service to go with the last of them", LIMIT, gone).await.unwrap();
 }

@@ -196,21 +196,12 @@ impl<O: StaticKind + Send + Sync + 'static> Watch<O> {
     /// [`Controller::also`](crate::controller::Controller::also).
     #[must_use]
     pub fn and_keys(self, map: impl Fn(&O) -> Vec<Key> + Send + 'static) -> (Self, BoxStream<'static, Key>) {
-        self.and_keys_of_changes(move |change| {
-            change.before.iter().chain(&change.after).flat_map(|object| map(object)).collect()
-        })
-    }
-
-    /// The same watch, and the keys that `map` returns for every change.
-    #[must_use]
-    pub fn and_keys_of_changes(
-        self,
-        map: impl Fn(&CacheChange<O>) -> Vec<Key> + Send + 'static,
-    ) -> (Self, BoxStream<'static, Key>) {
         let (sender, keys) = mpsc::unbounded();
-        // Fails only without a receiver.
-        let send =
-            move |change: &CacheChange<O>| map(change).into_iter().for_each(|key| drop(sender.unbounded_send(key)));
+        let send = move |change: &CacheChange<O>| {
+            let concerned = change.before.iter().chain(&change.after).flat_map(|object| map(object));
+            // Fails only without a receiver.
+            concerned.for_each(|key| drop(sender.unbounded_send(key)));
+        };
         (self.inspect_changes(send), keys.boxed())
     }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use api_types::{
-    LEGACY_FINALIZER, conversion::preserved::archive::PreservedService, external::VirtualService, names,
+    LEGACY_FINALIZER, annotations, conversion::preserved::archive::PreservedService, external::VirtualService, names,
     v1alpha1::DynamoComponent, v1beta1::DynamoComponentDeployment,
 };
 use controller_kit::{
@@ -129,7 +129,7 @@ impl Observer {
             virtual_service: self.exposure(&self.caches.virtual_services, &component).await?,
             autoscaler: live(&self.caches.autoscalers, &namespace, &name)?,
             serves_virtual_services: self.caches.virtual_services.is_served(),
-            model: self.model(&namespace, &component)?,
+            models: self.models(&namespace, &component)?,
             obsolete: self.obsolete(&component, &uid)?,
             uid,
             checkpoint: self.checkpoint(&namespace, &component)?,
@@ -185,21 +185,33 @@ impl Observer {
         self.unexposed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn model(
+    /// The model that the component serves, and those whose Services it still owns.
+    fn models(
         &self,
         namespace: &str,
         component: &DynamoComponentDeployment,
-    ) -> Result<Option<ObservedModel>, UnpackError> {
-        let Some(model) = component.spec.component.model_ref.as_ref().map(|model| model.name.as_str()) else {
-            return Ok(None);
-        };
-        let service = live(&self.caches.model_services, namespace, &names::model_service(model))?;
-        let serving = components_of_model(&self.caches.components, namespace, &names::base_model_hash(model));
+    ) -> Result<Vec<ObservedModel>, UnpackError> {
+        let current = component.spec.component.model_ref.as_ref().map(|model| &model.name);
+        let current = current.filter(|name| !name.is_empty());
+        let services = self.caches.model_services.all();
+        let owned = services.iter().filter(|service| {
+            let owners = service.metadata.owner_references.iter().flatten();
+            service.metadata.namespace.as_deref() == Some(namespace)
+                && owners.map(|owner| &owner.uid).any(|uid| Some(uid) == component.metadata.uid.as_ref())
+        });
+        let models = owned.filter_map(|service| service.metadata.annotations.as_ref()?.get(annotations::BASE_MODEL));
+        let former = models.filter(|model| Some(*model) != current);
+        current.into_iter().chain(former).map(|model| self.model(namespace, model)).collect()
+    }
+
+    fn model(&self, namespace: &str, name: &str) -> Result<ObservedModel, UnpackError> {
+        let service = live(&self.caches.model_services, namespace, &names::model_service(name))?;
+        let serving = components_of_model(&self.caches.components, namespace, &names::base_model_hash(name));
         let mut serving: Vec<_> =
             serving.into_iter().filter(|component| component.metadata.deletion_timestamp.is_none()).collect();
         serving.sort_by_key(|c| (c.metadata.creation_timestamp.clone(), c.metadata.uid.clone()));
         let owners = serving.iter().filter_map(|component| component.owner_ref(&())).collect();
-        Ok(Some(ObservedModel { service, owners }))
+        Ok(ObservedModel { name: name.to_owned(), service, owners })
     }
 
     fn checkpoint(
@@ -318,7 +330,7 @@ pub fn components_of_model(
 }
 
 /// Name of the base model that a component serves.
-pub fn model_of(component: &Packed<DynamoComponentDeployment>) -> Option<String> {
+fn model_of(component: &Packed<DynamoComponentDeployment>) -> Option<String> {
     let component = component.value();
     let model = component.pointer("/spec/modelRef/name").and_then(Value::as_str);
     model.filter(|name| !name.is_empty()).map(str::to_owned)

@@ -61,10 +61,7 @@ pub fn plan(
     let mut virtual_service = render_virtual_service(&input, valid);
     let unserved = virtual_service.take_if(|_| !observed.serves_virtual_services);
     waiting.extend(unserved.iter().map(needs_api));
-    let model_service = match (valid.model(), &observed.model) {
-        (Some(model), Some(live)) => workload::plan_model_service(&observed.namespace, model, live)?,
-        _ => None,
-    };
+    let model_service = |model| workload::plan_model_service(&observed.uid, &observed.namespace, model);
     let workload = match start {
         // No pod can start without its image. Live pods run an earlier one and stay.
         _ if legacy.awaited_image.is_some() => {
@@ -94,7 +91,7 @@ pub fn plan(
         ingress: Step::new(render_ingress(&input, valid), typed(&observed.ingress), &observed.uid)?,
         virtual_service: Step::new(virtual_service, typed(&observed.virtual_service), &observed.uid)?,
         autoscaler: Step::new(autoscaler, typed(&observed.autoscaler), &observed.uid)?,
-        model_service,
+        model_services: observed.models.iter().map(model_service).collect::<Result<_, _>>()?,
         kind,
         workload,
         volumes,

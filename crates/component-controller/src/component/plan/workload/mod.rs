@@ -78,31 +78,30 @@ fn selector(deployment: &Deployment) -> Option<&LabelSelector> {
     deployment.spec.as_ref().map(|spec| &spec.selector)
 }
 
-/// Plans the headless Service of a base model, owned by all components that serve it; `None` while its controller owner
-/// is being garbage-collected, or lives and no longer serves the model.
-pub(super) fn plan_model_service(
-    namespace: &str,
-    model: &str,
-    live: &ObservedModel,
-) -> Result<Option<Desired>, Interruption> {
-    let service = live.service.as_ref().map(|live| &live.object);
-    let controller = service.and_then(controller_owner);
+/// Plans the headless Service of a base model, owned by all components that serve it. The component `uid` serves the
+/// model, or owns the Service and no longer does. Nothing while the controller owner is another one that does not serve
+/// the model: its own reconcile or the garbage collector removes it first.
+pub(super) fn plan_model_service(uid: &str, namespace: &str, model: &ObservedModel) -> Result<Step, Interruption> {
+    let service = model.service.as_ref().map(|live| &live.object);
+    let controller = service.and_then(controller_owner).map(|owner| &owner.uid);
+    let is_deletable = controller.is_some() && service.is_some_and(|live| live.metadata.deletion_timestamp.is_none());
     // Exactly one owner is the controller, the same one in the reconcile of every owner.
-    let Some(first) = controller.map(|owner| owner.uid.clone()).or_else(|| live.owners.first().map(|o| o.uid.clone()))
-    else {
-        return Ok(None);
+    let next = match controller {
+        Some(controller) if model.owners.iter().any(|owner| owner.uid == *controller) => controller,
+        Some(controller) if controller != uid => return Ok(Step::Nothing),
+        _ => match model.owners.first() {
+            Some(oldest) => &oldest.uid,
+            None => return Ok(if is_deletable { Step::Delete } else { Step::Nothing }),
+        },
     };
-    if !live.owners.iter().any(|owner| owner.uid == first) {
-        return Ok(None);
-    }
     let owner = |owner: &OwnerReference| OwnerReference {
-        controller: (owner.uid == first).then_some(true),
+        controller: (owner.uid == *next).then_some(true),
         block_owner_deletion: Some(true),
         ..owner.clone()
     };
-    let mut service = render_model_service(namespace, model);
-    service.metadata.owner_references = Some(live.owners.iter().map(owner).collect());
-    Ok(Some(desired(&service, &first, true)?))
+    let mut service = render_model_service(namespace, &model.name);
+    service.metadata.owner_references = Some(model.owners.iter().map(owner).collect());
+    Ok(Step::Apply(Box::new(desired(&service, controller.unwrap_or(next), true)?)))
 }
 
 /// Renders a workload with its account: the first of `labelled`; or the live one, if it is still labelled and the rest

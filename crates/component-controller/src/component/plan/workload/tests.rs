@@ -34,16 +34,27 @@ fn owner(uid: &str, controls: bool) -> Value {
     owner
 }
 
-/// Planned owners of the Service, with these serving components and these owners of the live Service.
-fn owners(serving: &[&str], live: Option<Value>) -> Option<Value> {
+/// What the component `uid` plans for the Service, with these serving components and these owners of the live Service.
+fn step(uid: &str, serving: &[&str], live: Option<Value>) -> Step {
     let service = live.map(|owners| {
         let live = json!({ "metadata": { "name": "dynamo-model-x", "namespace": "ns", "uid": "s",
             "ownerReferences": owners } });
         Live::from_packed(&Packed::from_value(live).unwrap()).unwrap()
     });
     let owners = serving.iter().map(|uid| serde_json::from_value(owner(uid, false)).unwrap()).collect();
-    let desired = plan_model_service("ns", "m", &ObservedModel { service, owners }).unwrap()?;
-    Some(desired.object()["metadata"]["ownerReferences"].clone())
+    plan_model_service(uid, "ns", &ObservedModel { name: "m".to_owned(), service, owners }).unwrap()
+}
+
+/// Planned owners of the Service, in the reconcile of a component that serves the model.
+fn owners(serving: &[&str], live: Option<Value>) -> Option<Value> {
+    owners_of(&step(serving[0], serving, live))
+}
+
+fn owners_of(step: &Step) -> Option<Value> {
+    match step {
+        Step::Apply(desired) => Some(desired.object()["metadata"]["ownerReferences"].clone()),
+        Step::Delete | Step::Nothing => None,
+    }
 }
 
 /// The upstream operator gives it one owner, with which it is deleted although others serve the model.
@@ -63,4 +74,15 @@ fn a_remaining_owner_becomes_the_controller() {
     let gone = json!([owner("a", true), owner("b", false)]);
     assert_eq!(owners(&["b"], Some(gone)), None, "until the garbage collector has removed the old one");
     assert_eq!(owners(&["b"], Some(json!([owner("graph", true)]))), None, "a graph on Grove keeps its own");
+}
+
+#[test]
+fn a_component_that_no_longer_serves_the_model_releases_the_service() {
+    let live = |controller: &str| json!([owner("a", controller == "a"), owner("b", controller == "b")]);
+    let remaining = Some(json!([owner("b", true)]));
+    assert_eq!(owners_of(&step("a", &["b"], Some(live("a")))), remaining, "the controller leaves");
+    assert_eq!(owners_of(&step("a", &["b"], Some(live("b")))), remaining, "another owner leaves");
+    assert_eq!(owners_of(&step("b", &["b"], Some(live("a")))), None, "not in the reconcile of another component");
+    assert!(matches!(step("a", &[], Some(live("a"))), Step::Delete), "the last one leaves");
+    assert!(matches!(step("b", &[], Some(live("a"))), Step::Nothing), "the controller deletes it");
 }
