@@ -134,13 +134,8 @@ pub const ACCESS: &[Access] = &[
 ];
 
 /// Rights on single objects.
-pub const NAMED: &[NamedAccess] = &[NamedAccess {
-    group: "",
-    resource: "configmaps",
-    names: &[CONFIG_MAP],
-    verbs: &[Verb::Get],
-    why: "defaults for builds of images",
-}];
+pub const NAMED: &[NamedAccess] =
+    &[NamedAccess::new("", "configmaps", &[CONFIG_MAP], &[Verb::Get], "defaults for builds of images")];
 
 #[cfg(test)]
 mod tests {

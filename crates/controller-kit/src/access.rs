@@ -116,6 +116,18 @@ pub struct NamedAccess {
 }
 
 impl NamedAccess {
+    /// A right on objects by name.
+    #[must_use]
+    pub const fn new(
+        group: &'static str,
+        resource: &'static str,
+        names: &'static [&'static str],
+        verbs: &'static [Verb],
+        why: &'static str,
+    ) -> Self {
+        Self { group, resource, names, verbs, why }
+    }
+
     fn rule(&self) -> Value {
         json!({
             "apiGroups": [self.group], "resources": [self.resource], "resourceNames": self.names, "verbs": self.verbs,
@@ -124,13 +136,8 @@ impl NamedAccess {
 }
 
 /// Every process follows the marker Leases of namespaces ([`crate::scope`]).
-const MARKERS: NamedAccess = NamedAccess {
-    group: "coordination.k8s.io",
-    resource: "leases",
-    names: &[MARKER_LEASE],
-    verbs: Verb::CACHE,
-    why: "who serves a namespace",
-};
+const MARKERS: NamedAccess =
+    NamedAccess::new("coordination.k8s.io", "leases", &[MARKER_LEASE], Verb::CACHE, "who serves a namespace");
 
 /// Every process that serves metrics asks the API server about its clients. Both kinds belong to the cluster.
 pub const METRICS: &[Access] = &[
@@ -318,13 +325,7 @@ mod tests {
 
     #[test]
     fn a_right_on_single_objects_is_a_rule_of_its_own() {
-        let named = NamedAccess {
-            group: "rbac.authorization.k8s.io",
-            resource: "clusterroles",
-            names: &["planner"],
-            verbs: &[Verb::Bind],
-            why: "test",
-        };
+        let named = NamedAccess::new("rbac.authorization.k8s.io", "clusterroles", &["planner"], &[Verb::Bind], "test");
         let role = role("r", Some("n"), &[], &[named]);
         let rule = &role["rules"][0];
         assert_eq!((&rule["resourceNames"], &rule["verbs"]), (&json!(["planner"]), &json!(["bind"])), "{role}");

@@ -27,7 +27,7 @@ pub const READS_CLAIMS: Access = reads("resourceclaims", "counts the GPUs that p
 pub const READS_CLASSES: Access = reads("deviceclasses", "says which of the devices that are claimed are GPUs");
 
 const fn reads(resource: &'static str, why: &'static str) -> Access {
-    Access { group: "resource.k8s.io", resource, subresource: None, verbs: &[Verb::Get], why }
+    Access::new("resource.k8s.io", resource, &[Verb::Get], why)
 }
 
 /// Counts the GPUs behind claims of pods in a namespace. The inner error says what is missing.

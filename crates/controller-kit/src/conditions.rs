@@ -103,6 +103,20 @@ pub enum Progress {
     },
 }
 
+impl Progress {
+    /// Under way, for this reason in CamelCase.
+    #[must_use]
+    pub fn working(reason: &str, message: impl Into<String>) -> Self {
+        Self::Working { reason: reason.to_owned(), message: message.into() }
+    }
+
+    /// A user has to change something, for this reason in CamelCase.
+    #[must_use]
+    pub fn stuck(reason: &str, message: impl Into<String>) -> Self {
+        Self::Stuck { reason: reason.to_owned(), message: message.into() }
+    }
+}
+
 /// Sets [`RECONCILING`] and [`STALLED`], of which at most one is true. Returns whether anything changed.
 pub fn set_progress(
     conditions: &mut Vec<Condition>,
@@ -133,10 +147,16 @@ pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Conditio
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
+/// The condition of this type, if it has this status.
+#[must_use]
+pub fn find_with<'a>(conditions: &'a [Condition], type_: &str, status: Status) -> Option<&'a Condition> {
+    find(conditions, type_).filter(|condition| condition.status == status.as_str())
+}
+
 /// True if the condition of this type is there and true.
 #[must_use]
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
-    find(conditions, type_).is_some_and(|condition| condition.status == "True")
+    find_with(conditions, type_, Status::True).is_some()
 }
 
 /// The API keeps whole seconds; more would look like a change on every read.
@@ -204,8 +224,8 @@ mod tests {
     #[test]
     fn progress_never_says_both() {
         let mut all = Vec::new();
-        let working = Progress::Working { reason: "Rollout".into(), message: "1 of 2".into() };
-        let stuck = Progress::Stuck { reason: "Invalid".into(), message: "no image".into() };
+        let working = Progress::working("Rollout", "1 of 2");
+        let stuck = Progress::stuck("Invalid", "no image");
         for (progress, expected) in
             [(working, (true, false)), (stuck, (false, true)), (Progress::Current, (false, false))]
         {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -21,7 +21,10 @@ use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
-use crate::access::{Access, Verb};
+use crate::{
+    access::{Access, Verb},
+    sync::locked,
+};
 
 /// Events waiting to be sent. More than this many means that the API server is in trouble; then events are the first
 /// thing to give up.
@@ -113,7 +116,7 @@ impl EventSink {
 
     fn put(&self, regarding: &ObjectReference, mut event: Event, once: Option<String>) {
         event.note.truncate(shorten(&event.note).len());
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = locked(&self.last);
         if !is_news(&mut last, regarding.uid.as_deref().unwrap_or_default(), &event) {
             return;
         }

@@ -53,7 +53,7 @@ pub enum ErrorType {
     Unavailable,
     /// Too many requests (429).
     RateLimited,
-    /// Everything else.
+    /// Everything else. Stays the last one: [`ErrorType::ALL`] has its length from it.
     Internal,
 }
 
@@ -76,8 +76,8 @@ pub enum Class {
 }
 
 impl ErrorType {
-    /// All of them.
-    pub const ALL: [Self; 12] = [
+    /// All of them. One that is missing does not compile.
+    pub const ALL: [Self; Self::Internal as usize + 1] = [
         Self::NotFound,
         Self::AlreadyExists,
         Self::Conflict,
@@ -85,6 +85,8 @@ impl ErrorType {
         Self::BadRequest,
         Self::Unauthorized,
         Self::Forbidden,
+        Self::Webhook,
+        Self::TooLarge,
         Self::Timeout,
         Self::ServerTimeout,
         Self::Unavailable,
@@ -179,6 +181,15 @@ mod tests {
 
     fn api(code: u16, reason: &str) -> kube::Error {
         kube::Error::Api(Status::failure("x", reason).with_code(code).boxed())
+    }
+
+    /// Found defect: `Webhook` and `TooLarge` were missing, and their series stayed when a namespace was forgotten.
+    #[test]
+    fn all_types_are_listed_once_in_their_order() {
+        for (index, one) in ErrorType::ALL.into_iter().enumerate() {
+            assert_eq!(one as usize, index, "{one}");
+        }
+        assert!(ErrorType::ALL.contains(&ErrorType::Webhook) && ErrorType::ALL.contains(&ErrorType::TooLarge));
     }
 
     #[test]

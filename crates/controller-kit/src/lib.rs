@@ -18,6 +18,7 @@
 //! - [`lease`]: names and times of the Leases of `leader` and `shards`.
 //! - [`scope`]: which operator acts in a namespace.
 //! - [`shards`]: which replica of a controller acts in a namespace.
+//! - [`sync`]: locks that a panic leaves usable.
 //! - [`yaml`]: texts that people and programs hand to the operator.
 //! - [`access`]: the write contract of a controller as data, and the RBAC made from it.
 //!
@@ -45,4 +46,5 @@ pub mod scope;
 pub mod settings;
 pub mod shards;
 pub mod store;
+pub mod sync;
 pub mod yaml;

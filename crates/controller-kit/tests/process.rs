@@ -54,7 +54,7 @@ fn the_process_itself() {
     let config = format!("{kubeconfig}.config");
     let flags = ["--kubeconfig", &kubeconfig, "--config", &config];
     let flags = ["kit", "--health-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0"].into_iter().chain(flags);
-    let code = process::run("kit-test", &Args::parse_from(flags).common, controller);
+    let code = process::run_within(GRACE, "kit-test", &Args::parse_from(flags).common, controller);
     assert_eq!(code, ExitCode::SUCCESS);
 }
 

@@ -6,7 +6,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use api_types::{gpu_memory_service, grove, labels};
@@ -15,6 +15,7 @@ use controller_kit::{
     controller::Action,
     events::{Event, EventSink},
     store::{Key, Packed, Store},
+    sync::locked,
 };
 use k8s_openapi::{api::core::v1::Pod, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use kube::{Resource, ResourceExt};
@@ -39,10 +40,6 @@ impl Recovery {
         Self { applier, events, pods, restarts: Arc::default() }
     }
 
-    fn restarts(&self) -> MutexGuard<'_, GroupRestarts> {
-        self.restarts.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Restarts all engines of a group of which one has ended. The rest of the group serves no requests, and holds
     /// memory and sockets that the next engines need.
     ///
@@ -55,7 +52,7 @@ impl Recovery {
         let all = self.pods.all();
         let members: Vec<_> = all.iter().filter(|member| group.has(&member.metadata)).collect();
         let uids = members.iter().filter_map(|member| member.uid()).collect();
-        let to_delete = self.restarts().pods_to_delete(&group, &uid, &uids);
+        let to_delete = locked(&self.restarts).pods_to_delete(&group, &uid, &uids);
         let mut to_delete: Vec<_> =
             members.into_iter().filter(|member| member.uid().is_some_and(|uid| to_delete.contains(&uid))).collect();
         // The ended one is deleted last: while it exists, a rejected deletion is retried.
@@ -76,7 +73,7 @@ impl Recovery {
         if let Some(error) = refused {
             return Err(error);
         }
-        self.restarts().end(&group);
+        locked(&self.restarts).end(&group);
         // Deletions of a pod that the cache does not have any more are not waited for.
         let cached = self.pods.get(&Key::of(packed.as_ref())).and_then(|cached| cached.uid());
         if cached.as_deref() != Some(&uid) {

@@ -22,10 +22,10 @@ pub const ACCESS: &[Access] = &[
 ];
 
 /// Rights on single objects of that namespace.
-pub const NAMED: &[NamedAccess] = &[NamedAccess {
-    group: "coordination.k8s.io",
-    resource: "leases",
-    names: &[MARKER_LEASE],
-    verbs: &[Verb::Get, Verb::Update, Verb::Delete],
-    why: "renews the marker of the namespace, and gives it back when the install goes",
-}];
+pub const NAMED: &[NamedAccess] = &[NamedAccess::new(
+    "coordination.k8s.io",
+    "leases",
+    &[MARKER_LEASE],
+    &[Verb::Get, Verb::Update, Verb::Delete],
+    "renews the marker of the namespace, and gives it back when the install goes",
+)];

@@ -38,7 +38,7 @@ impl<'a> ValidatedComponent<'a> {
         if !self.spec().is_worker() {
             return None;
         }
-        let in_template = || self.template_labels()?.get(labels::WORKER_HASH).map(String::as_str);
+        let in_template = || self.spec().pod_labels()?.get(labels::WORKER_HASH).map(String::as_str);
         self.own_label(labels::WORKER_HASH).or_else(in_template).filter(|generation| !generation.is_empty())
     }
 

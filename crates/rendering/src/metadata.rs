@@ -35,7 +35,7 @@ impl ValidatedComponent<'_> {
     pub(crate) fn workload_labels(&self) -> Pairs {
         let mut all = self.dcd.metadata.labels.clone().unwrap_or_default();
         all.extend(self.preserved.labels.clone());
-        all.extend(self.template_labels().cloned().unwrap_or_default());
+        all.extend(self.spec().pod_labels().cloned().unwrap_or_default());
         if let Some(model) = self.model() {
             all.insert(labels::BASE_MODEL_HASH.to_owned(), names::base_model_hash(model));
         }
@@ -145,8 +145,7 @@ impl ValidatedComponent<'_> {
 pub fn component_annotations(dcd: &DynamoComponentDeployment) -> Pairs {
     let own = dcd.metadata.annotations.as_ref();
     let mut all = own.map(PreservedComponent::of_component_deployment).unwrap_or_default().annotations;
-    let template = dcd.spec.component.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
-    all.extend(template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default());
+    all.extend(dcd.spec.component.pod_annotations().cloned().unwrap_or_default());
     all
 }
 

@@ -83,10 +83,6 @@ impl<'a> ValidatedComponent<'a> {
         &self.dcd.spec.component
     }
 
-    pub(crate) fn template_labels(&self) -> Option<&'a BTreeMap<String, String>> {
-        self.spec().pod_template.as_ref()?.metadata.as_ref()?.labels.as_ref()
-    }
-
     /// Image pull secrets that the user names.
     pub(crate) fn declared_pull_secrets(&self) -> impl Iterator<Item = &'a str> {
         self.pod.image_pull_secrets.iter().flatten().map(|reference| reference.name.as_str())

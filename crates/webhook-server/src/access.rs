@@ -33,20 +33,20 @@ pub const CLUSTER: &[Access] = &[
 /// Rights on single objects of the cluster: what it writes there. Configurations have the names of an install called
 /// `dynamo-operator`; the chart puts those of the release in their place.
 pub const CLUSTER_NAMED: &[NamedAccess] = &[
-    NamedAccess {
-        group: "admissionregistration.k8s.io",
-        resource: "validatingwebhookconfigurations",
-        names: &["dynamo-operator-validating"],
-        verbs: &[Verb::Patch],
-        why: "sets the CA by which the API server knows this server",
-    },
-    NamedAccess {
-        group: "admissionregistration.k8s.io",
-        resource: "mutatingwebhookconfigurations",
-        names: &["dynamo-operator-mutating"],
-        verbs: &[Verb::Patch],
-        why: "sets the CA by which the API server knows this server",
-    },
+    NamedAccess::new(
+        "admissionregistration.k8s.io",
+        "validatingwebhookconfigurations",
+        &["dynamo-operator-validating"],
+        &[Verb::Patch],
+        "sets the CA by which the API server knows this server",
+    ),
+    NamedAccess::new(
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        &["dynamo-operator-mutating"],
+        &[Verb::Patch],
+        "sets the CA by which the API server knows this server",
+    ),
 ];
 
 /// Rights in the namespaces that are served.
@@ -74,32 +74,32 @@ pub const SERVED: &[Access] = &[
 ];
 
 /// Rights on single objects in the namespaces that are served. The chart puts the configured name in place of this one.
-pub const SERVED_NAMED: &[NamedAccess] = &[NamedAccess {
-    group: "",
-    resource: "secrets",
-    names: &["mpi-run-ssh-secret"],
-    verbs: &[Verb::Create, Verb::Patch],
-    why: "creates the SSH key of MPI in namespaces that need it; an existing Secret is not changed",
-}];
+pub const SERVED_NAMED: &[NamedAccess] = &[NamedAccess::new(
+    "",
+    "secrets",
+    &["mpi-run-ssh-secret"],
+    &[Verb::Create, Verb::Patch],
+    "creates the SSH key of MPI in namespaces that need it; an existing Secret is not changed",
+)];
 
 /// Rights on single objects in the operator's own namespace. The chart puts the configured name in place of this one.
-pub const OWN_NAMED: &[NamedAccess] = &[NamedAccess {
-    group: "",
-    resource: "secrets",
-    names: &["webhook-server-cert"],
-    verbs: &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch, Verb::Update],
-    why: "its certificates",
-}];
+pub const OWN_NAMED: &[NamedAccess] = &[NamedAccess::new(
+    "",
+    "secrets",
+    &["webhook-server-cert"],
+    &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch, Verb::Update],
+    "its certificates",
+)];
 
 /// Rights on single objects in the operator's own namespace, where definitions are converted. The ConfigMap has the
 /// name of an install called `dynamo-operator`; the chart puts that of the release in its place.
-pub const OWN_CONVERTING: &[NamedAccess] = &[NamedAccess {
-    group: "",
-    resource: "configmaps",
-    names: &[CA_CONFIG_MAP],
-    verbs: &[Verb::Create, Verb::Patch],
-    why: "publishes the CA for conversion, which the program `crds` sets in the definitions",
-}];
+pub const OWN_CONVERTING: &[NamedAccess] = &[NamedAccess::new(
+    "",
+    "configmaps",
+    &[CA_CONFIG_MAP],
+    &[Verb::Create, Verb::Patch],
+    "publishes the CA for conversion, which the program `crds` sets in the definitions",
+)];
 
 #[cfg(test)]
 mod tests {

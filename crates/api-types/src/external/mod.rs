@@ -1,14 +1,12 @@
 //! Kinds of other projects, as far as this operator writes them. Their CRDs come with those projects.
 
-use std::collections::BTreeMap;
-
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Specification of a pool.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[kube(
     group = "inference.networking.k8s.io",
@@ -22,7 +20,7 @@ pub struct InferencePoolSpec {
     /// Ports on which the pods serve.
     pub target_ports: Vec<PoolPort>,
     /// Selector of the pods.
-    pub selector: PoolSelector,
+    pub selector: LabelSelector,
     /// Endpoint picker that chooses among them.
     pub endpoint_picker_ref: EndpointPickerRef,
 }
@@ -32,14 +30,6 @@ pub struct InferencePoolSpec {
 pub struct PoolPort {
     /// Its number.
     pub number: i32,
-}
-
-/// Selects pods by their labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PoolSelector {
-    /// Labels that a pod must have.
-    pub match_labels: BTreeMap<String, String>,
 }
 
 /// The Service of an endpoint picker.

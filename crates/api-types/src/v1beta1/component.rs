@@ -1,14 +1,17 @@
 //! One component of a graph; shared by `DynamoGraphDeployment` and `DynamoComponentDeployment`.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use k8s_openapi::{
-    api::core::v1::{ConfigMapKeySelector, Container, PodTemplateSpec},
+    api::core::v1::{ConfigMapKeySelector, Container, PodSpec, PodTemplateSpec},
     apimachinery::pkg::api::resource::Quantity,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{ComponentExperimental, ComponentTopologyConstraint, MAIN_CONTAINER, ProviderOverride};
+use super::{
+    Checkpoint, ComponentExperimental, ComponentTopologyConstraint, Failover, GpuMemoryService, MAIN_CONTAINER,
+    ProviderOverride,
+};
 use crate::limits;
 #[cfg(feature = "schema")]
 use crate::schema::{patterns, rules};
@@ -101,7 +104,53 @@ impl ComponentSpec {
 
     /// The user's `main` container, if there is one.
     pub fn main_container(&self) -> Option<&Container> {
-        self.pod_template.as_ref()?.spec.as_ref()?.containers.iter().find(|c| c.name == MAIN_CONTAINER)
+        self.pod_spec()?.containers.iter().find(|c| c.name == MAIN_CONTAINER)
+    }
+
+    /// The spec in the pod template.
+    pub fn pod_spec(&self) -> Option<&PodSpec> {
+        self.pod_template.as_ref()?.spec.as_ref()
+    }
+
+    /// The labels of the pod template.
+    pub fn pod_labels(&self) -> Option<&BTreeMap<String, String>> {
+        self.pod_template.as_ref()?.metadata.as_ref()?.labels.as_ref()
+    }
+
+    /// The annotations of the pod template.
+    pub fn pod_annotations(&self) -> Option<&BTreeMap<String, String>> {
+        self.pod_template.as_ref()?.metadata.as_ref()?.annotations.as_ref()
+    }
+
+    /// One annotation of the pod template.
+    pub fn pod_annotation(&self, key: &str) -> Option<&str> {
+        self.pod_annotations()?.get(key).map(String::as_str)
+    }
+
+    /// The checkpoint, whether it is enabled or not.
+    pub fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.experimental.as_ref()?.checkpoint.as_ref()
+    }
+
+    /// The checkpoint, if it is enabled.
+    pub fn enabled_checkpoint(&self) -> Option<&Checkpoint> {
+        self.checkpoint().filter(|checkpoint| checkpoint.enabled)
+    }
+
+    /// The GPU memory service.
+    pub fn gpu_memory_service(&self) -> Option<&GpuMemoryService> {
+        self.experimental.as_ref()?.gpu_memory_service.as_ref()
+    }
+
+    /// The standby engines.
+    pub fn failover(&self) -> Option<&Failover> {
+        self.experimental.as_ref()?.failover.as_ref()
+    }
+
+    /// Whether a component of one node runs as a scaling group all the same.
+    pub fn forces_scaling_group(&self) -> bool {
+        let grove = self.experimental.as_ref().and_then(|experimental| experimental.grove.as_ref());
+        grove.is_some_and(|grove| grove.force_scaling_group == Some(true))
     }
 }
 

@@ -154,6 +154,13 @@ pub struct Checkpoint {
     pub job: Option<CheckpointJob>,
 }
 
+impl Checkpoint {
+    /// Name of the existing DynamoCheckpoint, if there is one.
+    pub fn reference(&self) -> Option<&str> {
+        self.checkpoint_ref.as_deref().filter(|name| !name.is_empty())
+    }
+}
+
 /// Deprecated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -63,6 +63,13 @@ pub struct DynamoGraphDeploymentSpec {
     pub experimental: Option<GraphExperimental>,
 }
 
+impl DynamoGraphDeploymentSpec {
+    /// The policy for the transfer of KV caches.
+    pub fn kv_transfer_policy(&self) -> Option<&KvTransferPolicy> {
+        self.experimental.as_ref()?.kv_transfer_policy.as_ref()
+    }
+}
+
 /// A request to restart components.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

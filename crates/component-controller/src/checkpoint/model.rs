@@ -1,12 +1,11 @@
 //! Data of a pass over a checkpoint.
 
 use api_types::{external::PodSnapshot, v1alpha1::DynamoCheckpoint};
-use controller_kit::{apply::ObjectId, pods::JobWaits, store::controller_owner};
+use controller_kit::{apply::ObjectId, pods::JobWaits};
 use k8s_openapi::{
     api::{batch::v1::Job, core::v1::PersistentVolumeClaim},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::Resource;
 use rendering::checkpoint::{CheckpointConfig, StorageLocation};
 
 /// A checkpoint, its children, and what they depend on, at one moment.
@@ -44,13 +43,6 @@ pub struct Observed {
     pub claimed_gpus: Result<u32, String>,
     /// `None` if checkpoints are switched off.
     pub config: Option<CheckpointConfig>,
-}
-
-impl Observed {
-    /// Whether the checkpoint controls an object.
-    pub fn is_ours<K: Resource>(&self, object: &K) -> bool {
-        controller_owner(object).is_some_and(|owner| owner.uid == self.uid)
-    }
 }
 
 /// Desired writes, in the order of the fields.

@@ -123,9 +123,8 @@ impl Observer {
 
     fn is_captured(&self, namespace: &str, name: &str) -> bool {
         let owner = |pod: &ObjectMeta| pod.labels.as_ref()?.get(labels::SNAPSHOT_OWNER).cloned();
-        let pods = self.caches.pods.all();
-        let mut here = pods.iter().filter(|pod| pod.metadata.namespace.as_deref() == Some(namespace));
-        here.any(|pod| owner(&pod.metadata).as_deref() == Some(name))
+        let here = self.caches.pods.in_namespace(namespace);
+        here.iter().any(|pod| owner(&pod.metadata).as_deref() == Some(name))
     }
 
     /// Counts the GPUs of the device claims of a container. Read only until the Job exists.
@@ -181,8 +180,7 @@ impl CheckpointCaches {
 
     /// Checkpoints of a namespace with an identifier, without unreadable ones.
     pub fn with_id(&self, namespace: &str, id: &str) -> Vec<DynamoCheckpoint> {
-        let all = self.checkpoints.all();
-        let here = all.iter().filter(|packed| packed.metadata.namespace.as_deref() == Some(namespace));
+        let here = self.checkpoints.in_namespace(namespace).into_iter();
         here.filter_map(|packed| packed.unpack().ok()).filter(|found| checkpoint_id(found) == id).collect()
     }
 
@@ -197,8 +195,7 @@ impl CheckpointCaches {
                 StorageLocation::Named { storage, exists }
             }
             Ok(None) => {
-                let all = self.agents.all();
-                let here = all.iter().filter(|agent| agent.metadata.namespace.as_deref() == Some(namespace));
+                let here = self.agents.in_namespace(namespace).into_iter();
                 let agents: Vec<DaemonSet> = here.filter_map(|agent| agent.unpack().ok()).collect();
                 storage_of_agents(&agents).map_or(StorageLocation::Unknown, StorageLocation::OfAgent)
             }

@@ -9,7 +9,7 @@ use api_types::{
 use controller_kit::{
     apply::{Desired, ObjectId},
     failure::Class,
-    store::{Packed, UnpackError, controller_owner},
+    store::{Packed, StaticKind, UnpackError, is_controlled_by},
 };
 use k8s_openapi::{
     Metadata, NamespaceResourceScope,
@@ -21,7 +21,6 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
-use kube::Resource;
 use rendering::{
     Diagnosis, LeaderWorkerSet, NotReady, PullSecretIndex, Workload, checkpoint::CheckpointFacts,
     device_claims::GpuCountError,
@@ -81,17 +80,13 @@ impl Observed {
         match WorkloadKind::of(&self.component) {
             WorkloadKind::LeaderWorkerSet => {
                 let live = self.leader_worker_set.as_ref().map(|live| &live.object)?;
-                self.is_ours(live).then(|| LiveWorkload::LeaderWorkerSet(Box::new(live.clone())))
+                is_controlled_by(live, &self.uid).then(|| LiveWorkload::LeaderWorkerSet(Box::new(live.clone())))
             }
             WorkloadKind::Deployment => {
                 let live = self.deployment.as_ref().map(|live| &live.object)?;
-                self.is_ours(live).then(|| LiveWorkload::Deployment(Box::new(live.clone())))
+                is_controlled_by(live, &self.uid).then(|| LiveWorkload::Deployment(Box::new(live.clone())))
             }
         }
-    }
-
-    fn is_ours<K: Resource>(&self, live: &K) -> bool {
-        controller_owner(live).is_some_and(|owner| owner.uid == self.uid)
     }
 }
 
@@ -151,11 +146,7 @@ pub struct Live<K> {
     pub value: Value,
 }
 
-impl<K> Live<K>
-where
-    K: Resource + DeserializeOwned,
-    K::DynamicType: Default,
-{
+impl<K: StaticKind + DeserializeOwned> Live<K> {
     /// Reads a cached object.
     ///
     /// # Errors

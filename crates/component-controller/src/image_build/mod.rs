@@ -14,7 +14,7 @@ pub mod settings;
 pub mod status;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Instant,
 };
 
@@ -24,6 +24,7 @@ use controller_kit::{
     fairness::Backoff,
     request::Interruption,
     store::{Key, Packed, UnpackError},
+    sync::locked,
 };
 use jiff::Timestamp;
 
@@ -57,7 +58,7 @@ impl Reconcile for Reconciler {
     }
 
     async fn finalize(&self, packed: &Packed<DynamoComponent>) -> Result<Action, Interruption> {
-        self.backoff().clear(&Key::of(packed));
+        locked(&self.backoff).clear(&Key::of(packed));
         self.observer.manifests.clear(&Key::of(packed));
         Ok(Action::await_change())
     }
@@ -93,8 +94,10 @@ impl Reconcile for Reconciler {
         let mut applied = apply::apply(&self.outputs.applier, &self.build_slots, &observed.component, plan).await?;
         let key = Key::of(&observed.component);
         match applied.phase {
-            BuildPhase::Obstructed(Obstacle::Unreachable(_)) => applied.backoff = Some(self.backoff().next(&key)),
-            _ => self.backoff().clear(&key),
+            BuildPhase::Obstructed(Obstacle::Unreachable(_)) => {
+                applied.backoff = Some(locked(&self.backoff).next(&key));
+            }
+            _ => locked(&self.backoff).clear(&key),
         }
         Ok(applied)
     }
@@ -109,11 +112,5 @@ impl Reconcile for Reconciler {
             next: requeue::next(observed, applied, now),
             ..Conclusion::default()
         }
-    }
-}
-
-impl Reconciler {
-    fn backoff(&self) -> MutexGuard<'_, Backoff<Key>> {
-        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -81,7 +81,7 @@ pub fn unreadable(
     for type_ in [reason::AVAILABLE, conditions::READY] {
         set_condition(&mut all, type_, Status::False, reason::INVALID, message, generation, now);
     }
-    let stuck = Progress::Stuck { reason: reason::INVALID.to_owned(), message: message.to_owned() };
+    let stuck = Progress::stuck(reason::INVALID, message);
     set_progress(&mut all, &stuck, generation, now);
     DynamoComponentStatus { observed_generation: generation, conditions: all, manifest: live.manifest.clone() }
 }
@@ -106,19 +106,18 @@ fn reason_of_obstacle(obstacle: &Obstacle) -> &'static str {
 }
 
 fn progress(phase: &BuildPhase, image: &str) -> Progress {
-    let reason = reason_of(phase).to_owned();
-    let working = |message| Progress::Working { reason: reason.clone(), message };
+    let reason = reason_of(phase);
     match phase {
         BuildPhase::Available => Progress::Current,
-        BuildPhase::Building { diagnosis: None, .. } => working(format!("building {image}")),
+        BuildPhase::Building { diagnosis: None, .. } => Progress::working(reason, format!("building {image}")),
         BuildPhase::Building { diagnosis: Some(diagnosis), .. } => {
-            working(format!("building {image}; {}", diagnosis.message))
+            Progress::working(reason, format!("building {image}; {}", diagnosis.message))
         }
         BuildPhase::Queued(message) | BuildPhase::Obstructed(Obstacle::Unreachable(message)) => {
-            working(message.clone())
+            Progress::working(reason, message)
         }
         BuildPhase::Obstructed(Obstacle::Invalid(message) | Obstacle::Blocked(message))
-        | BuildPhase::Failed { message, .. } => Progress::Stuck { reason, message: message.clone() },
+        | BuildPhase::Failed { message, .. } => Progress::stuck(reason, message),
     }
 }
 

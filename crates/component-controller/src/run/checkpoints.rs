@@ -33,11 +33,10 @@ pub(super) async fn run(
     let source = format!("{}={}", labels::CHECKPOINT_SOURCE, labels::TRUE);
     let mut wiring = Wiring::new(context, apis, root);
     let keys = move |job: &_| keys_of_job(&checkpoints, job);
-    let jobs = wiring.watched_by::<Job>(labels::CHECKPOINT_ID, keep::owned_or_orphaned::<DynamoCheckpoint>, keys);
+    let jobs = wiring.watched::<Job>(Some(labels::CHECKPOINT_ID), keep::owned_or_orphaned::<DynamoCheckpoint>, keys);
     let pods = wiring.metadata::<Pod>(Some(&source), Some(NOT_ENDED), keys_of_pod);
-    let captures = wiring.watched_if_served::<PodSnapshot>(None, |capture| vec![Key::of(capture)]);
+    let captures = wiring.watched_if_served::<PodSnapshot>(None, keep::any, |capture| vec![Key::of(capture)]);
     let (controller, applier) = wiring.finish(NAME);
-    let applier = applier.with_predecessors(&[annotations::LAST_APPLIED_HASH]);
     let controller = controller.also(twins);
     let reconciler = Arc::new(Reconciler {
         observer: Observer {

@@ -44,7 +44,7 @@ pub(super) async fn run(
     let (jobs, job_watch) =
         watch_by::<Job>(&context.everywhere(), Some(&is_builder), keep::owned_or_orphaned::<DynamoComponent>);
     let for_builders = format!("{}={}", labels::IMAGE_BUILDER_ACCOUNT, labels::TRUE);
-    let (accounts, account_watch) = watch_metadata::<ServiceAccount>(&context.source(), Some(&for_builders));
+    let (accounts, account_watch) = watch_metadata::<ServiceAccount>(&context.source(), Some(&for_builders), None);
     let fence = context.fence.clone();
     let server = move |namespace: &str| match fence.serves(namespace) {
         true => Server::This,

@@ -6,7 +6,6 @@ mod images;
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use api_types::{
-    annotations,
     conditions::AVAILABLE,
     conversion::preserved::archive::PreservedService,
     external::VirtualService,
@@ -73,10 +72,10 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let apis = ServedApis::new(client.clone());
     let (components, component_watch) = watch::<DynamoComponentDeployment>(&source, None);
     context.metrics.count_resources(&components, &context.fence, of_component);
-    let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(&apis, &source, None);
+    let (checkpoints, checkpoint_watch) = watch_if_served::<DynamoCheckpoint>(&apis, &source, None, keep::any);
     let (checkpoint_watch, of_checkpoints) = checkpoint_watch.and_keys(in_namespace(&components));
     // All replicas count the builds of all.
-    let (builds, build_watch) = watch_if_served::<DynamoComponent>(&apis, &context.everywhere(), None);
+    let (builds, build_watch) = watch_if_served::<DynamoComponent>(&apis, &context.everywhere(), None, keep::any);
     let (build_watch, of_builds) = build_watch.and_keys(running(&components));
     let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
     let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);
@@ -86,25 +85,24 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
 
     let mut wiring = Wiring::new(&context, &apis, component_watch);
     let children = keep::owned_or_orphaned::<DynamoComponentDeployment>;
-    let deployments = wiring.watched_by::<Deployment>(labels::COMPONENT, children, child_keys);
-    let services = wiring.watched_by::<Service>(labels::COMPONENT, children, child_keys);
+    let deployments = wiring.watched::<Deployment>(Some(labels::COMPONENT), children, child_keys);
+    let services = wiring.watched::<Service>(Some(labels::COMPONENT), children, child_keys);
     let ingresses = wiring.owned::<Ingress>(labels::OWN_COMPONENT);
     let virtual_services = wiring.owned_if_served::<VirtualService>(labels::OWN_COMPONENT);
     let autoscalers = wiring.owned::<HorizontalPodAutoscaler>(labels::OWN_COMPONENT);
-    let model_services = wiring.watched_by::<Service>(&of_models, keep::small, serving(&components));
+    let model_services = wiring.watched::<Service>(Some(&of_models), keep::small, serving(&components));
     // Another account for component pods counts from the next change on: labelling one must not roll what runs.
     let accounts = wiring.metadata::<ServiceAccount>(Some(&labelled), None, |_| Vec::new());
-    let agents = wiring.watched_by::<DaemonSet>(&agent, keep::small, in_namespace(&components));
+    let agents = wiring.watched::<DaemonSet>(Some(&agent), keep::small, in_namespace(&components));
     let volumes = config
         .as_ref()
         .and_then(volumes_of)
         .map(|fields| wiring.metadata::<PersistentVolumeClaim>(None, Some(&fields), in_namespace(&components)));
     let sets = uses_sets
-        .then(|| wiring.watched_if_served_by::<LeaderWorkerSet>(labels::COMPONENT, sets_of_components, set_keys));
+        .then(|| wiring.watched_if_served::<LeaderWorkerSet>(Some(labels::COMPONENT), sets_of_components, set_keys));
     let groups = uses_sets.then(|| wiring.owned_if_served::<PodGroup>(labels::LEGACY_INSTANCE));
     let (controller, applier) = wiring.finish(NAME);
-    let applier =
-        applier.with_initial_status_delay(FIRST_WORD_AFTER).with_predecessors(&[annotations::LAST_APPLIED_HASH]);
+    let applier = applier.with_initial_status_delay(FIRST_WORD_AFTER);
     let mut controller = controller.also(of_checkpoints).also(of_builds);
     let checkpoints = CheckpointCaches { config, checkpoints, agents, volumes };
 
@@ -226,8 +224,7 @@ fn in_namespace<K: Resource>(
 
 /// The components of one namespace.
 fn of_namespace(components: &Store<Packed<DynamoComponentDeployment>>, namespace: &str) -> Vec<Key> {
-    let keys = components.all().into_iter().map(|component| Key::of(component.as_ref()));
-    keys.filter(|key| key.namespace == namespace).collect()
+    components.in_namespace(namespace).iter().map(|component| Key::of(component.as_ref())).collect()
 }
 
 /// Whether a component serves as its present spec asks.

@@ -1,7 +1,7 @@
 //! Carries out what [`plan_write`] decides.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -27,6 +27,7 @@ use crate::{
     metrics::{Metrics, WriteVerb},
     request::{Error, ObjectId, is_object_name, timed},
     store::{CacheView, StaticKind},
+    sync::locked,
 };
 
 /// Least time between two statuses of one object that differ in counts and wording only, by default.
@@ -59,8 +60,8 @@ pub struct Applier {
     pub(crate) field_manager: Arc<str>,
     pub(super) metrics: Metrics,
     caches: Arc<[Arc<dyn CacheView>]>,
-    memory: Arc<Mutex<WriteMemory>>,
-    undeclared: Arc<Mutex<Undeclared>>,
+    pub(super) memory: Arc<Mutex<WriteMemory>>,
+    pub(super) undeclared: Arc<Mutex<Undeclared>>,
     /// Annotations by which a predecessor marked what it made.
     pub(super) marks: Arc<[String]>,
     /// Least time between two statuses that differ in counts and wording only.
@@ -112,12 +113,12 @@ impl Applier {
     #[must_use]
     pub fn stale(&self, parent_uid: &str) -> Option<Duration> {
         let caches: Vec<&dyn CacheView> = self.caches.iter().map(AsRef::as_ref).collect();
-        self.memory().stale(parent_uid, &caches, Instant::now())
+        locked(&self.memory).stale(parent_uid, &caches, Instant::now())
     }
 
     /// Drops what is remembered about a parent that no longer exists.
     pub fn forget(&self, parent_uid: &str) {
-        self.memory().forget(parent_uid);
+        locked(&self.memory).forget(parent_uid);
     }
 
     /// Makes the live object the desired one. `live` is what the cache holds; a stale or missing one costs a request,
@@ -183,7 +184,7 @@ impl Applier {
 
     async fn converge(&self, desired: &Desired, live: &Value) -> Result<Outcome, Error> {
         let id = &desired.id;
-        match plan_write(&desired.object, Some(live), &desired.parent_uid, desired.may_adopt(live)) {
+        match plan_write(&desired.object, live, &desired.parent_uid, desired.may_adopt(live)) {
             Write::Skip => Ok(self.skipped(id)),
             Write::Wait { reason } => {
                 debug!(object = %id, reason, "waiting");
@@ -198,11 +199,11 @@ impl Applier {
             Write::Update { uid, resource_version, differences } => {
                 let print = fingerprint_of(&desired.object).unwrap_or_default();
                 let same_desired = fingerprint_of(live) == Some(print);
-                if same_desired && self.memory().is_residual(&desired.parent_uid, id, print, &differences) {
+                if same_desired && locked(&self.memory).is_residual(&desired.parent_uid, id, print, &differences) {
                     return Ok(self.skipped(id));
                 }
                 let fields = differences.iter().map(|d| d.path.as_str()).collect::<Vec<_>>().join(" ");
-                if same_desired && !self.memory().may_correct(&desired.parent_uid, id, Instant::now()) {
+                if same_desired && !locked(&self.memory).may_correct(&desired.parent_uid, id, Instant::now()) {
                     return Err(Error::Contested { object: id.clone(), fields });
                 }
                 info!(object = %id, fields, drift = same_desired, "updating");
@@ -219,8 +220,6 @@ impl Applier {
                 }
                 Ok(Outcome::Updated(self.update(desired, body, live).await?))
             }
-            // Only planned when nothing is live.
-            Write::Create => Ok(Outcome::Unchanged),
         }
     }
 
@@ -256,7 +255,7 @@ impl Applier {
         let answer = self.patch(action, (&desired.resource, id), verb, &params, &Patch::Apply(body)).await?;
         let print = fingerprint_of(&desired.object).unwrap_or_default();
         let left = super::semantic_diff(&answer, &desired.object);
-        self.memory().record_residual(parent, id, print, &left);
+        locked(&self.memory).record_residual(parent, id, print, &left);
         self.wrote(parent, id, &answer);
         Ok(answer)
     }
@@ -330,7 +329,7 @@ impl Applier {
     /// Remembers a write of which the API server returned this.
     pub(super) fn wrote(&self, parent_uid: &str, id: &ObjectId, answer: &Value) {
         if let Ok(version) = text(answer, "/metadata/resourceVersion").parse() {
-            self.memory().wrote(parent_uid, id, version, Instant::now());
+            locked(&self.memory).wrote(parent_uid, id, version, Instant::now());
         }
     }
 
@@ -340,14 +339,6 @@ impl Applier {
         } else {
             Api::namespaced_with(self.client.clone(), &id.namespace, resource)
         }
-    }
-
-    pub(super) fn memory(&self) -> MutexGuard<'_, WriteMemory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn undeclared(&self) -> MutexGuard<'_, Undeclared> {
-        self.undeclared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
     metrics::WriteVerb,
     request::{Error, ObjectId, timed},
     store::StaticKind,
+    sync::locked,
 };
 
 /// Result of [`Applier::delete`].
@@ -100,7 +101,7 @@ impl Applier {
             Ok(_) => {
                 info!(object = %id, "deleted");
                 self.metrics.write(WriteVerb::Delete, &id.kind, true);
-                self.memory().removed(parent_uid, &id, uid, Instant::now());
+                locked(&self.memory).removed(parent_uid, &id, uid, Instant::now());
                 Ok(Removed::Accepted)
             }
             Err(error) if error.is_not_found() => Ok(Removed::Gone),

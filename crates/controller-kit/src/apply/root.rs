@@ -17,6 +17,7 @@ use crate::{
     metrics::WriteVerb,
     request::{Error, ObjectId},
     store::StaticKind,
+    sync::locked,
 };
 
 impl Applier {
@@ -109,7 +110,7 @@ impl Applier {
                     answer.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|f| !f.is_empty());
                 let gone = !left && answer.pointer("/metadata/deletionTimestamp").is_some();
                 if gone {
-                    self.memory().released(uid, &id, uid, Instant::now());
+                    locked(&self.memory).released(uid, &id, uid, Instant::now());
                 } else {
                     self.wrote(uid, &id, &answer);
                 }

@@ -22,6 +22,7 @@ use crate::{
     metrics::WriteVerb,
     request::{Error, ObjectId},
     store::{Packed, StaticKind},
+    sync::locked,
 };
 
 /// Result of [`Applier::write_status`].
@@ -52,12 +53,13 @@ impl Applier {
         let uid = uid_of(&id, &object.metadata)?;
         let (live, desired) = (object.status(), self.storable(&id, status)?);
         if only_begins(&live, &desired)
-            && let held = self.memory().held_back(uid, Instant::now())
+            && let held = locked(&self.memory).held_back(uid, Instant::now())
             && let Some(rest) = self.initial_status_delay.checked_sub(held).filter(|rest| !rest.is_zero())
         {
             return Ok(StatusWrite::Delayed(rest));
         }
-        let early = self.memory().since_report(uid, Instant::now()).and_then(|since| self.pace.checked_sub(since));
+        let early =
+            locked(&self.memory).since_report(uid, Instant::now()).and_then(|since| self.pace.checked_sub(since));
         if let Some(rest) = early.filter(|_| !same_status(&live, &desired) && !is_urgent(&live, &desired)) {
             return Ok(StatusWrite::Delayed(rest));
         }
@@ -84,12 +86,12 @@ impl Applier {
         let mut desired = self.storable(&id, status)?;
         carry_transition_times(&mut desired, &live);
         let left = status_difference(&live, &desired);
-        if left.is_empty() || self.memory().is_residual(uid, &id, &fingerprint(&desired), &left) {
+        if left.is_empty() || locked(&self.memory).is_residual(uid, &id, &fingerprint(&desired), &left) {
             self.metrics.write_skipped(&id.kind);
             return Ok(false);
         }
         // A write is due anyway: the moment to see whether what is missing has come.
-        if self.undeclared().try_again(&id, Instant::now()) {
+        if locked(&self.undeclared).try_again(&id, Instant::now()) {
             desired = to_value(&id, status)?;
             carry_transition_times(&mut desired, &live);
         }
@@ -109,7 +111,7 @@ impl Applier {
             Err(error) if error.is_not_found() || matches!(error, Error::Changed { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
-        let declared = self.undeclared().accepted(&id, &desired);
+        let declared = locked(&self.undeclared).accepted(&id, &desired);
         if !declared.is_empty() {
             info!(
                 kind = id.kind,
@@ -124,7 +126,7 @@ impl Applier {
             answer => answer?,
         };
         self.wrote_status(uid, &id, &answer);
-        self.memory().record_residual(
+        locked(&self.memory).record_residual(
             uid,
             &id,
             &fingerprint(&desired),
@@ -134,7 +136,7 @@ impl Applier {
     }
 
     fn wrote_status(&self, uid: &str, id: &ObjectId, answer: &Value) {
-        self.memory().reported(uid, Instant::now());
+        locked(&self.memory).reported(uid, Instant::now());
         self.wrote(uid, id, answer);
     }
 
@@ -143,13 +145,13 @@ impl Applier {
     #[must_use]
     pub fn cannot_store<K: StaticKind>(&self, field: &str) -> bool {
         let resource = ApiResource::erase::<K>(&K::DynamicType::default());
-        self.undeclared().lacks(&ObjectId::new(&resource, "", ""), field)
+        locked(&self.undeclared).lacks(&ObjectId::new(&resource, "", ""), field)
     }
 
     /// The status without the fields that are known to be refused.
     fn storable<S: Serialize>(&self, id: &ObjectId, status: &S) -> Result<Value, Error> {
         let mut desired = to_value(id, status)?;
-        self.undeclared().strip(id, &mut desired);
+        locked(&self.undeclared).strip(id, &mut desired);
         Ok(desired)
     }
 
@@ -173,7 +175,7 @@ impl Applier {
     /// Takes the fields off a status that the API server has just refused as not declared. False if it refused it for
     /// anything else.
     fn goes_without(&self, id: &ObjectId, error: &Error, desired: &mut Value) -> bool {
-        let refused = self.undeclared().refused(id, error.answer(), desired, Instant::now());
+        let refused = locked(&self.undeclared).refused(id, error.answer(), desired, Instant::now());
         if !refused.news.is_empty() {
             let fields = refused.news.join(" ");
             warn!(

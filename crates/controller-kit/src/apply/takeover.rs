@@ -18,6 +18,7 @@ use super::{
 use crate::{
     metrics::WriteVerb,
     request::{Error, ObjectId},
+    sync::locked,
 };
 
 impl Applier {
@@ -25,7 +26,8 @@ impl Applier {
     /// was written. Costs nothing for objects without a predecessor's mark, and is done once per object and mark.
     pub(super) async fn take_over(&self, desired: &Desired, live: &Value) -> Result<Option<String>, Error> {
         let (id, parent, uid) = (&desired.id, &desired.parent_uid, text(live, "/metadata/uid"));
-        let Some(marks) = self.marks_on(live).filter(|marks| !self.memory().has_inherited(parent, &uid, marks)) else {
+        let Some(marks) = self.marks_on(live).filter(|marks| !locked(&self.memory).has_inherited(parent, &uid, marks))
+        else {
             return Ok(None);
         };
         let changed = || Error::Changed { object: id.clone() };
@@ -49,7 +51,7 @@ impl Applier {
             self.wrote(parent, id, &answer);
             after = Some(text(&answer, "/metadata/resourceVersion"));
         }
-        self.memory().inherited(parent, &uid, &marks);
+        locked(&self.memory).inherited(parent, &uid, &marks);
         Ok(after)
     }
 

@@ -1,7 +1,7 @@
 //! Context that a process gives to its controllers: client, settings, readiness and shutdown.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -18,6 +18,7 @@ use crate::{
     scope::Fence,
     settings::OperatorConfiguration,
     store::{Scope, Source},
+    sync::locked,
 };
 
 /// Everything a process hands to its controllers. Cheap to clone.
@@ -84,7 +85,7 @@ impl Readiness {
     /// gates.
     #[must_use]
     pub fn gate(&self, name: &str) -> Gate {
-        let mut gates = self.gates();
+        let mut gates = locked(&self.gates);
         gates.push(GateState { name: name.to_owned(), open: false });
         Gate { readiness: self.clone(), index: gates.len() - 1 }
     }
@@ -92,7 +93,7 @@ impl Readiness {
     /// The gates that are closed, by name; `None` if the process is ready.
     #[must_use]
     pub fn missing(&self) -> Option<Vec<String>> {
-        let gates = self.gates();
+        let gates = locked(&self.gates);
         let mut closed: Vec<String> = gates.iter().filter(|gate| !gate.open).map(|gate| gate.name.clone()).collect();
         closed.sort();
         (gates.is_empty() || !closed.is_empty()).then_some(closed)
@@ -102,10 +103,6 @@ impl Readiness {
     pub(crate) async fn ready(&self) {
         // Fails only when the sender is gone, and `self` holds it.
         let _ = self.changes.subscribe().wait_for(|_| self.missing().is_none()).await;
-    }
-
-    fn gates(&self) -> MutexGuard<'_, Vec<GateState>> {
-        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,7 +118,7 @@ impl Gate {
     }
 
     fn set(&self, open: bool) {
-        let mut gates = self.readiness.gates();
+        let mut gates = locked(&self.readiness.gates);
         let changed = gates.get_mut(self.index).is_some_and(|gate| std::mem::replace(&mut gate.open, open) != open);
         drop(gates);
         if changed {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use api_types::annotations;
 use kube::{Resource, core::PartialObjectMeta};
 
 use super::{Controller, owner_key};
@@ -11,7 +12,7 @@ use crate::{
     store::{
         CacheView, Key, NamespacedKind, Packed, ServedApis, StaticKind, Store, Watch,
         keep::{self, Rule},
-        watch, watch_by, watch_if_served, watch_if_served_by, watch_metadata_by,
+        watch_by, watch_if_served, watch_metadata,
     },
 };
 
@@ -40,33 +41,24 @@ impl<K: StaticKind + Send + Sync + 'static> Wiring<K> {
     /// `K` only.
     pub fn owned<O: NamespacedKind>(&mut self, labels: &str) -> Store<Packed<O>> {
         let wake = |object: &_| owner_key::<K, _>(object).into_iter().collect();
-        self.watched_by(labels, keep::owned_by::<K>, wake)
+        self.watched(Some(labels), keep::owned_by::<K>, wake)
     }
 
     /// [`Wiring::owned`] of a kind that the cluster need not serve.
     pub fn owned_if_served<O: NamespacedKind>(&mut self, labels: &str) -> Store<Packed<O>> {
         let wake = |object: &_| owner_key::<K, _>(object).into_iter().collect();
-        self.watched_if_served_by(labels, keep::owned_by::<K>, wake)
+        self.watched_if_served(Some(labels), keep::owned_by::<K>, wake)
     }
 
-    /// Watches the objects with these labels, or all; a change wakes the keys that `wake` names.
+    /// Watches the objects with these labels, or all, and keeps as much of each as a rule says; a change wakes the keys
+    /// that `wake` names.
     pub fn watched<O: NamespacedKind>(
         &mut self,
         labels: Option<&str>,
-        wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
-    ) -> Store<Packed<O>> {
-        let opened = watch(&self.context.source(), labels);
-        self.register(opened, wake)
-    }
-
-    /// [`Wiring::watched`] that keeps as much of each object as a rule says.
-    pub fn watched_by<O: NamespacedKind>(
-        &mut self,
-        labels: &str,
         rule: Rule,
         wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
     ) -> Store<Packed<O>> {
-        let opened = watch_by(&self.context.source(), Some(labels), rule);
+        let opened = watch_by(&self.context.source(), labels, rule);
         self.register(opened, wake)
     }
 
@@ -74,20 +66,10 @@ impl<K: StaticKind + Send + Sync + 'static> Wiring<K> {
     pub fn watched_if_served<O: NamespacedKind>(
         &mut self,
         labels: Option<&str>,
-        wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
-    ) -> Store<Packed<O>> {
-        let opened = watch_if_served(&self.apis, &self.context.source(), labels);
-        self.register(opened, wake)
-    }
-
-    /// [`Wiring::watched_by`] of a kind that the cluster need not serve.
-    pub fn watched_if_served_by<O: NamespacedKind>(
-        &mut self,
-        labels: &str,
         rule: Rule,
         wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
     ) -> Store<Packed<O>> {
-        let opened = watch_if_served_by(&self.apis, &self.context.source(), Some(labels), rule);
+        let opened = watch_if_served(&self.apis, &self.context.source(), labels, rule);
         self.register(opened, wake)
     }
 
@@ -99,7 +81,7 @@ impl<K: StaticKind + Send + Sync + 'static> Wiring<K> {
         fields: Option<&str>,
         wake: impl Fn(&PartialObjectMeta<O>) -> Vec<Key> + Send + 'static,
     ) -> Store<PartialObjectMeta<O>> {
-        let (store, watch) = watch_metadata_by(&self.context.source(), labels, fields);
+        let (store, watch) = watch_metadata(&self.context.source(), labels, fields);
         self.wake(watch, wake);
         store
     }
@@ -117,11 +99,13 @@ impl<K: StaticKind + Send + Sync + 'static> Wiring<K> {
         self.caches.push(Arc::new(store.clone()));
     }
 
-    /// The controller, and the applier that it waits for. `field_manager` as in [`Applier::new`].
+    /// The controller, and the applier that it waits for, which takes over what the upstream operator wrote
+    /// ([`Applier::with_predecessors`]). `field_manager` as in [`Applier::new`].
     #[must_use]
     pub fn finish(self, field_manager: &str) -> (Controller<K>, Applier) {
         let Context { client, metrics, .. } = self.context;
-        (self.controller, Applier::new(client, field_manager, metrics, self.caches))
+        let applier = Applier::new(client, field_manager, metrics, self.caches);
+        (self.controller, applier.with_predecessors(&[annotations::LAST_APPLIED_HASH]))
     }
 
     fn register<O: Resource + 'static>(

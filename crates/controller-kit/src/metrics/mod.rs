@@ -10,7 +10,7 @@ mod tests;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt::{self, Write as _},
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
@@ -26,6 +26,7 @@ use crate::{
     failure::ErrorType,
     scope::Fence,
     store::{Key, Packed, StaticKind, Store},
+    sync::locked,
 };
 
 /// Upper bounds of the reconcile histogram, in seconds.
@@ -120,7 +121,7 @@ impl Metrics {
 
     /// Adds metrics of a controller's own. Names get the prefix `dynamo_operator_`.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
-        add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut locked(&self.registry));
     }
 
     /// Counts the objects of a cache by namespace and state, whenever the metrics are read, and without those in
@@ -137,7 +138,7 @@ impl Metrics {
         let states = Mutex::new(States::<K>::new());
         let count = move || {
             let mut counts = KindCounts::new();
-            let mut known = states.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut known = locked(&states);
             let mut current = States::new();
             for object in store.all() {
                 let (key, identity) = (Key::of(&*object), Arc::downgrade(&object));
@@ -151,14 +152,14 @@ impl Metrics {
             *known = current;
             counts
         };
-        self.resources.0.lock().unwrap_or_else(PoisonError::into_inner).insert(kind, Box::new(count));
+        locked(&self.resources.0).insert(kind, Box::new(count));
     }
 
     /// Everything in the OpenMetrics text format.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        let registry = locked(&self.registry);
         // Writing to a string cannot fail.
         let _ = encode(&mut text, &registry);
         text
@@ -259,7 +260,7 @@ impl fmt::Debug for ResourceCounts {
 
 impl Collector for ResourceCounts {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kinds = locked(&self.0);
         if kinds.is_empty() {
             return Ok(());
         }

@@ -27,7 +27,7 @@ fn series_of_a_namespace_go_with_its_last_object() {
         for result in [ReconcileResult::Success, ReconcileResult::Requeue] {
             metrics.reconciled("DynamoGraphDeployment", namespace, result, Duration::from_millis(7));
         }
-        for error_type in ErrorType::ALL {
+        for error_type in ErrorType::ALL.into_iter().chain([ErrorType::Webhook, ErrorType::TooLarge]) {
             metrics.failed("DynamoGraphDeployment", namespace, error_type, Duration::from_secs(2));
         }
     }

@@ -6,7 +6,7 @@
 mod deliveries;
 mod plan;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -23,7 +23,7 @@ pub use self::{
     deliveries::{Delivery, ReceiverError},
     plan::{NOTIFIED, RESOLVED},
 };
-use crate::{metrics::Metrics, settings::Notifications};
+use crate::{metrics::Metrics, settings::Notifications, sync::locked};
 
 /// Notifies the receivers of the configuration. Cheap to clone.
 #[derive(Clone)]
@@ -76,7 +76,7 @@ impl Notifier {
     ) -> Delivery {
         plan::carry_over(status, live);
         let Some(event) = plan::due(status, object.uid.as_deref().unwrap_or_default()) else { return Delivery::Done };
-        let delivery = self.deliveries().offer(object, &event, Instant::now());
+        let delivery = locked(&self.0.deliveries).offer(object, &event, Instant::now());
         match delivery {
             Delivery::Done => plan::record(status, &event, now),
             Delivery::Pending(_) => self.send_waiting(),
@@ -87,7 +87,7 @@ impl Notifier {
     /// Sends as many events as there are places.
     fn send_waiting(&self) {
         loop {
-            let next = self.deliveries().start();
+            let next = locked(&self.0.deliveries).start();
             let Some(shipment) = next else { return };
             let notifier = self.clone();
             tokio::spawn(async move { notifier.send(shipment).await });
@@ -114,11 +114,7 @@ impl Notifier {
             }
         }
         let all = shipment.accepted.len() == self.0.senders.len();
-        self.deliveries().finish(shipment, all, Instant::now());
+        locked(&self.0.deliveries).finish(shipment, all, Instant::now());
         self.send_waiting();
-    }
-
-    fn deliveries(&self) -> MutexGuard<'_, Deliveries> {
-        self.0.deliveries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

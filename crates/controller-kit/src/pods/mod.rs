@@ -8,7 +8,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -29,6 +29,7 @@ use crate::{
     access::{Access, Verb},
     request::read,
     store::Packed,
+    sync::locked,
 };
 
 /// Field selector of pods that may still run: they hold resources, and may register.
@@ -73,7 +74,7 @@ impl<T: Clone> PodDiagnostics<T> {
     where
         F: AsyncFnOnce(Vec<Pod>) -> Option<T>,
     {
-        let last = self.seen().get(of.uid).cloned();
+        let last = locked(&self.seen).get(of.uid).cloned();
         match due(age, last.as_ref().map(|last| last.at.elapsed())) {
             Some(wait) => (last.and_then(|last| last.shown), wait),
             None => {
@@ -82,7 +83,7 @@ impl<T: Clone> PodDiagnostics<T> {
                     None => last.and_then(|last| last.shown),
                 };
                 let seen = SeenPods { at: Instant::now(), shown: shown.clone() };
-                let mut all = self.seen();
+                let mut all = locked(&self.seen);
                 // Objects that were deleted without a reconcile.
                 all.retain(|_, seen| seen.at.elapsed() < 2 * LONGEST);
                 all.insert(of.uid.to_owned(), seen);
@@ -115,11 +116,7 @@ impl<T: Clone> PodDiagnostics<T> {
 
     /// All replicas are there: what was seen is of the past.
     pub fn forget(&self, uid: &str) {
-        self.seen().remove(uid);
-    }
-
-    fn seen(&self) -> MutexGuard<'_, HashMap<String, SeenPods<T>>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.seen).remove(uid);
     }
 
     /// `None` if the API server did not answer.

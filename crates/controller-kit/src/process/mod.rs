@@ -78,20 +78,10 @@ pub enum StartError {
 }
 
 /// Runs a process from its flags to its exit code: 0 after an orderly end, 1 if `start` failed or did not end within
-/// [`GRACE`] after a signal, 2 if flags, files or credentials cannot work.
+/// `grace` after a signal, 2 if flags, files or credentials cannot work.
 ///
 /// `name` is the user agent and the field manager of all writes; it must not change between releases. All replicas act;
 /// see [`run_elected`].
-pub fn run<F, Fut, E>(name: &'static str, args: &CommonArgs, start: F) -> ExitCode
-where
-    F: FnOnce(Context) -> Fut,
-    Fut: Future<Output = Result<(), E>>,
-    E: std::fmt::Display,
-{
-    run_within(GRACE, name, args, start)
-}
-
-/// [`run`] for a program that may take another time than [`GRACE`] to end.
 pub fn run_within<F, Fut, E>(grace: Duration, name: &'static str, args: &CommonArgs, start: F) -> ExitCode
 where
     F: FnOnce(Context) -> Fut,
@@ -133,8 +123,9 @@ fn workers(cpus: usize) -> usize {
     cpus.clamp(WORKERS.0, WORKERS.1)
 }
 
-/// [`run`] for a program whose replicas exclude each other, where the configuration switches leader election on: one of
-/// them acts, and `start` runs while this process leads; or they share the namespaces, and `start` runs at once.
+/// [`run_within`] [`GRACE`], for a program whose replicas exclude each other, where the configuration switches leader
+/// election on: one of them acts, and `start` runs while this process leads; or they share the namespaces, and `start`
+/// runs at once.
 pub fn run_elected<F, Fut, E>(name: &'static str, args: &CommonArgs, start: F) -> ExitCode
 where
     F: FnOnce(Context) -> Fut,

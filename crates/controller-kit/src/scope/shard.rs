@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use tokio::sync::Notify;
@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use crate::{
     places::{Places, Span, place},
     store::Share,
+    sync::locked,
 };
 
 /// The shard of a process. Cheap to clone; clones share it. A new one has no place.
@@ -51,7 +52,7 @@ pub struct Permit {
 impl Shard {
     /// Sets where work starts, and where it ends.
     pub(crate) fn assign(&self, active: &Places, draining: &Places) {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         (state.active, state.draining) = (active.clone(), draining.clone());
     }
 
@@ -63,7 +64,7 @@ impl Shard {
     /// Closes places to work that runs, unless some does. Without patience, reconciles are not waited for: the next
     /// write of one is refused. Writes that were sent are always waited for.
     pub(crate) fn close(&self, places: &Places, is_patient: bool) -> bool {
-        let mut state = self.state();
+        let mut state = locked(&self.state);
         if !is_patient {
             state.draining = state.draining.without(places);
         }
@@ -77,7 +78,7 @@ impl Shard {
 
     /// Returns the places in which work runs.
     pub(crate) fn busy(&self) -> Places {
-        let state = self.state();
+        let state = locked(&self.state);
         let running = state.reconciles.keys().chain(state.writes.keys());
         Places::of(running.map(|place| Span { first: *place, last: *place }))
     }
@@ -89,22 +90,18 @@ impl Shard {
 
     /// Whether work may start in a namespace.
     pub(super) fn contains(&self, namespace: &str) -> bool {
-        self.state().active.contains(place(namespace))
+        locked(&self.state).active.contains(place(namespace))
     }
 
     /// Counts work that begins; none if it may not.
     pub(super) fn begin(&self, namespace: &str, work: ShardWork) -> Option<Permit> {
-        let (place, mut state) = (place(namespace), self.state());
+        let (place, mut state) = (place(namespace), locked(&self.state));
         let ends = work == ShardWork::Write && state.draining.contains(place);
         if !ends && !state.active.contains(place) {
             return None;
         }
         *state.count(work).entry(place).or_default() += 1;
         Some(Permit { shard: self.clone(), work, place })
-    }
-
-    fn state(&self) -> MutexGuard<'_, ShardState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -119,7 +116,7 @@ impl ShardState {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut state = self.shard.state();
+        let mut state = locked(&self.shard.state);
         let counts = state.count(self.work);
         if let Some(count) = counts.get_mut(&self.place) {
             *count -= 1;

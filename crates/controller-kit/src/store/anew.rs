@@ -4,11 +4,13 @@
 //! the last writes of the other.
 
 use std::sync::{
-    Arc, LazyLock, Mutex, PoisonError, Weak,
+    Arc, LazyLock, Mutex, Weak,
     atomic::{AtomicU64, Ordering},
 };
 
 use tokio::sync::watch;
+
+use crate::sync::locked;
 
 /// Number of the newest reading. There is one set of caches in a process.
 static REQUESTED: LazyLock<watch::Sender<u64>> = LazyLock::new(|| watch::Sender::new(0));
@@ -30,7 +32,7 @@ pub(crate) async fn read_anew() {
 }
 
 fn all_have_read(number: u64) -> bool {
-    let mut caches = CACHES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut caches = locked(&CACHES);
     caches.retain(|cache| cache.strong_count() > 0);
     caches.iter().filter_map(Weak::upgrade).all(|cache| cache.load(Ordering::Acquire) >= number)
 }
@@ -49,7 +51,7 @@ pub(super) struct Reader {
 impl Reader {
     pub(super) fn new() -> Self {
         let completed = Arc::<AtomicU64>::default();
-        CACHES.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(&completed));
+        locked(&CACHES).push(Arc::downgrade(&completed));
         Self { requested: REQUESTED.subscribe(), reading: 0, is_delivered: false, completed }
     }
 

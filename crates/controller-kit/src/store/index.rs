@@ -3,10 +3,11 @@
 use std::{
     collections::{BTreeSet, HashMap},
     hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use super::{CacheChange, Key, StaticKind, Watch};
+use crate::sync::locked;
 
 /// The keys of the objects that name an `N`. Cheap to clone; clones share the content.
 #[derive(Debug)]
@@ -37,12 +38,12 @@ impl<N: Eq + Hash + Clone> Index<N> {
     /// The keys of the objects that name it, in order.
     #[must_use]
     pub fn get(&self, name: &N) -> Vec<Key> {
-        self.content().by_name.get(name).into_iter().flatten().cloned().collect()
+        locked(&self.shared).by_name.get(name).into_iter().flatten().cloned().collect()
     }
 
     /// Takes in that an object names these, and nothing else. One that is gone names nothing.
     pub fn set(&self, object: &Key, names: Vec<N>) {
-        let content = &mut *self.content();
+        let content = &mut *locked(&self.shared);
         for name in content.by_object.remove(object).unwrap_or_default() {
             if let Some(keys) = content.by_name.get_mut(&name) {
                 keys.remove(object);
@@ -58,10 +59,6 @@ impl<N: Eq + Hash + Clone> Index<N> {
             content.by_name.entry(name.clone()).or_default().insert(object.clone());
         }
         content.by_object.insert(object.clone(), names);
-    }
-
-    fn content(&self) -> MutexGuard<'_, IndexContent<N>> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -27,10 +27,10 @@ use kube::{Resource, core::NamespaceResourceScope};
 pub use self::{
     cache::{CacheChange, CacheView, Shown, Store},
     index::Index,
-    packed::{Packed, UnpackError, controller_owner},
-    served::{ServedApi, ServedApis, watch_if_served, watch_if_served_by},
+    packed::{Packed, UnpackError, controller_owner, is_controlled_by},
+    served::{ServedApi, ServedApis, watch_if_served},
     source::{Scope, Source},
-    watch::{Watch, watch, watch_api, watch_by, watch_metadata, watch_metadata_by, watch_named, watch_named_briskly},
+    watch::{Watch, watch, watch_api, watch_by, watch_metadata, watch_named, watch_named_briskly},
 };
 pub(crate) use self::{pause::Pauses, source::Share};
 

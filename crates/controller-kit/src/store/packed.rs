@@ -247,6 +247,12 @@ pub fn controller_owner<O: Resource>(object: &O) -> Option<&OwnerReference> {
     keep::controller_of(object.meta())
 }
 
+/// Whether the controller owner of an object has this uid.
+#[must_use]
+pub fn is_controlled_by<O: Resource>(object: &O, uid: &str) -> bool {
+    controller_owner(object).is_some_and(|owner| owner.uid == uid)
+}
+
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::apps::v1::Deployment;

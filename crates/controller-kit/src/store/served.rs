@@ -8,7 +8,7 @@ use std::{
     fmt::Debug,
     future::Future,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
 };
 
 use futures::{
@@ -25,7 +25,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    NamespacedKind, Packed, Pauses, Source, Store, Watch, keep,
+    NamespacedKind, Packed, Pauses, Source, Store, Watch,
     keep::Rule,
     list_watch::WatchError,
     looks::{Looks, SHORTEST},
@@ -34,6 +34,7 @@ use super::{
 use crate::{
     failure::{ErrorType, Failure},
     request::{Error, ObjectId, timed},
+    sync::locked,
 };
 
 /// APIs that the API server serves. Cheap to clone; clones share what is known, so that the list of API groups is read
@@ -192,25 +193,11 @@ impl<T: Clone + Send + Sync + 'static> ServedQuestion<T> {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Caches whole objects of a kind that need not be served. Until it is, the store is empty, complete, and says
 /// [`Store::is_served`] = false; no request fails and nothing is logged over and over. When its CRD goes, so do the
-/// objects.
+/// objects. As much of each is kept as a rule says.
 #[must_use]
 pub fn watch_if_served<K: NamespacedKind>(
-    apis: &ServedApis,
-    source: &Source,
-    labels: Option<&str>,
-) -> (Store<Packed<K>>, Watch<Packed<K>>) {
-    watch_if_served_by(apis, source, labels, keep::any)
-}
-
-/// As [`watch_if_served`], and keeps as much of each object as a rule says.
-#[must_use]
-pub fn watch_if_served_by<K: NamespacedKind>(
     apis: &ServedApis,
     source: &Source,
     labels: Option<&str>,

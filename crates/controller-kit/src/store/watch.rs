@@ -72,19 +72,10 @@ pub fn watch_named<K: NamespacedKind>(source: &Source, name: &str) -> (Store<Pac
     watch_untyped(source, None, Some(&format!("metadata.name={name}")), keep::any)
 }
 
-/// Caches metadata only; the API server sends nothing else.
+/// Caches metadata only; the API server sends nothing else. `fields` is a field selector such as
+/// `status.phase!=Failed`. Objects that stop matching leave the cache.
 #[must_use]
 pub fn watch_metadata<K: NamespacedKind>(
-    source: &Source,
-    labels: Option<&str>,
-) -> (Store<PartialObjectMeta<K>>, Watch<PartialObjectMeta<K>>) {
-    watch_metadata_by(source, labels, None)
-}
-
-/// As [`watch_metadata`], narrowed further by a field selector such as `status.phase!=Failed`. Objects that stop
-/// matching leave the cache.
-#[must_use]
-pub fn watch_metadata_by<K: NamespacedKind>(
     source: &Source,
     labels: Option<&str>,
     fields: Option<&str>,
@@ -97,8 +88,7 @@ pub fn watch_metadata_by<K: NamespacedKind>(
 #[must_use]
 pub fn watch_api<O>(api: Api<O>, labels: Option<&str>, fields: Option<&str>) -> (Store<O>, Watch<O>)
 where
-    O: Resource + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
-    O::DynamicType: Default,
+    O: StaticKind + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
     let watch = Watch::new(list_watch::events(api, labels, fields, Pauses::default()));
     (watch.store.clone(), watch)
@@ -106,8 +96,7 @@ where
 
 fn watch_untyped<O>(source: &Source, labels: Option<&str>, fields: Option<&str>, rule: Rule) -> (Store<O>, Watch<O>)
 where
-    O: Untyped + Send + Sync + 'static,
-    O::DynamicType: Default,
+    O: Untyped + StaticKind + Send + Sync + 'static,
 {
     let events = untyped_events(source, labels, fields, rule, Pauses::default());
     let watch = partly(Store::new(), source.part.as_ref(), events);
@@ -170,8 +159,7 @@ pub(crate) fn untyped_events<O>(
     pauses: Pauses,
 ) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static
 where
-    O: Untyped + 'static,
-    O::DynamicType: Default,
+    O: Untyped + StaticKind + 'static,
 {
     let resource = ApiResource::erase::<O>(&O::DynamicType::default());
     let api = source.scope.untyped::<O::Wire>(source.client.clone(), &resource);
@@ -223,8 +211,7 @@ pub(super) fn partly<O>(
     events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static,
 ) -> Watch<O>
 where
-    O: Untyped + Send + Sync + 'static,
-    O::DynamicType: Default,
+    O: Untyped + StaticKind + Send + Sync + 'static,
 {
     let Some(part) = part.cloned() else { return follow(store, events, Some) };
     let (target, known, moves) = (store.clone(), part.clone(), part.share.changes());

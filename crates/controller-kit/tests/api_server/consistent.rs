@@ -93,7 +93,7 @@ async fn every_initial_state_is_a_consistent_read() {
     let key = Key::new(namespace.name(), "later");
     wait::until("it to go on", LIMIT, async || recents.get(&key).map(drop)).await.unwrap();
 
-    let (accounts, watch) = store::watch_metadata::<ServiceAccount>(&Source::all(client.clone(), &scope), None);
+    let (accounts, watch) = store::watch_metadata::<ServiceAccount>(&Source::all(client.clone(), &scope), None, None);
     tokio::spawn(watch.for_each(|_| ready(())));
     let fence = Fence::new(&Scope::Cluster, &OperatorConfiguration::default());
     fence.follow(client, &Scope::Cluster);

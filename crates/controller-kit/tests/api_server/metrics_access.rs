@@ -9,6 +9,7 @@ use std::{
 use clap::Parser;
 use controller_kit::{
     access::role,
+    context::GRACE,
     process::{self, CommonArgs},
 };
 use futures::future::join_all;
@@ -37,7 +38,7 @@ struct Args {
 fn the_process_itself() {
     let Ok(flags) = std::env::var(ROLE) else { return };
     let args = Args::parse_from(["kit"].into_iter().chain(flags.split('\n')));
-    let code = process::run("kit-test", &args.common, |context| async move {
+    let code = process::run_within(GRACE, "kit-test", &args.common, |context| async move {
         context.shutdown.requested().await;
         Ok::<_, Infallible>(())
     });

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use controller_kit::store::{Scope, ServedApi, ServedApis, Source, watch, watch_if_served};
+use controller_kit::store::{Scope, ServedApi, ServedApis, Source, keep, watch, watch_if_served};
 use futures::{StreamExt, stream::select_all};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -43,7 +43,7 @@ async fn an_api_that_comes_later_is_watched_and_one_that_goes_leaves_an_empty_st
     let client = namespace.client();
     let source = Source::all(client.clone(), &Scope::Namespace(namespace.name().to_owned()));
     let apis = ServedApis::new(client.clone());
-    let (store, mut watch) = watch_if_served::<Gadget>(&apis, &source, None);
+    let (store, mut watch) = watch_if_served::<Gadget>(&apis, &source, None, keep::any);
     tokio::spawn(async move { while watch.next().await.is_some() {} });
     let api = ServedApi::new(&apis, ApiResource::erase::<Gadget>(&()));
 
@@ -130,9 +130,9 @@ async fn kinds_that_are_missing_are_looked_for_together() {
     let client = noting(namespace.client(), &log);
     let apis = ServedApis::new(client.clone());
     let source = Source::all(client, &Scope::Namespace(namespace.name().to_owned()));
-    let one = watch_if_served::<one::One>(&apis, &source, None);
-    let two = watch_if_served::<two::Two>(&apis, &source, None);
-    let three = watch_if_served::<three::Three>(&apis, &source, None);
+    let one = watch_if_served::<one::One>(&apis, &source, None, keep::any);
+    let two = watch_if_served::<two::Two>(&apis, &source, None, keep::any);
+    let three = watch_if_served::<three::Three>(&apis, &source, None, keep::any);
     let all = [one.1.map(drop).boxed(), two.1.map(drop).boxed(), three.1.map(drop).boxed()];
     tokio::spawn(async move { select_all(all).for_each(async |()| {}).await });
     tokio::join!(one.0.wait_until_ready(), two.0.wait_until_ready(), three.0.wait_until_ready());

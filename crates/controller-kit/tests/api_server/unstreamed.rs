@@ -27,7 +27,7 @@ async fn what_there_is_is_listed_where_it_is_not_streamed() {
 
     let source = Source::all(client.clone(), &Scope::Namespace("default".to_owned()));
     let (whole, whole_watch) = store::watch::<ConfigMap>(&source, Some("kit=listed"));
-    let (metadata, metadata_watch) = store::watch_metadata::<ConfigMap>(&source, Some("kit=listed"));
+    let (metadata, metadata_watch) = store::watch_metadata::<ConfigMap>(&source, Some("kit=listed"), None);
     tokio::spawn(whole_watch.for_each(|_| ready(())));
     tokio::spawn(metadata_watch.for_each(|_| ready(())));
     let complete = async { futures::join!(whole.wait_until_ready(), metadata.wait_until_ready()) };

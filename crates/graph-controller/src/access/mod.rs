@@ -25,31 +25,20 @@ pub fn rights() -> Vec<Access> {
 /// Rights on single objects in an install for the whole cluster. The chart gives the ClusterRoles of its release their
 /// names, but for that of discovery accounts, which all releases share.
 pub const BINDS: &[NamedAccess] = &[
-    NamedAccess {
-        group: RBAC,
-        resource: "clusterroles",
-        names: &[PLANNER_ROLE, PICKER_ROLE, PROFILING_ROLE],
-        verbs: &[Verb::Bind],
-        why: "binds accounts of pods to their roles, whose rights it does not have itself; in an install for one \
-              namespace the chart has bound them",
-    },
-    NamedAccess {
-        group: RBAC,
-        resource: "clusterroles",
-        names: &[DISCOVERY_ROLE],
-        verbs: &[Verb::Bind],
-        why: DISCOVERY_BOUND,
-    },
+    NamedAccess::new(
+        RBAC,
+        "clusterroles",
+        &[PLANNER_ROLE, PICKER_ROLE, PROFILING_ROLE],
+        &[Verb::Bind],
+        "binds accounts of pods to their roles, whose rights it does not have itself; in an install for one \
+         namespace the chart has bound them",
+    ),
+    NamedAccess::new(RBAC, "clusterroles", &[DISCOVERY_ROLE], &[Verb::Bind], DISCOVERY_BOUND),
 ];
 
 /// Rights on single objects in an install for one namespace.
-pub const BINDS_IN_NAMESPACE: &[NamedAccess] = &[NamedAccess {
-    group: RBAC,
-    resource: "roles",
-    names: &[DISCOVERY_ROLE],
-    verbs: &[Verb::Bind],
-    why: DISCOVERY_BOUND,
-}];
+pub const BINDS_IN_NAMESPACE: &[NamedAccess] =
+    &[NamedAccess::new(RBAC, "roles", &[DISCOVERY_ROLE], &[Verb::Bind], DISCOVERY_BOUND)];
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const DISCOVERY_BOUND: &str =

@@ -4,7 +4,10 @@ use api_types::{
     conditions,
     v1beta1::{DynamoGraphDeploymentStatus, RestartPhase, RollingUpdatePhase},
 };
-use controller_kit::{conditions::find, events::Event};
+use controller_kit::{
+    conditions::{Status, find_with},
+    events::Event,
+};
 
 use crate::graph::model::RolloutCondition;
 
@@ -24,58 +27,48 @@ pub(super) fn events(before: Option<&DynamoGraphDeploymentStatus>, after: &Dynam
         }
         _ => {}
     }
-    let superseded = |s: &DynamoGraphDeploymentStatus| {
-        let restart = s.restart.as_ref().filter(|restart| restart.phase == Some(RestartPhase::Superseded));
-        restart.and_then(|restart| restart.observed_id.clone())
-    };
-    let overtaken = superseded(after).filter(|id| before.and_then(superseded).as_ref() != Some(id));
-    events.extend(overtaken.map(|id| {
-        Event::warning(
-            "RestartSuperseded",
-            ACTION,
-            format!("Restart {id} is not carried out: a change of workers is in progress, and starts them anew"),
-        )
-    }));
-    let late = |s: &DynamoGraphDeploymentStatus| {
-        let found = find(&s.conditions, conditions::ROLLOUT_PROGRESSING).filter(|c| c.status == "False")?;
-        Some((found.reason.clone(), RolloutCondition::stored(&s.conditions)?.0))
-    };
-    if let Some((reason, note)) = late(after)
-        && before.and_then(late).is_none_or(|(known, _)| known != reason)
-    {
-        let undone = reason == conditions::graph::ROLLOUT_UNDONE;
-        let reason = if undone { conditions::graph::ROLLOUT_UNDONE } else { conditions::graph::DEADLINE_EXCEEDED };
-        events.push(Event::warning(reason, ACTION, note));
-    }
-    let stalled = |s: &DynamoGraphDeploymentStatus| {
-        find(&s.conditions, conditions::STALLED).filter(|c| c.status == "True").map(|c| c.message.clone())
-    };
-    let now = stalled(after);
-    if let Some(note) = now.filter(|note| before.and_then(stalled).as_ref() != Some(note)) {
-        events.push(Event::warning("Stalled", ACTION, note));
-    }
-    let hindered = |s: &DynamoGraphDeploymentStatus| {
-        let found = find(&s.conditions, conditions::RECONCILING).filter(|c| c.status == "True");
-        found.and_then(|c| Some((conditions::component::trouble(&c.reason)?, c.message.clone())))
-    };
-    if let Some((reason, note)) = hindered(after)
-        && before.and_then(hindered).is_none_or(|(known, _)| known != reason)
-    {
-        events.push(Event::warning(reason, ACTION, note));
-    }
-    let unplaced = |s: &DynamoGraphDeploymentStatus| {
-        let found = find(&s.conditions, conditions::TOPOLOGY_AVAILABLE).filter(|c| c.status == "False");
-        found.map(|c| (c.reason.clone(), c.message.clone()))
-    };
-    if let Some((reason, note)) = unplaced(after)
-        && before.and_then(unplaced).as_ref() != Some(&(reason.clone(), note.clone()))
-    {
-        let levels = reason == conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE;
-        let reason =
-            if levels { conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE } else { conditions::graph::TOPOLOGY_NOT_FOUND };
-        events.push(Event::warning(reason, ACTION, note));
+    for state in [superseded, late, stalled, hindered, unplaced] {
+        let known = before.and_then(state).map(|(known, _)| known);
+        events.extend(state(after).filter(|(key, _)| known.as_ref() != Some(key)).map(|(_, event)| event));
     }
     events
+}
+
+/// What distinguishes a state from another one of its kind, and its event, which is published when it begins.
+type KeyedEvent = (String, Event);
+
+fn superseded(status: &DynamoGraphDeploymentStatus) -> Option<KeyedEvent> {
+    let restart = status.restart.as_ref().filter(|restart| restart.phase == Some(RestartPhase::Superseded))?;
+    let id = restart.observed_id.clone()?;
+    let note = format!("Restart {id} is not carried out: a change of workers is in progress, and starts them anew");
+    Some((id, Event::warning("RestartSuperseded", ACTION, note)))
+}
+
+fn late(status: &DynamoGraphDeploymentStatus) -> Option<KeyedEvent> {
+    let found = find_with(&status.conditions, conditions::ROLLOUT_PROGRESSING, Status::False)?;
+    let (note, _) = RolloutCondition::stored(&status.conditions)?;
+    let undone = found.reason == conditions::graph::ROLLOUT_UNDONE;
+    let reason = if undone { conditions::graph::ROLLOUT_UNDONE } else { conditions::graph::DEADLINE_EXCEEDED };
+    Some((found.reason.clone(), Event::warning(reason, ACTION, note)))
+}
+
+fn stalled(status: &DynamoGraphDeploymentStatus) -> Option<KeyedEvent> {
+    let found = find_with(&status.conditions, conditions::STALLED, Status::True)?;
+    Some((found.message.clone(), Event::warning("Stalled", ACTION, &found.message)))
+}
+
+fn hindered(status: &DynamoGraphDeploymentStatus) -> Option<KeyedEvent> {
+    let found = find_with(&status.conditions, conditions::RECONCILING, Status::True)?;
+    let reason = conditions::component::trouble(&found.reason)?;
+    Some((reason.to_owned(), Event::warning(reason, ACTION, &found.message)))
+}
+
+fn unplaced(status: &DynamoGraphDeploymentStatus) -> Option<KeyedEvent> {
+    let found = find_with(&status.conditions, conditions::TOPOLOGY_AVAILABLE, Status::False)?;
+    let levels = found.reason == conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE;
+    let reason =
+        if levels { conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE } else { conditions::graph::TOPOLOGY_NOT_FOUND };
+    Some((format!("{}: {}", found.reason, found.message), Event::warning(reason, ACTION, &found.message)))
 }
 
 #[cfg(test)]

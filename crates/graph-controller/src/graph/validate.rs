@@ -15,8 +15,9 @@ use api_types::{
     violations::{self, Reason, Violation},
 };
 use kube::ResourceExt;
-pub use rendering::DiscoveryBackend;
-use rendering::{RolloutStrategy, ValidatedComponent, WorkloadProvider, component_annotations, rules, validate_on};
+use rendering::{
+    DiscoveryBackend, RolloutStrategy, ValidatedComponent, WorkloadProvider, component_annotations, rules, validate_on,
+};
 use serde_json::Value;
 
 use crate::graph::{
@@ -131,8 +132,7 @@ fn check_control(
 
 /// Cluster topologies need Grove; without it, the policy names a node label.
 fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Violation>) {
-    let policy = spec.experimental.as_ref().and_then(|experimental| experimental.kv_transfer_policy.as_ref());
-    if let Some(topology) = policy.and_then(|policy| policy.cluster_topology_name.as_deref()) {
+    if let Some(topology) = spec.kv_transfer_policy().and_then(|policy| policy.cluster_topology_name.as_deref()) {
         let field = "spec.experimental.kvTransferPolicy.clusterTopologyName";
         let remedy = "name a node label in labelKey instead, or run the graph on Grove";
         problems.push(Violation::invalid(field, topology, "needs Grove, and the graph runs as components", remedy));
@@ -141,7 +141,7 @@ fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Violat
 
 /// The cluster topology of the policy must exist and have its domain. Both may be created after the graph.
 fn lacks_topology(spec: &DynamoGraphDeploymentSpec, context: ValidationContext<'_>) -> Option<Obstacle> {
-    let policy = spec.experimental.as_ref()?.kv_transfer_policy.as_ref()?;
+    let policy = spec.kv_transfer_policy()?;
     let topology = policy.cluster_topology_name.as_deref()?;
     let at = "spec.experimental.kvTransferPolicy";
     let (reason, message) = match context.topology_domains {
@@ -230,10 +230,8 @@ fn candidate(
 
 /// Discovery backend of a component. Unknown values are violations of their own.
 fn backend_of(merged: &DynamoComponentDeployment, default: DiscoveryBackend) -> DiscoveryBackend {
-    let template = merged.spec.component.pod_template.as_ref();
-    let annotations = template.and_then(|t| t.metadata.as_ref()).and_then(|m| m.annotations.as_ref());
-    let named = annotations.and_then(|a| a.get(annotations::DISCOVERY_BACKEND));
-    named.and_then(|name| DiscoveryBackend::from_name(name)).unwrap_or(default)
+    let named = merged.spec.component.pod_annotation(annotations::DISCOVERY_BACKEND);
+    named.and_then(DiscoveryBackend::from_name).unwrap_or(default)
 }
 
 /// A violation of a component as one of its graph.

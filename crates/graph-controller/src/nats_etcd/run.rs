@@ -7,7 +7,7 @@ use controller_kit::{
     context::Context,
     pods::NOT_ENDED,
     scope::Fence,
-    store::{Key, Packed, Store, watch_metadata_by},
+    store::{Key, Packed, Store, watch_metadata},
 };
 use futures::{
     channel::mpsc,
@@ -63,8 +63,7 @@ pub fn start(
         let source = Source { client: context.client.clone(), settings, namespace };
         let (shutdown, graphs, fence) = (context.shutdown.clone(), places.graphs.clone(), context.fence.clone());
         let alone = format!("{},!{}", labels::DYNAMO_NAMESPACE, labels::GRAPH);
-        let (pods, watch) =
-            watch_metadata_by::<Pod>(&context.source().with_identities(), Some(&alone), Some(NOT_ENDED));
+        let (pods, watch) = watch_metadata::<Pod>(&context.source().with_identities(), Some(&alone), Some(NOT_ENDED));
         places.pods.push(pods);
         let watching = watch.for_each(|_| std::future::ready(()));
         let working = async move {

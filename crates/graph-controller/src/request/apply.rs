@@ -174,18 +174,15 @@ async fn make_graph(applier: &Applier, observed: &Observed, graph: Value, applie
                 applied.stage = Stage::Deploying { reason: reason::NAME_TAKEN, message, stuck: true };
             }
         }
-        Err(error) => match error.class() {
-            Class::Transient => return Err(error),
-            Class::Webhook => {
-                let (reason, message) = (reason::WEBHOOK_UNAVAILABLE, error.to_string());
-                applied.stage = Stage::Deploying { reason, message, stuck: false };
-            }
-            Class::Forbidden => {
-                let (reason, message) = (reason::FORBIDDEN, error.to_string());
-                applied.stage = Stage::Deploying { reason, message, stuck: true };
-            }
-            Class::Invalid | Class::Foreign => applied.stage = Stage::Rejected(error.to_string()),
-        },
+        Err(error) => {
+            let message = error.to_string();
+            applied.stage = match error.class() {
+                Class::Transient => return Err(error),
+                Class::Webhook => Stage::Deploying { reason: reason::WEBHOOK_UNAVAILABLE, message, stuck: false },
+                Class::Forbidden => Stage::Deploying { reason: reason::FORBIDDEN, message, stuck: true },
+                Class::Invalid | Class::Foreign => Stage::Rejected(message),
+            };
+        }
     }
     Ok(())
 }

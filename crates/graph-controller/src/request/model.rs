@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use api_types::v1beta1::{
     DynamoGraphDeployment, DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestStatus, Hardware, ProfilingPhase,
 };
-use controller_kit::{pods::JobWaits, store::controller_owner};
+use controller_kit::{pods::JobWaits, store::is_controlled_by};
 use k8s_openapi::{
     api::{batch::v1::Job, core::v1::ConfigMap},
     jiff::Timestamp,
@@ -92,7 +92,17 @@ impl Observed {
 
     /// Whether an object is the request's.
     pub fn is_ours<K: Resource>(&self, object: &K) -> bool {
-        controller_owner(object).is_some_and(|owner| owner.uid == self.uid)
+        is_controlled_by(object, &self.uid)
+    }
+
+    /// The profiler's Job, if it is the request's.
+    pub fn own_job(&self) -> Option<&Job> {
+        self.job.as_ref().filter(|job| self.is_ours(*job))
+    }
+
+    /// The profiler's output, if it is the request's.
+    pub fn own_output(&self) -> Option<&ConfigMap> {
+        self.output.as_ref().filter(|output| self.is_ours(*output))
     }
 
     /// The status as it was.

@@ -7,7 +7,7 @@ use api_types::{
     names,
     v1beta1::{DynamoGraphDeploymentRequest, RequestPhase},
 };
-use controller_kit::conditions::find;
+use controller_kit::conditions::{Status, find, find_with};
 use kube::ResourceExt;
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ pub enum Phase {
 /// The phase of a request.
 pub fn phase_of(request: &DynamoGraphDeploymentRequest) -> Phase {
     let Some(status) = &request.status else { return Phase::New };
-    let refused = find(&status.conditions, condition::VALIDATION).is_some_and(|found| found.status == "False");
+    let refused = find_with(&status.conditions, condition::VALIDATION, Status::False).is_some();
     match status.phase {
         None | Some(RequestPhase::Pending) => Phase::New,
         Some(RequestPhase::Profiling) => Phase::Profiling,

@@ -13,7 +13,6 @@ use std::{
 };
 
 use api_types::{
-    annotations,
     external::{DestinationRule, InferencePool, VirtualService},
     grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
     labels,
@@ -21,16 +20,16 @@ use api_types::{
     v1beta1::{ComponentType, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
 };
 use controller_kit::{
-    apply::Applier,
+    apply::{Applier, Error},
     context::Context,
-    controller::{Controller, Outputs, Wiring},
+    controller::{Action, Controller, Outputs, Wiring},
     events::EventSink,
     pods::{NOT_ENDED, PodDiagnostics},
     pull_secrets,
     pull_secrets::{Following, PullSecrets},
-    store::{Index, Key, Packed, ServedApis, Store, controller_owner, keep, watch, watch_metadata_by},
+    store::{Index, Key, Packed, ServedApis, Store, controller_owner, keep, watch, watch_metadata},
 };
-use futures::{StreamExt, join, stream, stream::BoxStream};
+use futures::{StreamExt, future::OptionFuture, join, stream, stream::BoxStream};
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
     autoscaling::v2::HorizontalPodAutoscaler,
@@ -103,10 +102,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     wiring.applies(&adapters);
     let (caches, mut pull_secrets) = open(&context, &settings, graphs, adapters, &by_concern, &mut wiring);
     let (controller, applier) = wiring.finish(NAME);
-    let applier = applier
-        .with_initial_status_delay(FIRST_WORD_AFTER)
-        .with_pace(PACE)
-        .with_predecessors(&[annotations::LAST_APPLIED_HASH]);
+    let applier = applier.with_initial_status_delay(FIRST_WORD_AFTER).with_pace(PACE);
     let secrets_gate = context.readiness.gate(SECRETS_GATE);
     tokio::select! {
         () = know_pull_secrets(pull_secrets.as_mut()) => {}
@@ -118,7 +114,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let scaling = Controller::new(adapter_watch).also(adapters_to_look_at).also(successors);
     let scaling = scaling.drive(&context, Arc::new(reconciler));
     let (own_settings, own_events) = (Arc::clone(&settings), outputs.events.clone());
-    let requesting = requests.run(&context, args, &caches, requests_to_look_at);
+    let requesting = requests.run(&context, &served, args, &caches, requests_to_look_at);
     let recovering = run_recovery(&context, &own_settings, &own_events);
     let apis = Apis::new(&served, &settings);
     let places = Places {
@@ -176,29 +172,29 @@ fn open(
     let (components, component_watch) = watch::<DynamoComponentDeployment>(&all, Some(labels::GRAPH));
     wiring.applies(&components);
     wiring.wake(component_watch, graph_keys);
-    let (worker_pods, pod_watch) = watch_metadata_by::<Pod>(&all, Some(&workers), Some(NOT_ENDED));
+    let (worker_pods, pod_watch) = watch_metadata::<Pod>(&all, Some(&workers), Some(NOT_ENDED));
     wiring.wake(pod_watch, graph_keys);
     let caches = Caches {
         graphs,
         adapters,
         components,
-        accounts: wiring.watched_by::<ServiceAccount>(&accounts_of_graphs, keep::small, concerned_by(by_concern)),
+        accounts: wiring.watched::<ServiceAccount>(Some(&accounts_of_graphs), keep::small, concerned_by(by_concern)),
         roles: wiring.owned::<Role>(&accounts_of_graphs),
-        bindings: wiring.watched_by::<RoleBinding>(&accounts_of_graphs, keep::small, concerned_by(by_concern)),
+        bindings: wiring.watched::<RoleBinding>(Some(&accounts_of_graphs), keep::small, concerned_by(by_concern)),
         worker_pods,
         config_maps: wiring.owned::<ConfigMap>(labels::GRAPH),
         claim_templates: wiring.owned_if_served::<ResourceClaimTemplate>(labels::OWN_GRAPH),
         pools: wiring.owned_if_served::<InferencePool>(labels::GRAPH),
         destination_rules: wiring.owned_if_served::<DestinationRule>(labels::OWN_GRAPH),
         mpi_keys: wiring.metadata::<Secret>(None, Some(&copies), concerned_by(by_concern)),
-        checkpoints: wiring.watched::<DynamoCheckpoint>(None, concerned_by_checkpoint(by_concern)),
-        agents: agents_asked.then(|| wiring.watched_by::<DaemonSet>(&agents, keep::small, neighbours(by_concern))),
+        checkpoints: wiring.watched::<DynamoCheckpoint>(None, keep::any, concerned_by_checkpoint(by_concern)),
+        agents: agents_asked.then(|| wiring.watched::<DaemonSet>(Some(&agents), keep::small, neighbours(by_concern))),
         services: wiring.owned::<Service>(labels::OWN_GRAPH),
         ingresses: wiring.owned::<Ingress>(&ways_in),
         virtual_services: wiring.owned_if_served::<VirtualService>(&ways_in),
         autoscalers: wiring.owned::<HorizontalPodAutoscaler>(&ways_in),
-        model_services: wiring.watched_by::<Service>(&of_models, keep::small, neighbours(by_concern)),
-        builds: wiring.watched_if_served::<DynamoComponent>(None, running(by_concern)),
+        model_services: wiring.watched::<Service>(Some(&of_models), keep::small, neighbours(by_concern)),
+        builds: wiring.watched_if_served::<DynamoComponent>(None, keep::any, running(by_concern)),
         grove,
     };
     (caches, pull_secrets)
@@ -209,53 +205,45 @@ fn graph_keys<K: Resource>(object: &K) -> Vec<Key> {
     graph_of(object).into_iter().collect()
 }
 
-/// Follows such pods until the process is to stop, as far as the operator's configuration allows for any.
+/// Replaces pods that cannot serve any more, as far as the operator's configuration allows for any.
 async fn run_recovery(context: &Context, settings: &Settings, events: &EventSink) {
-    let groups = async {
-        if settings.grove.enabled {
-            let (recovery, controller) = open_recovery(context, events, labels::FAILOVER_ENGINE);
-            let restart = move |pod| {
-                let recovery = recovery.clone();
-                async move { recovery.restart_group(pod).await }
-            };
-            controller.run(context, restart).await;
-        }
-    };
-    let forgetful = async {
-        if settings.snapshots.is_some() {
-            let (recovery, controller) = open_recovery(context, events, labels::RESTORE_TARGET);
-            let replace = move |pod| {
-                let recovery = recovery.clone();
-                async move { recovery.replace_after_gms_restart(pod).await }
-            };
-            controller.run(context, replace).await;
-        }
-    };
-    join!(groups, forgetful);
+    let groups = settings.grove.enabled.then(|| {
+        let restart = |recovery: Recovery, pod| async move { recovery.restart_group(pod).await };
+        recover(context, events, labels::FAILOVER_ENGINE, restart)
+    });
+    let forgetful = settings.snapshots.is_some().then(|| {
+        let replace = |recovery: Recovery, pod| async move { recovery.replace_after_gms_restart(pod).await };
+        recover(context, events, labels::RESTORE_TARGET, replace)
+    });
+    join!(OptionFuture::from(groups), OptionFuture::from(forgetful));
 }
 
-/// Pods with a label that is `true`, and what acts on them.
-fn open_recovery(context: &Context, events: &EventSink, label: &str) -> (Recovery, Controller<Pod>) {
+/// Acts on pods with a label that is `true`, until the process is to stop.
+async fn recover<F>(context: &Context, events: &EventSink, label: &str, act: impl Fn(Recovery, Arc<Packed<Pod>>) -> F)
+where
+    F: Future<Output = Result<Action, Error>> + Send + 'static,
+{
     let selector = format!("{label}={}", labels::TRUE);
     let (pods, watch) = watch::<Pod>(&context.source(), Some(&selector));
     let caches: Vec<Arc<dyn controller_kit::store::CacheView>> = vec![Arc::new(pods.clone())];
     let applier = Applier::new(context.client.clone(), NAME, context.metrics.clone(), caches);
     let controller = Controller::new(watch).writes_with(&applier).of_those(label);
-    (Recovery::new(applier, events.clone(), pods), controller)
+    let recovery = Recovery::new(applier, events.clone(), pods);
+    controller.run(context, |pod| act(recovery.clone(), pod)).await;
 }
 
 /// Caches what Grove serves, and image pull secrets: the pods of graphs on Grove are rendered here.
 fn open_grove(context: &Context, wiring: &mut Wiring<DynamoGraphDeployment>) -> (GroveCaches, Option<Following>) {
-    let sets = wiring.watched_if_served_by::<PodCliqueSet>(
-        labels::GRAPH,
+    let sets = wiring.watched_if_served::<PodCliqueSet>(
+        Some(labels::GRAPH),
         keep::templates_of::<DynamoGraphDeployment>,
         graph_keys,
     );
-    let cliques = wiring.watched_if_served::<PodClique>(Some(labels::GRAPH), graph_keys);
+    let cliques = wiring.watched_if_served::<PodClique>(Some(labels::GRAPH), keep::any, graph_keys);
     // A group carries no label of its graph.
     let known = sets.clone();
     let of_group = move |group: &_| graph_of_group(&known, group).into_iter().collect();
-    let groups = wiring.watched_if_served::<PodCliqueScalingGroup>(None, of_group);
+    let groups = wiring.watched_if_served::<PodCliqueScalingGroup>(None, keep::any, of_group);
     let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
     let following = secrets.as_ref().map(|secrets| pull_secrets::follow(context, secrets));
     (GroveCaches { sets, cliques, groups, pull_secrets: secrets }, following)

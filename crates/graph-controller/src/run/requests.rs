@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use api_types::{
-    annotations, labels, names,
+    labels, names,
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest},
 };
 use controller_kit::{
-    apply::Applier,
     context::Context,
-    controller::{Controller, Outputs},
+    controller::{Outputs, Wiring},
     store::{
-        CacheView, Key, Packed, Store, Watch,
+        Key, Packed, ServedApis, Store, Watch,
         keep::{self, Keep, is_a},
-        watch, watch_by,
+        watch,
     },
 };
 use futures::stream::BoxStream;
@@ -67,43 +66,35 @@ impl Requests {
     pub(super) async fn run(
         self,
         context: &Context,
+        apis: &ServedApis,
         args: RequestArgs,
         graphs: &GraphCaches,
         from_graphs: BoxStream<'static, Key>,
     ) {
-        let (client, source) = (|| context.client.clone(), context.source());
         let profilers = format!("{}={}", labels::APP, labels::PROFILER);
         let jobs_of_requests = keep::owned_or_orphaned::<DynamoGraphDeploymentRequest>;
-        let (jobs, job_watch) = watch_by::<Job>(&source, Some(&profilers), jobs_of_requests);
-        let (config_maps, map_watch) = watch_by::<ConfigMap>(&source, Some(labels::REQUEST_NAME), outputs_of_requests);
+        let known = self.store.clone();
+        let of_job = move |job: &_| named_by(&known, job, labels::REQUEST);
+        let known = self.store.clone();
+        let of_map = move |map: &_| requests_of(&known, map);
+        let mut wiring = Wiring::new(context, apis, self.watch);
         let caches = Caches {
-            requests: self.store.clone(),
+            requests: self.store,
             graphs: graphs.graphs.clone(),
-            jobs,
-            config_maps,
+            jobs: wiring.watched::<Job>(Some(&profilers), jobs_of_requests, of_job),
+            config_maps: wiring.watched::<ConfigMap>(Some(labels::REQUEST_NAME), outputs_of_requests, of_map),
             accounts: graphs.accounts.clone(),
             bindings: graphs.bindings.clone(),
         };
-        let views: Vec<Arc<dyn CacheView>> = vec![
-            Arc::new(caches.requests.clone()),
-            Arc::new(caches.graphs.clone()),
-            Arc::new(caches.jobs.clone()),
-            Arc::new(caches.config_maps.clone()),
-            Arc::new(caches.accounts.clone()),
-            Arc::new(caches.bindings.clone()),
-        ];
-        let applier = Applier::new(client(), NAME, context.metrics.clone(), views);
-        let applier = applier.with_predecessors(&[annotations::LAST_APPLIED_HASH]);
+        wiring.applies(&caches.graphs);
+        wiring.applies(&caches.accounts);
+        wiring.applies(&caches.bindings);
+        let (controller, applier) = wiring.finish(NAME);
         let settings = Arc::new(Settings::of(&context.settings, &context.scope, args));
-        let observer = Observer::new(client(), applier.clone(), caches, settings);
+        let observer = Observer::new(context.client.clone(), applier.clone(), caches, settings);
         let outputs = Outputs::new(applier).notifying(context.notifier.as_ref());
         let reconciler = Reconciler { observer, outputs };
-        let (store, other) = (self.store.clone(), self.store);
-        let controller = Controller::new(self.watch)
-            .triggered_by(job_watch, move |job| named_by(&store, job, labels::REQUEST))
-            .triggered_by(map_watch, move |map| requests_of(&other, map))
-            .also(from_graphs);
-        controller.drive(context, Arc::new(reconciler)).await;
+        controller.also(from_graphs).drive(context, Arc::new(reconciler)).await;
     }
 }
 

@@ -14,7 +14,7 @@ mod tests;
 pub mod validate;
 
 use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -25,6 +25,7 @@ use controller_kit::{
     controller::{Action, Conclusion, Outputs, Reconcile},
     request::Interruption,
     store::Packed,
+    sync::locked,
 };
 use k8s_openapi::jiff::Timestamp;
 
@@ -48,12 +49,6 @@ pub struct Reconciler {
     pub paces: Mutex<Paces>,
 }
 
-impl Reconciler {
-    fn paces(&self) -> MutexGuard<'_, Paces> {
-        self.paces.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Reconcile for Reconciler {
     type Object = Adapter;
     type Observed = Observed;
@@ -66,7 +61,7 @@ impl Reconcile for Reconciler {
     }
 
     async fn observe(&self, _: &Packed<Adapter>, adapter: Adapter) -> Result<Observed, Interruption> {
-        let pause = |graph: &_, component: &_| self.paces().pause(graph, component, Instant::now());
+        let pause = |graph: &_, component: &_| locked(&self.paces).pause(graph, component, Instant::now());
         Ok(observe::observe(&self.caches, pause, adapter)?)
     }
 
@@ -78,7 +73,7 @@ impl Reconcile for Reconciler {
         let outcome = apply::apply(&self.outputs.applier, observed, &plan).await;
         if let Outcome::Scaled = outcome {
             let (graph, target) = (observe::graph_of(&observed.adapter), &observed.adapter.spec.dgd_ref);
-            self.paces().scaled(&graph, &target.component_name, Instant::now());
+            locked(&self.paces).scaled(&graph, &target.component_name, Instant::now());
         }
         Ok(Applied { plan, outcome })
     }

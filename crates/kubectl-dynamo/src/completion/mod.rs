@@ -10,7 +10,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use clap::{Arg, ArgAction, Command, ValueHint};
+use clap::{Arg, ArgAction, Command, ValueEnum, ValueHint};
 
 use crate::observe::{ConnectionArgs, Kind, Names};
 
@@ -196,7 +196,7 @@ impl<'a> WordReader<'a> {
         let names = self.names_of(arg, typed);
         match arg.get_id().as_str() {
             "target" if !typed.contains('/') => {
-                candidates.extend(Kind::ALL.map(|kind| (format!("{kind}/"), String::new())));
+                candidates.extend(Kind::value_variants().iter().map(|kind| (format!("{kind}/"), String::new())));
             }
             "step" => candidates.push(("none".to_owned(), "the rollout goes on".to_owned())),
             _ => {}
@@ -214,7 +214,10 @@ impl<'a> WordReader<'a> {
         match arg.get_id().as_str() {
             "graph" | "name" => Some(Names::Graphs),
             "target" => match typed.split_once('/') {
-                Some((kind, _)) => Kind::ALL.into_iter().find(|known| known.to_string() == kind).map(Names::Objects),
+                Some((kind, _)) => {
+                    let mut kinds = Kind::value_variants().iter().copied();
+                    kinds.find(|known| known.to_string() == kind).map(Names::Objects)
+                }
                 None => Some(Names::Graphs),
             },
             "component" => components(false),

@@ -26,7 +26,7 @@ use status_view::pods::component_of;
 
 pub(crate) use self::model::ObjectName;
 pub use self::{
-    model::{Cause, Diagnosis, Marker, NodeFacts, Nodes, Observed, Program, Subject, Warning, Weight, Workload},
+    model::{Cause, Diagnosis, Marker, NodeFacts, Observed, Program, Subject, Warning, Weight, Workload},
     operator::CONVERSION,
 };
 use crate::diagnosis::pods::facts;

@@ -231,22 +231,7 @@ pub struct Warning {
     pub last: Option<Timestamp>,
 }
 
-/// The nodes of the cluster.
-#[derive(Clone, Debug, Default)]
-pub struct Nodes {
-    /// Number of nodes.
-    pub total: usize,
-    /// Names of those that are not ready.
-    pub not_ready: Vec<String>,
-    /// Number of nodes with GPUs that can be allocated to pods.
-    pub with_gpus: usize,
-    /// Architectures.
-    pub architectures: Vec<String>,
-    /// Properties of each node for placement of pods.
-    pub all: Vec<NodeFacts>,
-}
-
-/// Properties of a node for placement of pods.
+/// Properties of a node for pods.
 #[derive(Clone, Debug, Default)]
 pub struct NodeFacts {
     /// Name.
@@ -259,6 +244,12 @@ pub struct NodeFacts {
     pub cordoned: bool,
     /// Resources of which it is short, as its conditions name them: `DiskPressure`.
     pub pressures: Vec<String>,
+    /// Whether it is not ready.
+    pub not_ready: bool,
+    /// Whether it has GPUs that can be allocated to pods.
+    pub has_gpus: bool,
+    /// Architecture.
+    pub architecture: String,
 }
 
 /// A program of the operator.
@@ -328,7 +319,7 @@ pub struct Observed {
     /// Quotas: a resource, how much is used, and the limit.
     pub quotas: Vec<(String, String, String, String)>,
     /// Nodes.
-    pub nodes: Option<Nodes>,
+    pub nodes: Option<Vec<NodeFacts>>,
     /// API groups that the cluster serves.
     pub groups: Option<Vec<String>>,
     /// Programs of the operator, if Deployments of all namespaces can be listed.

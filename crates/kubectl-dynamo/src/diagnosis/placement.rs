@@ -39,11 +39,11 @@ pub fn is_open(code: &str) -> bool {
 /// Returns the obstacle on all nodes that a pod selects; none if one of them accepts the pod, or if the nodes are
 /// unknown. Its chain is the node with the cause, if it is one.
 pub fn of_pod(observed: &Observed, pod: &Pod) -> Option<Cause> {
-    let (nodes, spec) = (observed.nodes.as_ref().filter(|nodes| !nodes.all.is_empty())?, pod.spec.as_ref()?);
+    let (nodes, spec) = (observed.nodes.as_ref().filter(|nodes| !nodes.is_empty())?, pod.spec.as_ref()?);
     let by_code = |code| rules::by_code(SCHEDULING, code).unwrap_or_default();
-    let selected: Vec<&NodeFacts> = nodes.all.iter().filter(|node| is_selected(spec, node)).collect();
+    let selected: Vec<&NodeFacts> = nodes.iter().filter(|node| is_selected(spec, node)).collect();
     if selected.is_empty() {
-        let cause = format!("none of {} nodes has the labels that the pod selects", nodes.all.len());
+        let cause = format!("none of {} nodes has the labels that the pod selects", nodes.len());
         return Some(Cause::new("NodeSelector", Weight::Blocks, Vec::new(), cause, by_code("NodeSelector")));
     }
     let held: Option<Vec<(Hold, &NodeFacts)>> = selected.iter().map(|node| Some((hold(spec, node)?, *node))).collect();

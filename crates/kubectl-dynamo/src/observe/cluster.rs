@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
 use super::connection::{LIMIT, Read, get, list};
-use crate::diagnosis::{Marker, NodeFacts, Nodes, Program, Warning};
+use crate::diagnosis::{Marker, NodeFacts, Program, Warning};
 
 /// Label selector of what the operator's chart installs.
 pub const OF_OPERATOR: &str = "app.kubernetes.io/part-of=dynamo-operator";
@@ -44,38 +44,24 @@ fn warning(event: Event) -> Warning {
 }
 
 /// The nodes.
-pub async fn nodes(client: &Client) -> Read<Nodes> {
+pub async fn nodes(client: &Client) -> Read<Vec<NodeFacts>> {
     let api: Api<Node> = Api::all(client.clone());
-    list(&api, &ListParams::default()).await.map(|nodes| {
-        let mut summary = Nodes { total: nodes.len(), ..Nodes::default() };
-        for node in &nodes {
-            let status = node.status.clone().unwrap_or_default();
-            summary.all.push(facts(node));
-            let ready = status.conditions.iter().flatten().find(|one| one.type_ == "Ready");
-            if ready.is_none_or(|ready| ready.status != "True") {
-                summary.not_ready.push(node.name_any());
-            }
-            let gpus = status.allocatable.iter().flatten().any(|(name, amount)| is_gpu(name) && amount.0 != "0");
-            summary.with_gpus += usize::from(gpus);
-            let architecture = status.node_info.map(|info| info.architecture).unwrap_or_default();
-            if !architecture.is_empty() && !summary.architectures.contains(&architecture) {
-                summary.architectures.push(architecture);
-            }
-        }
-        summary
-    })
+    list(&api, &ListParams::default()).await.map(|nodes| nodes.iter().map(facts).collect())
 }
 
 fn facts(node: &Node) -> NodeFacts {
-    let spec = node.spec.clone().unwrap_or_default();
-    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let pressures = conditions.filter(|one| one.type_.ends_with("Pressure") && one.status == "True");
+    let (spec, status) = (node.spec.clone().unwrap_or_default(), node.status.clone().unwrap_or_default());
+    let conditions = status.conditions.unwrap_or_default();
+    let pressures = conditions.iter().filter(|one| one.type_.ends_with("Pressure") && one.status == "True");
     NodeFacts {
         name: node.name_any(),
         labels: node.labels().clone(),
         taints: spec.taints.unwrap_or_default(),
         cordoned: spec.unschedulable == Some(true),
         pressures: pressures.map(|one| one.type_.clone()).collect(),
+        not_ready: !conditions.iter().any(|one| one.type_ == "Ready" && one.status == "True"),
+        has_gpus: status.allocatable.iter().flatten().any(|(name, amount)| is_gpu(name) && amount.0 != "0"),
+        architecture: status.node_info.map(|info| info.architecture).unwrap_or_default(),
     }
 }
 

@@ -8,6 +8,7 @@ use api_types::{
     v1alpha1::{DynamoCheckpoint, DynamoModel},
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentRequest},
 };
+use clap::ValueEnum;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api,
@@ -19,25 +20,27 @@ use serde::de::DeserializeOwned;
 
 use super::connection::ConnectionArgs;
 
-/// A kind of the operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A kind of the operator, by the names that users give it. The first is the one that is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
     /// DynamoGraphDeployment.
+    #[value(name = "dgd", aliases = ["graph", "dynamographdeployment", "dynamographdeployments"])]
     Graph,
     /// DynamoComponentDeployment.
+    #[value(name = "dcd", aliases = ["component", "dynamocomponentdeployment", "dynamocomponentdeployments"])]
     Component,
     /// DynamoModel.
+    #[value(name = "dynamomodel", aliases = ["dm", "model", "dynamomodels"])]
     Model,
     /// DynamoGraphDeploymentRequest.
+    #[value(name = "dgdr", aliases = ["request", "dynamographdeploymentrequest", "dynamographdeploymentrequests"])]
     Request,
     /// DynamoCheckpoint.
+    #[value(name = "checkpoint", aliases = ["dckpt", "dynamocheckpoint", "dynamocheckpoints"])]
     Checkpoint,
 }
 
 impl Kind {
-    /// All kinds.
-    pub const ALL: [Self; 5] = [Self::Graph, Self::Component, Self::Model, Self::Request, Self::Checkpoint];
-
     /// The kind as the API server serves it.
     pub fn resource(self) -> ApiResource {
         match self {
@@ -76,25 +79,14 @@ impl FromStr for Target {
 
 fn kind_of(text: &str) -> Result<Kind, String> {
     let text = text.to_lowercase();
-    match text.split('.').next().unwrap_or_default() {
-        "dgd" | "graph" | "dynamographdeployment" | "dynamographdeployments" => Ok(Kind::Graph),
-        "dcd" | "component" | "dynamocomponentdeployment" | "dynamocomponentdeployments" => Ok(Kind::Component),
-        "dm" | "model" | "dynamomodel" | "dynamomodels" => Ok(Kind::Model),
-        "dgdr" | "request" | "dynamographdeploymentrequest" | "dynamographdeploymentrequests" => Ok(Kind::Request),
-        "dckpt" | "checkpoint" | "dynamocheckpoint" | "dynamocheckpoints" => Ok(Kind::Checkpoint),
-        other => Err(format!("unknown type {other}; one of dgd, dcd, dynamomodel, dgdr, checkpoint")),
-    }
+    let name = text.split('.').next().unwrap_or_default();
+    Kind::from_str(name, false)
+        .map_err(|_| format!("unknown type {name}; one of dgd, dcd, dynamomodel, dgdr, checkpoint"))
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Graph => "dgd",
-            Self::Component => "dcd",
-            Self::Model => "dynamomodel",
-            Self::Request => "dgdr",
-            Self::Checkpoint => "checkpoint",
-        })
+        self.to_possible_value().map_or(Ok(()), |value| f.write_str(value.get_name()))
     }
 }
 

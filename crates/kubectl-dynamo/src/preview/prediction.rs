@@ -10,7 +10,7 @@ use super::{
     differences::{FieldChange, content, differences},
     objects::{ObjectKey, Objects},
     pods,
-    pods::{Excess, Pod, PodChange, Verb},
+    pods::{Excess, Pod},
 };
 
 /// Predicted effects of an edit of a graph.
@@ -147,16 +147,6 @@ pub fn revisions(children: &[&Value]) -> BTreeSet<String> {
         label(&object["metadata"]["labels"]).into_iter().chain(of_cliques).collect::<Vec<_>>()
     };
     children.iter().flat_map(of_child).collect()
-}
-
-/// Changes of pods in one step.
-pub fn pod_steps(step: usize, changes: &[PodChange]) -> Vec<PodStep> {
-    let of = |change: &PodChange| {
-        let verb = if change.verb == Verb::Create { "create" } else { "delete" };
-        let Pod { name, component, .. } = change.pod.clone();
-        PodStep { step, verb, name, component }
-    };
-    changes.iter().map(of).collect()
 }
 
 /// Changes of pods by component: how many come, and how many go.

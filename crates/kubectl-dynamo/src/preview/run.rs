@@ -39,7 +39,7 @@ use super::{
         server::Server,
     },
     pods::{Excess, Pods, excesses, grove},
-    prediction::{Measure, Prediction, changes, pod_steps, revisions},
+    prediction::{Measure, Prediction, changes, revisions},
 };
 
 /// Rounds after which a graph that still changes is given up.
@@ -179,8 +179,6 @@ impl<'a> Preview<'a> {
             let carried_out = grove::carry_out(&mut self.server.objects());
             let objects = self.server.objects().clone();
             let changed = self.pods.react(&objects);
-            let step = prediction.pods.last().map_or(1, |last| last.step + 1);
-            prediction.pods.extend(pod_steps(step, &changed));
             add(&mut prediction.steps, measure.moment(self.pods.all()));
             for excess in excesses(quotas, today.all(), self.pods.all()) {
                 add_excess(&mut prediction.quotas, excess);
@@ -188,6 +186,7 @@ impl<'a> Preview<'a> {
             let became_ready = self.pods.make_ready();
             add(&mut prediction.steps, measure.moment(self.pods.all()));
             let mut moved = carried_out || graph.moved || components.moved || !changed.is_empty() || became_ready;
+            prediction.pods.extend(changed);
             moved |= objects.writes().len() > writes;
             for (key, status) in self.pods.statuses(&objects) {
                 moved |= self.server.objects().set_status(&key, status);

@@ -88,7 +88,7 @@ pub fn summary(graph: &DynamoGraphDeployment) -> Summary {
     };
     let of_component = |spec: &ComponentSpec| {
         let pods = i64::from(spec.desired_replicas()) * i64::from(spec.node_count());
-        let each = spec.pod_template.as_ref().and_then(|template| template.spec.as_ref()).map_or(0, gpus::of_spec);
+        let each = spec.pod_spec().map_or(0, gpus::of_spec);
         u64::try_from(pods).unwrap_or(0) * each
     };
     Summary {

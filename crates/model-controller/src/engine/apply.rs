@@ -6,12 +6,12 @@ use std::{
     fmt,
     net::SocketAddr,
     pin::pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
-use controller_kit::{metrics::Metrics, scope::Fence, store::Key};
+use controller_kit::{metrics::Metrics, scope::Fence, store::Key, sync::locked};
 use futures::channel::mpsc;
 use http::{StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
@@ -48,7 +48,7 @@ impl SharedFleet {
 
     /// Locks the fleet. Never held across an await.
     pub fn lock(&self) -> MutexGuard<'_, Fleet> {
-        self.fleet.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.fleet)
     }
 
     /// [`Fleet::sync`]; wakes the task that sends requests.

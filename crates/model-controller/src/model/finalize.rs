@@ -2,9 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
+
+use controller_kit::sync::locked;
 
 /// Plans for a model that is deleted and has waited so long; `holders` is how many pods may still hold its adapter.
 /// Returns the time after which to check again; `None` if it waits no longer, for the engines or past the timeout.
@@ -19,13 +21,13 @@ pub struct Waits(Mutex<HashMap<String, Instant>>);
 impl Waits {
     /// Returns the time that a model has waited.
     pub fn waited(&self, uid: &str) -> Duration {
-        let mut since = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut since = locked(&self.0);
         since.entry(uid.to_owned()).or_insert_with(Instant::now).elapsed()
     }
 
     /// Forgets a model that was released.
     pub fn forget(&self, uid: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
+        locked(&self.0).remove(uid);
     }
 }
 

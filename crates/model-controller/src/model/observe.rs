@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -11,6 +11,7 @@ use api_types::{labels, v1alpha1::DynamoModel};
 use controller_kit::{
     request::{Interruption, read},
     store::{Key, Packed, Store},
+    sync::locked,
 };
 use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
 use kube::{
@@ -106,7 +107,7 @@ impl Observer {
     /// Syncs the engines of a pool with the caches. Returns its endpoints and claims.
     pub fn sync(&self, pool: &PoolId) -> (Found, Ownership) {
         // Held to the end: of two concurrent syncs, the one that reads later also writes later.
-        let mut read = self.read();
+        let mut read = locked(&self.read);
         let slices: Vec<Arc<Slice>> = self.slices_of(&mut read, pool);
         let found = Found::of(slices.iter().map(AsRef::as_ref), &read.pods);
         let claims = self.claims(&mut read);
@@ -118,7 +119,7 @@ impl Observer {
     /// Syncs all pools, and drops those without models. For objects whose deletion was missed.
     pub fn sweep(&self) {
         {
-            let mut read = self.read();
+            let mut read = locked(&self.read);
             let live: HashSet<Key> = self.models.keys().into_iter().collect();
             read.claims.retain(|key, _| live.contains(key));
             let live: HashSet<Key> = self.slices.keys().into_iter().collect();
@@ -143,7 +144,7 @@ impl Observer {
             return Vec::new();
         };
         let namespace = slice.namespace.as_deref().unwrap_or_default();
-        let mut read = self.read();
+        let mut read = locked(&self.read);
         let concerned = self
             .claims(&mut read)
             .into_iter()
@@ -177,19 +178,18 @@ impl Observer {
     fn slices_of(&self, read: &mut ReadModels, pool: &PoolId) -> Vec<Arc<Slice>> {
         let of_pool = |slice: &Arc<Packed<EndpointSlice>>| {
             let hash = slice.metadata.labels.as_ref().and_then(|labels| labels.get(labels::BASE_MODEL_HASH));
-            slice.metadata.namespace.as_deref() == Some(&pool.namespace)
-                && hash.map(String::as_str) == Some(&pool.base_model_hash)
+            hash.map(String::as_str) == Some(&pool.base_model_hash)
         };
         let slice = |slice: Arc<Packed<EndpointSlice>>| {
             let content = || Arc::new(slice.unpack().map(|slice| Slice::of(&slice)).unwrap_or_default());
             content_of(slice.as_ref(), &mut read.slices, content)
         };
-        self.slices.all().into_iter().filter(of_pool).map(slice).collect()
+        self.slices.in_namespace(&pool.namespace).into_iter().filter(of_pool).map(slice).collect()
     }
 
     /// Returns the prefill workers that can be covered.
     fn groups(&self, found: &Found) -> HashMap<Arc<str>, Group> {
-        let read = self.read();
+        let read = locked(&self.read);
         let known = found.endpoints.iter().filter_map(|endpoint| {
             let group = read.pods.get(&endpoint.pod)?.group.clone()?;
             Some((Arc::clone(&endpoint.pod), group))
@@ -200,7 +200,7 @@ impl Observer {
     /// Reads the pods of endpoints that are not verified yet. A pod has its address before a slice has it.
     async fn verify(&self, pool: &PoolId) -> Result<(), Interruption> {
         let unverified: Vec<Endpoint> = {
-            let mut read = self.read();
+            let mut read = locked(&self.read);
             let slices = self.slices_of(&mut read, pool);
             let endpoints = slices.iter().flat_map(|slice| &slice.endpoints);
             let unverified = endpoints.filter(|endpoint| {
@@ -219,7 +219,7 @@ impl Observer {
                 pods.extend(self.pods(pool, Some(&endpoint.pod_name)).await?);
             }
         }
-        let mut read = self.read();
+        let mut read = locked(&self.read);
         for pod in &pods {
             if let Some(uid) = pod.metadata.uid.as_deref() {
                 read.pods.insert(uid.into(), PodFacts::of(pod));
@@ -243,10 +243,6 @@ impl Observer {
         }
         let what = || format!("list pods of {} with {selector}", pool.namespace);
         Ok(read(what, api.list(&params)).await?.items)
-    }
-
-    fn read(&self) -> MutexGuard<'_, ReadModels> {
-        self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -75,7 +75,7 @@ fn rejected(
     };
     let (generation, message, mut all) = (status.observed_generation, error.to_string(), status.conditions);
     set_condition(&mut all, conditions::READY, Status::False, reason, &message, generation, now);
-    set_progress(&mut all, &Progress::Working { reason: reason.to_owned(), message }, generation, now);
+    set_progress(&mut all, &Progress::working(reason, message), generation, now);
     DynamoModelStatus { conditions: all, adapter: before.and_then(|before| before.adapter.clone()), ..status }
 }
 
@@ -115,15 +115,13 @@ fn set_readiness(all: &mut Vec<Condition>, inputs: &StatusInputs, now: Timestamp
 }
 
 fn progress(phase: &Phase) -> Progress {
-    let working = |reason: &str, message: &str| Progress::Working { reason: reason.into(), message: message.into() };
-    let stuck = |reason: &str, message: &str| Progress::Stuck { reason: reason.into(), message: message.into() };
     match phase {
         Phase::Served => Progress::Current,
-        Phase::NoEndpoints => working(reason::NO_ENDPOINTS, "waiting for workers of the base model"),
-        Phase::Loading(message) => working(reason::PROGRESSING, message),
-        Phase::Failing(message) => stuck(reason::LOAD_FAILED, message),
-        Phase::Invalid(message) => stuck(reason::INVALID_SPEC, message),
-        Phase::NameTaken(message) => stuck(reason::NAME_TAKEN, message),
+        Phase::NoEndpoints => Progress::working(reason::NO_ENDPOINTS, "waiting for workers of the base model"),
+        Phase::Loading(message) => Progress::working(reason::PROGRESSING, message),
+        Phase::Failing(message) => Progress::stuck(reason::LOAD_FAILED, message),
+        Phase::Invalid(message) => Progress::stuck(reason::INVALID_SPEC, message),
+        Phase::NameTaken(message) => Progress::stuck(reason::NAME_TAKEN, message),
     }
 }
 

@@ -6,7 +6,9 @@
 //! whole, maps unite, and every other list is replaced.
 
 use api_types::{
-    env, names,
+    env,
+    gpu_memory_service::{CLAIM, SERVER, SOCKET_DIR, SOCKETS},
+    names,
     v1alpha1::{DynamoCheckpoint, EngineMode},
     v1beta1::ComponentSpec,
     violations::Violation,
@@ -21,10 +23,7 @@ use crate::{
     RenderInput, SharedGpus, ValidatedComponent, gpus,
     metadata::{Pairs, pod_template},
     pod,
-    pod::{
-        gpu_memory,
-        gpu_memory::{CLAIM, SERVER, SOCKET_DIR, SOCKETS},
-    },
+    pod::gpu_memory,
     pull_secrets::add_pull_secrets,
     render_claim_template,
 };
@@ -89,16 +88,15 @@ fn share_gpus(
 
 /// The user's labels and annotations; those for the capture win over the component's.
 fn metadata(component: &CapturedComponent<'_>, overlay: Option<&Value>) -> (Pairs, Pairs) {
-    let own = component.declared.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
     let given = |field: &str| -> Pairs {
         let pairs = overlay.and_then(|overlay| overlay.get("metadata")?.get(field)?.as_object());
         let texts = pairs.into_iter().flatten().filter_map(|(key, value)| Some((key, value.as_str()?)));
         texts.map(|(key, value)| (key.clone(), value.to_owned())).collect()
     };
-    let mut all_labels = own.and_then(|own| own.labels.clone()).unwrap_or_default();
+    let mut all_labels = component.declared.pod_labels().cloned().unwrap_or_default();
     all_labels.extend(given("labels"));
     all_labels.extend(component.labels.clone());
-    let mut all_annotations = own.and_then(|own| own.annotations.clone()).unwrap_or_default();
+    let mut all_annotations = component.declared.pod_annotations().cloned().unwrap_or_default();
     all_annotations.extend(given("annotations"));
     (all_labels, all_annotations)
 }

@@ -160,6 +160,26 @@ impl StorageLocation {
         }
     }
 
+    /// The claim that has to be made before the storage can be used.
+    ///
+    /// # Errors
+    /// The obstacle to its use that only an administrator can remove, in words.
+    pub fn missing_claim(
+        &self,
+        namespace: &str,
+        settings: &StorageSettings,
+    ) -> Result<Option<PersistentVolumeClaim>, String> {
+        match self {
+            Self::Named { exists: false, .. } => {
+                let claim = render_storage_claim(namespace, settings).map_err(|problem| problem.to_string())?;
+                claim.map(Some).ok_or_else(|| self.hindrance(namespace).unwrap_or_default())
+            }
+            Self::Invalid(problem) => Err(problem.to_string()),
+            // Without a configured storage, the agent of the pod's node chooses it.
+            Self::Named { exists: true, .. } | Self::OfAgent(_) | Self::Unknown => Ok(None),
+        }
+    }
+
     /// Describes the obstacle to its use, in words.
     pub fn hindrance(&self, namespace: &str) -> Option<String> {
         match self {

@@ -50,9 +50,7 @@ pub enum ChildKind {
 
 /// Returns the kind that Grove creates for a component.
 pub fn child_of(component: &ComponentSpec) -> ChildKind {
-    let grove = component.experimental.as_ref().and_then(|experimental| experimental.grove.as_ref());
-    let forced = grove.and_then(|grove| grove.force_scaling_group).unwrap_or(false);
-    if component.is_multinode() || forced || shares_memory_between_pods(component) {
+    if component.is_multinode() || component.forces_scaling_group() || shares_memory_between_pods(component) {
         ChildKind::PodCliqueScalingGroup
     } else {
         ChildKind::PodClique
@@ -125,14 +123,12 @@ pub(crate) fn only_assists(labels: &BTreeMap<String, String>) -> bool {
 }
 
 pub(crate) fn shares_memory_between_pods(component: &ComponentSpec) -> bool {
-    let service = component.experimental.as_ref().and_then(|e| e.gpu_memory_service.as_ref());
-    service.is_some_and(|service| service.mode == EngineMode::InterPod)
+    component.gpu_memory_service().is_some_and(|service| service.mode == EngineMode::InterPod)
 }
 
 /// Engines in pods of their own that stand by for another.
 fn standbys(component: &ComponentSpec) -> i32 {
-    let failover = component.experimental.as_ref().and_then(|e| e.failover.as_ref());
-    failover.filter(|f| f.mode == EngineMode::InterPod).map_or(0, Failover::standbys)
+    component.failover().filter(|f| f.mode == EngineMode::InterPod).map_or(0, Failover::standbys)
 }
 
 /// Name of a graph's PodCliqueSet.

@@ -114,8 +114,7 @@ fn selector(component: &GroveComponent<'_>, component_type: Option<ComponentType
 fn service_labels(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pairs {
     let mut all = graph.spec.labels.clone().unwrap_or_default();
     all.extend(component.valid.preserved.labels.clone());
-    let template = component.declared.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
-    all.extend(template.and_then(|metadata| metadata.labels.clone()).unwrap_or_default());
+    all.extend(component.declared.pod_labels().cloned().unwrap_or_default());
     if let Some(generation) = component.valid.generation() {
         all.insert(labels::WORKER_HASH.to_owned(), generation.to_owned());
     }
@@ -127,8 +126,7 @@ fn service_labels(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pai
 fn service_annotations(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pairs {
     let mut all = graph.spec.annotations.clone().unwrap_or_default();
     all.extend(component.valid.preserved.annotations.clone());
-    let template = component.declared.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
-    all.extend(template.and_then(|metadata| metadata.annotations.clone()).unwrap_or_default());
+    all.extend(component.declared.pod_annotations().cloned().unwrap_or_default());
     all
 }
 

@@ -1,12 +1,12 @@
 //! Two engines in one pod: one serves, the other is a standby over the same GPU memory.
 
-use api_types::{env as names, ports, v1beta1::BackendFramework};
+use api_types::{env as names, gpu_memory_service::SOCKET_DIR, ports, v1beta1::BackendFramework};
 use k8s_openapi::{
     api::core::v1::{Container, EnvVar, PodSpec, Probe},
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-use super::{env, gpu_memory::SOCKET_DIR, tcp};
+use super::{env, tcp};
 use crate::frameworks;
 
 const ENGINES: [i32; 2] = [0, 1];

@@ -66,7 +66,7 @@ pub fn check(at: &str, component: &ComponentSpec, context: &Context<'_>, out: &m
     capture_template(at, component, out);
     pod_annotations(at, component, out);
     elastic_experts(at, component, context, out);
-    if let Some(reason) = context.owner.lacks_grove().filter(|_| forces_scaling_group(component)) {
+    if let Some(reason) = context.owner.lacks_grove().filter(|_| component.forces_scaling_group()) {
         out.forbidden(format!("{at}.experimental.grove.forceScalingGroup"), reason);
     }
     checkpoint(at, component, context.features, out);
@@ -75,8 +75,7 @@ pub fn check(at: &str, component: &ComponentSpec, context: &Context<'_>, out: &m
 
 /// Warns about fields without effect.
 pub fn warn(at: &str, component: &ComponentSpec, out: &mut Findings) {
-    let checkpoint = component.experimental.as_ref().and_then(|experimental| experimental.checkpoint.as_ref());
-    let Some(checkpoint) = checkpoint else { return };
+    let Some(checkpoint) = component.checkpoint() else { return };
     for (field, is_set) in [("mode", checkpoint.mode.is_some()), ("identity", checkpoint.identity.is_some())] {
         if is_set {
             out.warn(format!("{at}.experimental.checkpoint.{field}"), "deprecated; remove it");
@@ -105,7 +104,7 @@ pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, change: 
         out.forbidden(format!("{at}.replicas"), text);
     }
     // v1alpha1 keeps it in an annotation, which CEL does not see.
-    if forces_scaling_group(new) != forces_scaling_group(old) {
+    if new.forces_scaling_group() != old.forces_scaling_group() {
         let given = new.experimental.as_ref().and_then(|it| it.grove.as_ref()?.force_scaling_group);
         out.immutable(
             format!("{at}.experimental.grove.forceScalingGroup"),
@@ -116,12 +115,6 @@ pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, change: 
     if change.owner == super::GRAPH {
         power_limit::check_update(at, new, old, out);
     }
-}
-
-/// Whether one node is to be run as a scaling group all the same.
-fn forces_scaling_group(component: &ComponentSpec) -> bool {
-    let grove = component.experimental.as_ref().and_then(|experimental| experimental.grove.as_ref());
-    grove.is_some_and(|grove| grove.force_scaling_group == Some(true))
 }
 
 /// The endpoint picker of a gateway.
@@ -136,19 +129,17 @@ fn endpoint_picker(at: &str, component: &ComponentSpec, context: &Context<'_>, o
 
 /// The user's part of the pod that is captured.
 fn capture_template(at: &str, component: &ComponentSpec, out: &mut Findings) {
-    let checkpoint = component.experimental.as_ref().and_then(|experimental| experimental.checkpoint.as_ref());
-    if let Some(template) = checkpoint.and_then(|checkpoint| checkpoint.job.as_ref()?.pod_template.as_ref()) {
+    let job = component.checkpoint().and_then(|checkpoint| checkpoint.job.as_ref());
+    if let Some(template) = job.and_then(|job| job.pod_template.as_ref()) {
         out.extend(fit::<PodTemplateSpec>(&format!("{at}.experimental.checkpoint.job.podTemplate"), template).1);
     }
 }
 
 fn pod_annotations(at: &str, component: &ComponentSpec, out: &mut Findings) {
-    let metadata = component.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
-    let all = metadata.and_then(|metadata| metadata.annotations.as_ref());
     let path = |key: &str| format!("{at}.podTemplate.metadata.annotations[{key}]");
-    let backend = all.and_then(|all| all.get(annotations::DISCOVERY_BACKEND));
+    let backend = component.pod_annotation(annotations::DISCOVERY_BACKEND);
     out.extend(backend.and_then(|backend| discovery_backend(path(annotations::DISCOVERY_BACKEND), backend)));
-    let strategy = RolloutStrategy::from_annotations(all).err().into_iter().flatten();
+    let strategy = RolloutStrategy::from_annotations(component.pod_annotations()).err().into_iter().flatten();
     out.extend(strategy.map(|violation| below(violation, at)));
 }
 
@@ -164,8 +155,7 @@ fn elastic_experts(at: &str, component: &ComponentSpec, context: &Context<'_>, o
 
 /// Checkpoints must be switched on.
 fn checkpoint(at: &str, component: &ComponentSpec, features: &Features, out: &mut Findings) {
-    let checkpoint = component.experimental.as_ref().and_then(|experimental| experimental.checkpoint.as_ref());
-    if checkpoint.is_some_and(|checkpoint| checkpoint.enabled) && !features.checkpoint {
+    if component.enabled_checkpoint().is_some() && !features.checkpoint {
         let text = "checkpoints are switched off in this installation; switch them on in the operator's configuration \
                     (checkpoint.enabled), or set enabled to false";
         out.forbidden(format!("{at}.experimental.checkpoint"), text);

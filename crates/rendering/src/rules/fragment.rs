@@ -234,7 +234,7 @@ pub fn topologies(spec: &DynamoGraphDeploymentSpec) -> impl Iterator<Item = &str
 
 /// Topology and domain of the KV-transfer policy.
 fn of_policy(spec: &DynamoGraphDeploymentSpec) -> Option<(&str, &str)> {
-    let policy = spec.experimental.as_ref()?.kv_transfer_policy.as_ref()?;
+    let policy = spec.kv_transfer_policy()?;
     Some((policy.cluster_topology_name.as_deref().filter(|name| !name.is_empty())?, &policy.domain))
 }
 

@@ -99,10 +99,8 @@ fn metadata(graph: &DynamoGraphDeployment, is_new: bool, out: &mut Findings) {
         (annotations::WORKLOAD_PROVIDER, workload_provider),
     ];
     out.extend(rules.into_iter().filter_map(|(key, rule)| rule(annotation_path(key), given(key)?)));
-    let is_within_pod = |component: &ComponentSpec| {
-        let failover = component.experimental.as_ref().and_then(|experimental| experimental.failover.as_ref());
-        failover.is_some_and(|failover| failover.mode == EngineMode::IntraPod)
-    };
+    let is_within_pod =
+        |component: &ComponentSpec| component.failover().is_some_and(|failover| failover.mode == EngineMode::IntraPod);
     let mode = given(annotations::DISCOVERY_MODE);
     if graph.spec.components.iter().any(is_within_pod) && mode != Some(DISCOVERY_CONTAINER) {
         let text = "engines that stand in for each other within a pod register one by one; set the annotation to \"container\"";
@@ -113,8 +111,7 @@ fn metadata(graph: &DynamoGraphDeployment, is_new: bool, out: &mut Findings) {
 /// The annotations by which users control the rollout of workers.
 fn rollout(graph: &DynamoGraphDeployment, on_grove: bool, out: &mut Findings) {
     let is_recreated = |component: &&ComponentSpec| {
-        let metadata = component.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
-        let strategy = RolloutStrategy::from_annotations(metadata.and_then(|metadata| metadata.annotations.as_ref()));
+        let strategy = RolloutStrategy::from_annotations(component.pod_annotations());
         component.is_worker() && strategy.is_ok_and(|strategy| strategy == RolloutStrategy::Recreate)
     };
     let recreated = graph.spec.components.iter().filter(is_recreated).map(|component| component.name.as_str());

@@ -11,8 +11,7 @@ use serde_json::json;
 use super::Findings;
 
 fn limit(component: &ComponentSpec) -> Option<&str> {
-    let metadata = component.pod_template.as_ref()?.metadata.as_ref()?;
-    metadata.annotations.as_ref()?.get(GPU_POWER_LIMIT).map(String::as_str)
+    component.pod_annotation(GPU_POWER_LIMIT)
 }
 
 fn path(at: &str) -> String {
@@ -38,10 +37,10 @@ pub(super) fn check(at: &str, component: &ComponentSpec, out: &mut Findings) {
 
 /// Finds the component's request for devices by claims.
 fn devices(at: &str, component: &ComponentSpec) -> Option<String> {
-    if component.experimental.as_ref().is_some_and(|experimental| experimental.gpu_memory_service.is_some()) {
+    if component.gpu_memory_service().is_some() {
         return Some(format!("{at}.experimental.gpuMemoryService"));
     }
-    let pod = component.pod_template.as_ref()?.spec.as_ref()?;
+    let pod = component.pod_spec()?;
     let claims = |container: &Container| {
         let claims = container.resources.as_ref().and_then(|resources| resources.claims.as_ref());
         claims.is_some_and(|claims| !claims.is_empty())

@@ -15,7 +15,7 @@ const POD: &str = "spec.podTemplate.spec";
 
 /// The user's pod spec, if there is one.
 pub(super) fn check(spec: &ComponentSpec) -> Result<&PodSpec, Violation> {
-    spec.pod_template.as_ref().and_then(|template| template.spec.as_ref()).ok_or_else(no_main)
+    spec.pod_spec().ok_or_else(no_main)
 }
 
 /// The user's `main` container, provided that all containers are in order.
@@ -114,9 +114,8 @@ fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, violations: &mut Vec<Viola
 
 /// Reports every number that is above its limit.
 pub(super) fn check_limits(spec: &ComponentSpec, violations: &mut Vec<Violation>) {
-    let experimental = spec.experimental.as_ref();
-    let failover = experimental.and_then(|experimental| experimental.failover.as_ref());
-    let identity = experimental.and_then(|e| e.checkpoint.as_ref()).and_then(|checkpoint| checkpoint.identity.as_ref());
+    let failover = spec.failover();
+    let identity = spec.checkpoint().and_then(|checkpoint| checkpoint.identity.as_ref());
     let of_identity = "experimental.checkpoint.identity";
     let numbers = [
         ("replicas".to_owned(), spec.replicas, limits::REPLICAS),

@@ -102,8 +102,7 @@ pub(crate) fn check_component(spec: &ComponentSpec) -> Vec<Violation> {
     violations.keep(shared_memory(spec.shared_memory_size.as_ref()));
     if let Ok(pod) = containers::check(spec) {
         containers::check_contents(pod, spec, &mut violations);
-        let service = spec.experimental.as_ref().and_then(|experimental| experimental.gpu_memory_service.as_ref());
-        if let Some((service, main)) = service.zip(spec.main_container()) {
+        if let Some((service, main)) = spec.gpu_memory_service().zip(spec.main_container()) {
             shared_gpus::check_service(service, pod, main, &mut violations);
         }
     }
@@ -214,11 +213,9 @@ fn check_checkpoint<'a>(
     pod: &PodSpec,
     shared: Option<SharedGpus<'_>>,
 ) -> Result<Option<CheckpointUse<'a>>, Vec<Violation>> {
-    let experimental = spec.experimental.as_ref();
-    let given = experimental.and_then(|experimental| experimental.checkpoint.as_ref());
-    let Some(checkpoint) = given.filter(|checkpoint| checkpoint.enabled) else { return Ok(None) };
+    let Some(checkpoint) = spec.enabled_checkpoint() else { return Ok(None) };
     let mut violations: Vec<Violation> = Vec::new();
-    if experimental.is_some_and(|experimental| experimental.failover.is_some()) {
+    if spec.failover().is_some() {
         violations.push(Violation::of_text(FIELD, Reason::Forbidden, Value::Null, violations::CHECKPOINT_FAILOVER));
     }
     if shared.is_some_and(|shared| shared.mode == EngineMode::InterPod) {
@@ -239,7 +236,7 @@ fn check_checkpoint<'a>(
     let overlay = job.and_then(|job| job.pod_template.as_ref());
     let clients = job.and_then(|job| job.gms_client_containers.as_deref()).unwrap_or_default();
     check_captured_pod(target, overlay, clients, &mut violations);
-    let reference = checkpoint.checkpoint_ref.as_deref().filter(|name| !name.is_empty());
+    let reference = checkpoint.reference();
     let identity = checkpoint.identity.as_ref().filter(|_| reference.is_none());
     let usage = CheckpointUse { reference, identity, policy: checkpoint.startup_policy, target, overlay, clients };
     if violations.is_empty() { Ok(Some(usage)) } else { Err(violations) }

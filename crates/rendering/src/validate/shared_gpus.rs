@@ -22,9 +22,7 @@ const FAILOVER: &str = "spec.experimental.failover";
 
 /// Rejects memory that is shared between pods where the provider does not support it.
 pub(super) fn check_provider(spec: &ComponentSpec, provider: WorkloadProvider, violations: &mut Vec<Violation>) {
-    let Some(experimental) = &spec.experimental else { return };
-    let between_pods =
-        experimental.gpu_memory_service.as_ref().is_some_and(|service| service.mode == EngineMode::InterPod);
+    let between_pods = spec.gpu_memory_service().is_some_and(|service| service.mode == EngineMode::InterPod);
     if between_pods && provider == WorkloadProvider::Component {
         violations.push(Violation::invalid(
             format!("{SERVICE}.mode"),
@@ -45,9 +43,8 @@ pub(super) fn check<'a>(
     pod: &PodSpec,
     main: &Container,
 ) -> Result<Option<SharedGpus<'a>>, Vec<Violation>> {
-    let experimental = spec.experimental.as_ref();
-    let failover = experimental.and_then(|experimental| experimental.failover.as_ref());
-    let Some(service) = experimental.and_then(|experimental| experimental.gpu_memory_service.as_ref()) else {
+    let failover = spec.failover();
+    let Some(service) = spec.gpu_memory_service() else {
         return match failover {
             Some(_) => Err(vec![forbidden(FAILOVER, violations::FAILOVER_ALONE)]),
             None => Ok(None),

@@ -26,9 +26,8 @@ pub(super) fn main_container(alpha: &Object, extra: Option<&Object>) -> Object {
                 _ if value.is_null() => {}
                 "env" => union_env(&mut main, value),
                 "envFrom" if is_empty(value) => {}
-                "resources" => merge_resources(&mut main, value),
                 "volumeMounts" => union_mounts(&mut main, value),
-                "livenessProbe" | "readinessProbe" => merge_probe(&mut main, key, value),
+                "resources" | "livenessProbe" | "readinessProbe" => merge_fields(&mut main, key, value),
                 _ => {
                     main.insert(key.clone(), value.clone());
                 }
@@ -99,22 +98,16 @@ fn union_mounts(main: &mut Object, first: &Value) {
     insert_filled(main, MOUNTS, all);
 }
 
-fn merge_resources(main: &mut Object, over: &Value) {
+/// Resources or a probe, field by field.
+fn merge_fields(main: &mut Object, key: &str, over: &Value) {
     let Some(over) = over.as_object() else { return };
-    let mut resources = object(main, "resources").cloned().unwrap_or_default();
-    overlay(&mut resources, over);
-    main.insert("resources".to_owned(), Value::Object(resources));
-}
-
-fn merge_probe(main: &mut Object, key: &str, over: &Value) {
-    let Some(over) = over.as_object() else { return };
-    let mut probe = object(main, key).cloned().unwrap_or_default();
+    let mut fields = object(main, key).cloned().unwrap_or_default();
     // A probe that asks in another way must not keep the way of the one below it.
-    if HANDLERS.iter().any(|handler| over.contains_key(*handler) && !probe.contains_key(*handler)) {
-        probe.retain(|key, _| !HANDLERS.contains(&key.as_str()));
+    if HANDLERS.iter().any(|handler| over.contains_key(*handler) && !fields.contains_key(*handler)) {
+        fields.retain(|key, _| !HANDLERS.contains(&key.as_str()));
     }
-    overlay(&mut probe, over);
-    main.insert(key.to_owned(), Value::Object(probe));
+    overlay(&mut fields, over);
+    main.insert(key.to_owned(), Value::Object(fields));
 }
 
 /// Replaces present values by those that are not empty; objects are overlaid field by field.

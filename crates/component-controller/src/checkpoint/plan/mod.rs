@@ -19,17 +19,14 @@ use api_types::{
     v1alpha1::{CheckpointPhase, DynamoCheckpoint, DynamoCheckpointStatus},
     violations::Violation,
 };
-use controller_kit::conditions::find;
+use controller_kit::{conditions::find, store::is_controlled_by};
 use k8s_openapi::{
-    api::{batch::v1::Job, core::v1::PersistentVolumeClaim},
+    api::batch::v1::Job,
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
 };
 use rendering::{
     Diagnosis, JobEnd,
-    checkpoint::{
-        CaptureSettings, StorageLocation, artifact_version, check_shared_gpu_memory, render_capture_job,
-        render_storage_claim,
-    },
+    checkpoint::{CaptureSettings, artifact_version, check_shared_gpu_memory, render_capture_job},
 };
 
 use super::model::{CapturePhase, Observed, Plan};
@@ -105,7 +102,7 @@ pub fn not_deleted<'a>(jobs: impl Iterator<Item = &'a Job>) -> Vec<Job> {
 /// Plans the Job, once everything exists that its pod needs, and nothing is left that would delay its capture.
 fn begin(observed: &Observed) -> Plan {
     let at = |phase| Plan { delete_jobs: not_deleted(observed.other_jobs.iter()), phase, ..Plan::default() };
-    let ours = observed.capture.as_ref().filter(|capture| observed.is_ours(*capture));
+    let ours = observed.capture.as_ref().filter(|capture| is_controlled_by(*capture, &observed.uid));
     if let Some(capture) = ours.filter(|capture| is_of_other_version(observed, capture)) {
         let phase = CapturePhase::Waiting(OTHER_CAPTURE.to_owned());
         return Plan { delete_capture: not_yet_deleted(capture), ..at(phase) };
@@ -113,7 +110,7 @@ fn begin(observed: &Observed) -> Plan {
     let Some(config) = &observed.config else {
         return at(CapturePhase::Blocked { reason: reason::DISABLED, message: disabled() });
     };
-    let create_volume = match missing_volume(observed) {
+    let create_volume = match observed.location.missing_claim(&observed.namespace, &config.storage) {
         Ok(volume) => volume,
         Err(message) => return at(CapturePhase::Blocked { reason: reason::NO_STORAGE, message }),
     };
@@ -142,23 +139,6 @@ fn disabled() -> String {
         .to_owned()
 }
 
-/// The PersistentVolumeClaim for checkpoints, if it is missing and the configuration says to create it.
-fn missing_volume(observed: &Observed) -> Result<Option<PersistentVolumeClaim>, String> {
-    let config = observed.config.clone().unwrap_or_default();
-    match &observed.location {
-        StorageLocation::Named { exists: false, .. } => {
-            let claim = render_storage_claim(&observed.namespace, &config.storage);
-            let claim = claim.map_err(|problem| problem.to_string())?;
-            claim.map(Some).ok_or_else(|| observed.location.hindrance(&observed.namespace).unwrap_or_default())
-        }
-        StorageLocation::Invalid(problem) => Err(problem.to_string()),
-        // Without a configured storage, the agent of the pod's node chooses it.
-        StorageLocation::Named { exists: true, .. } | StorageLocation::OfAgent(_) | StorageLocation::Unknown => {
-            Ok(None)
-        }
-    }
-}
-
 fn invalid(observed: &Observed, violations: &[Violation]) -> CapturePhase {
     let prepared = check_shared_gpu_memory(&observed.checkpoint).is_ok();
     let reason = if prepared { reason::INVALID_SPEC } else { reason::NOT_PREPARED };
@@ -174,7 +154,7 @@ fn capture(observed: &Observed, job: &Job) -> Plan {
         return at(CapturePhase::Capturing { waits: disabled(), stalled: Some(reason::DISABLED) });
     }
     let capture = match &observed.capture {
-        Some(capture) if !observed.is_ours(capture) => {
+        Some(capture) if !is_controlled_by(capture, &observed.uid) => {
             let message = format!("{} has another owner", name_of_capture(observed));
             return fail(observed, reason::CAPTURE_NAME_TAKEN, message);
         }
@@ -285,7 +265,7 @@ fn captured(capture: &PodSnapshot) -> Option<String> {
 
 /// Plans for a deleted Job. A capture without the end of its Job may be incomplete.
 fn without_job(observed: &Observed) -> Plan {
-    let capture = observed.capture.as_ref().filter(|capture| observed.is_ours(*capture));
+    let capture = observed.capture.as_ref().filter(|capture| is_controlled_by(*capture, &observed.uid));
     let Some(capture) = capture.filter(|capture| !is_of_other_version(observed, capture)) else {
         return fail(observed, reason::JOB_DELETED, "checkpoint job was deleted".to_owned());
     };

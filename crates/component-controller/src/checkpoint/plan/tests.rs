@@ -2,7 +2,7 @@
 
 use rendering::{
     Cause,
-    checkpoint::{CheckpointConfig, CheckpointStorage, StorageSettings},
+    checkpoint::{CheckpointConfig, CheckpointStorage, StorageLocation, StorageSettings},
 };
 use serde_json::{Value, json};
 

@@ -5,7 +5,10 @@ use api_types::{
     names,
     v1alpha1::{CheckpointPhase, DynamoCheckpointStatus},
 };
-use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
+use controller_kit::{
+    conditions::{Progress, Status, set_condition, set_progress},
+    store::is_controlled_by,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rendering::checkpoint::artifact_version;
@@ -27,7 +30,8 @@ pub fn status(observed: &Observed, applied: &Applied, now: Timestamp) -> DynamoC
         CapturePhase::Blocked { .. } | CapturePhase::Waiting(_) | CapturePhase::Invalid { .. } => None,
     };
     let created = |kind: &str| applied.created.iter().any(|object| object.kind == kind);
-    let captured = observed.capture.as_ref().is_some_and(|capture| observed.is_ours(capture)) || created("PodSnapshot");
+    let captured = observed.capture.as_ref().is_some_and(|capture| is_controlled_by(capture, &observed.uid))
+        || created("PodSnapshot");
     let progress = progress(&applied.phase, summary, &live);
     let generation = observed.checkpoint.metadata.generation;
     let mut all = live.conditions.clone();
@@ -65,7 +69,7 @@ pub fn of_unreadable(
     let mut status = before;
     status.observed_generation = generation;
     status.message = Some(message.to_owned());
-    let stuck = Progress::Stuck { reason: reason::INVALID_SPEC.to_owned(), message: message.to_owned() };
+    let stuck = Progress::stuck(reason::INVALID_SPEC, message);
     set_progress(&mut status.conditions, &stuck, generation, now);
     status
 }
@@ -122,18 +126,17 @@ fn set_conditions(
 }
 
 fn progress(phase: &CapturePhase, summary: CheckpointPhase, live: &DynamoCheckpointStatus) -> Progress {
-    let stuck =
-        |reason: &str, message: &str| Progress::Stuck { reason: reason.to_owned(), message: message.to_owned() };
-    let working = |waits: &str| Progress::Working { reason: reason::CAPTURING.to_owned(), message: waits.to_owned() };
     match phase {
-        CapturePhase::Blocked { reason, message } => stuck(reason, message),
-        CapturePhase::Invalid { message, .. } => stuck(reason::INVALID_SPEC, message),
-        CapturePhase::Failed { message, .. } => stuck(reason::FAILED, message),
-        CapturePhase::Waiting(waits) | CapturePhase::Capturing { waits, stalled: None } => working(waits),
-        CapturePhase::Capturing { waits, stalled: Some(reason) } => stuck(reason, waits),
+        CapturePhase::Blocked { reason, message } => Progress::stuck(reason, message),
+        CapturePhase::Invalid { message, .. } => Progress::stuck(reason::INVALID_SPEC, message),
+        CapturePhase::Failed { message, .. } => Progress::stuck(reason::FAILED, message),
+        CapturePhase::Waiting(waits) | CapturePhase::Capturing { waits, stalled: None } => {
+            Progress::working(reason::CAPTURING, waits)
+        }
+        CapturePhase::Capturing { waits, stalled: Some(reason) } => Progress::stuck(reason, waits),
         CapturePhase::Ready(_) => Progress::Current,
         CapturePhase::Settled if summary == CheckpointPhase::Ready => Progress::Current,
-        CapturePhase::Settled => stuck(reason::FAILED, live.message.as_deref().unwrap_or_default()),
+        CapturePhase::Settled => Progress::stuck(reason::FAILED, live.message.as_deref().unwrap_or_default()),
     }
 }
 

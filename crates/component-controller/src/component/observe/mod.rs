@@ -6,7 +6,7 @@ mod pull_secrets;
 use std::{
     collections::HashSet,
     fmt::Debug,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Instant,
 };
 
@@ -18,7 +18,8 @@ use controller_kit::{
     failure::ErrorType,
     pull_secrets::PullSecrets,
     request::{Interruption, find},
-    store::{Key, Packed, Store, UnpackError, controller_owner},
+    store::{Key, Packed, StaticKind, Store, UnpackError, is_controlled_by},
+    sync::locked,
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -161,28 +162,24 @@ impl Observer {
         let known = (K::kind(&()).into_owned(), uid.clone());
         let cached = live(store, &namespace, &name)?;
         let is_taken_over = component.finalizers().iter().any(|finalizer| finalizer == LEGACY_FINALIZER);
-        if cached.is_some() || !is_taken_over || !store.is_served() || self.unexposed().contains(&known) {
+        if cached.is_some() || !is_taken_over || !store.is_served() || locked(&self.unexposed).contains(&known) {
             return Ok(cached);
         }
         let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
         let what = || format!("get {} {namespace}/{name}", K::kind(&()));
         let found = find(&name, what, api.get_opt(&name)).await?;
         if let Some(object) = found
-            && controller_owner(&object).is_some_and(|owner| owner.uid == uid)
+            && is_controlled_by(&object, &uid)
         {
             let value = serde_json::to_value(&object).unwrap_or_default();
             return Ok(Some(Live { object, value }));
         }
         let components = &self.caches.components;
         let uids: HashSet<_> = components.all().iter().filter_map(|component| component.metadata.uid.clone()).collect();
-        let mut unexposed = self.unexposed();
+        let mut unexposed = locked(&self.unexposed);
         unexposed.retain(|(_, uid)| uids.contains(uid));
         unexposed.insert(known);
         Ok(None)
-    }
-
-    fn unexposed(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
-        self.unexposed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The model that the component serves, and those whose Services it still owns.
@@ -219,11 +216,10 @@ impl Observer {
         namespace: &str,
         component: &DynamoComponentDeployment,
     ) -> Result<CheckpointFacts, UnpackError> {
-        let experimental = component.spec.component.experimental.as_ref();
-        let usage = experimental.and_then(|experimental| experimental.checkpoint.as_ref());
-        let Some(usage) = usage.filter(|usage| usage.enabled) else { return Ok(CheckpointFacts::default()) };
-        let named = usage.checkpoint_ref.as_deref().filter(|name| !name.is_empty());
-        let live = match (named, &usage.identity) {
+        let Some(usage) = component.spec.component.enabled_checkpoint() else {
+            return Ok(CheckpointFacts::default());
+        };
+        let live = match (usage.reference(), &usage.identity) {
             (Some(name), _) => self.checkpoints.checkpoint(namespace, name)?,
             (None, Some(identity)) => {
                 let all = self.checkpoints.with_id(namespace, &identity_id(identity));
@@ -307,9 +303,8 @@ impl Observer {
     }
 
     fn accounts(&self, namespace: &str) -> Vec<String> {
-        let all = self.caches.accounts.all();
-        let here = all.iter().filter(|account| account.metadata.namespace.as_deref() == Some(namespace));
-        let mut names: Vec<String> = here.filter_map(|account| account.metadata.name.clone()).collect();
+        let here = self.caches.accounts.in_namespace(namespace);
+        let mut names: Vec<String> = here.iter().filter_map(|account| account.metadata.name.clone()).collect();
         names.sort_unstable();
         names
     }
@@ -321,12 +316,9 @@ pub fn components_of_model(
     namespace: &str,
     hash: &str,
 ) -> Vec<Arc<Packed<DynamoComponentDeployment>>> {
-    let mut all = components.all();
-    all.retain(|component| {
-        let serves = |model: String| names::base_model_hash(&model) == hash;
-        component.metadata.namespace.as_deref() == Some(namespace) && model_of(component).is_some_and(serves)
-    });
-    all
+    let mut here = components.in_namespace(namespace);
+    here.retain(|component| model_of(component).is_some_and(|model| names::base_model_hash(&model) == hash));
+    here
 }
 
 /// Name of the base model that a component serves.
@@ -339,18 +331,13 @@ fn model_of(component: &Packed<DynamoComponentDeployment>) -> Option<String> {
 /// The live object of that name.
 fn live<K>(store: &Store<Packed<K>>, namespace: &str, name: &str) -> Result<Option<Live<K>>, UnpackError>
 where
-    K: Resource + DeserializeOwned,
-    K::DynamicType: Default,
+    K: StaticKind + DeserializeOwned,
 {
     store.get(&Key::new(namespace, name)).as_deref().map(Live::from_packed).transpose()
 }
 
 /// The children of `uid` of a kind, without the one of a name and those that are being deleted.
-fn children_but<K>(store: &Store<Packed<K>>, uid: &str, name: Option<&str>) -> Vec<Arc<Packed<K>>>
-where
-    K: Resource,
-    K::DynamicType: Default,
-{
+fn children_but<K: StaticKind>(store: &Store<Packed<K>>, uid: &str, name: Option<&str>) -> Vec<Arc<Packed<K>>> {
     let mut all = store.children_of(uid);
     all.retain(|one| one.metadata.deletion_timestamp.is_none() && one.metadata.name.as_deref() != name);
     all

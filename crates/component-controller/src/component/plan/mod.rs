@@ -5,10 +5,10 @@ pub mod autoscaler;
 mod tests;
 mod workload;
 
-use controller_kit::{apply::Desired, request::Interruption, store::controller_owner};
+use controller_kit::{apply::Desired, request::Interruption, store::is_controlled_by};
 use kube::Resource;
 use rendering::{
-    LeaderWorkerSet, PodSettings, RenderInput, ValidatedComponent, Workload,
+    PodSettings, RenderInput, ValidatedComponent, Workload,
     checkpoint::{CheckpointFacts, Start, StorageLocation, render_storage_claim},
     legacy_type_is_worker, render_ingress, render_service, render_virtual_service,
 };
@@ -70,8 +70,8 @@ pub fn plan(
         }
         // The flags that join the nodes of a replica depend on the count. The live workload stays and can be scaled.
         _ if claimed_gpus.is_none() => {
-            let is_ours = |set: &LeaderWorkerSet| controller_owner(set).is_some_and(|owner| owner.uid == observed.uid);
-            let own = live_set.filter(|set| is_ours(set) && set.spec.replicas != Some(desired));
+            let own =
+                live_set.filter(|set| is_controlled_by(*set, &observed.uid) && set.spec.replicas != Some(desired));
             own.map(|live| workload::scaled(&input, valid, &observed.uid, live)).transpose()?
         }
         // Serving pods stay while another checkpoint is made.

@@ -40,32 +40,24 @@ pub struct StatusInputs<'a> {
     pub joins_nodes: bool,
 }
 
-fn working(reason: &str, message: String) -> Progress {
-    Progress::Working { reason: reason.to_owned(), message }
-}
-
-fn stuck(reason: &str, message: String) -> Progress {
-    Progress::Stuck { reason: reason.to_owned(), message }
-}
-
 /// Progress of a component whose plan was applied. Rejections come first, all of them in one message.
 fn progress_of(applied: &Applied) -> Progress {
     let mut rejections: Vec<&Rejection> = applied.rejections.iter().collect();
     rejections.sort_by_key(|rejection| rejection.cause);
     let message = rejections.iter().map(|rejection| rejection.message.as_str()).collect::<Vec<_>>().join("; ");
     match rejections.first().map(|first| first.cause) {
-        Some(RejectionCause::NameTaken) => stuck(reason::NAME_TAKEN, message),
-        Some(RejectionCause::Rejected) => stuck(reason::INVALID_SPEC, message),
+        Some(RejectionCause::NameTaken) => Progress::stuck(reason::NAME_TAKEN, message),
+        Some(RejectionCause::Rejected) => Progress::stuck(reason::INVALID_SPEC, message),
         // Quotas and rights may be granted without a change of the spec, and the write is tried again.
-        Some(RejectionCause::Forbidden) => working(reason::PROGRESSING, message),
-        Some(RejectionCause::Webhook) => working(reason::WEBHOOK_UNAVAILABLE, message),
-        None if !applied.waiting.is_empty() => working(reason::PROGRESSING, applied.waiting.join("; ")),
+        Some(RejectionCause::Forbidden) => Progress::working(reason::PROGRESSING, message),
+        Some(RejectionCause::Webhook) => Progress::working(reason::WEBHOOK_UNAVAILABLE, message),
+        None if !applied.waiting.is_empty() => Progress::working(reason::PROGRESSING, applied.waiting.join("; ")),
         None => applied.workload.as_ref().map_or_else(
-            || working(reason::PROGRESSING, "the workload is being created".to_owned()),
+            || Progress::working(reason::PROGRESSING, "the workload is being created"),
             |workload| match shortfall(workload) {
                 None => Progress::Current,
-                Some(message) if pods_are_rejected(workload) => working(reason::PODS_REFUSED, message),
-                Some(message) => working(reason::PROGRESSING, message),
+                Some(message) if pods_are_rejected(workload) => Progress::working(reason::PODS_REFUSED, message),
+                Some(message) => Progress::working(reason::PROGRESSING, message),
             },
         ),
     }
@@ -77,7 +69,7 @@ fn with_diagnosis(progress: Progress, diagnosis: Option<&Diagnosis>) -> Progress
         (Progress::Working { reason, message }, Some(Diagnosis { cause, message: found }))
             if reason == reason::PROGRESSING =>
         {
-            working(cause.reason(), format!("{message}; {found}"))
+            Progress::working(cause.reason(), format!("{message}; {found}"))
         }
         (progress, _) => progress,
     }
@@ -91,7 +83,7 @@ impl<'a> StatusInputs<'a> {
             && !matches!(progress, Progress::Stuck { .. })
         {
             let message = format!("the GPUs of container {MAIN_CONTAINER} cannot be counted: {why}");
-            progress = working(reason::GPUS_UNKNOWN, message);
+            progress = Progress::working(reason::GPUS_UNKNOWN, message);
         }
         Self {
             generation: observed.component.metadata.generation,
@@ -113,7 +105,7 @@ impl<'a> StatusInputs<'a> {
         let known = live.and_then(|live| live.component.as_ref()?.runtime_namespace.clone());
         Self {
             generation: observed.component.metadata.generation,
-            progress: stuck(blocked.reason, blocked.message.clone()),
+            progress: Progress::stuck(blocked.reason, blocked.message.clone()),
             kind: WorkloadKind::of(&observed.component),
             unobserved_replicas: None,
             replicas: observed.own_workload().map(|live| live.get().replica_status(known.unwrap_or_default())),
@@ -136,7 +128,7 @@ impl<'a> StatusInputs<'a> {
         };
         Self {
             generation,
-            progress: stuck(blocked.reason, blocked.message.clone()),
+            progress: Progress::stuck(blocked.reason, blocked.message.clone()),
             kind,
             unobserved_replicas: None,
             replicas: counts.cloned(),

@@ -10,7 +10,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn progressing(message: &str) -> Progress {
-    working(reason::PROGRESSING, message.to_owned())
+    Progress::working(reason::PROGRESSING, message)
 }
 
 fn inputs(progress: Progress, pull_secrets: &NamedPullSecrets) -> StatusInputs<'_> {
@@ -96,7 +96,7 @@ fn every_phase_has_its_conditions() {
             ],
         ),
         (
-            stuck(reason::NAME_TAKEN, "taken".into()),
+            Progress::stuck(reason::NAME_TAKEN, "taken"),
             [
                 "Available=False/DeploymentNotReady",
                 "DynamoComponentReady=False/ComponentNotReady",
@@ -150,9 +150,9 @@ fn the_most_urgent_rejection_sets_the_reason_and_all_are_in_the_message() {
     let applied = |rejections| Applied { rejections, ..Applied::default() };
     let both =
         applied(vec![rejection(RejectionCause::Forbidden, "quota"), rejection(RejectionCause::NameTaken, "taken")]);
-    assert_eq!(progress_of(&both), stuck(reason::NAME_TAKEN, "taken; quota".into()));
+    assert_eq!(progress_of(&both), Progress::stuck(reason::NAME_TAKEN, "taken; quota"));
     let rejected = applied(vec![rejection(RejectionCause::Rejected, "bad port")]);
-    assert_eq!(progress_of(&rejected), stuck(reason::INVALID_SPEC, "bad port".into()));
+    assert_eq!(progress_of(&rejected), Progress::stuck(reason::INVALID_SPEC, "bad port"));
     let forbidden = applied(vec![rejection(RejectionCause::Forbidden, "quota")]);
     assert_eq!(progress_of(&forbidden), progressing("quota"));
     let waiting = Applied { waiting: vec!["Deployment n/w: it is being deleted".into()], ..Applied::default() };

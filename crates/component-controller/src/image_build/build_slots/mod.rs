@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
@@ -12,6 +12,7 @@ use controller_kit::{
     controller::owner_key,
     fairness,
     store::{CacheView, Key, Packed, Store, controller_owner},
+    sync::locked,
 };
 use k8s_openapi::api::batch::v1::Job;
 
@@ -161,7 +162,7 @@ impl BuildSlots {
 
     /// The state without outdated permits and components.
     fn state(&self, now: Instant) -> MutexGuard<'_, SlotsState> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = locked(&self.state);
         state.permits.retain(|job, permit| {
             let passed = permit.version.is_some_and(|version| self.jobs.latest() >= version);
             !passed && !self.shows_running(job) && now.duration_since(permit.since) < PERMIT_TIMEOUT

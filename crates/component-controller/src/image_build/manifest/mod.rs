@@ -14,7 +14,7 @@ mod tests;
 use std::{
     collections::{BTreeSet, HashMap},
     io::{self, Read},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -25,7 +25,7 @@ use api_types::{
     v1alpha1::{ArchiveManifest, DynamoComponent},
 };
 use bytes::Bytes;
-use controller_kit::{conditions::find, fairness::Backoff, store::Key};
+use controller_kit::{conditions::find, fairness::Backoff, store::Key, sync::locked};
 use http::{Request, Uri};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
@@ -136,7 +136,7 @@ pub struct ReadSlot<'a> {
 
 impl Drop for ReadSlot<'_> {
     fn drop(&mut self) {
-        self.slots.state().reading.remove(&self.namespace);
+        locked(&self.slots.0).reading.remove(&self.namespace);
     }
 }
 
@@ -146,7 +146,7 @@ impl ReadSlots {
     /// # Errors
     /// The time to wait for one.
     pub fn try_acquire(&self, key: &Key, generation: Option<i64>, now: Instant) -> Result<ReadSlot<'_>, Duration> {
-        let mut state = self.state();
+        let mut state = locked(&self.0);
         if let Some((_, end)) = state.pauses.get(key).filter(|(failed, end)| *failed == generation && *end > now) {
             return Err(end.duration_since(now));
         }
@@ -158,7 +158,7 @@ impl ReadSlots {
 
     /// Records a failure, and returns the pause after it.
     pub fn failed(&self, key: &Key, generation: Option<i64>, now: Instant) -> Duration {
-        let mut state = self.state();
+        let mut state = locked(&self.0);
         let pause = state.backoff.next(key);
         state.pauses.insert(key.clone(), (generation, now + pause));
         pause
@@ -166,12 +166,8 @@ impl ReadSlots {
 
     /// Forgets the failures of a component that was read, or is gone.
     pub fn clear(&self, key: &Key) {
-        let mut state = self.state();
+        let mut state = locked(&self.0);
         state.backoff.clear(key);
         state.pauses.remove(key);
-    }
-
-    fn state(&self) -> MutexGuard<'_, ReadState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

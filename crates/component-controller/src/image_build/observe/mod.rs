@@ -211,9 +211,8 @@ impl Observer {
             Ok(download) => download,
             Err(obstacle) => return Ok(Err(obstacle)),
         };
-        let accounts = self.caches.accounts.all();
-        let accounts = accounts.iter().filter(|account| account.namespace().as_deref() == Some(namespace));
-        let account = accounts.map(|account| account.name_any()).min();
+        let accounts = self.caches.accounts.in_namespace(namespace);
+        let account = accounts.iter().map(|account| account.name_any()).min();
         let input = job::Input {
             component,
             name,

@@ -224,5 +224,5 @@ fn what_only_the_first_step_reached_is_written_again() {
     let mut live = first_step(&desired, &object(json!({ "limits": { "cpu": "1" }, "size": 1 }))).unwrap();
     assert_eq!(live["spec"], json!({ "size": 1 }));
     live["metadata"]["uid"] = json!("live");
-    assert!(matches!(plan_write(&desired, Some(&live), "u", false), Write::Update { .. }));
+    assert!(matches!(plan_write(&desired, &live, "u", false), Write::Update { .. }));
 }

@@ -21,9 +21,7 @@ pub const APPLIED_ANNOTATION: &str = annotations::APPLIED;
 /// Write that makes the live object the desired one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// It does not exist.
-    Create,
-    /// It exists, is ours or may become ours, and differs.
+    /// It is ours or may become ours, and differs.
     Update {
         /// The live object's uid: a precondition, so that an update never creates.
         uid: String,
@@ -49,12 +47,11 @@ pub enum Write {
 /// Decides what to write.
 ///
 /// - `desired`: the object as [`stamp`] made it.
-/// - `live`: the object of that name, if there is one.
+/// - `live`: the object of that name.
 /// - `parent_uid`: uid of the controller owner that makes a live object ours.
 /// - `adoptable`: whether a live object without controller owner may be taken over.
 #[must_use]
-pub fn plan_write(desired: &Value, live: Option<&Value>, parent_uid: &str, adoptable: bool) -> Write {
-    let Some(live) = live else { return Write::Create };
+pub fn plan_write(desired: &Value, live: &Value, parent_uid: &str, adoptable: bool) -> Write {
     match ownership(desired, live, parent_uid, adoptable) {
         FieldOwnership::Ours => {}
         FieldOwnership::Leftover(owner) => {

@@ -30,7 +30,7 @@ fn live() -> Value {
 }
 
 fn plan(live: &Value) -> Write {
-    plan_write(&desired(), Some(live), PARENT, false)
+    plan_write(&desired(), live, PARENT, false)
 }
 
 fn paths(write: &Write) -> Vec<&str> {
@@ -38,11 +38,6 @@ fn paths(write: &Write) -> Vec<&str> {
         Write::Update { differences, .. } => differences.iter().map(|d| d.path.as_str()).collect(),
         other => panic!("not an update: {other:?}"),
     }
-}
-
-#[test]
-fn nothing_there_is_created() {
-    assert_eq!(plan_write(&desired(), None, PARENT, false), Write::Create);
 }
 
 #[test]
@@ -67,10 +62,10 @@ fn a_label_of_ours_that_was_removed_is_drift_and_a_foreign_one_is_not() {
     );
     let mut labelled = expected.clone();
     labelled["metadata"]["labels"]["theirs"] = json!("y");
-    assert_eq!(plan_write(&expected, Some(&labelled), PARENT, false), Write::Skip);
+    assert_eq!(plan_write(&expected, &labelled, PARENT, false), Write::Skip);
     labelled["metadata"]["labels"] = json!({ "theirs": "y" });
     assert_eq!(
-        paths(&plan_write(&expected, Some(&labelled), PARENT, false)),
+        paths(&plan_write(&expected, &labelled, PARENT, false)),
         ["metadata.labels"].map(|p| format!("{p}.ours"))
     );
 }
@@ -99,7 +94,7 @@ fn whose_object_it_is_decides() {
         ("an owner that does not control", json!([plain]), false, Some("it has no controller")),
         ("no owner, and adoptable", json!([]), true, None),
     ] {
-        let write = plan_write(&desired(), Some(&owned_by(owners)), PARENT, adoptable);
+        let write = plan_write(&desired(), &owned_by(owners), PARENT, adoptable);
         match expected {
             Some(reason) => assert_eq!(write, Write::Conflict { reason: reason.to_owned() }, "{case}"),
             None => assert_eq!(paths(&write), ["metadata.ownerReferences[0]"], "{case}"),
@@ -158,7 +153,7 @@ proptest! {
         let mut object = live();
         object["spec"]["replicas"] = json!(replicas);
         object["metadata"]["ownerReferences"] = json!([owner("Any", "x", &uid)]);
-        let write = plan_write(&desired(), Some(&object), PARENT, adoptable);
+        let write = plan_write(&desired(), &object, PARENT, adoptable);
         prop_assert!(matches!(write, Write::Conflict { .. }), "{:?}", write);
     }
 

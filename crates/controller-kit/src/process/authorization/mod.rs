@@ -10,7 +10,7 @@ mod tests;
 use std::{
     collections::{HashMap, VecDeque},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -28,6 +28,8 @@ use kube::{Api, Client, api::PostParams};
 use sha2::{Digest, Sha256};
 use tokio::{sync::Semaphore, time::timeout};
 use tracing::{info, warn};
+
+use crate::sync::locked;
 
 /// The path that the right is about.
 pub(super) const PATH: &str = "/metrics";
@@ -79,7 +81,7 @@ impl Authorizer {
     pub(super) async fn authorize(&self, headers: &HeaderMap) -> Result<(), Denial> {
         let token = bearer(headers).ok_or(Denial::Unauthenticated)?;
         let fingerprint: Fingerprint = Sha256::digest(token).into();
-        let lane = match self.answers().look_up(&fingerprint, Instant::now()) {
+        let lane = match locked(&self.0.answers).look_up(&fingerprint, Instant::now()) {
             KnownToken::Answer(answer) => return answer.verdict(),
             KnownToken::TooMany => return Err(Denial::TooMany),
             KnownToken::Review(ReviewLane::Returning) => &self.0.returning,
@@ -92,7 +94,7 @@ impl Authorizer {
                 if self.0.failing.swap(false, Ordering::Relaxed) {
                     info!("reviewed the token of a metrics client again");
                 }
-                self.answers().record(fingerprint, answer, Instant::now());
+                locked(&self.0.answers).record(fingerprint, answer, Instant::now());
                 return answer.verdict();
             }
             Ok(Err(error)) => error.to_string(),
@@ -102,10 +104,6 @@ impl Authorizer {
             warn!(error = problem, "failed to review the token of a metrics client");
         }
         Err(Denial::Unavailable)
-    }
-
-    fn answers(&self) -> MutexGuard<'_, Answers> {
-        self.0.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

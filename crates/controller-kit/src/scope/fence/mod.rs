@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -23,6 +23,7 @@ use super::{
 use crate::{
     settings::OperatorConfiguration,
     store::{CacheChange, Packed, Scope, Source, Watch, watch_named_briskly},
+    sync::locked,
 };
 
 /// Number of releases that may wait for a reader before it has to reconcile everything.
@@ -132,13 +133,13 @@ impl Fence {
     /// The process is the elected one until then; none: it is not.
     pub(crate) fn elected_until(&self, deadline: Option<Instant>) {
         let until = deadline.or_else(|| Some(Instant::now()));
-        *self.shared.elected_until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        *locked(&self.shared.elected_until) = until;
     }
 
     /// Whether the process does what one process does for all namespaces.
     #[must_use]
     pub fn is_elected(&self) -> bool {
-        let until = *self.shared.elected_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *locked(&self.shared.elected_until);
         until.is_none_or(|until| Instant::now() < until)
     }
 
@@ -168,12 +169,12 @@ impl Fence {
 
     /// The process leads until then, and acts nowhere after it.
     pub(crate) fn leads_until(&self, deadline: Instant) {
-        *self.shared.leads_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(deadline);
+        *locked(&self.shared.leads_until) = Some(deadline);
     }
 
     /// Whether the process leads, or needs not to.
     pub(super) fn leads(&self, now: Instant) -> Result<(), Excluded> {
-        let until = *self.shared.leads_until.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = *locked(&self.shared.leads_until);
         until.is_none_or(|until| now < until).then_some(()).ok_or(Excluded::NotLeading)
     }
 
@@ -219,7 +220,7 @@ impl Fence {
         match &self.shared.role {
             Role::Unfenced => Ok(()),
             Role::Cluster => {
-                let observed = self.observed();
+                let observed = locked(&self.shared.observed);
                 match observed.markers.standing(namespace) {
                     Some(marker) => {
                         Err(Excluded::Marked { namespace: namespace.to_owned(), holder: marker.holder.clone() })
@@ -234,7 +235,7 @@ impl Fence {
                 if namespace != own {
                     return Ok(());
                 }
-                let observed = self.observed();
+                let observed = locked(&self.shared.observed);
                 if !observed.hold(now) {
                     return Err(Excluded::Unknown);
                 }
@@ -307,7 +308,7 @@ impl Fence {
                 look.begin_if_due(&api, Instant::now());
             }
             acted = self.own_namespace_held();
-            let now: BTreeSet<String> = self.observed().markers.marked().map(str::to_owned).collect();
+            let now: BTreeSet<String> = locked(&self.shared.observed).markers.marked().map(str::to_owned).collect();
             self.log(&marked, &now);
             match &self.shared.role {
                 Role::Unfenced => {}
@@ -333,7 +334,7 @@ impl Fence {
                 return false;
             }
         };
-        let mut observed = self.observed();
+        let mut observed = locked(&self.shared.observed);
         let (known, lapsed) = (observed.true_at.is_some(), !observed.hold(now));
         observed.markers.observe_all(answer.markers, answer.started, now);
         observed.true_at = Some(answer.started);
@@ -349,7 +350,7 @@ impl Fence {
         let Some(object) = change.after.as_ref().or(change.before.as_ref()) else { return };
         let namespace = object.metadata.namespace.clone().unwrap_or_default();
         let lease = change.after.as_ref().and_then(|lease| lease.unpack().ok());
-        self.observed().markers.observe(&namespace, lease.as_ref().and_then(Marker::of), Instant::now());
+        locked(&self.shared.observed).markers.observe(&namespace, lease.as_ref().and_then(Marker::of), Instant::now());
     }
 
     /// Whether this is a member of an install that holds its marker.
@@ -366,16 +367,12 @@ impl Fence {
 
     fn log(&self, before: &BTreeSet<String>, after: &BTreeSet<String>) {
         for namespace in after.difference(before) {
-            let holder = self.observed().markers.standing(namespace).map(|marker| marker.holder.clone());
+            let holder = locked(&self.shared.observed).markers.standing(namespace).map(|marker| marker.holder.clone());
             info!(namespace, holder, "namespace is marked by a namespace-restricted operator");
         }
         for namespace in before.difference(after) {
             info!(namespace, "marker of the namespace is gone or has expired");
         }
-    }
-
-    fn observed(&self) -> MutexGuard<'_, Observed> {
-        self.shared.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -23,13 +23,13 @@ impl Fence {
     /// That of a cluster-wide process which knows of no marker.
     pub(crate) fn open() -> Self {
         let fence = Self::of(Role::Cluster, None);
-        fence.observed().true_at = Some(Instant::now());
+        locked(&fence.shared.observed).true_at = Some(Instant::now());
         fence
     }
 
     /// Another operator marks the namespace.
     pub(crate) fn mark(&self, namespace: &str) {
-        self.observed().markers.observe(namespace, Some(marker(0)), Instant::now());
+        locked(&self.shared.observed).markers.observe(namespace, Some(marker(0)), Instant::now());
     }
 }
 

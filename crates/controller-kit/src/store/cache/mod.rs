@@ -140,6 +140,15 @@ impl<O: Resource> Store<O> {
         self.read(|content| content.objects.values().cloned().collect())
     }
 
+    /// The objects of this namespace, in no particular order.
+    #[must_use]
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<O>> {
+        self.read(|content| {
+            let here = content.objects.iter().filter(|(key, _)| key.namespace == namespace);
+            here.map(|(_, object)| Arc::clone(object)).collect()
+        })
+    }
+
     /// Number of objects.
     #[must_use]
     pub fn len(&self) -> usize {

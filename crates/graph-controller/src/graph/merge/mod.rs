@@ -52,7 +52,7 @@ pub fn component_deployment(
 ) -> DynamoComponentDeployment {
     let revision = placement.revision.filter(|_| component.is_worker());
     let fixed_labels = fixed_labels(graph, component, revision);
-    let mut object_labels = template_labels(component);
+    let mut object_labels = component.pod_labels().cloned().unwrap_or_default();
     object_labels.extend(fixed_labels.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));
 
     let mut spec = match graph.provider {
@@ -134,8 +134,7 @@ pub fn sets_annotation(key: &str) -> bool {
 
 /// The KV-transfer policy, if the component is a worker.
 fn kv_transfer_policy<'a>(graph: &'a ValidGraph<'_>, component: &ComponentSpec) -> Option<&'a KvTransferPolicy> {
-    let experimental = graph.spec.experimental.as_ref().filter(|_| component.is_worker())?;
-    experimental.kv_transfer_policy.as_ref()
+    graph.spec.kv_transfer_policy().filter(|_| component.is_worker())
 }
 
 /// Labels that identify the object; they override labels of the spec.
@@ -157,11 +156,6 @@ fn fixed_labels(
         fixed.insert(labels::COMPONENT_CLASS, ComponentType::Worker.to_string());
     }
     fixed
-}
-
-fn template_labels(component: &ComponentSpec) -> StringMap {
-    let metadata = component.pod_template.as_ref().and_then(|t| t.metadata.as_ref());
-    metadata.and_then(|m| m.labels.clone()).unwrap_or_default()
 }
 
 /// Merges the settings of the graph into a component's pod template. The component's own values take precedence.
@@ -223,10 +217,8 @@ fn insert(map: &mut Option<StringMap>, key: &str, value: &str) {
 /// Version of the operator that admitted the graph: from its annotation, else from a live component, because the
 /// annotation may have been replaced, else this version.
 pub fn origin_version(graph: &DynamoGraphDeployment, live: &[DynamoComponentDeployment]) -> String {
-    let remembered = |d: &DynamoComponentDeployment| {
-        let metadata = d.spec.component.pod_template.as_ref()?.metadata.as_ref()?;
-        metadata.annotations.as_ref()?.get(annotations::ORIGIN_VERSION).cloned()
-    };
+    let remembered =
+        |d: &DynamoComponentDeployment| d.spec.component.pod_annotation(annotations::ORIGIN_VERSION).map(str::to_owned);
     graph
         .annotations()
         .get(annotations::ORIGIN_VERSION)

@@ -18,6 +18,7 @@ use k8s_openapi::{
         rbac::v1::{Role, RoleBinding},
         resource::v1::ResourceClaimTemplate,
     },
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
     jiff::Timestamp,
 };
 
@@ -274,12 +275,11 @@ impl Child {
         }
     }
 
-    /// Whether it is being deleted.
-    pub fn is_going(&self) -> bool {
-        let metadata = match self {
+    /// Its metadata.
+    pub fn metadata(&self) -> &ObjectMeta {
+        match self {
             Self::PodClique(clique) => &clique.metadata,
             Self::PodCliqueScalingGroup(group) => &group.metadata,
-        };
-        metadata.deletion_timestamp.is_some()
+        }
     }
 }

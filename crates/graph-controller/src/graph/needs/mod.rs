@@ -83,8 +83,7 @@ fn scaled(cached: &Observed, components: &[ComponentSpec]) -> Option<Vec<Compone
 }
 
 fn grove_needs(cached: &Observed, spec: &DynamoGraphDeploymentSpec, settings: &Settings) -> GroveNeeds {
-    let policy = spec.experimental.as_ref().and_then(|experimental| experimental.kv_transfer_policy.as_ref());
-    let topology = policy.and_then(|policy| {
+    let topology = spec.kv_transfer_policy().and_then(|policy| {
         Some(TopologyNeed {
             name: policy.cluster_topology_name.clone()?,
             domain: policy.domain.clone(),
@@ -92,8 +91,7 @@ fn grove_needs(cached: &Observed, spec: &DynamoGraphDeploymentSpec, settings: &S
         })
     });
     let claims = |component: &ComponentSpec| {
-        let pod = component.pod_template.as_ref().and_then(|template| template.spec.as_ref());
-        pod.is_some_and(|pod| pod.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()))
+        component.pod_spec().is_some_and(|pod| pod.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()))
     };
     let gpu_claims = spec.components.iter().any(claims).then(|| {
         let graph = with_spec(cached, spec);

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -13,6 +13,7 @@ use controller_kit::{
     events::Event,
     failure::Class,
     store::{Key, Store},
+    sync::locked,
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{Resource, ResourceExt, core::PartialObjectMeta};
@@ -52,7 +53,7 @@ pub struct TopologyKey {
 impl TopologyKey {
     /// The key of the graph, if it has a KV-transfer policy.
     pub fn of(graph: &DynamoGraphDeployment) -> Option<Self> {
-        graph.spec.experimental.as_ref()?.kv_transfer_policy.as_ref()?;
+        graph.spec.kv_transfer_policy()?;
         Some(Self { graph: Key::of(graph), uid: graph.uid().unwrap_or_default() })
     }
 }
@@ -95,7 +96,7 @@ impl TopologyLabeler {
     pub async fn label(&self, key: &TopologyKey) -> LabelingResult {
         let now = Instant::now();
         let pods: Vec<_> = self.pods.all().into_iter().filter(|pod| is_of(pod, &key.graph)).collect();
-        let mut lookup = TopologyLookup::at(pods.iter().map(|pod| &pod.metadata), &self.memory(), now);
+        let mut lookup = TopologyLookup::at(pods.iter().map(|pod| &pod.metadata), &locked(&self.memory), now);
         let mut labeled = LabelingResult::default();
         let asked = lookup.topologies();
         let read = bounded(asked.iter().map(|name| self.levels(name)).collect()).await;
@@ -104,11 +105,11 @@ impl TopologyLabeler {
             // It may be created at any time and is not watched.
             labeled.retry_after(ABSENT_RETRY);
         }
-        lookup.resolve_levels(&levels, &mut self.memory());
+        lookup.resolve_levels(&levels, &mut locked(&self.memory));
         let unplaced = lookup.unplaced();
         let read = bounded(unplaced.iter().map(|pod| self.node_of(&key.graph.namespace, pod)).collect()).await;
         let placed = labeled.collect(read).into_iter().collect();
-        lookup.resolve_nodes(&placed, &mut self.memory());
+        lookup.resolve_nodes(&placed, &mut locked(&self.memory));
         let asked = lookup.nodes();
         let read = bounded(asked.iter().map(|node| self.node(node)).collect()).await;
         let nodes: BTreeMap<String, NodeLabels> = labeled.collect(read).into_iter().flatten().collect();
@@ -119,7 +120,7 @@ impl TopologyLabeler {
         let topologies = lookup.resolve_labels(&known);
         let writes = topologies.iter().map(|pod| self.set_labels(pod, nodes.get(&pod.node), &key.uid, now)).collect();
         labeled.collect(bounded(writes).await);
-        let due = self.memory().due(pods.iter().map(|pod| &pod.metadata), now);
+        let due = locked(&self.memory).due(pods.iter().map(|pod| &pod.metadata), now);
         if let Some(after) = due {
             labeled.retry_after(after);
         }
@@ -148,7 +149,7 @@ impl TopologyLabeler {
         if self.outputs.applier.patch_metadata(&pod, parent, &patch).await? {
             info!(pod = %pod.name_any(), node = topology.node, labels = topology.found.len(), "set topology labels");
         }
-        self.memory().settle(topology, now);
+        locked(&self.memory).settle(topology, now);
         Ok(())
     }
 
@@ -186,14 +187,10 @@ impl TopologyLabeler {
     }
 
     fn evict_deleted(&self) {
-        if self.memory().exceeds(self.pods.len()) {
+        if locked(&self.memory).exceeds(self.pods.len()) {
             let live: BTreeSet<_> = self.pods.all().iter().filter_map(|pod| pod.uid()).collect();
-            self.memory().keep(|uid| live.contains(uid));
+            locked(&self.memory).keep(|uid| live.contains(uid));
         }
-    }
-
-    fn memory(&self) -> MutexGuard<'_, TopologyMemory> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

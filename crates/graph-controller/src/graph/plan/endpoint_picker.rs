@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use api_types::{
     external::{
         ClientTls, DestinationRule, DestinationRuleSpec, EndpointPickerRef, InferencePool, InferencePoolSpec, PoolPort,
-        PoolSelector, TrafficPolicy,
+        TrafficPolicy,
     },
     labels, names, ports,
     v1beta1::{ComponentSpec, ComponentType, EndpointPickerConfig},
 };
 use controller_kit::settings::{Istio, TlsMode};
-use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::ConfigMap,
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
+};
 use serde_json::json;
 
 use super::{add_graph_label, metadata};
@@ -52,11 +55,12 @@ pub fn pool(graph: &ValidGraph<'_>) -> Option<InferencePool> {
         spec: InferencePoolSpec {
             // Traffic goes to the frontends that sit beside the workers.
             target_ports: vec![PoolPort { number: ports::HTTP }],
-            selector: PoolSelector {
-                match_labels: BTreeMap::from([
+            selector: LabelSelector {
+                match_labels: Some(BTreeMap::from([
                     (labels::COMPONENT_CLASS.to_owned(), ComponentType::Worker.to_string()),
                     (labels::DYNAMO_NAMESPACE.to_owned(), dynamo_namespace),
-                ]),
+                ])),
+                match_expressions: None,
             },
             endpoint_picker_ref: EndpointPickerRef {
                 kind: "Service".to_owned(),

@@ -8,7 +8,7 @@ use api_types::{
     labels, names,
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
-use rendering::{WorkloadProvider, legacy::render_claim};
+use rendering::{DiscoveryBackend, WorkloadProvider, legacy::render_claim};
 
 use super::{
     adapters::{adapters, autoscalers},
@@ -18,7 +18,6 @@ use super::{
 use crate::graph::{
     model::{GraphVolume, Objects, Observed, ValidGraph},
     plan::add_graph_label,
-    validate::DiscoveryBackend,
 };
 
 /// Plans what the graph needs beside its components.

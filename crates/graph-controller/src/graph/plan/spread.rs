@@ -42,8 +42,7 @@ fn add(constraints: Option<&mut Vec<TopologySpreadConstraint>>) {
 }
 
 fn constraints(object: &DynamoComponentDeployment) -> &[TopologySpreadConstraint] {
-    let template = object.spec.component.pod_template.as_ref();
-    let pod = template.and_then(|template| template.spec.as_ref());
+    let pod = object.spec.component.pod_spec();
     pod.and_then(|pod| pod.topology_spread_constraints.as_deref()).unwrap_or_default()
 }
 

@@ -14,7 +14,7 @@ use api_types::{
         GraphState, MAIN_CONTAINER,
     },
 };
-use controller_kit::conditions::find;
+use controller_kit::conditions::{find, is_true};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use kube::ResourceExt;
 use rejection::unserved_fields;
@@ -98,7 +98,7 @@ fn report_components(draft: &mut Draft, plan: &Plan, applied: &Applied) {
     }
     if draft.status.state == GraphState::Pending
         && let Some((reason, message)) = trouble_of(&desired, &old)
-        && find(&draft.status.conditions, c::RECONCILING).is_some_and(|reconciling| reconciling.status == "True")
+        && is_true(&draft.status.conditions, c::RECONCILING)
     {
         draft.set(c::RECONCILING, true, reason, &message);
     }

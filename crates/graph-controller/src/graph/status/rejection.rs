@@ -10,10 +10,7 @@ use controller_kit::{apply::Error, failure::Class};
 use kube::ResourceExt;
 use rendering::WorkloadProvider;
 
-use crate::graph::{
-    model::{Obstacle, Progress, Served},
-    observe::has_checkpoint,
-};
+use crate::graph::model::{Obstacle, Progress, Served};
 
 /// One obstacle for all rejections of a reconcile, with the most urgent reason. `None` if all failures are transient:
 /// those change no status.
@@ -65,7 +62,7 @@ pub fn unserved_fields(graph: &DynamoGraphDeployment, provider: WorkloadProvider
     let mut fields: Vec<String> = annotation.into_iter().chain(set).chain(hidden).collect();
     for component in &spec.components {
         let at = format!("spec.components[{}]", component.name);
-        if !served.checkpoints && has_checkpoint(component) {
+        if !served.checkpoints && component.enabled_checkpoint().is_some() {
             fields.push(format!("{at}.experimental.checkpoint{SWITCHED_OFF}"));
         }
         fields.extend(of_component(component, as_components).into_iter().map(|field| format!("{at}.{field}")));
@@ -79,15 +76,13 @@ fn of_component(component: &ComponentSpec, as_components: bool) -> Vec<&'static 
         let role = nodes.and_then(|nodes| if leads { nodes.leader.as_ref() } else { nodes.worker.as_ref() });
         role.is_some_and(|role| role.provider_override.is_some())
     });
-    let grove = component.experimental.as_ref().and_then(|experimental| experimental.grove.as_ref());
-    let forced = grove.is_some_and(|grove| grove.force_scaling_group == Some(true));
     let fields = [
         (as_components && component.provider_override.is_some(), "providerOverride"),
         (as_components && component.min_available.is_some(), "minAvailable"),
         (as_components && leader, "multinode.leader.providerOverride"),
         (as_components && worker, "multinode.worker.providerOverride"),
         (as_components && component.topology_constraint.is_some(), "topologyConstraint"),
-        (as_components && forced, "experimental.grove.forceScalingGroup"),
+        (as_components && component.forces_scaling_group(), "experimental.grove.forceScalingGroup"),
     ];
     fields.into_iter().filter(|(is_set, _)| *is_set).map(|(_, field)| field).collect()
 }

@@ -4,7 +4,7 @@ pub mod gpus;
 
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex},
     time::Instant,
 };
 
@@ -18,6 +18,7 @@ use controller_kit::{
     pods::PodDiagnostics,
     request::Interruption,
     store::{Key, Packed, Store},
+    sync::locked,
 };
 use k8s_openapi::{
     api::{
@@ -129,12 +130,12 @@ impl Observer {
     /// Reads the output past the cache before it counts as lost: a watch may lag behind that of the Job, or hang.
     async fn read_output(&self, observed: &mut Observed) -> Result<(), Error> {
         if !plan::awaits_output(observed) {
-            self.missing().remove(&observed.uid);
+            locked(&self.missing).remove(&observed.uid);
             return Ok(());
         }
         observed.output_missing_for = {
             let live: HashSet<_> = self.caches.requests.all().iter().filter_map(|request| request.uid()).collect();
-            let mut missing = self.missing();
+            let mut missing = locked(&self.missing);
             missing.retain(|uid, _| live.contains(uid));
             missing.entry(observed.uid.clone()).or_insert_with(Instant::now).elapsed()
         };
@@ -144,10 +145,6 @@ impl Observer {
             observed.output = live.and_then(|map| serde_json::from_value(map).ok());
         }
         Ok(())
-    }
-
-    fn missing(&self) -> MutexGuard<'_, HashMap<String, Instant>> {
-        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The ConfigMap of the name of the profiler's output that no cache shows, because it has not the labels of ours:
@@ -165,10 +162,9 @@ impl Observer {
 
     fn config_maps_of(&self, namespace: &str, request: &str) -> Vec<ConfigMap> {
         let label = names::label_value(request);
-        let all = self.caches.config_maps.all();
-        let ours = all.iter().filter(|map| {
-            map.namespace().as_deref() == Some(namespace)
-                && map.labels().get(labels::REQUEST_NAME) == Some(&label)
+        let here = self.caches.config_maps.in_namespace(namespace);
+        let ours = here.iter().filter(|map| {
+            map.labels().get(labels::REQUEST_NAME) == Some(&label)
                 && map.labels().get(labels::REQUEST_NAMESPACE).map(String::as_str) == Some(namespace)
         });
         ours.filter_map(|map| map.unpack().ok()).collect()
@@ -216,13 +212,9 @@ async fn read_trials(
     graphs: &Store<Packed<DynamoGraphDeployment>>,
     observed: &mut Observed,
 ) -> Result<(), Error> {
-    let all = graphs.all();
-    let of_request = |graph: &Packed<DynamoGraphDeployment>| {
-        let owners = graph.owner_references().iter();
-        graph.namespace().as_deref() == Some(&observed.namespace) && owners.into_iter().any(|o| o.uid == observed.uid)
-    };
-    let running: BTreeSet<String> =
-        all.iter().filter(|graph| of_request(graph)).map(|graph| graph.name_any()).collect();
+    let here = graphs.in_namespace(&observed.namespace);
+    let of_request = here.iter().filter(|graph| graph.owner_references().iter().any(|o| o.uid == observed.uid));
+    let running: BTreeSet<String> = of_request.map(|graph| graph.name_any()).collect();
     let remembered = observed.status().trial_graphs;
     let names: BTreeSet<String> =
         running.iter().chain(cost::known(remembered.as_ref())).map(|name| names::label_value(name)).collect();

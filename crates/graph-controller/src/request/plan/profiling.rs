@@ -68,9 +68,8 @@ pub(super) fn begin_again(observed: &Observed) -> Plan {
 
 /// Removes what is left of an earlier profile.
 fn clear(observed: &Observed, waits: String) -> Plan {
-    let job = observed.job.as_ref().filter(|job| observed.is_ours(*job) && job.metadata.deletion_timestamp.is_none());
-    let output = observed.output.as_ref();
-    let output = output.filter(|map| observed.is_ours(*map) && map.metadata.deletion_timestamp.is_none());
+    let job = observed.own_job().filter(|job| job.metadata.deletion_timestamp.is_none());
+    let output = observed.own_output().filter(|map| map.metadata.deletion_timestamp.is_none());
     Plan { delete_job: job.cloned(), delete_output: output.cloned(), ..at(Stage::Waiting(waits)) }
 }
 
@@ -94,21 +93,21 @@ fn is_of_this_spec(job: &Job, observed: &Observed) -> bool {
 
 /// Returns the reason why the present spec is not the one that the Job profiles.
 pub(super) fn drift(observed: &Observed) -> Option<String> {
-    let job = observed.job.as_ref().filter(|job| observed.is_ours(*job))?;
+    let job = observed.own_job()?;
     let note = "the spec was changed after profiling had begun, which has no effect; take the change back, or make a new request";
     (!is_of_this_spec(job, observed)).then(|| note.to_owned())
 }
 
 /// Whether there is nothing of a profiler to follow: its Job was deleted before it had output.
 pub(super) fn is_lost(observed: &Observed) -> bool {
-    let reported = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
-    observed.job.as_ref().is_none_or(|job| !observed.is_ours(job)) && reported.failure.is_none() && !reported.succeeded
+    let reported = output::read(observed.own_output());
+    observed.own_job().is_none() && reported.failure.is_none() && !reported.succeeded
 }
 
 /// Whether a profiler has ended well, and no output of it is there.
 pub fn awaits_output(observed: &Observed) -> bool {
-    let reported = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
-    let job = observed.job.as_ref().filter(|job| observed.is_ours(*job));
+    let reported = output::read(observed.own_output());
+    let job = observed.own_job();
     job.is_some_and(|job| JobEnd::Complete.of(job).is_some()) && reported.failure.is_none() && reported.config.is_none()
 }
 
@@ -121,14 +120,14 @@ pub fn is_overdue(observed: &Observed) -> bool {
 pub(super) fn generate_late(observed: &Observed) -> Option<Plan> {
     let status = observed.request.status.as_ref()?;
     find(&status.conditions, reason::SPEC_GENERATED).filter(|found| found.reason == reason::GENERATION_FAILED)?;
-    let reported = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
+    let reported = output::read(observed.own_output());
     reported.config.filter(|_| reported.failure.is_none()).map(|config| generate(observed, Some(config)))
 }
 
 /// Follows the profiler.
 pub(super) fn follow(observed: &Observed, now: Timestamp) -> Plan {
-    let reported = output::read(observed.output.as_ref().filter(|output| observed.is_ours(*output)));
-    let Some(job) = observed.job.as_ref().filter(|job| observed.is_ours(*job)) else {
+    let reported = output::read(observed.own_output());
+    let Some(job) = observed.own_job() else {
         // Jobs may be removed once they have ended; what the profiler left is what counts.
         return match (reported.failure, reported.succeeded) {
             (Some(failure), _) => at(Stage::ProfilingFailed(failure.to_owned())),

@@ -23,13 +23,11 @@ pub fn status(observed: &Observed, applied: &Applied, now: Timestamp) -> DynamoG
     status.observed_generation = observed.request.metadata.generation;
     remember(&mut status, observed, applied, now);
     status.phase = Some(phase(&applied.stage, &status));
-    let conditions = std::mem::take(&mut status.conditions);
-    let mut setter = Setter { conditions, generation: status.observed_generation, now };
-    set_stage(&mut setter, &applied.stage, &status);
+    let mut setter = Setter { status, now };
+    set_stage(&mut setter, &applied.stage);
     set_drift(&mut setter, observed, applied);
-    set_summary(&mut setter, &applied.stage, &status);
-    status.conditions = setter.conditions;
-    status
+    set_summary(&mut setter, &applied.stage);
+    setter.status
 }
 
 /// The status of a request that cannot be read: as it was, and why nothing goes on.
@@ -39,14 +37,12 @@ pub fn of_unreadable(
     message: &str,
     now: Timestamp,
 ) -> DynamoGraphDeploymentRequestStatus {
-    let mut status = before;
-    status.observed_generation = generation;
-    let mut setter = Setter { conditions: std::mem::take(&mut status.conditions), generation, now };
+    let status = DynamoGraphDeploymentRequestStatus { observed_generation: generation, ..before };
+    let mut setter = Setter { status, now };
     setter.set(reason::VALIDATION, false, reason::VALIDATION_FAILED, message);
-    let stuck = Progress::Stuck { reason: reason::VALIDATION_FAILED.to_owned(), message: message.to_owned() };
-    set_progress(&mut setter.conditions, &stuck, generation, now);
-    status.conditions = setter.conditions;
-    status
+    let stuck = Progress::stuck(reason::VALIDATION_FAILED, message);
+    set_progress(&mut setter.status.conditions, &stuck, generation, now);
+    setter.status
 }
 
 /// Records the data that conditions do not contain.
@@ -128,20 +124,21 @@ fn phase(stage: &Stage, status: &DynamoGraphDeploymentRequestStatus) -> RequestP
     }
 }
 
-/// Sets conditions of the request's generation.
+/// Sets conditions of a status, for the generation that it is of.
 struct Setter {
-    conditions: Vec<Condition>,
-    generation: Option<i64>,
+    status: DynamoGraphDeploymentRequestStatus,
     now: Timestamp,
 }
 
 impl Setter {
     fn set(&mut self, type_: &str, value: bool, reason: &str, message: &str) {
-        set_condition(&mut self.conditions, type_, Status::from(value), reason, message, self.generation, self.now);
+        let generation = self.status.observed_generation;
+        let value = Status::from(value);
+        set_condition(&mut self.status.conditions, type_, value, reason, message, generation, self.now);
     }
 
     fn remove(&mut self, types: &[&str]) {
-        self.conditions.retain(|condition| !types.contains(&condition.type_.as_str()));
+        self.status.conditions.retain(|condition| !types.contains(&condition.type_.as_str()));
     }
 
     fn passed(&mut self) {
@@ -160,7 +157,7 @@ impl Setter {
     }
 }
 
-fn set_stage(setter: &mut Setter, stage: &Stage, status: &DynamoGraphDeploymentRequestStatus) {
+fn set_stage(setter: &mut Setter, stage: &Stage) {
     let new = matches!(stage, Stage::Invalid { .. } | Stage::Waiting(_) | Stage::Blocked { .. } | Stage::JobRefused(_));
     let begins = matches!(stage, Stage::Profiling(Profiling { begins: true, .. }));
     if new || begins {
@@ -183,7 +180,7 @@ fn set_stage(setter: &mut Setter, stage: &Stage, status: &DynamoGraphDeploymentR
         }
         Stage::ProfilingFailed(message) => {
             setter.passed();
-            let doing = status.profiling_phase.map(|phase| format!("{phase}Failed"));
+            let doing = setter.status.profiling_phase.map(|phase| format!("{phase}Failed"));
             setter.set(reason::PROFILING, false, doing.as_deref().unwrap_or(reason::PROFILING_FAILED), message);
         }
         Stage::GenerationFailed(message) => {
@@ -200,7 +197,7 @@ fn set_stage(setter: &mut Setter, stage: &Stage, status: &DynamoGraphDeploymentR
         }
         Stage::Deployed => {
             setter.generated();
-            let name = status.dgd_name.as_deref().unwrap_or_default();
+            let name = setter.status.dgd_name.as_deref().unwrap_or_default();
             let message = format!("DynamoGraphDeployment {name} serves");
             setter.set(reason::DEPLOYMENT_READY, true, reason::DEPLOYMENT_READY, &message);
         }
@@ -234,23 +231,24 @@ fn set_drift(setter: &mut Setter, observed: &Observed, applied: &Applied) {
 }
 
 /// The conditions that speak of all others.
-fn set_summary(setter: &mut Setter, stage: &Stage, status: &DynamoGraphDeploymentRequestStatus) {
-    let (why, message) = summary(&setter.conditions, status.phase);
-    let done = matches!(status.phase, Some(RequestPhase::Ready | RequestPhase::Deployed));
+fn set_summary(setter: &mut Setter, stage: &Stage) {
+    let phase = setter.status.phase;
+    let (why, message) = summary(&setter.status.conditions, phase);
+    let done = matches!(phase, Some(RequestPhase::Ready | RequestPhase::Deployed));
     setter.set(reason::SUCCEEDED, done, &why, &message);
     setter.set(conditions::READY, done, &why, &message);
-    let stuck = |why: &str, message: &str| Progress::Stuck { reason: why.to_owned(), message: message.to_owned() };
-    let progress = match (stage, status.phase) {
-        (Stage::Blocked { reason, message }, _) => stuck(reason, message),
+    let progress = match (stage, phase) {
+        (Stage::Blocked { reason, message }, _) => Progress::stuck(reason, message),
         (Stage::Profiling(Profiling { hindrance: Some(hindrance), .. }), _) => {
-            stuck(reason::POD_CANNOT_START, hindrance)
+            Progress::stuck(reason::POD_CANNOT_START, hindrance)
         }
-        (Stage::Deploying { reason, message, stuck: true }, _) => stuck(reason, message),
-        (_, Some(RequestPhase::Failed)) => stuck(&why, &message),
+        (Stage::Deploying { reason, message, stuck: true }, _) => Progress::stuck(reason, message),
+        (_, Some(RequestPhase::Failed)) => Progress::stuck(&why, &message),
         _ if done => Progress::Current,
         _ => Progress::Working { reason: why, message },
     };
-    set_progress(&mut setter.conditions, &progress, setter.generation, setter.now);
+    let generation = setter.status.observed_generation;
+    set_progress(&mut setter.status.conditions, &progress, generation, setter.now);
 }
 
 /// Reason and message of `Succeeded`.

@@ -112,15 +112,21 @@ pub fn pull_secrets(pod: &Pod) -> impl Iterator<Item = &str> {
 
 /// The architectures of the nodes.
 pub fn architectures(observed: &Observed) -> Option<String> {
-    let nodes = observed.nodes.as_ref().filter(|nodes| !nodes.architectures.is_empty())?;
-    Some(format!("the nodes are {}", nodes.architectures.join(", ")))
+    let mut known: Vec<&str> = Vec::new();
+    for node in observed.nodes.iter().flatten() {
+        if !node.architecture.is_empty() && !known.contains(&node.architecture.as_str()) {
+            known.push(&node.architecture);
+        }
+    }
+    (!known.is_empty()).then(|| format!("the nodes are {}", known.join(", ")))
 }
 
 /// Reports the GPUs that a pod requests, and the number of nodes with GPUs.
 pub fn gpus(observed: &Observed, pod: &Pod) -> Vec<String> {
     let mut facts = vec![format!("the pod requests {} GPUs", gpus::of_pod(pod))];
     if let Some(nodes) = &observed.nodes {
-        facts.push(format!("{} of {} nodes have GPUs", nodes.with_gpus, nodes.total));
+        let with_gpus = nodes.iter().filter(|node| node.has_gpus).count();
+        facts.push(format!("{with_gpus} of {} nodes have GPUs", nodes.len()));
     }
     facts
 }

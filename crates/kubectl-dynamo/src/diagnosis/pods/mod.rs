@@ -110,9 +110,10 @@ fn by_rule(table: &'static [Rule], cause: PodCause, message: String) -> Cause {
 fn on_lost_node(observed: &Observed, pod: &Pod) -> Option<Cause> {
     let node = pod.spec.as_ref()?.node_name.as_deref()?;
     let nodes = observed.nodes.as_ref()?;
-    nodes.not_ready.iter().find(|lost| *lost == node)?;
+    let lost = || nodes.iter().filter(|node| node.not_ready);
+    lost().find(|lost| lost.name == node)?;
     let (chain, text) = (vec![ObjectName::new("Node", node)], format!("node {node} is not ready"));
-    let evidence = vec![format!("{} of {} nodes are not ready", nodes.not_ready.len(), nodes.total)];
+    let evidence = vec![format!("{} of {} nodes are not ready", lost().count(), nodes.len())];
     Some(Cause { evidence, ..Cause::new("NodeLost", Weight::Blocks, chain, text, rules::NODE) })
 }
 

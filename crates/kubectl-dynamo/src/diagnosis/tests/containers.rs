@@ -7,7 +7,7 @@ use super::{
     fixtures::{POD, ended, failed, init_ended, log, running, waiting, warn},
     row,
 };
-use crate::diagnosis::Nodes;
+use crate::diagnosis::NodeFacts;
 
 const AT_POD: &str = "Pod/chat-decode-a";
 
@@ -270,7 +270,7 @@ pub fn pods() -> Vec<Row> {
         row(
             "node lost",
             |o| {
-                o.nodes = Some(Nodes { total: 3, not_ready: vec!["node-1".to_owned()], ..Nodes::default() });
+                o.nodes = Some(vec![NodeFacts { name: "node-1".to_owned(), not_ready: true, ..NodeFacts::default() }]);
                 o.pods.remove(0);
             },
             "NodeLost",

@@ -199,13 +199,12 @@ pub fn rejected(observed: &mut Observed, message: &str) {
 pub fn node(observed: &mut Observed, pool: &str, taint: &str, cordoned: bool) {
     let nodes = observed.nodes.get_or_insert_default();
     let taint = Taint { key: taint.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
-    nodes.total += 1;
-    nodes.all.push(NodeFacts {
-        name: format!("node-{}", nodes.total),
+    nodes.push(NodeFacts {
+        name: format!("node-{}", nodes.len() + 1),
         labels: [("pool".to_owned(), pool.to_owned())].into(),
         taints: if taint.key.is_empty() { Vec::new() } else { vec![taint] },
         cordoned,
-        pressures: Vec::new(),
+        ..NodeFacts::default()
     });
 }
 

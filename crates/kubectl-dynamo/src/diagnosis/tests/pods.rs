@@ -157,7 +157,7 @@ pub fn open_placement() -> Vec<Row> {
             |o| {
                 unplaced(o, "a100");
                 node(o, "a100", "node.kubernetes.io/disk-pressure", false);
-                o.nodes.as_mut().unwrap().all[1].pressures = vec!["DiskPressure".to_owned()];
+                o.nodes.as_mut().unwrap()[1].pressures = vec!["DiskPressure".to_owned()];
             },
             "NodePressure",
             "Node/node-2",

@@ -32,7 +32,7 @@ pub struct Refusal {
 }
 
 /// The objects, and the writes since they were read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Objects {
     now: Timestamp,
     /// Counts writes: versions, times and uids of new objects come from it.
@@ -67,8 +67,7 @@ impl<'a> Preconditions<'a> {
 impl Objects {
     /// No objects yet, at this time.
     pub fn new(now: Timestamp) -> Self {
-        let (objects, before, foreign) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { now, count: 0, objects, before, foreign, absent: BTreeSet::new(), writes: Vec::new() }
+        Self { now, ..Self::default() }
     }
 
     /// Takes in an object as it is live.
@@ -131,7 +130,8 @@ impl Objects {
                     metadata.remove("resourceVersion");
                     metadata.remove("uid");
                 }
-                Ok(self.create(key, object))
+                self.writes.push(key.clone());
+                Ok(self.put_new(key, object))
             }
             Some(live) => {
                 check(key, live, preconditions)?;
@@ -204,16 +204,6 @@ impl Objects {
         self.foreign.insert(key.clone(), made);
     }
 
-    /// An object that a program beside the controllers deletes, with what it owns. This is not recorded as a write.
-    pub fn lose(&mut self, key: &ObjectKey) {
-        self.remove(key);
-    }
-
-    fn create(&mut self, key: &ObjectKey, object: Value) -> Value {
-        self.writes.push(key.clone());
-        self.put_new(key, object)
-    }
-
     fn put_new(&mut self, key: &ObjectKey, mut object: Value) -> Value {
         let version = self.next_version();
         let created = self.now + SignedDuration::from_secs(i64::from(self.count));
@@ -254,7 +244,8 @@ impl Objects {
         object
     }
 
-    fn remove(&mut self, key: &ObjectKey) {
+    /// Removes an object and what it owns. This is not recorded as a write.
+    pub fn remove(&mut self, key: &ObjectKey) {
         let Some(gone) = self.objects.remove(key) else { return };
         self.absent.insert(key.clone());
         let uid = &gone["metadata"]["uid"];

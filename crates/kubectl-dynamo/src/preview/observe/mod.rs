@@ -48,6 +48,7 @@ const PAGE: u32 = 500;
 const PAGES: usize = 40;
 
 /// Live state of the namespace of a graph.
+#[derive(Default)]
 pub struct Live {
     /// The objects.
     pub objects: Objects,
@@ -68,14 +69,7 @@ pub struct Live {
 /// # Errors
 /// Graphs or components cannot be read.
 pub async fn live(client: &Client, namespace: &str, now: Timestamp) -> anyhow::Result<Live> {
-    let mut live = Live {
-        objects: Objects::new(now),
-        pods: None,
-        quotas: None,
-        pull_secrets: None,
-        unserved: Vec::new(),
-        unreadable: BTreeMap::new(),
-    };
+    let mut live = Live { objects: Objects::new(now), ..Live::default() };
     let of_graph = Some(labels::GRAPH);
     let kinds: [(ApiResource, Option<&str>); 24] = [
         (ApiResource::erase::<DynamoGraphDeployment>(&()), None),

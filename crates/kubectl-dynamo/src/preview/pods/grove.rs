@@ -116,7 +116,7 @@ pub fn carry_out(objects: &mut Objects) -> bool {
             .map(|(key, _)| key.clone())
             .collect();
         for gone in present.iter().filter(|key| !names.contains(key)) {
-            objects.lose(gone);
+            objects.remove(gone);
             changed = true;
         }
         let hash = hash_of(objects.before(key), key, set);

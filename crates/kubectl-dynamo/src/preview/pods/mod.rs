@@ -15,7 +15,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use self::workload::{Amounts, Workload};
-use super::objects::{ObjectKey, Objects};
+use super::{
+    objects::{ObjectKey, Objects},
+    prediction::PodStep,
+};
 
 /// A pod; of a LeaderWorkerSet or a scaling group, a group of pods.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,22 +39,10 @@ pub struct Pod {
     pub ready: bool,
 }
 
-/// What becomes of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// It is created.
-    Create,
-    /// It is deleted.
-    Delete,
-}
-
-/// A pod that is made or deleted.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PodChange {
-    /// Creation or deletion.
-    pub verb: Verb,
-    /// The pod.
-    pub pod: Pod,
+impl Pod {
+    fn step(&self, step: usize, verb: &'static str) -> PodStep {
+        PodStep { step, verb, name: self.name.clone(), component: self.component.clone() }
+    }
 }
 
 /// The pods of all workloads of a graph.
@@ -59,6 +50,8 @@ pub struct PodChange {
 pub struct Pods {
     pods: Vec<Pod>,
     made: usize,
+    /// Steps in which pods were made or deleted.
+    steps: usize,
     /// Workloads that change: whose spec is new, or whose pods did not all have the present template.
     moving: BTreeSet<ObjectKey>,
 }
@@ -87,7 +80,7 @@ impl Pods {
     }
 
     /// Makes and deletes pods as the workloads are now, and deletes those whose workload is gone.
-    pub fn react(&mut self, objects: &Objects) -> Vec<PodChange> {
+    pub fn react(&mut self, objects: &Objects) -> Vec<PodStep> {
         let workloads = workload::all(objects);
         let mut changes = Vec::new();
         self.retain(&mut changes, |pod| workloads.iter().any(|workload| workload.key == pod.workload));
@@ -99,6 +92,7 @@ impl Pods {
                 self.replace(workload, &mut changes);
             }
         }
+        self.steps += usize::from(!changes.is_empty());
         changes
     }
 
@@ -131,7 +125,7 @@ impl Pods {
     }
 
     /// One step of a rolling update, or of a change of replicas.
-    fn replace(&mut self, workload: &Workload, changes: &mut Vec<PodChange>) {
+    fn replace(&mut self, workload: &Workload, changes: &mut Vec<PodStep>) {
         let is_own = |pod: &Pod| pod.workload == workload.key;
         let is_old = |pod: &Pod| is_own(pod) && pod.template != workload.template && !workload.on_delete;
         if workload.recreates() && self.pods.iter().any(is_old) {
@@ -154,7 +148,7 @@ impl Pods {
         for _ in 0..missing.min(room.saturating_sub(count(&self.pods, &is_own))) {
             self.made += 1;
             let pod = workload.new_pod(self.made);
-            changes.push(PodChange { verb: Verb::Create, pod: pod.clone() });
+            changes.push(pod.step(self.steps + 1, "create"));
             self.pods.push(pod);
         }
         let least = workload.replicas.saturating_sub(workload.unavailable);
@@ -167,11 +161,12 @@ impl Pods {
         });
     }
 
-    fn retain(&mut self, changes: &mut Vec<PodChange>, mut stays: impl FnMut(&Pod) -> bool) {
+    fn retain(&mut self, changes: &mut Vec<PodStep>, mut stays: impl FnMut(&Pod) -> bool) {
+        let step = self.steps + 1;
         self.pods.retain(|pod| {
             let stay = stays(pod);
             if !stay {
-                changes.push(PodChange { verb: Verb::Delete, pod: pod.clone() });
+                changes.push(pod.step(step, "delete"));
             }
             stay
         });

@@ -31,7 +31,7 @@ fn live(count: usize) -> Vec<Value> {
     (0..count).map(pod).collect()
 }
 
-type Played = (Vec<(usize, usize)>, Vec<(Verb, String)>);
+type Played = (Vec<(usize, usize)>, Vec<(&'static str, String)>);
 
 /// `(pods, serving)` after each step, and all changes of pods.
 fn play(before: Value, after: Value, pods: usize) -> Played {
@@ -50,7 +50,7 @@ fn play(before: Value, after: Value, pods: usize) -> Played {
         if !all.make_ready() && now.is_empty() {
             break;
         }
-        changes.extend(now.into_iter().map(|change| (change.verb, change.pod.name)));
+        changes.extend(now.into_iter().map(|change| (change.verb, change.name)));
         assert!(steps.len() < 50, "it does not end: {steps:?}");
     }
     (steps, changes)
@@ -75,7 +75,7 @@ fn a_rolling_update_keeps_to_its_surge_and_unavailable() {
         assert_eq!(steps.iter().map(|step| step.1).min(), Some(least), "{strategy}: {steps:?}");
         assert_eq!(steps.last(), Some(&(3, 3)), "{strategy}");
         let of = |verb| changes.iter().filter(|change| change.0 == verb).count();
-        assert_eq!((of(Verb::Create), of(Verb::Delete)), (3, 3), "{strategy}: {changes:?}");
+        assert_eq!((of("create"), of("delete")), (3, 3), "{strategy}: {changes:?}");
     }
 }
 

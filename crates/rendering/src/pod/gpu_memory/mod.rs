@@ -8,7 +8,10 @@
 #[cfg(test)]
 mod tests;
 
-use api_types::{env as names, gpu_memory_service};
+use api_types::{
+    env as names,
+    gpu_memory_service::{CLAIM, SERVER, SOCKET_DIR, SOCKETS},
+};
 use k8s_openapi::api::{
     core::v1::{
         Container, ExecAction, HostPathVolumeSource, PodResourceClaim, PodSpec, Probe, ResourceClaim,
@@ -23,17 +26,8 @@ use super::{
 };
 use crate::{SharedGpus, device_claims::claim_spec, gpus};
 
-/// Name, within a pod, of the claim that its containers share.
-pub(crate) const CLAIM: &str = gpu_memory_service::CLAIM;
-/// Folder with the sockets of the server.
-pub(crate) const SOCKET_DIR: &str = gpu_memory_service::SOCKET_DIR;
 /// The server's Python module.
 pub(crate) const SERVER_MODULE: &str = "gpu_memory_service.cli.server";
-
-/// Volume of those sockets.
-pub(crate) const SOCKETS: &str = gpu_memory_service::SOCKETS;
-/// Container of the server.
-pub(crate) const SERVER: &str = gpu_memory_service::SERVER;
 
 /// Gives the first container's GPUs to a claim, and the claim to the server and to everybody who uses the memory.
 pub(super) fn apply(pod: &mut PodSpec, shared: SharedGpus<'_>, claim_template: &str) {

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context;
 use api_types::crds;
-use futures::{StreamExt, TryStreamExt, future, stream::BoxStream};
+use futures::{Stream, StreamExt, TryStreamExt, future, stream::BoxStream};
 use k8s_openapi::{
     ByteString, api::core::v1::ConfigMap,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -86,13 +86,11 @@ impl<'a> Keeper<'a> {
             Event::Init | Event::InitDone => true,
         };
         let metadata: Api<Definition> = Api::all(client.clone());
-        let definition_events = watcher(metadata, watcher::Config::default())
-            .try_filter(move |event| future::ready(is_ours(event)))
-            .default_backoff()
-            .boxed();
+        let all_events = watcher(metadata, watcher::Config::default());
+        let definition_events = with_backoff(all_events.try_filter(move |event| future::ready(is_ours(event))));
         let ConfigMapName { namespace, name } = &args.ca_config_map;
         let only = watcher::Config::default().fields(&format!("metadata.name={name}"));
-        let bundle_events = watcher(Api::namespaced(client.clone(), namespace), only).default_backoff().boxed();
+        let bundle_events = with_backoff(watcher(Api::namespaced(client.clone(), namespace), only));
         Ok(Self {
             args,
             client,
@@ -226,6 +224,7 @@ impl<'a> Keeper<'a> {
             event = self.definition_events.next() => match event {
                 Some(Ok(event)) => is_changed(&self.left, &mut self.listed, event),
                 Some(Err(error)) => {
+                    self.listed.clear();
                     eprintln!("waiting: cannot watch the definitions: {error}");
                     false
                 }
@@ -246,13 +245,15 @@ impl<'a> Keeper<'a> {
     fn take_bundle(&mut self, event: Option<watcher::Result<Event<ConfigMap>>>) {
         let held = |config_map: ConfigMap| config_map.data.and_then(|mut data| data.remove(KEY)).unwrap_or_default();
         match event {
-            Some(Ok(Event::Init)) => self.listed_bundle.clear(),
             Some(Ok(Event::InitApply(config_map))) => self.listed_bundle = held(config_map),
             Some(Ok(Event::InitDone)) => self.known_bundle = Some(std::mem::take(&mut self.listed_bundle)),
             Some(Ok(Event::Apply(config_map))) => self.known_bundle = Some(held(config_map)),
             Some(Ok(Event::Delete(_))) => self.known_bundle = Some(String::new()),
-            Some(Err(error)) => eprintln!("waiting: cannot watch the ConfigMap with the CA bundle: {error}"),
-            None => {}
+            Some(Err(error)) => {
+                self.listed_bundle.clear();
+                eprintln!("waiting: cannot watch the ConfigMap with the CA bundle: {error}");
+            }
+            Some(Ok(Event::Init)) | None => {}
         }
     }
 
@@ -340,6 +341,14 @@ impl<'a> Keeper<'a> {
     }
 }
 
+/// Waits after errors, longer after each, until something is read. The start of a list is left out: it precedes the
+/// first attempt and each one after an error, and would end the wait.
+fn with_backoff<K: Send + 'static>(
+    events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
+) -> Events<K> {
+    events.try_filter(|event| future::ready(!matches!(event, Event::Init))).default_backoff().boxed()
+}
+
 /// Whether an event shows that a definition is not as the last pass left it.
 fn is_changed(
     left: &BTreeMap<String, Revision>,
@@ -370,7 +379,24 @@ fn is_changed(
 
 #[cfg(test)]
 mod tests {
+    use futures::stream;
+    use tokio::time::Instant;
+
     use super::*;
+
+    /// Found defect: the start of each list ended the growth of the pauses, so that a list that failed was retried
+    /// about every second.
+    #[tokio::test(start_paused = true)]
+    async fn pauses_grow_while_lists_fail() {
+        let attempt = [false, true].into_iter();
+        let failing = attempt.cycle().take(20).map(|fails| match fails {
+            true => Err(watcher::Error::NoResourceVersion),
+            false => Ok(Event::<Definition>::Init),
+        });
+        let start = Instant::now();
+        assert_eq!(with_backoff(stream::iter(failing)).count().await, 10);
+        assert!(start.elapsed() > Duration::from_secs(60), "{:?}", start.elapsed());
+    }
 
     fn definition((name, uid, generation): (&str, &str, i64)) -> Definition {
         let metadata = json!({ "name": name, "uid": uid, "generation": generation });

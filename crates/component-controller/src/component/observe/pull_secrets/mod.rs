@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -10,11 +10,12 @@ use api_types::{conditions, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
     conditions::{Status, find},
     pull_secrets::PullSecrets,
+    sync::locked,
 };
 
 /// Names of the image pull secrets in the pod template, each once.
 pub fn named(component: &DynamoComponentDeployment) -> Vec<&str> {
-    let pod = component.spec.component.pod_template.as_ref().and_then(|template| template.spec.as_ref());
+    let pod = component.spec.component.pod_spec();
     let mut names: Vec<&str> = Vec::new();
     for reference in pod.into_iter().flat_map(|pod| pod.image_pull_secrets.iter().flatten()) {
         if !reference.name.is_empty() && !names.contains(&reference.name.as_str()) {
@@ -57,14 +58,14 @@ pub struct ForbiddenNamespaces(Mutex<HashMap<String, Instant>>);
 impl ForbiddenNamespaces {
     /// Records a denied read.
     pub fn mark(&self, namespace: &str, now: Instant) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = locked(&self.0);
         all.retain(|_, since| now.duration_since(*since) < FORBIDDEN_FOR);
         all.insert(namespace.to_owned(), now);
     }
 
     /// Whether a denied read still counts.
     pub fn is_marked(&self, namespace: &str, now: Instant) -> bool {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = locked(&self.0);
         all.get(namespace).is_some_and(|since| now.duration_since(*since) < FORBIDDEN_FOR)
     }
 }

@@ -32,7 +32,7 @@ fn an_account_that_is_labelled_rolls_nothing_that_runs() {
             let (found, workload) = of(&observed);
             assert_eq!(found, account, "{labelled:?} {later:?} {serves}");
             let kept = found == *labelled.first().unwrap_or(&"default");
-            assert_eq!(plan_write(workload.object(), Some(&before), UID, false) == Write::Skip, kept, "{later:?}");
+            assert_eq!(plan_write(workload.object(), &before, UID, false) == Write::Skip, kept, "{later:?}");
             // The next change rolls anyway, and takes it along.
             let template = observed.component.spec.component.pod_template.as_mut().unwrap();
             template.spec.as_mut().unwrap().containers[0].args.as_mut().unwrap().push("--more".to_owned());

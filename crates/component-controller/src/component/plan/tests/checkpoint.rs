@@ -130,7 +130,7 @@ fn observed(checkpoint: Value, facts: CheckpointFacts) -> Observed {
         virtual_service: None,
         serves_virtual_services: true,
         autoscaler: None,
-        model: None,
+        models: Vec::new(),
         obsolete: Vec::new(),
         pull_secrets: Arc::default(),
         named_pull_secrets: NamedPullSecrets::default(),

@@ -56,7 +56,7 @@ fn observed(component: Value) -> Observed {
         virtual_service: None,
         serves_virtual_services: true,
         autoscaler: None,
-        model: None,
+        models: Vec::new(),
         obsolete: Vec::new(),
         pull_secrets: Arc::default(),
         named_pull_secrets: NamedPullSecrets::default(),
@@ -265,7 +265,7 @@ fn deciding_again_on_what_was_applied_writes_nothing() {
     let Step::Apply(desired) = &first.service else { panic!("{first:?}") };
     observed.service = live(applied(desired));
     let second = planned(&observed, &PodSettings::default());
-    let plan = |desired: &Desired, live: &Value| plan_write(desired.object(), Some(live), UID, false);
+    let plan = |desired: &Desired, live: &Value| plan_write(desired.object(), live, UID, false);
     assert_eq!(plan(second.workload.as_ref().unwrap(), &observed.deployment.as_ref().unwrap().value), Write::Skip);
     let Step::Apply(desired) = &second.service else { panic!("{second:?}") };
     assert_eq!(plan(desired, &observed.service.as_ref().unwrap().value), Write::Skip);
@@ -385,7 +385,7 @@ fn the_go_operators_bookkeeping_is_not_ours_to_say() {
     theirs["metadata"]["annotations"] = json!({ annotations::LAST_APPLIED_HASH: "h" });
     observed.deployment = live::<Deployment>(theirs.clone());
     let second = workload(&observed);
-    let Write::Update { differences, .. } = plan_write(second.object(), Some(&theirs), UID, false) else {
+    let Write::Update { differences, .. } = plan_write(second.object(), &theirs, UID, false) else {
         panic!("our own marks are missing, so there is something to write")
     };
     let paths: Vec<&str> = differences.iter().map(|d| d.path.as_str()).collect();
@@ -427,7 +427,7 @@ fn deciding_again_on_an_applied_set_writes_nothing_and_zero_is_only_a_count() {
     observed.leader_worker_set = live(applied(&first));
     let plan = |observed: &Observed| {
         let second = workload(observed);
-        plan_write(second.object(), Some(&observed.leader_worker_set.as_ref().unwrap().value), UID, false)
+        plan_write(second.object(), &observed.leader_worker_set.as_ref().unwrap().value, UID, false)
     };
     assert_eq!(plan(&observed), Write::Skip);
     observed.component.spec.component.replicas = Some(0);
@@ -487,7 +487,7 @@ fn nobody_starts_before_the_gpus_that_are_claimed_can_be_counted() {
     observed.component.spec.component.replicas = Some(0);
     let scaled = workload_with(&observed, None).unwrap();
     let live = &observed.leader_worker_set.as_ref().unwrap().value;
-    let Write::Update { differences, .. } = plan_write(scaled.object(), Some(live), UID, false) else { panic!() };
+    let Write::Update { differences, .. } = plan_write(scaled.object(), live, UID, false) else { panic!() };
     let paths: Vec<&str> = differences.iter().map(|d| d.path.as_str()).filter(|p| p.starts_with("spec")).collect();
     assert_eq!(paths, ["spec.replicas"], "an old generation can go although its claim has gone");
 }

@@ -7,7 +7,7 @@ use api_types::{annotations, labels};
 use controller_kit::{
     apply::{Desired, includes},
     request::Interruption,
-    store::controller_owner,
+    store::{controller_owner, is_controlled_by},
 };
 use k8s_openapi::{
     api::apps::v1::Deployment,
@@ -32,7 +32,7 @@ impl Step {
         if let Some(rendered) = rendered {
             return Ok(Self::Apply(Box::new(desired(&rendered, uid, true)?)));
         }
-        let ours = live.and_then(controller_owner).is_some_and(|owner| owner.uid == uid);
+        let ours = live.is_some_and(|live| is_controlled_by(live, uid));
         let going = live.is_some_and(|live| live.meta().deletion_timestamp.is_some());
         Ok(if ours && !going { Self::Delete } else { Self::Nothing })
     }

@@ -81,6 +81,12 @@ impl TopologyMemory {
         }
     }
 
+    /// Records that there is nothing to do for a pod with these labels.
+    fn remember_settled(&mut self, pod: &ObjectMeta, node: Option<String>, next: Option<NextLookup>) {
+        let (version, labels) = (version_of(pod).to_owned(), labels_of(pod));
+        self.remember(pod, KnownTopology::Settled { version, labels, node, next });
+    }
+
     fn remember(&mut self, pod: &ObjectMeta, known: KnownTopology) {
         self.0.insert(uid(pod).to_owned(), known);
     }
@@ -90,8 +96,7 @@ impl TopologyMemory {
         let next = (!pod.missing.is_empty()).then(|| NextLookup::after(self.next_lookup(pod.pod), now));
         let mut after = pod.pod.clone();
         after.labels.get_or_insert_default().extend(pod.found.clone());
-        let (version, labels) = (version_of(&after).to_owned(), labels_of(&after));
-        self.remember(pod.pod, KnownTopology::Settled { version, labels, node: Some(pod.node.clone()), next });
+        self.remember_settled(&after, Some(pod.node.clone()), next);
     }
 
     /// Whether it holds more pods than exist.
@@ -158,11 +163,7 @@ impl<'a> TopologyLookup<'a> {
             let none = BTreeMap::new();
             pending.copies = copies(&pending.request, levels, pending.pod.labels.as_ref().unwrap_or(&none));
             if pending.copies.is_empty() {
-                let (version, labels) = (version_of(pending.pod).to_owned(), labels_of(pending.pod));
-                memory.remember(
-                    pending.pod,
-                    KnownTopology::Settled { version, labels, node: pending.node.take(), next: None },
-                );
+                memory.remember_settled(pending.pod, pending.node.take(), None);
             }
             !pending.copies.is_empty()
         });

@@ -92,37 +92,31 @@ fn of_component(
     object.metadata.uid = observed.graph.uid();
     let running = validate_on(graph.provider, &object).ok()?;
     let usage = running.checkpoint()?;
+    let policy = usage.policy;
+    let checkpoint = |name: &str, live: Option<&DynamoCheckpoint>, missing| ComponentCheckpoint {
+        component: declared.name.clone(),
+        name: name.to_owned(),
+        id: live.map(checkpoint_id),
+        ready: live.is_some_and(DynamoCheckpoint::can_be_restored),
+        awaited: awaited(policy, name, live),
+        failed: live.is_some_and(has_failed),
+        capture: capture(policy, live, missing),
+        desired: None,
+    };
     if let Some(name) = usage.reference {
-        let live = observed.checkpoints.named(name);
-        return Some(ComponentCheckpoint {
-            component: declared.name.clone(),
-            name: name.to_owned(),
-            id: live.map(checkpoint_id),
-            ready: live.is_some_and(DynamoCheckpoint::can_be_restored),
-            awaited: awaited(usage.policy, name, live),
-            failed: live.is_some_and(has_failed),
-            capture: capture(usage.policy, live, Capture::Lost),
-            desired: None,
-        });
+        return Some(checkpoint(name, observed.checkpoints.named(name), Capture::Lost));
     }
     let revision = revision.filter(|_| declared.is_worker());
     let live = existing(graph, observed, declared, revision);
     let id = live.map_or_else(|| new_id(graph, observed, declared, revision), checkpoint_id);
     let name = live.map_or_else(|| names::checkpoint(&id), ResourceExt::name_any);
     let made = Made { graph, observed, declared, running: &running, usage, revision, id: &id, name: &name, live };
-    Some(ComponentCheckpoint {
-        component: declared.name.clone(),
-        ready: live.is_some_and(DynamoCheckpoint::can_be_restored),
-        failed: live.is_some_and(has_failed),
-        capture: capture(usage.policy, live, Capture::Idle),
-        awaited: match live {
-            Some(_) => awaited(usage.policy, &name, live),
-            None => waits(usage.policy).then(|| format!("DynamoCheckpoint {name}, which is being made")),
-        },
-        desired: Some(made.render(origin_version)?),
-        id: Some(id),
-        name,
-    })
+    let desired = Some(made.render(origin_version)?);
+    let mut found = checkpoint(&name, live, Capture::Idle);
+    if live.is_none() {
+        found.awaited = waits(policy).then(|| format!("DynamoCheckpoint {name}, which is being made"));
+    }
+    Some(ComponentCheckpoint { id: Some(id), desired, ..found })
 }
 
 fn waits(policy: CheckpointStartupPolicy) -> bool {
@@ -181,8 +175,7 @@ fn existing<'a>(
 ) -> Option<&'a DynamoCheckpoint> {
     let object = names::component_deployment(&graph.name, &declared.name, revision);
     let live = observed.present().find(|d| d.name_any() == object);
-    let named =
-        live.and_then(|d| d.spec.component.experimental.as_ref()?.checkpoint.as_ref()?.checkpoint_ref.as_deref());
+    let named = live.and_then(|d| d.spec.component.checkpoint()?.checkpoint_ref.as_deref());
     let ours = |found: &&DynamoCheckpoint| {
         let labelled = |key| found.labels().get(key).map(String::as_str);
         let free = found.metadata.owner_references.iter().flatten().all(|owner| owner.controller != Some(true));
@@ -238,9 +231,7 @@ struct Made<'a> {
 
 impl Made<'_> {
     fn render(&self, origin_version: &str) -> Option<DesiredCheckpoint> {
-        let experimental = self.declared.experimental.as_ref();
-        let checkpoint = experimental.and_then(|experimental| experimental.checkpoint.as_ref())?;
-        let goes_with_graph = checkpoint.deletion_policy == CheckpointDeletionPolicy::Delete;
+        let goes_with_graph = self.declared.checkpoint()?.deletion_policy == CheckpointDeletionPolicy::Delete;
         let (template, mut claim) = self.captured_pod(origin_version)?;
         if let Some(claim) = &mut claim {
             add_graph_label(claim, self.graph);
@@ -288,7 +279,7 @@ impl Made<'_> {
     }
 
     fn gpu_memory_service(&self) -> Option<GpuMemoryService> {
-        let service = self.declared.experimental.as_ref()?.gpu_memory_service.as_ref()?;
+        let service = self.declared.gpu_memory_service()?;
         let class = Some(service.device_class_name.clone()).filter(|class| !class.is_empty());
         Some(GpuMemoryService {
             enabled: true,

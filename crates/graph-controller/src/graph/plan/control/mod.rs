@@ -20,7 +20,7 @@ use api_types::{
     rollout_control::{ProgressDeadline, RolloutStep, RolloutStop},
     v1beta1::DynamoComponentDeployment,
 };
-use controller_kit::conditions::find;
+use controller_kit::conditions::{Status, find, find_with};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
@@ -141,24 +141,19 @@ impl Course {
             return Some(RolloutHold { reason: reasons::ROLLOUT_UNDONE, message: text.clone(), stalled: !in_progress });
         }
         if !self.is_of_spec {
-            return match graph.control.stop {
-                Some(RolloutStop::Undone) => {
-                    let message = format!(
-                        "The rollout of workers is undone by annotation {ROLLOUT}: they are of revision {}; set the \
-                         workers in spec.components back, then remove the annotation",
-                        self.suffix()
-                    );
-                    hold(reasons::ROLLOUT_UNDONE, message)
-                }
-                _ => {
-                    let message = format!(
-                        "The rollout of workers is paused: they stay of revision {}, and the change in \
-                         spec.components is not rolled out; remove annotation {ROLLOUT} to continue",
-                        self.suffix()
-                    );
-                    hold(reasons::ROLLOUT_PAUSED, message)
-                }
-            };
+            let suffix = self.target.suffix.as_ref().map_or("without suffix", RevisionSuffix::as_str);
+            if graph.control.stop == Some(RolloutStop::Undone) {
+                let message = format!(
+                    "The rollout of workers is undone by annotation {ROLLOUT}: they are of revision {suffix}; set the \
+                     workers in spec.components back, then remove the annotation"
+                );
+                return hold(reasons::ROLLOUT_UNDONE, message);
+            }
+            let message = format!(
+                "The rollout of workers is paused: they stay of revision {suffix}, and the change in spec.components \
+                 is not rolled out; remove annotation {ROLLOUT} to continue"
+            );
+            return hold(reasons::ROLLOUT_PAUSED, message);
         }
         let step = self.step?;
         let all: Vec<_> = components.iter().map(|(_, component)| (*component).clone()).collect();
@@ -177,10 +172,6 @@ impl Course {
     pub fn refused(&self) -> Option<RolloutCondition> {
         let (text, record) = self.refusal.clone()?;
         Some(RolloutCondition { holds: false, reason: reasons::ROLLOUT_UNDONE, text, record })
-    }
-
-    fn suffix(&self) -> &str {
-        self.target.suffix.as_ref().map_or("without suffix", |suffix| suffix.as_str())
     }
 }
 
@@ -289,8 +280,8 @@ fn exceeded(deadline: &ProgressDeadline, available: i32, new: &[&DynamoComponent
     let causes = new.iter().filter_map(|d| {
         let counts = live_counts(d);
         let conditions = &d.status.as_ref().filter(|_| counts.serving() < counts.spec)?.conditions;
-        let stalled = find(conditions, c::STALLED).filter(|found| found.status == "True");
-        let reconciling = || find(conditions, c::RECONCILING).filter(|found| found.status == "True");
+        let stalled = find_with(conditions, c::STALLED, Status::True);
+        let reconciling = || find_with(conditions, c::RECONCILING, Status::True);
         let available = || find(conditions, c::AVAILABLE).filter(|found| found.status != "True");
         let cause = stalled.or_else(reconciling).or_else(available)?;
         Some(format!("{}: {}", d.name_any(), cause.message))

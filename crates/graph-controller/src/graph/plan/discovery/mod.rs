@@ -16,7 +16,6 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use super::metadata;
 use crate::graph::{
@@ -62,7 +61,7 @@ fn binding(metadata: ObjectMeta, account: &str, role_ref: RoleRef) -> RoleBindin
 /// so it leaves one that names another role. An attempt to change the role would fail.
 fn content_hash(binding: &RoleBinding) -> String {
     let content = json!({ "roleRef": binding.role_ref, "subjects": binding.subjects });
-    Sha256::digest(content.to_string()).iter().fold(String::new(), |hash, byte| hash + &format!("{byte:02x}"))
+    names::sha256_hex(content.to_string().as_bytes(), 64)
 }
 
 /// Metadata of an account, or of an object that grants rights to it.
@@ -113,8 +112,8 @@ fn runs_planner(graph: &ValidGraph<'_>) -> bool {
 /// An endpoint picker may run under an account of the user's.
 fn runs_picker(graph: &ValidGraph<'_>) -> bool {
     let default = |component: &ComponentSpec| {
-        let pod = component.pod_template.as_ref().and_then(|template| template.spec.as_ref());
-        let named = pod.and_then(|pod| pod.service_account_name.as_deref()).filter(|name| !name.is_empty());
+        let named =
+            component.pod_spec().and_then(|pod| pod.service_account_name.as_deref()).filter(|name| !name.is_empty());
         named.is_none_or(|name| name == names::EPP_SERVICE_ACCOUNT)
     };
     graph.endpoint_picker().is_some_and(default)

@@ -122,7 +122,8 @@ fn keep_pods(clique: &mut PodCliqueTemplate, live: &PodCliqueTemplate, declared:
         kept.spec.pod_spec.image_pull_secrets.clone_from(secrets);
     }
     // The upstream operator leaves it out on Grove. Those pods get it when they are replaced for another reason.
-    let own = declared.type_ == Some(ComponentType::Epp) && !is_declared(declared, annotations::ISTIO_INJECT);
+    let own =
+        declared.type_ == Some(ComponentType::Epp) && declared.pod_annotation(annotations::ISTIO_INJECT).is_none();
     if own && !live.annotations.contains_key(annotations::ISTIO_INJECT) {
         kept.annotations.remove(annotations::ISTIO_INJECT);
     }
@@ -139,17 +140,11 @@ fn keep_pods(clique: &mut PodCliqueTemplate, live: &PodCliqueTemplate, declared:
 }
 
 fn declared_secrets(declared: &ComponentSpec) -> impl Iterator<Item = &LocalObjectReference> {
-    let pod = declared.pod_template.as_ref().and_then(|template| template.spec.as_ref());
-    pod.into_iter().flat_map(|pod| pod.image_pull_secrets.iter().flatten())
+    declared.pod_spec().into_iter().flat_map(|pod| pod.image_pull_secrets.iter().flatten())
 }
 
 fn declared_account(declared: &ComponentSpec) -> Option<String> {
-    declared.pod_template.as_ref()?.spec.as_ref()?.service_account_name.clone()
-}
-
-fn is_declared(declared: &ComponentSpec, annotation: &str) -> bool {
-    let metadata = declared.pod_template.as_ref().and_then(|template| template.metadata.as_ref());
-    metadata.and_then(|metadata| metadata.annotations.as_ref()).is_some_and(|all| all.contains_key(annotation))
+    declared.pod_spec()?.service_account_name.clone()
 }
 
 /// Whether the pods of two cliques are the same, in whatever notation.

@@ -50,7 +50,7 @@ pub(super) fn plan(graph: &ValidGraph<'_>, observed: &Observed, plan: &mut Plan)
 
 /// The domains of the cluster topology that live workers know.
 fn known_domains(graph: &ValidGraph<'_>, observed: &Observed) -> Option<Vec<String>> {
-    let policy = graph.spec.experimental.as_ref()?.kv_transfer_policy.as_ref()?;
+    let policy = graph.spec.kv_transfer_policy()?;
     live::known_domains(observed.grove.set()?, policy)
 }
 
@@ -295,7 +295,7 @@ fn all_serve(observed: &Observed, set: &PodCliqueSet) -> bool {
 fn scale(observed: &Observed, set: &str, component: &ComponentSpec, to: i32) -> Option<Scale> {
     let child = child(observed, set, component)?;
     let from = child.replicas();
-    (from != to && !child.is_going()).then_some(Scale { child, from, to })
+    (from != to && child.metadata().deletion_timestamp.is_none()).then_some(Scale { child, from, to })
 }
 
 /// Whether pods of a component serve.

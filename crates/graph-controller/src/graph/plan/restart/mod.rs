@@ -61,8 +61,7 @@ impl<'a> RestartState<'a> {
 }
 
 fn mark_in(d: &DynamoComponentDeployment) -> Option<&str> {
-    let metadata = d.spec.component.pod_template.as_ref()?.metadata.as_ref()?;
-    metadata.annotations.as_ref()?.get(RESTART_AT).map(String::as_str)
+    d.spec.component.pod_annotation(RESTART_AT)
 }
 
 /// The restart of all components.

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use api_types::{
     annotations, labels,
     names::RevisionSuffix,
-    v1beta1::{CheckpointDeletionPolicy, ComponentSpec, DynamoComponentDeployment},
+    v1beta1::{Checkpoint, CheckpointDeletionPolicy, ComponentSpec, DynamoComponentDeployment},
 };
 use controller_kit::apply::includes;
 use kube::ResourceExt;
@@ -97,13 +97,10 @@ fn desired_like(
     revision: Option<&RevisionSuffix>,
     member: &DynamoComponentDeployment,
 ) -> DynamoComponentDeployment {
-    let reference = |component: &ComponentSpec| -> Option<String> {
-        let experimental = component.experimental.as_ref()?;
-        experimental.checkpoint.as_ref()?.checkpoint_ref.clone().filter(|name| !name.is_empty())
-    };
-    let made = reference(&member.spec.component)
-        .filter(|_| graph.settings.snapshots.is_some() && reference(component).is_none());
-    let placement = Placement { revision, checkpoint: made.as_deref(), ..Placement::default() };
+    let made = member.spec.component.checkpoint().and_then(Checkpoint::reference);
+    let named = component.checkpoint().and_then(Checkpoint::reference);
+    let checkpoint = made.filter(|_| graph.settings.snapshots.is_some() && named.is_none());
+    let placement = Placement { revision, checkpoint, ..Placement::default() };
     let mut desired = component_deployment(graph, component, placement);
     // It names the engine that was found in the command when the member was made.
     desired.spec.backend_framework = member.spec.backend_framework;

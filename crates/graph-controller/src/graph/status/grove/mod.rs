@@ -41,8 +41,9 @@ pub(super) fn report(draft: &mut Draft, observed: &Observed, plan: &GrovePlan, a
     let mut all = all_readiness(observed, &name);
     for scale in &plan.scale {
         // Just scaled; the counts are older.
-        let component = graph.spec.components.iter().find(|component| is_of(&scale.child, &name, component));
-        if let Some((_, readiness)) = component.and_then(|c| all.iter_mut().find(|(one, _)| one.name == c.name)) {
+        let child = &scale.child.metadata().name;
+        let is_scaled = |component: &ComponentSpec| *child == Some(names::grove_child(&name, &component.name));
+        if let Some((_, readiness)) = all.iter_mut().find(|(component, _)| is_scaled(component)) {
             let message = format!("{} replicas become {}", scale.from, scale.to);
             readiness.not_ready = Some(NotReadyYet { classification: Classification::Updating, message });
         }
@@ -100,14 +101,6 @@ fn explained(why: &NotReadyYet, trouble: Option<&Diagnosis>) -> (Classification,
 pub(super) fn counts(observed: &Observed) -> BTreeMap<String, ComponentReplicaStatus> {
     let Some(set) = observed.grove.set() else { return BTreeMap::new() };
     components(&observed.graph, Some(set), &all_readiness(observed, &set.name_any()))
-}
-
-fn is_of(child: &Child, set: &str, component: &ComponentSpec) -> bool {
-    let name = names::grove_child(set, &component.name);
-    match child {
-        Child::PodClique(clique) => clique.name_any() == name,
-        Child::PodCliqueScalingGroup(group) => group.name_any() == name,
-    }
 }
 
 fn reason(classification: Classification) -> &'static str {
@@ -210,12 +203,14 @@ pub fn readiness(observed: &Observed, set: &str, component: &ComponentSpec) -> G
 
 fn counted(observed: &Observed, set: &str, component: &ComponentSpec) -> GroveReadiness {
     let name = names::grove_child(set, &component.name);
-    match (child(observed, set, component), child_of(component)) {
-        (Some(Child::PodClique(clique)), _) => clique_readiness(&name, Some(&clique)),
-        (Some(Child::PodCliqueScalingGroup(group)), _) => group_readiness(&name, Some(&group)),
-        (None, ChildKind::PodClique) => clique_readiness(&name, None),
-        (None, ChildKind::PodCliqueScalingGroup) => group_readiness(&name, None),
+    match child_of(component) {
+        ChildKind::PodClique => clique_readiness(&name, named(&observed.grove.cliques, &name)),
+        ChildKind::PodCliqueScalingGroup => group_readiness(&name, named(&observed.grove.groups, &name)),
     }
+}
+
+fn named<'a, K: ResourceExt>(all: &'a [K], name: &str) -> Option<&'a K> {
+    all.iter().find(|one| one.name_any() == name)
 }
 
 /// Whether Grove has completed a reconcile of the latest spec of a set.
@@ -229,12 +224,10 @@ pub fn child(observed: &Observed, set: &str, component: &ComponentSpec) -> Optio
     let name = names::grove_child(set, &component.name);
     match child_of(component) {
         ChildKind::PodClique => {
-            let clique = observed.grove.cliques.iter().find(|clique| clique.name_any() == name)?;
-            Some(Child::PodClique(Box::new(clique.clone())))
+            named(&observed.grove.cliques, &name).map(|clique| Child::PodClique(Box::new(clique.clone())))
         }
         ChildKind::PodCliqueScalingGroup => {
-            let group = observed.grove.groups.iter().find(|group| group.name_any() == name)?;
-            Some(Child::PodCliqueScalingGroup(Box::new(group.clone())))
+            named(&observed.grove.groups, &name).map(|group| Child::PodCliqueScalingGroup(Box::new(group.clone())))
         }
     }
 }
