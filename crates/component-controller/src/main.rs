@@ -16,23 +16,23 @@ use controller_kit::{
 /// Turns each DynamoComponentDeployment into a Deployment and a Service.
 #[derive(Parser)]
 #[command(name = NAME, version)]
-struct Cli {
+struct ComponentControllerArgs {
     #[command(flatten)]
     common: CommonArgs,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<ComponentControllerCommand>,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum ComponentControllerCommand {
     /// Print the ClusterRole that the controller needs, or with --namespace the Role
     Access,
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = ComponentControllerArgs::parse();
     match cli.command {
         None => process::run_elected(NAME, &cli.common, run),
-        Some(Command::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS, NAMED),
+        Some(ComponentControllerCommand::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS, NAMED),
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::resource::v1::{
     DeviceClass, DeviceClassSpec, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate,
 };
 use kube::Resource;
-use rendering::device_claims::{Claim, ClaimSource, DeviceClasses, GpuCountError, classes_of, count_gpus};
+use rendering::device_claims::{ClaimSource, ContainerClaim, DeviceClasses, GpuCountError, classes_of, count_gpus};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use crate::{
     access::{Access, Verb},
     apply::Applier,
     failure::{ErrorType, Failure},
-    request::{Error, ObjectId},
+    request::{ObjectId, RequestError},
 };
 
 /// The rights that it takes to count what pods have through claims.
@@ -37,8 +37,8 @@ const fn reads(resource: &'static str, why: &'static str) -> Access {
 pub async fn claimed_gpus(
     applier: &Applier,
     namespace: &str,
-    claims: &[Claim],
-) -> Result<Result<u32, GpuCountError>, Error> {
+    claims: &[ContainerClaim],
+) -> Result<Result<u32, GpuCountError>, RequestError> {
     let mut specs = Vec::new();
     for claim in claims {
         let Some(spec) = spec_of(applier, namespace, &claim.source).await? else {
@@ -70,7 +70,7 @@ pub async fn spec_of(
     applier: &Applier,
     namespace: &str,
     source: &ClaimSource,
-) -> Result<Option<ResourceClaimSpec>, Error> {
+) -> Result<Option<ResourceClaimSpec>, RequestError> {
     match source {
         ClaimSource::Template(name) => get::<ResourceClaimTemplate, _>(applier, namespace, name, "/spec/spec").await,
         ClaimSource::Claim(name) => get::<ResourceClaim, _>(applier, namespace, name, "/spec").await,
@@ -78,7 +78,7 @@ pub async fn spec_of(
 }
 
 /// The part `at` of an object.
-async fn get<K, S>(applier: &Applier, namespace: &str, name: &str, at: &str) -> Result<Option<S>, Error>
+async fn get<K, S>(applier: &Applier, namespace: &str, name: &str, at: &str) -> Result<Option<S>, RequestError>
 where
     K: Resource<DynamicType = ()>,
     S: DeserializeOwned,
@@ -87,5 +87,5 @@ where
     let part = found.pointer_mut(at).map(Value::take).unwrap_or_default();
     serde_json::from_value(part)
         .map(Some)
-        .map_err(|e| Error::Render { object: ObjectId::named::<K>(namespace, name), reason: e.to_string() })
+        .map_err(|e| RequestError::Render { object: ObjectId::named::<K>(namespace, name), reason: e.to_string() })
 }

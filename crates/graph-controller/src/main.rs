@@ -13,17 +13,17 @@ use graph_controller::{access, apply_overrides, relay::run::RelayArgs, request::
 /// Turns DynamoGraphDeployments into DynamoComponentDeployments, and rolls out their changes.
 #[derive(Parser)]
 #[command(name = "graph-controller", version)]
-struct Args {
+struct GraphControllerArgs {
     #[command(flatten)]
     common: CommonArgs,
     #[command(flatten)]
     requests: RequestArgs,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<GraphControllerCommand>,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum GraphControllerCommand {
     /// Runs beside a profiler and copies its output into a ConfigMap, until the profiler has ended
     RelayOutput {
         #[command(flatten)]
@@ -55,16 +55,18 @@ fn main() -> ExitCode {
     if apply_overrides::is_called(words.next().as_ref()) {
         return apply_overrides::main(words);
     }
-    let args = Args::parse();
+    let args = GraphControllerArgs::parse();
     match args.command {
         None => {
             let start = |context| graph_controller::run(context, args.requests);
             process::run_elected(graph_controller::NAME, &args.common, start)
         }
-        Some(Command::RelayOutput { relay }) => process::run_tool("dynamo-output-relay", &args.common, |client| {
-            graph_controller::relay::run::run(client, relay)
-        }),
-        Some(Command::Access { of }) => print_access(of, args.common.namespace.as_deref()),
+        Some(GraphControllerCommand::RelayOutput { relay }) => {
+            process::run_tool("dynamo-output-relay", &args.common, |client| {
+                graph_controller::relay::run::run(client, relay)
+            })
+        }
+        Some(GraphControllerCommand::Access { of }) => print_access(of, args.common.namespace.as_deref()),
     }
 }
 

@@ -11,7 +11,7 @@ use std::{
 
 use api_types::{gpu_memory_service, grove, labels};
 use controller_kit::{
-    apply::{Applier, Error},
+    apply::{Applier, RequestError},
     controller::Action,
     events::{Event, EventSink},
     store::{Key, Packed, Store},
@@ -45,7 +45,7 @@ impl Recovery {
     ///
     /// # Errors
     /// The API server rejects the request, or does not answer.
-    pub async fn restart_group(&self, packed: Arc<Packed<Pod>>) -> Result<Action, Error> {
+    pub async fn restart_group(&self, packed: Arc<Packed<Pod>>) -> Result<Action, RequestError> {
         let Ok(pod) = packed.unpack() else { return Ok(Action::await_change()) };
         let Some(group) = lost_group(&pod) else { return Ok(Action::await_change()) };
         let uid = pod.uid().unwrap_or_default();
@@ -91,7 +91,7 @@ impl Recovery {
     ///
     /// # Errors
     /// The API server rejects the request, or does not answer.
-    pub async fn replace_after_gms_restart(&self, packed: Arc<Packed<Pod>>) -> Result<Action, Error> {
+    pub async fn replace_after_gms_restart(&self, packed: Arc<Packed<Pod>>) -> Result<Action, RequestError> {
         let Ok(pod) = packed.unpack() else { return Ok(Action::await_change()) };
         if !lost_gpu_memory(&pod) {
             return Ok(Action::await_change());

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use graph_controller::graph::{
-    model::{Observed, ValidationContext},
+    model::{GraphObserved, ValidationContext},
     plan::plan,
-    settings::Settings,
+    settings::GraphSettings,
     validate::validate,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -62,14 +62,14 @@ fn clean(value: &mut Value) {
     }
 }
 
-fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Observed {
-    Observed { components, ..Observed::new(graph.clone()) }
+fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> GraphObserved {
+    GraphObserved { components, ..GraphObserved::new(graph.clone()) }
 }
 
 #[test]
 fn real_graphs_give_the_references_components() {
     let Some(kit) = conformance_kit() else { return };
-    let (settings, mut wrong) = (Settings::default(), BTreeMap::new());
+    let (settings, mut wrong) = (GraphSettings::default(), BTreeMap::new());
     let mut equal = 0;
     for case in kit::cases(&kit, "base") {
         if components_of(&case).next().is_none() {
@@ -129,7 +129,7 @@ fn name_of(o: &Value) -> String {
 #[test]
 fn what_is_left_is_what_the_reference_reads() {
     let Some(kit) = conformance_kit() else { return };
-    let (settings, mut graphs, mut workers) = (Settings::default(), 0, 0);
+    let (settings, mut graphs, mut workers) = (GraphSettings::default(), 0, 0);
     for case in kit::cases(&kit, "base") {
         for (mut graph, _) in case.graphs(&kit) {
             // What another revision has left.

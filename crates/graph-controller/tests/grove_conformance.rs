@@ -13,10 +13,10 @@ use api_types::{
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus},
 };
 use graph_controller::graph::{
-    model::{LiveGrove, Observed, Plan, Served},
+    model::{ClusterApis, GraphObserved, GraphPlan, LiveGrove},
     observe::grove::unknown_types,
     plan::plan,
-    settings::{Grove, Settings},
+    settings::{GraphSettings, Grove},
     validate::validate,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -27,18 +27,18 @@ use serde_json::{Value, json};
 use test_cluster::conformance_kit;
 
 /// The configuration of the upstream operator's chart, under which the cases were recorded.
-fn settings() -> Settings {
+fn settings() -> GraphSettings {
     let grove = Grove { enabled: true, termination_delay: Some("4h0m0s".to_owned()), ..Grove::default() };
-    Settings { grove, ..Settings::default() }
+    GraphSettings { grove, ..GraphSettings::default() }
 }
 
-fn planned(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodCliqueSet>) -> Result<Plan, String> {
+fn planned(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodCliqueSet>) -> Result<GraphPlan, String> {
     let (sets, unknown_types) = (live.into_iter().collect(), unknown_types(stored, graph.annotations()));
-    let observed = Observed {
-        served: Served { grove: true, ..Served::default() },
+    let observed = GraphObserved {
+        served: ClusterApis { grove: true, ..ClusterApis::default() },
         grove: LiveGrove { sets, unknown_types, ..LiveGrove::default() },
         provider: WorkloadProvider::Grove,
-        ..Observed::new(graph.clone())
+        ..GraphObserved::new(graph.clone())
     };
     let settings = settings();
     let valid = validate(graph, &settings, observed.validation_context()).map_err(|obstacle| obstacle.message)?;
@@ -165,7 +165,7 @@ fn set_of<'a>(case: &'a Case, graph: &str) -> Option<&'a Value> {
     sets.find(|set| set["metadata"]["ownerReferences"][0]["name"] == graph)
 }
 
-fn differences(case: &Case, expected: &Value, plan: &Plan) -> Vec<String> {
+fn differences(case: &Case, expected: &Value, plan: &GraphPlan) -> Vec<String> {
     let mut lines = Vec::new();
     let mut got = json!(plan.grove.as_ref().unwrap().set);
     without_mesh_switch(&mut got);

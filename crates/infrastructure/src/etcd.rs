@@ -7,7 +7,7 @@ use etcd_client::{
 };
 
 use super::{CLEANING_PATIENCE, PATIENCE, shown, within};
-use crate::{Credentials, Error, layout};
+use crate::{Credentials, InfrastructureError, layout};
 
 /// Prefix of the keys that the runtime keeps; etcd can be used if they can be read.
 const KEPT: &str = "v1/";
@@ -28,7 +28,7 @@ impl Etcd {
     ///
     /// # Errors
     /// If an address or a certificate cannot be used.
-    pub fn new(addresses: &str, credentials: &Credentials) -> Result<Self, Error> {
+    pub fn new(addresses: &str, credentials: &Credentials) -> Result<Self, InfrastructureError> {
         // The client would find out only with the first question, and does not say what is wrong with which.
         outbound::client_config(&credentials.trust)?;
         let addresses = addresses.split(',').map(str::trim).filter(|address| !address.is_empty());
@@ -48,7 +48,7 @@ impl Etcd {
     ///
     /// # Errors
     /// If it cannot, and why.
-    pub async fn check(&self) -> Result<(), Error> {
+    pub async fn check(&self) -> Result<(), InfrastructureError> {
         self.connect().await.map(drop)
     }
 
@@ -57,7 +57,7 @@ impl Etcd {
     ///
     /// # Errors
     /// If one of them may still be there.
-    pub async fn remove_namespace(&self, namespace: &str) -> Result<u64, Error> {
+    pub async fn remove_namespace(&self, namespace: &str) -> Result<u64, InfrastructureError> {
         let mut session = self.connect().await?;
         within(session.server.clone(), CLEANING_PATIENCE, session.remove(layout::etcd_prefixes(namespace))).await
     }
@@ -66,7 +66,7 @@ impl Etcd {
     ///
     /// # Errors
     /// If one of them may still be there.
-    pub async fn remove_component(&self, namespace: &str, component: &str) -> Result<u64, Error> {
+    pub async fn remove_component(&self, namespace: &str, component: &str) -> Result<u64, InfrastructureError> {
         let mut session = self.connect().await?;
         let prefixes = layout::etcd_component_prefixes(namespace, component);
         within(session.server.clone(), CLEANING_PATIENCE, session.remove(prefixes)).await
@@ -74,18 +74,18 @@ impl Etcd {
 
     /// A connection to the first endpoint that answers. The client's own choice among several would be one by chance,
     /// of one that is down, too.
-    async fn connect(&self) -> Result<Session, Error> {
+    async fn connect(&self) -> Result<Session, InfrastructureError> {
         let mut outcome = Err(no_server());
         for endpoint in &self.endpoints {
             outcome = within(shown(endpoint), PATIENCE, self.connect_to(endpoint)).await;
-            if !matches!(outcome, Err(Error::Connection(_))) {
+            if !matches!(outcome, Err(InfrastructureError::Connection(_))) {
                 break;
             }
         }
         outcome
     }
 
-    async fn connect_to(&self, endpoint: &str) -> Result<Session, Error> {
+    async fn connect_to(&self, endpoint: &str) -> Result<Session, InfrastructureError> {
         let options = self.options.clone();
         let options = if endpoint.starts_with(SECURE) { options.with_tls(self.tls.clone()) } else { options };
         let server = shown(endpoint);
@@ -105,7 +105,7 @@ struct Session {
 }
 
 impl Session {
-    async fn remove(&mut self, prefixes: Vec<String>) -> Result<u64, Error> {
+    async fn remove(&mut self, prefixes: Vec<String>) -> Result<u64, InfrastructureError> {
         let mut removed = 0;
         for prefix in prefixes {
             let found = self.client.get(prefix, Some(GetOptions::new().with_prefix().with_keys_only())).await;
@@ -122,22 +122,22 @@ impl Session {
     }
 }
 
-fn no_server() -> Error {
-    outbound::Error::Address { address: String::new(), reason: "it names no server".to_owned() }.into()
+fn no_server() -> InfrastructureError {
+    outbound::OutboundError::Address { address: String::new(), reason: "it names no server".to_owned() }.into()
 }
 
 /// Distinguishes answers of etcd from failures to send a request.
-fn failure(server: &str, error: &etcd_client::Error) -> Error {
+fn failure(server: &str, error: &etcd_client::Error) -> InfrastructureError {
     let server = server.to_owned();
     match error {
         etcd_client::Error::GRpcStatus(status) => match status.source() {
-            None => Error::Etcd { server, reason: status.message().to_owned() },
-            Some(source) => outbound::Error::Unreachable { server, reason: cause(source) }.into(),
+            None => InfrastructureError::Etcd { server, reason: status.message().to_owned() },
+            Some(source) => outbound::OutboundError::Unreachable { server, reason: cause(source) }.into(),
         },
         etcd_client::Error::TransportError(error) => {
-            outbound::Error::Unreachable { server, reason: cause(error) }.into()
+            outbound::OutboundError::Unreachable { server, reason: cause(error) }.into()
         }
-        error => outbound::Error::Address { address: server, reason: error.to_string() }.into(),
+        error => outbound::OutboundError::Address { address: server, reason: error.to_string() }.into(),
     }
 }
 

@@ -29,18 +29,18 @@ pub const CLEANING_PATIENCE: Duration = Duration::from_secs(30);
 pub async fn within<T>(
     server: String,
     patience: Duration,
-    work: impl Future<Output = Result<T, Error>>,
-) -> Result<T, Error> {
+    work: impl Future<Output = Result<T, InfrastructureError>>,
+) -> Result<T, InfrastructureError> {
     let outcome = tokio::time::timeout(patience, work).await;
-    outcome.unwrap_or_else(|_| Err(outbound::Error::TimedOut { server, patience }.into()))
+    outcome.unwrap_or_else(|_| Err(outbound::OutboundError::TimedOut { server, patience }.into()))
 }
 
 /// Reason why NATS or etcd cannot be used. None of the texts contains a credential.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum InfrastructureError {
     /// There is no connection, or no answer in time.
     #[error(transparent)]
-    Connection(#[from] outbound::Error),
+    Connection(#[from] outbound::OutboundError),
     /// NATS does not let us in, or cannot be reached.
     #[error("NATS at {server}: {reason}")]
     Nats {

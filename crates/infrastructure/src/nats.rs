@@ -4,7 +4,7 @@ use async_nats::{ConnectOptions, jetstream};
 use futures::TryStreamExt;
 
 use super::{CLEANING_PATIENCE, PATIENCE, shown, within};
-use crate::{Credentials, Error, credentials::NatsLogin, layout};
+use crate::{Credentials, InfrastructureError, credentials::NatsLogin, layout};
 
 /// Name of the operator at the server.
 const NAME: &str = "dynamo-operator";
@@ -26,7 +26,7 @@ impl Nats {
     ///
     /// # Errors
     /// If it does not, and why.
-    pub async fn check(&self) -> Result<(), Error> {
+    pub async fn check(&self) -> Result<(), InfrastructureError> {
         within(self.server(), PATIENCE * 2, async { self.connect().await.map(drop) }).await
     }
 
@@ -35,11 +35,11 @@ impl Nats {
     ///
     /// # Errors
     /// If one of them may still be there.
-    pub async fn remove_namespace(&self, namespace: &str) -> Result<u64, Error> {
+    pub async fn remove_namespace(&self, namespace: &str) -> Result<u64, InfrastructureError> {
         within(self.server(), CLEANING_PATIENCE, self.remove_streams(namespace)).await
     }
 
-    async fn remove_streams(&self, namespace: &str) -> Result<u64, Error> {
+    async fn remove_streams(&self, namespace: &str) -> Result<u64, InfrastructureError> {
         let context = self.connect().await?;
         let account = context.query_account().await;
         if account.as_ref().is_err_and(|error| is_without_jetstream(error.kind())) {
@@ -57,7 +57,7 @@ impl Nats {
 
     /// JetStream over a connection whose first round trip succeeded; whether the server has JetStream is another
     /// question.
-    async fn connect(&self) -> Result<jetstream::Context, Error> {
+    async fn connect(&self) -> Result<jetstream::Context, InfrastructureError> {
         let options = ConnectOptions::new().name(NAME).connection_timeout(PATIENCE).request_timeout(Some(PATIENCE));
         // One that breaks while it is used is an answer, too.
         let options = options.max_reconnects(1).ignore_discovered_servers();
@@ -78,8 +78,8 @@ impl Nats {
         Ok(jetstream::new(client))
     }
 
-    fn failed(&self, reason: &dyn std::fmt::Display) -> Error {
-        Error::Nats { server: self.server(), reason: reason.to_string() }
+    fn failed(&self, reason: &dyn std::fmt::Display) -> InfrastructureError {
+        InfrastructureError::Nats { server: self.server(), reason: reason.to_string() }
     }
 
     /// The addresses as they are shown.

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use etcd_client::{Client, PutOptions};
-use infrastructure::{Credentials, Error, Etcd};
+use infrastructure::{Credentials, Etcd, InfrastructureError};
 use test_cluster::{Keys, Security, Server, wait};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -86,7 +86,7 @@ async fn passwords_are_asked_for(server: &Server, mut runtime: Client) {
     usable(&etcd(server, &login("secret"))).await;
     for refused in [login("wrong"), Credentials::default()] {
         let error = etcd(server, &refused).check().await.unwrap_err();
-        assert!(matches!(error, Error::Etcd { .. }), "{error}");
+        assert!(matches!(error, InfrastructureError::Etcd { .. }), "{error}");
         assert!(!error.to_string().contains("wrong"), "{error}");
     }
 }
@@ -102,7 +102,7 @@ async fn certificates_come_from_the_secret() {
     let foreign = secret(&[("ca.crt", &other.authority), ("tls.crt", certificate), ("tls.key", key)]);
     for refused in [secret(&ours[..1]), foreign, Credentials::default()] {
         let error = etcd(&server, &refused).check().await.unwrap_err();
-        assert!(matches!(error, Error::Connection(_)), "{error}");
+        assert!(matches!(error, InfrastructureError::Connection(_)), "{error}");
         assert!(error.to_string().contains(&server.address), "{error}");
     }
 
@@ -122,7 +122,7 @@ async fn certificates_come_from_the_secret() {
 #[tokio::test]
 async fn an_etcd_that_is_not_there_says_so() {
     let error = Etcd::new("127.0.0.1:1", &Credentials::default()).unwrap().check().await.unwrap_err();
-    assert!(matches!(&error, Error::Connection(_)), "{error}");
+    assert!(matches!(&error, InfrastructureError::Connection(_)), "{error}");
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
     assert!(error.to_string().contains("refused"), "{error}");
 }
@@ -133,5 +133,5 @@ async fn a_mute_server_is_given_up() {
     let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = mute.local_addr().unwrap().to_string();
     let error = Etcd::new(&address, &Credentials::default()).unwrap().check().await.unwrap_err();
-    assert!(matches!(&error, Error::Connection(outbound::Error::TimedOut { .. })), "{error}");
+    assert!(matches!(&error, InfrastructureError::Connection(outbound::OutboundError::TimedOut { .. })), "{error}");
 }

@@ -32,6 +32,6 @@ mod rollout_control;
 mod run;
 mod view;
 
-pub use output::Outcome;
-pub use run::{COMPLETER, Cli, complete, run};
+pub use output::CommandOutcome;
+pub use run::{COMPLETER, KubectlDynamoArgs, complete, run};
 pub use status_view::Style;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use clap::Parser;
-use kubectl_dynamo::{COMPLETER, Cli, Style, complete, run};
+use kubectl_dynamo::{COMPLETER, KubectlDynamoArgs, Style, complete, run};
 
 fn main() -> ExitCode {
     let mut words = env::args_os();
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         let written = io::stdout().write_all(complete(&words).as_bytes());
         return if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    let cli = Cli::parse();
+    let cli = KubectlDynamoArgs::parse();
     let stdout = io::stdout();
     let style = Style::new(stdout.is_terminal(), std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()));
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 /// Result of a command that could be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CommandOutcome {
     /// Done, and what was asked about is well.
     Fine,
     /// Refused, or what was asked about is not well.
@@ -16,19 +16,19 @@ pub enum Outcome {
     Refused,
 }
 
-impl From<Outcome> for ExitCode {
-    fn from(outcome: Outcome) -> Self {
+impl From<CommandOutcome> for ExitCode {
+    fn from(outcome: CommandOutcome) -> Self {
         match outcome {
-            Outcome::Fine => Self::SUCCESS,
-            Outcome::Unwell => Self::from(1),
-            Outcome::Refused => Self::from(3),
+            CommandOutcome::Fine => Self::SUCCESS,
+            CommandOutcome::Unwell => Self::from(1),
+            CommandOutcome::Refused => Self::from(3),
         }
     }
 }
 
 /// Format of the output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// Text for people
     #[default]
     Table,
@@ -47,7 +47,7 @@ pub enum Format {
 pub struct OutputArgs {
     /// Format of the output
     #[arg(short, long, value_enum, default_value_t, value_name = "FORMAT")]
-    pub output: Format,
+    pub output: OutputFormat,
 }
 
 /// Writes data in a format. `text` is the data for people, in the width that the format asks for.
@@ -55,17 +55,17 @@ pub struct OutputArgs {
 /// # Errors
 /// The output cannot be written.
 pub fn write_data<N: Display>(
-    format: Format,
+    format: OutputFormat,
     data: &impl Serialize,
     names: impl IntoIterator<Item = N>,
     text: &str,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(data)?)?,
-        Format::Yaml => write!(out, "{}", serde_saphyr::to_string(data)?)?,
-        Format::Table | Format::Wide => out.write_all(text.as_bytes())?,
-        Format::Name => {
+        OutputFormat::Json => writeln!(out, "{}", serde_json::to_string_pretty(data)?)?,
+        OutputFormat::Yaml => write!(out, "{}", serde_saphyr::to_string(data)?)?,
+        OutputFormat::Table | OutputFormat::Wide => out.write_all(text.as_bytes())?,
+        OutputFormat::Name => {
             for name in names {
                 writeln!(out, "{name}")?;
             }

@@ -17,7 +17,7 @@ use crate::plan::Sibling;
 
 /// Reason for the failure of a request.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
+pub(crate) enum LeaseScopeError {
     /// The response of the API server.
     #[error(transparent)]
     Api(#[from] kube::Error),
@@ -40,12 +40,12 @@ pub(crate) struct MarkerLease {
 }
 
 impl MarkerLease {
-    pub(crate) async fn get(&self) -> Result<Option<Lease>, Error> {
+    pub(crate) async fn get(&self) -> Result<Option<Lease>, LeaseScopeError> {
         self.within(self.leases.get_opt(MARKER_LEASE)).await
     }
 
     /// The Deployments of the install except that of this process, which becomes ready when it holds the marker.
-    pub(crate) async fn siblings(&self) -> Result<Vec<Sibling>, Error> {
+    pub(crate) async fn siblings(&self) -> Result<Vec<Sibling>, LeaseScopeError> {
         let all = self.within(self.deployments.list(&ListParams::default().labels(&self.siblings))).await?;
         Ok(all
             .items
@@ -58,26 +58,26 @@ impl MarkerLease {
             .collect())
     }
 
-    pub(crate) async fn create(&self) -> Result<Lease, Error> {
+    pub(crate) async fn create(&self) -> Result<Lease, LeaseScopeError> {
         let metadata = ObjectMeta { name: Some(MARKER_LEASE.to_owned()), ..ObjectMeta::default() };
         let lease = self.claimed(Lease { metadata, ..Lease::default() });
         self.within(self.leases.create(&PostParams::default(), &lease)).await
     }
 
     /// Renews or takes over the marker as it was read; fails if it was written since.
-    pub(crate) async fn write(&self, lease: Lease) -> Result<Lease, Error> {
+    pub(crate) async fn write(&self, lease: Lease) -> Result<Lease, LeaseScopeError> {
         let lease = self.claimed(lease);
         self.within(self.leases.replace(MARKER_LEASE, &PostParams::default(), &lease)).await
     }
 
     /// Signals the processes of the install to stop; fails if the marker was written by another process since.
-    pub(crate) async fn release(&self, mut lease: Lease) -> Result<Lease, Error> {
+    pub(crate) async fn release(&self, mut lease: Lease) -> Result<Lease, LeaseScopeError> {
         Marker::release(&mut lease, &self.owner, Timestamp::now());
         self.within(self.leases.replace(MARKER_LEASE, &PostParams::default(), &lease)).await
     }
 
     /// Deletes the marker if it is the one that this process wrote last.
-    pub(crate) async fn delete(&self, lease: &Lease) -> Result<(), Error> {
+    pub(crate) async fn delete(&self, lease: &Lease) -> Result<(), LeaseScopeError> {
         let preconditions = Preconditions { resource_version: lease.resource_version(), uid: lease.uid() };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         self.within(self.leases.delete(MARKER_LEASE, &params)).await.map(|_| ())
@@ -95,8 +95,8 @@ impl MarkerLease {
         lease
     }
 
-    async fn within<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
-        Ok(timeout(self.patience, request).await.map_err(|_| Error::Timeout(self.patience))??)
+    async fn within<T>(&self, request: impl Future<Output = kube::Result<T>>) -> Result<T, LeaseScopeError> {
+        Ok(timeout(self.patience, request).await.map_err(|_| LeaseScopeError::Timeout(self.patience))??)
     }
 }
 

@@ -12,28 +12,28 @@ use lease_scope::access;
 /// Marks the namespace of a namespace-restricted install, so that cluster-wide operators skip it.
 #[derive(Parser)]
 #[command(name = "lease-scope", version)]
-struct Args {
+struct LeaseScopeArgs {
     #[command(flatten)]
     common: CommonArgs,
     #[command(flatten)]
     config: lease_scope::Config,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<LeaseScopeCommand>,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum LeaseScopeCommand {
     /// Prints the role that the process needs: with --namespace a Role, else a ClusterRole to be bound in a namespace
     Access,
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = LeaseScopeArgs::parse();
     match args.command {
         None => process::run_within(lease_scope::GRACE, lease_scope::NAME, &args.common, |context| {
             lease_scope::run(context, args.config)
         }),
-        Some(Command::Access) => {
+        Some(LeaseScopeCommand::Access) => {
             let namespace = args.common.namespace.as_deref();
             print_role(lease_scope::NAME, namespace, access::ACCESS, access::NAMED)
         }

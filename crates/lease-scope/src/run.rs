@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use crate::{
-    apply::{Error, MarkerLease},
+    apply::{LeaseScopeError, MarkerLease},
     plan::{MarkerStep, ObservedMarker, by_install, by_marker, goes},
 };
 
@@ -150,7 +150,7 @@ impl MarkerKeeper {
         marker.is_some_and(|marker| marker.owner.as_deref() == Some(&self.lease.owner))
     }
 
-    async fn step(&mut self) -> Result<MarkerStep, Error> {
+    async fn step(&mut self) -> Result<MarkerStep, LeaseScopeError> {
         let asked = Instant::now();
         let live = self.lease.get().await?;
         let marker = live.as_ref().and_then(Marker::of);
@@ -219,7 +219,7 @@ impl MarkerKeeper {
     }
 
     /// Stops the processes of the install, holds the marker until their last requests have ended, and deletes it.
-    async fn give_back(&self, lease: Lease) -> Result<(), Error> {
+    async fn give_back(&self, lease: Lease) -> Result<(), LeaseScopeError> {
         let end = Instant::now() + RELEASE_WAIT;
         let mut lease = self.lease.release(lease).await?;
         info!(namespace = self.namespace, seconds = RELEASE_WAIT.as_secs(), "releasing the namespace");

@@ -12,23 +12,23 @@ use model_controller::{NAME, access::ACCESS, run};
 /// Keeps LoRA adapters loaded on the engines of their base model, and reports where models are served.
 #[derive(Parser)]
 #[command(name = NAME, version)]
-struct Cli {
+struct ModelControllerArgs {
     #[command(flatten)]
     common: CommonArgs,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<ModelControllerCommand>,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum ModelControllerCommand {
     /// Print the ClusterRole that the controller needs, or with --namespace the Role
     Access,
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = ModelControllerArgs::parse();
     match cli.command {
         None => process::run_elected(NAME, &cli.common, run),
-        Some(Command::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS, &[]),
+        Some(ModelControllerCommand::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS, &[]),
     }
 }

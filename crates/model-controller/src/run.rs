@@ -15,11 +15,11 @@ use k8s_openapi::api::discovery::v1::EndpointSlice;
 use crate::{
     NAME,
     engine::{
-        Pace,
+        EngineLimits,
         apply::{Dial, EngineMetrics, Http, SharedFleet},
         fleet::Fleet,
     },
-    model::{Reconciler, finalize::Waits, observe::Observer},
+    model::{ModelReconciler, finalize::ReleaseWaits, observe::ModelObserver},
 };
 
 /// Minimum time between two statuses of a model that differ in counts only: a status of hundreds of endpoints is large,
@@ -33,7 +33,7 @@ const SWEEP: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Limits and timeouts.
-    pub pace: Pace,
+    pub pace: EngineLimits,
     /// Addresses of engines.
     pub dial: Dial,
 }
@@ -57,13 +57,13 @@ pub async fn run_with(context: Context, options: Options) -> Result<(), Infallib
     context.metrics.count_resources(&models, &context.fence, |model| state(&model.status()));
     let http = Http::new(options.dial, EngineMetrics::register(&context.metrics));
     let fleet = SharedFleet::new(Fleet::new(options.pace));
-    let observer = Arc::new(Observer::new(client.clone(), models.clone(), slices, fleet.clone()));
+    let observer = Arc::new(ModelObserver::new(client.clone(), models.clone(), slices, fleet.clone()));
     let applier = Applier::new(client, NAME, context.metrics.clone(), vec![Arc::new(models)]).with_pace(STATUS_PACE);
-    let reconciler = Arc::new(Reconciler {
+    let reconciler = Arc::new(ModelReconciler {
         observer: Arc::clone(&observer),
         outputs: Outputs::new(applier).notifying(context.notifier.as_ref()),
         release_timeout: options.pace.unload_timeout,
-        waits: Waits::default(),
+        waits: ReleaseWaits::default(),
     });
     let (changed, keys) = mpsc::unbounded();
     let of_slice = Arc::clone(&observer);
@@ -78,7 +78,7 @@ pub async fn run_with(context: Context, options: Options) -> Result<(), Infallib
     Ok(())
 }
 
-async fn sweep(observer: &Observer) {
+async fn sweep(observer: &ModelObserver) {
     loop {
         tokio::time::sleep(SWEEP).await;
         observer.sweep();

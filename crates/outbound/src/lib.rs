@@ -54,7 +54,7 @@ impl Outbound {
     ///
     /// # Errors
     /// If a certificate or a key cannot be used.
-    pub fn new(trust: &Trust) -> Result<Self, Error> {
+    pub fn new(trust: &Trust) -> Result<Self, OutboundError> {
         Ok(Self { tls: TlsConnector::from(Arc::new(client_config(trust)?)), barred: None })
     }
 
@@ -70,7 +70,7 @@ impl Outbound {
     ///
     /// # Errors
     /// If there is no answer within the limits.
-    pub async fn send(&self, request: Request<Bytes>, limits: Limits) -> Result<Response<Bytes>, Error> {
+    pub async fn send(&self, request: Request<Bytes>, limits: Limits) -> Result<Response<Bytes>, OutboundError> {
         self.send_within(request, limits, None).await
     }
 
@@ -84,7 +84,7 @@ impl Outbound {
         request: Request<Bytes>,
         limits: Limits,
         pieces: Sender<Bytes>,
-    ) -> Result<StatusCode, Error> {
+    ) -> Result<StatusCode, OutboundError> {
         self.send_within(request, limits, Some(pieces)).await.map(|answer| answer.status())
     }
 
@@ -93,11 +93,12 @@ impl Outbound {
         request: Request<Bytes>,
         limits: Limits,
         pieces: Option<Sender<Bytes>>,
-    ) -> Result<Response<Bytes>, Error> {
+    ) -> Result<Response<Bytes>, OutboundError> {
         let server = OutboundServer::of(request.uri())?;
         let exchange = self.exchange(&server, request, limits.longest, pieces);
         let outcome = tokio::time::timeout(limits.patience, exchange).await;
-        outcome.unwrap_or_else(|_| Err(Error::TimedOut { server: server.to_string(), patience: limits.patience }))
+        outcome
+            .unwrap_or_else(|_| Err(OutboundError::TimedOut { server: server.to_string(), patience: limits.patience }))
     }
 
     async fn exchange(
@@ -106,8 +107,8 @@ impl Outbound {
         request: Request<Bytes>,
         longest: usize,
         pieces: Option<Sender<Bytes>>,
-    ) -> Result<Response<Bytes>, Error> {
-        let unreachable = |reason: String| Error::Unreachable { server: server.to_string(), reason };
+    ) -> Result<Response<Bytes>, OutboundError> {
+        let unreachable = |reason: String| OutboundError::Unreachable { server: server.to_string(), reason };
         let stream = tokio::time::timeout(CONNECT_PATIENCE, self.connect(server)).await;
         let stream = stream.map_err(|_| unreachable("no connection in time".to_owned()))??;
         let request = in_origin_form(request, server)?;
@@ -123,13 +124,13 @@ impl Outbound {
 impl Outbound {
     /// Connects to the first address of the server that answers. Addresses are judged after names are resolved, so that
     /// no name leads inside.
-    async fn connect(&self, server: &OutboundServer) -> Result<TcpStream, Error> {
-        let unreachable = |reason: String| Error::Unreachable { server: server.to_string(), reason };
+    async fn connect(&self, server: &OutboundServer) -> Result<TcpStream, OutboundError> {
+        let unreachable = |reason: String| OutboundError::Unreachable { server: server.to_string(), reason };
         let found = tokio::net::lookup_host((server.host.as_str(), server.port)).await;
         let mut why = unreachable("its name has no address".to_owned());
         for address in found.map_err(|error| unreachable(error.to_string()))? {
             if self.barred.as_ref().is_some_and(|barred| is_inside(address.ip(), barred)) {
-                why = Error::Inside { server: server.to_string() };
+                why = OutboundError::Inside { server: server.to_string() };
                 continue;
             }
             match TcpStream::connect(address).await {
@@ -147,8 +148,8 @@ async fn send_over(
     longest: usize,
     pieces: Option<Sender<Bytes>>,
     server: &OutboundServer,
-) -> Result<Response<Bytes>, Error> {
-    let broken = |reason: String| Error::Broken { server: server.to_string(), reason };
+) -> Result<Response<Bytes>, OutboundError> {
+    let broken = |reason: String| OutboundError::Broken { server: server.to_string(), reason };
     let handshake = http1::handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = handshake.map_err(|error| broken(error.to_string()))?;
     let exchange = async {
@@ -188,9 +189,9 @@ async fn read_body(
 }
 
 /// The request as HTTP/1.1 servers expect it: the path alone, and the host in a header.
-fn in_origin_form(request: Request<Bytes>, server: &OutboundServer) -> Result<Request<Full<Bytes>>, Error> {
+fn in_origin_form(request: Request<Bytes>, server: &OutboundServer) -> Result<Request<Full<Bytes>>, OutboundError> {
     let (mut head, body) = request.into_parts();
-    let bad = |reason: String| Error::Address { address: server.to_string(), reason };
+    let bad = |reason: String| OutboundError::Address { address: server.to_string(), reason };
     let host = HeaderValue::try_from(server.authority.as_str()).map_err(|error| bad(error.to_string()))?;
     head.headers.insert(header::HOST, host);
     head.headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -210,8 +211,8 @@ struct OutboundServer {
 }
 
 impl OutboundServer {
-    fn of(uri: &Uri) -> Result<Self, Error> {
-        let bad = |reason: &str| Error::Address { address: uri.to_string(), reason: reason.to_owned() };
+    fn of(uri: &Uri) -> Result<Self, OutboundError> {
+        let bad = |reason: &str| OutboundError::Address { address: uri.to_string(), reason: reason.to_owned() };
         let secure = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
@@ -254,7 +255,7 @@ pub(crate) fn is_inside(address: IpAddr, barred: &[IpAddr]) -> bool {
 
 /// Reason for a missing answer. None of the texts contains anything of a request except the server's address.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum OutboundError {
     /// The address cannot be used.
     #[error("address {address:?} cannot be used: {reason}")]
     Address {

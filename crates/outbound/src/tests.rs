@@ -40,11 +40,14 @@ async fn what_cannot_be_reached_says_so() {
     let client = Outbound::new(&Trust::default()).unwrap();
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = client.send(get(&format!("http://{gone}/")), LIMITS).await.unwrap_err();
-    assert!(matches!(&error, Error::Unreachable { server, .. } if *server == format!("http://{gone}")), "{error}");
+    assert!(
+        matches!(&error, OutboundError::Unreachable { server, .. } if *server == format!("http://{gone}")),
+        "{error}"
+    );
     let mute = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let limits = Limits { patience: Duration::from_millis(50), ..LIMITS };
     let error = client.send(get(&format!("http://{}/", mute.local_addr().unwrap())), limits).await.unwrap_err();
-    assert!(matches!(error, Error::TimedOut { .. }), "{error}");
+    assert!(matches!(error, OutboundError::TimedOut { .. }), "{error}");
     let error = client.send(get("ftp://x/"), LIMITS).await.unwrap_err();
     assert!(error.to_string().contains("neither http:// nor https://"), "{error}");
 }
@@ -55,7 +58,7 @@ async fn a_name_that_leads_inside_is_not_followed() {
     let client = Outbound::new(&Trust::default()).unwrap().only_outside(&[]);
     for host in [server.clone(), server.replace("127.0.0.1", "localhost")] {
         let error = client.send(get(&format!("http://{host}/")), LIMITS).await.unwrap_err();
-        assert!(matches!(error, Error::Inside { .. }), "{error}");
+        assert!(matches!(error, OutboundError::Inside { .. }), "{error}");
     }
 }
 
@@ -65,7 +68,7 @@ async fn an_answer_that_is_too_long_is_refused() {
     let client = Outbound::new(&Trust::default()).unwrap();
     let limits = Limits { longest: 3, ..LIMITS };
     let error = client.send(get(&format!("http://{server}/")), limits).await.unwrap_err();
-    assert!(matches!(error, Error::Broken { .. }), "{error}");
+    assert!(matches!(error, OutboundError::Broken { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -82,7 +85,7 @@ async fn a_body_in_pieces_ends_with_its_receiver_or_at_its_limit() {
     assert_eq!(client.stream(get(&uri), LIMITS, pieces).await.unwrap(), StatusCode::OK);
     let (pieces, _received) = tokio::sync::mpsc::channel(8);
     let error = client.stream(get(&uri), Limits { longest: 3, ..LIMITS }, pieces).await.unwrap_err();
-    assert!(matches!(error, Error::Broken { .. }), "{error}");
+    assert!(matches!(error, OutboundError::Broken { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -110,7 +113,7 @@ async fn a_server_is_trusted_by_its_authority_only() {
     let beside = Trust { additional: trust.authorities.clone(), ..Trust::default() };
     assert_eq!(Outbound::new(&beside).unwrap().send(get(&uri), LIMITS).await.unwrap().body(), "ok");
     let error = Outbound::new(&Trust::default()).unwrap().send(get(&uri), LIMITS).await.unwrap_err();
-    assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+    assert!(matches!(error, OutboundError::Unreachable { .. }), "{error}");
     let garbage = Trust { authorities: Some(b"none".to_vec()), ..Trust::default() };
-    assert!(matches!(Outbound::new(&garbage), Err(Error::Trust { .. })));
+    assert!(matches!(Outbound::new(&garbage), Err(OutboundError::Trust { .. })));
 }

@@ -8,7 +8,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-use crate::Error;
+use crate::OutboundError;
 
 /// TLS trust roots and client identity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,19 +48,19 @@ pub fn provide_tls() -> bool {
 ///
 /// # Errors
 /// If a certificate or a key cannot be used.
-pub fn client_config(trust: &Trust) -> Result<ClientConfig, Error> {
-    let unusable = |what| move |error: rustls::Error| Error::Trust { what, reason: error.to_string() };
+pub fn client_config(trust: &Trust) -> Result<ClientConfig, OutboundError> {
+    let unusable = |what| move |error: rustls::Error| OutboundError::Trust { what, reason: error.to_string() };
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(unusable("TLS"))?;
     let builder = builder.with_root_certificates(roots(trust)?);
     let Some(identity) = &trust.identity else { return Ok(builder.with_no_client_auth()) };
     let key = PrivateKeyDer::from_pem_slice(&identity.key);
-    let key = key.map_err(|error| Error::Trust { what: "the client's key", reason: error.to_string() })?;
+    let key = key.map_err(|error| OutboundError::Trust { what: "the client's key", reason: error.to_string() })?;
     let certificates = certificates(&identity.certificate, "the client's certificate")?;
     builder.with_client_auth_cert(certificates, key).map_err(unusable("the client's certificate"))
 }
 
-fn roots(trust: &Trust) -> Result<RootCertStore, Error> {
+fn roots(trust: &Trust) -> Result<RootCertStore, OutboundError> {
     let mut roots = RootCertStore::empty();
     match trust.authorities.as_deref() {
         // A machine without authorities is one that talks to no server outside by TLS: it fails when it does.
@@ -73,11 +73,11 @@ fn roots(trust: &Trust) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-fn certificates(pem: &[u8], what: &'static str) -> Result<Vec<CertificateDer<'static>>, Error> {
+fn certificates(pem: &[u8], what: &'static str) -> Result<Vec<CertificateDer<'static>>, OutboundError> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    let all = all.map_err(|error| Error::Trust { what, reason: error.to_string() })?;
+    let all = all.map_err(|error| OutboundError::Trust { what, reason: error.to_string() })?;
     if all.is_empty() {
-        return Err(Error::Trust { what, reason: "it holds no certificate in PEM form".to_owned() });
+        return Err(OutboundError::Trust { what, reason: "it holds no certificate in PEM form".to_owned() });
     }
     Ok(all)
 }

@@ -17,7 +17,7 @@ const ATTEMPTS: [&str; 4] =
 
 /// Reason why a pod does not serve, ordered by the certainty that something must be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Cause {
+pub enum PodCause {
     /// The API server rejects pods: a quota or a policy.
     Refused,
     /// A Secret, a ConfigMap or a key of them is missing, or a container cannot be set up as it is written.
@@ -44,7 +44,7 @@ pub enum Cause {
     Preparing,
 }
 
-impl Cause {
+impl PodCause {
     /// Reason of a condition and of an event.
     pub fn reason(self) -> &'static str {
         match self {
@@ -76,38 +76,38 @@ impl Cause {
 
 /// Reason why pods do not serve.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Diagnosis {
+pub struct PodDiagnosis {
     /// The cause.
-    pub cause: Cause,
+    pub cause: PodCause,
     /// The pod, the container and what Kubernetes says.
     pub message: String,
 }
 
 /// Diagnoses the pod with the first cause in order; `None` if all pods serve.
-pub fn diagnose(pods: &[Pod]) -> Option<Diagnosis> {
+pub fn diagnose(pods: &[Pod]) -> Option<PodDiagnosis> {
     first_cause(pods).map(|(_, trouble)| trouble)
 }
 
 /// The pod that [`diagnose`] names, if its containers are being created. Its events have the cause.
 pub fn pod_being_created(pods: &[Pod]) -> Option<&Pod> {
-    first_cause(pods).filter(|(_, trouble)| trouble.cause == Cause::Starting).map(|(pod, _)| pod)
+    first_cause(pods).filter(|(_, trouble)| trouble.cause == PodCause::Starting).map(|(pod, _)| pod)
 }
 
-impl Diagnosis {
+impl PodDiagnosis {
     /// A volume of a pod cannot be mounted; `message` is the kubelet's.
     pub fn from_mount_warning(pod: &Pod, message: &str) -> Self {
         let name = pod.metadata.name.as_deref().unwrap_or_default();
-        Self { cause: Cause::Volume, message: cut(&format!("pod {name}: {message}")) }
+        Self { cause: PodCause::Volume, message: cut(&format!("pod {name}: {message}")) }
     }
 
     /// The owner of pods, for example `StatefulSet w-0`, cannot create them; `message` is of its controller.
     pub fn from_creation_warning(owner: &str, message: &str) -> Self {
-        Self { cause: Cause::Refused, message: cut(&format!("{owner}: {message}")) }
+        Self { cause: PodCause::Refused, message: cut(&format!("{owner}: {message}")) }
     }
 }
 
 /// A pod that ended has mostly been replaced: it counts only if no live pod has a cause.
-fn first_cause(pods: &[Pod]) -> Option<(&Pod, Diagnosis)> {
+fn first_cause(pods: &[Pod]) -> Option<(&Pod, PodDiagnosis)> {
     let (ended, live): (Vec<&Pod>, Vec<&Pod>) = pods.iter().partition(|pod| has_ended(pod));
     first_cause_of(&live).or_else(|| first_cause_of(&ended))
 }
@@ -117,17 +117,17 @@ fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Failed" | "Succeeded"))
 }
 
-fn first_cause_of<'a>(pods: &[&'a Pod]) -> Option<(&'a Pod, Diagnosis)> {
+fn first_cause_of<'a>(pods: &[&'a Pod]) -> Option<(&'a Pod, PodDiagnosis)> {
     let mut all: Vec<_> = pods.iter().filter_map(|pod| Some((trouble_of(pod)?, *pod))).collect();
     all.sort_by(|((a, _), one), ((b, _), other)| (a, &one.metadata.name).cmp(&(b, &other.metadata.name)));
     let ((cause, what), pod) = all.first()?;
     let alike = all.iter().filter(|((other, _), _)| other == cause).count();
     let others = if alike > 1 { ", and others like it" } else { "" };
     let name = pod.metadata.name.as_deref().unwrap_or_default();
-    Some((*pod, Diagnosis { cause: *cause, message: format!("pod {name}{others}: {what}") }))
+    Some((*pod, PodDiagnosis { cause: *cause, message: format!("pod {name}{others}: {what}") }))
 }
 
-fn trouble_of(pod: &Pod) -> Option<(Cause, String)> {
+fn trouble_of(pod: &Pod) -> Option<(PodCause, String)> {
     if pod.metadata.deletion_timestamp.is_some() {
         return None;
     }
@@ -155,7 +155,7 @@ fn is_held_up(container: &ContainerStatus) -> bool {
     waiting.is_some_and(|waiting| waiting.reason.as_deref() == Some("PodInitializing"))
 }
 
-fn preparing(init: &ContainerStatus) -> (Cause, String) {
+fn preparing(init: &ContainerStatus) -> (PodCause, String) {
     if init.last_state.as_ref().is_some_and(ends_badly) {
         return ended(init);
     }
@@ -164,19 +164,21 @@ fn preparing(init: &ContainerStatus) -> (Cause, String) {
         true => format!("it waits for the leader of its replica to answer (container {name})"),
         false => format!("container {name} runs, and the others start when it has ended"),
     };
-    (Cause::Preparing, text)
+    (PodCause::Preparing, text)
 }
 
-fn of_pod(status: &PodStatus) -> Option<(Cause, String)> {
+fn of_pod(status: &PodStatus) -> Option<(PodCause, String)> {
     if status.phase.as_deref() == Some("Failed") {
         let text = [&status.reason, &status.message].map(|text| text.as_deref().unwrap_or_default()).join(" ");
-        return Some((Cause::Failed, format!("it has failed {}", cut(text.trim()))));
+        return Some((PodCause::Failed, format!("it has failed {}", cut(text.trim()))));
     }
     let scheduled = status.conditions.iter().flatten().find(|c| c.type_ == "PodScheduled" && c.status == "False")?;
     let message = scheduled.message.as_deref().unwrap_or_default();
     match scheduled.reason.as_deref() {
-        Some("SchedulingGated") => Some((Cause::Gated, "it waits for the other pods of its gang to be placed".into())),
-        _ => Some((Cause::Unschedulable, cut(without_attempts(message)))),
+        Some("SchedulingGated") => {
+            Some((PodCause::Gated, "it waits for the other pods of its gang to be placed".into()))
+        }
+        _ => Some((PodCause::Unschedulable, cut(without_attempts(message)))),
     }
 }
 
@@ -186,7 +188,7 @@ fn without_attempts(message: &str) -> &str {
     message[..begin.unwrap_or(message.len())].trim_end()
 }
 
-fn of_container(status: &ContainerStatus) -> Option<(Cause, String)> {
+fn of_container(status: &ContainerStatus) -> Option<(PodCause, String)> {
     let name = &status.name;
     let state = status.state.as_ref()?;
     if let Some(waiting) = &state.waiting {
@@ -194,13 +196,13 @@ fn of_container(status: &ContainerStatus) -> Option<(Cause, String)> {
         let (cause, text) = match why {
             "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" | "ErrImageNeverPull" | "RegistryUnavailable" => {
                 let detail = message.rsplit("ErrImagePull: ").next().unwrap_or_default();
-                (Cause::ImagePull, format!("image {} cannot be pulled: {detail}", status.image))
+                (PodCause::ImagePull, format!("image {} cannot be pulled: {detail}", status.image))
             }
             "CrashLoopBackOff" => return Some(ended(status)),
             "ContainerCreating" | "PodInitializing" => {
-                (Cause::Starting, "is being created; what it waits for is in the pod's events".to_owned())
+                (PodCause::Starting, "is being created; what it waits for is in the pod's events".to_owned())
             }
-            other => (Cause::Configuration, format!("{other}: {message}")),
+            other => (PodCause::Configuration, format!("{other}: {message}")),
         };
         return Some((cause, cut(&format!("container {name}: {text}"))));
     }
@@ -212,7 +214,7 @@ fn of_container(status: &ContainerStatus) -> Option<(Cause, String)> {
     let probe = if status.started == Some(false) { "startup" } else { "readiness" };
     runs.then(|| match status.last_state.as_ref().filter(|last| ends_badly(last)) {
         Some(_) => ended(status),
-        None => (Cause::Probe, format!("container {name} runs, and its {probe} probe has not succeeded yet")),
+        None => (PodCause::Probe, format!("container {name} runs, and its {probe} probe has not succeeded yet")),
     })
 }
 
@@ -221,18 +223,18 @@ fn ends_badly(last: &ContainerState) -> bool {
 }
 
 /// A container that ended; it may have been started again.
-fn ended(status: &ContainerStatus) -> (Cause, String) {
+fn ended(status: &ContainerStatus) -> (PodCause, String) {
     let name = &status.name;
     let end = |state: &Option<ContainerState>| state.as_ref().and_then(|state| state.terminated.clone());
     let Some(end) = end(&status.state).or_else(|| end(&status.last_state)) else {
-        return (Cause::CrashLoop, format!("container {name} ends again and again"));
+        return (PodCause::CrashLoop, format!("container {name} ends again and again"));
     };
     if end.reason.as_deref() == Some("OOMKilled") {
         let text = format!("container {name} used more memory than its limit and was ended; raise the limit");
-        return (Cause::OutOfMemory, text);
+        return (PodCause::OutOfMemory, text);
     }
     let said = end.message.as_deref().map(|text| format!(": {}", text.trim())).unwrap_or_default();
-    (Cause::CrashLoop, cut(&format!("container {name} ended with exit code {}{said}", end.exit_code)))
+    (PodCause::CrashLoop, cut(&format!("container {name} ended with exit code {}{said}", end.exit_code)))
 }
 
 fn cut(text: &str) -> String {
@@ -269,7 +271,7 @@ mod tests {
         json!({ "phase": "Pending", "conditions": [condition] })
     }
 
-    fn diagnosed(statuses: impl IntoIterator<Item = Value>) -> Option<(Cause, String)> {
+    fn diagnosed(statuses: impl IntoIterator<Item = Value>) -> Option<(PodCause, String)> {
         let named = statuses.into_iter().enumerate().map(|(index, status)| pod(&format!("w-{index}"), status));
         diagnose(&named.collect::<Vec<_>>()).map(|trouble| (trouble.cause, trouble.message))
     }
@@ -286,7 +288,7 @@ mod tests {
         let table = [
             (
                 waiting("ErrImagePull", not_found),
-                Cause::ImagePull,
+                PodCause::ImagePull,
                 "container main: image r/engine:1 cannot be pulled: rpc error: not found",
             ),
             (
@@ -294,30 +296,30 @@ mod tests {
                     "ImagePullBackOff",
                     "Back-off pulling image \"r/engine:1\": ErrImagePull: rpc error: not found",
                 ),
-                Cause::ImagePull,
+                PodCause::ImagePull,
                 "container main: image r/engine:1 cannot be pulled: rpc error: not found",
             ),
             (
                 waiting("CreateContainerConfigError", "secret \"hf\" not found"),
-                Cause::Configuration,
+                PodCause::Configuration,
                 "container main: CreateContainerConfigError: secret \"hf\" not found",
             ),
-            (container(crash), Cause::CrashLoop, "container main ended with exit code 1: no such model"),
-            (container(again), Cause::CrashLoop, "container main ended with exit code 2"),
+            (container(crash), PodCause::CrashLoop, "container main ended with exit code 1: no such model"),
+            (container(again), PodCause::CrashLoop, "container main ended with exit code 2"),
             (
                 container(killed),
-                Cause::OutOfMemory,
+                PodCause::OutOfMemory,
                 "container main used more memory than its limit and was ended; raise the limit",
             ),
-            (container(loading), Cause::Probe, "container main runs, and its startup probe has not succeeded yet"),
+            (container(loading), PodCause::Probe, "container main runs, and its startup probe has not succeeded yet"),
             (
                 waiting("ContainerCreating", ""),
-                Cause::Starting,
+                PodCause::Starting,
                 "container main: is being created; what it waits for is in the pod's events",
             ),
             (
                 unplaced("Unschedulable", "0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: no"),
-                Cause::Unschedulable,
+                PodCause::Unschedulable,
                 "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
             ),
             (
@@ -325,23 +327,23 @@ mod tests {
                     "Unschedulable",
                     "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes",
                 ),
-                Cause::Unschedulable,
+                PodCause::Unschedulable,
                 "0/1 nodes are available: 1 Insufficient cpu.",
             ),
             (
                 unplaced("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu. still not schedulable"),
-                Cause::Unschedulable,
+                PodCause::Unschedulable,
                 "0/1 nodes are available: 1 Insufficient cpu.",
             ),
             (
                 unplaced("Unschedulable", "persistentvolumeclaim \"models\" not found"),
-                Cause::Unschedulable,
+                PodCause::Unschedulable,
                 "persistentvolumeclaim \"models\" not found",
             ),
-            (unplaced("SchedulingGated", ""), Cause::Gated, "it waits for the other pods of its gang to be placed"),
+            (unplaced("SchedulingGated", ""), PodCause::Gated, "it waits for the other pods of its gang to be placed"),
             (
                 json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" }),
-                Cause::Failed,
+                PodCause::Failed,
                 "it has failed Evicted low on memory",
             ),
         ];
@@ -355,7 +357,7 @@ mod tests {
         let loading = container(json!({ "state": { "running": {} } }));
         let image = waiting("ImagePullBackOff", "no");
         let (cause, message) = diagnosed([loading, image.clone(), image]).unwrap();
-        assert_eq!(cause, Cause::ImagePull);
+        assert_eq!(cause, PodCause::ImagePull);
         assert!(message.starts_with("pod w-1, and others like it: "), "{message}");
     }
 
@@ -371,9 +373,9 @@ mod tests {
             { "name": "main", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": { "running": {} } }] });
         for ended in [evicted, crashed] {
             for (there, cause) in [
-                (unplaced("Unschedulable", "no node"), Cause::Unschedulable),
-                (loading.clone(), Cause::Probe),
-                (waiting("ContainerCreating", ""), Cause::Starting),
+                (unplaced("Unschedulable", "no node"), PodCause::Unschedulable),
+                (loading.clone(), PodCause::Probe),
+                (waiting("ContainerCreating", ""), PodCause::Starting),
             ] {
                 let (found, message) = diagnosed([ended.clone(), there]).unwrap();
                 assert_eq!((found, message.starts_with("pod w-1: ")), (cause, true), "{message}");
@@ -385,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_container_that_has_to_end_first_is_what_the_others_wait_for() {
-        let of = |name: &str, restart: Value, init: Value| -> Option<(Cause, String)> {
+        let of = |name: &str, restart: Value, init: Value| -> Option<(PodCause, String)> {
             let status = |name: &str, state: Value| json!({ "name": name, "image": "i", "imageID": "", "ready": false, "restartCount": 0, "state": state });
             let main = status("main", json!({ "waiting": { "reason": "PodInitializing" } }));
             let pod = serde_json::from_value(json!({
@@ -399,12 +401,12 @@ mod tests {
         let running = json!({ "running": {} });
         let found = of("wait-for-leader-mp", Value::Null, running.clone()).unwrap();
         let text = "pod w: it waits for the leader of its replica to answer (container wait-for-leader-mp)";
-        assert_eq!(found, (Cause::Preparing, text.to_owned()));
+        assert_eq!(found, (PodCause::Preparing, text.to_owned()));
         let found = of("copy", Value::Null, running.clone()).unwrap();
         assert_eq!(found.1, "pod w: container copy runs, and the others start when it has ended");
         let image = json!({ "waiting": { "reason": "ErrImagePull", "message": "no" } });
-        assert_eq!(of("copy", Value::Null, image).unwrap().0, Cause::ImagePull);
-        assert_eq!(of("server", json!("Always"), running).unwrap().0, Cause::Starting, "it runs beside the others");
+        assert_eq!(of("copy", Value::Null, image).unwrap().0, PodCause::ImagePull);
+        assert_eq!(of("server", json!("Always"), running).unwrap().0, PodCause::Starting, "it runs beside the others");
     }
 
     #[test]
@@ -415,7 +417,7 @@ mod tests {
         assert_eq!(asked(&[creating.clone(), pod("w-2", waiting("ErrImagePull", "no"))]), None);
         assert_eq!(asked(&[pod("w-3", container(json!({ "state": { "running": {} } })))]), None);
         let message = "MountVolume.SetUp failed for volume \"hf\" : secret \"hf-token\" not found";
-        let trouble = Diagnosis::from_mount_warning(&creating, message);
+        let trouble = PodDiagnosis::from_mount_warning(&creating, message);
         assert_eq!((trouble.cause.reason(), trouble.message), ("VolumeNotMounted", format!("pod w-1: {message}")));
     }
 
@@ -426,7 +428,7 @@ mod tests {
             "state": { "running": {} } });
         let worker = json!({ "phase": "Pending", "initContainerStatuses": [init] });
         let leader = container(json!({ "state": { "running": {} }, "started": false }));
-        assert_eq!(diagnosed([worker, leader]).unwrap().0, Cause::Probe);
+        assert_eq!(diagnosed([worker, leader]).unwrap().0, PodCause::Probe);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use api_types::{annotations, names};
 use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec, PodTemplateSpec};
 
-use crate::{ValidatedComponent, Workload};
+use crate::{ValidatedComponent, WorkloadObject};
 
 const DIGITS: usize = 16;
 
@@ -19,7 +19,7 @@ pub(crate) fn digest_of(templates: &[&PodTemplateSpec]) -> String {
 }
 
 /// The digest of rendered templates that a workload carries; `None` if it is not of our making.
-pub fn carried_digest(workload: &impl Workload) -> Option<&str> {
+pub fn carried_digest(workload: &impl WorkloadObject) -> Option<&str> {
     workload.object_meta().annotations.as_ref()?.get(annotations::TEMPLATE_DIGEST).map(String::as_str)
 }
 
@@ -29,7 +29,7 @@ pub fn carried_digest(workload: &impl Workload) -> Option<&str> {
 /// anyway. Pods that never came up may lack just that Secret: a workload that never served takes what appears.
 /// A live workload without a digest comes from another operator; there, the same images need the same secrets. Live
 /// secrets that lack one of the user's are never kept.
-pub fn keep_live_pull_secrets<W: Workload>(rendered: &mut W, valid: &ValidatedComponent<'_>, live: Option<&W>) {
+pub fn keep_live_pull_secrets<W: WorkloadObject>(rendered: &mut W, valid: &ValidatedComponent<'_>, live: Option<&W>) {
     let Some(live) = live else { return };
     let same_template = match carried_digest(live) {
         Some(digest) => carried_digest(rendered) == Some(digest),
@@ -46,19 +46,19 @@ pub fn keep_live_pull_secrets<W: Workload>(rendered: &mut W, valid: &ValidatedCo
     }
 }
 
-fn has_pull_secret(workload: &impl Workload, name: &str) -> bool {
+fn has_pull_secret(workload: &impl WorkloadObject, name: &str) -> bool {
     pods(workload).all(|pod| pod.image_pull_secrets.iter().flatten().any(|secret| secret.name == name))
 }
 
-fn pull_secrets(workload: &impl Workload) -> impl Iterator<Item = &LocalObjectReference> {
+fn pull_secrets(workload: &impl WorkloadObject) -> impl Iterator<Item = &LocalObjectReference> {
     pods(workload).flat_map(|pod| pod.image_pull_secrets.iter().flatten())
 }
 
-fn images(workload: &impl Workload) -> Vec<&str> {
+fn images(workload: &impl WorkloadObject) -> Vec<&str> {
     let containers = pods(workload).flat_map(|pod| pod.containers.iter().chain(pod.init_containers.iter().flatten()));
     containers.filter_map(|container| container.image.as_deref()).collect()
 }
 
-fn pods(workload: &impl Workload) -> impl Iterator<Item = &PodSpec> {
+fn pods(workload: &impl WorkloadObject) -> impl Iterator<Item = &PodSpec> {
     workload.templates().into_iter().filter_map(|template| template.spec.as_ref())
 }

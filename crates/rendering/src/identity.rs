@@ -8,7 +8,7 @@ use api_types::{
 };
 use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::OwnerReference};
 
-use crate::{RenderInput, ValidatedComponent, Workload};
+use crate::{RenderInput, ValidatedComponent, WorkloadObject};
 
 const GRAPH_KIND: &str = "DynamoGraphDeployment";
 
@@ -94,11 +94,11 @@ impl<'a> ValidatedComponent<'a> {
 /// these types made them. Both selectors are part of what serves right now, so the type stays.
 pub fn legacy_type_is_worker(
     valid: &ValidatedComponent<'_>,
-    workload: Option<&dyn Workload>,
+    workload: Option<&dyn WorkloadObject>,
     service: Option<&Service>,
 ) -> bool {
     let declared = valid.spec().type_;
-    let templates = workload.map(Workload::templates).unwrap_or_default();
+    let templates = workload.map(WorkloadObject::templates).unwrap_or_default();
     let mut labels = templates.iter().map(|template| template.metadata.as_ref()?.labels.as_ref());
     let selector = service.and_then(|s| s.spec.as_ref()?.selector.as_ref());
     labels.any(|labels| selects_legacy_worker(labels, declared)) || selects_legacy_worker(selector, declared)

@@ -64,11 +64,12 @@ mod violation;
 pub use self::{
     deployment::{render_autoscaler, render_deployment},
     device_claims::render_claim_template,
-    diagnosis::{Cause, Diagnosis, diagnose, pod_being_created},
+    diagnosis::{PodCause, PodDiagnosis, diagnose, pod_being_created},
     digest::{carried_digest, keep_live_pull_secrets},
     exposure::{Departure, ExposureObject, render_ingress, render_virtual_service},
     frameworks::{
-        LEADER_CLIQUE, Multinode, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of, is_operators_program,
+        LEADER_CLIQUE, MultinodePod, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of,
+        is_operators_program,
     },
     identity::{has_legacy_type, legacy_type_is_worker},
     kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations, topology_domains},
@@ -84,7 +85,7 @@ pub use self::{
     model_service::{answers_requests, render_model_service},
     pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank},
     pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts},
-    readiness::{JobEnd, NotReady, Workload},
+    readiness::{JobEnd, NotReady, WorkloadObject},
     service::render_service,
     strategy::RolloutStrategy,
     validate::{validate, validate_on},

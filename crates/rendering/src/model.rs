@@ -17,7 +17,7 @@ use k8s_openapi::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::{PullSecretIndex, RolloutStrategy, checkpoint::Start, device_claims::Claim};
+use crate::{PullSecretIndex, RolloutStrategy, checkpoint::Start, device_claims::ContainerClaim};
 
 /// Size of `/dev/shm` where the user gives none.
 pub(crate) const DEFAULT_SHARED_MEMORY: &str = "8Gi";
@@ -49,7 +49,7 @@ pub struct ValidatedComponent<'a> {
     /// `None` if its pods always start cold.
     pub(crate) checkpoint: Option<CheckpointUse<'a>>,
     /// Claims whose GPUs have to be counted before it can be rendered.
-    pub(crate) gpu_claims: Vec<Claim>,
+    pub(crate) gpu_claims: Vec<ContainerClaim>,
 }
 
 impl<'a> ValidatedComponent<'a> {
@@ -70,7 +70,7 @@ impl<'a> ValidatedComponent<'a> {
 
     /// Claims whose GPUs have to be counted before it can be rendered, see
     /// [`RenderInput::claimed_gpus`](crate::RenderInput::claimed_gpus); none for most components.
-    pub fn gpu_claims(&self) -> &[Claim] {
+    pub fn gpu_claims(&self) -> &[ContainerClaim] {
         &self.gpu_claims
     }
 

@@ -48,7 +48,7 @@ pub enum NotReady {
 }
 
 /// A workload of a component: a Deployment or a LeaderWorkerSet.
-pub trait Workload {
+pub trait WorkloadObject {
     /// Metadata of the object.
     fn object_meta(&self) -> &ObjectMeta;
     /// The templates of its pods.
@@ -94,7 +94,7 @@ pub trait Workload {
     }
 }
 
-impl Workload for Deployment {
+impl WorkloadObject for Deployment {
     fn object_meta(&self) -> &ObjectMeta {
         &self.metadata
     }

@@ -5,7 +5,7 @@ use api_types::{GROUP, annotations, labels};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::admission::Path;
+use crate::admission::AdmissionPath;
 
 /// Plural names of the kinds that have more than one version.
 pub const CONVERTED: [&str; 4] = [
@@ -46,7 +46,7 @@ pub struct ConfigurationArgs {
 
 /// Settings for installing the configurations.
 #[derive(Debug, Clone)]
-pub struct Install {
+pub struct InstallSettings {
     /// As given by the administrator.
     pub args: ConfigurationArgs,
     /// The Service by which the API server finds the server.
@@ -59,7 +59,7 @@ pub struct Install {
 struct WebhookEntry {
     /// Names of entries are known to those who look for them, so they are the Go operator's.
     name: &'static str,
-    path: Path,
+    path: AdmissionPath,
     group: &'static str,
     version: &'static str,
     resource: &'static str,
@@ -74,52 +74,62 @@ const NOT_DELETING: &str = "!has(object.metadata.deletionTimestamp)";
 
 const WRITES: &[&str] = &["CREATE", "UPDATE"];
 
-const fn entry(name: &'static str, path: Path, version: &'static str, resource: &'static str) -> WebhookEntry {
+const fn entry(name: &'static str, path: AdmissionPath, version: &'static str, resource: &'static str) -> WebhookEntry {
     WebhookEntry { name, path, group: GROUP, version, resource, operations: WRITES, exact: false }
 }
 
 const VALIDATING: [WebhookEntry; 5] = [
-    entry("vdynamocomponentdeployment.kb.io", Path::ValidateComponent, "v1beta1", "dynamocomponentdeployments"),
-    entry("vdynamographdeployment.kb.io", Path::ValidateGraph, "v1beta1", "dynamographdeployments"),
-    entry("vdynamocheckpoint.kb.io", Path::ValidateCheckpoint, "v1alpha1", "dynamocheckpoints"),
-    entry("vdynamomodel.kb.io", Path::ValidateModel, "v1alpha1", "dynamomodels"),
-    entry("vdynamographdeploymentrequest.kb.io", Path::ValidateRequest, "v1beta1", "dynamographdeploymentrequests"),
+    entry(
+        "vdynamocomponentdeployment.kb.io",
+        AdmissionPath::ValidateComponent,
+        "v1beta1",
+        "dynamocomponentdeployments",
+    ),
+    entry("vdynamographdeployment.kb.io", AdmissionPath::ValidateGraph, "v1beta1", "dynamographdeployments"),
+    entry("vdynamocheckpoint.kb.io", AdmissionPath::ValidateCheckpoint, "v1alpha1", "dynamocheckpoints"),
+    entry("vdynamomodel.kb.io", AdmissionPath::ValidateModel, "v1alpha1", "dynamomodels"),
+    entry(
+        "vdynamographdeploymentrequest.kb.io",
+        AdmissionPath::ValidateRequest,
+        "v1beta1",
+        "dynamographdeploymentrequests",
+    ),
 ];
 
 const MUTATING: [WebhookEntry; 4] = [
-    entry("mdynamographdeployment.kb.io", Path::DefaultGraph, "v1beta1", "dynamographdeployments"),
+    entry("mdynamographdeployment.kb.io", AdmissionPath::DefaultGraph, "v1beta1", "dynamographdeployments"),
     WebhookEntry {
         exact: true,
         ..entry(
             "mdynamocomponentdeploymentv1beta1.kb.io",
-            Path::DefaultComponent,
+            AdmissionPath::DefaultComponent,
             "v1beta1",
             "dynamocomponentdeployments",
         )
     },
     entry(
         "mdynamographdeploymentrequestv1beta1.kb.io",
-        Path::DefaultRequest,
+        AdmissionPath::DefaultRequest,
         "v1beta1",
         "dynamographdeploymentrequests",
     ),
     WebhookEntry {
         group: "",
         operations: &["CREATE"],
-        ..entry("mpodcheckpointrestore.kb.io", Path::RestorePod, "v1", "pods")
+        ..entry("mpodcheckpointrestore.kb.io", AdmissionPath::RestorePod, "v1", "pods")
     },
 ];
 
 /// Both configurations, the validating one first.
 #[must_use]
-pub fn configurations(install: &Install) -> [Value; 2] {
+pub fn configurations(install: &InstallSettings) -> [Value; 2] {
     [
         configuration("ValidatingWebhookConfiguration", "validating", &VALIDATING, install),
         configuration("MutatingWebhookConfiguration", "mutating", &MUTATING, install),
     ]
 }
 
-fn configuration(kind: &str, suffix: &str, entries: &[WebhookEntry], install: &Install) -> Value {
+fn configuration(kind: &str, suffix: &str, entries: &[WebhookEntry], install: &InstallSettings) -> Value {
     let own = &install.host.namespace;
     // Configurations belong to the cluster; installs for one namespace each have their own.
     let of_install = install.namespace.as_ref().map(|_| format!("-{own}")).unwrap_or_default();
@@ -134,9 +144,9 @@ fn configuration(kind: &str, suffix: &str, entries: &[WebhookEntry], install: &I
     })
 }
 
-fn webhook(entry: &WebhookEntry, install: &Install) -> Value {
-    let pods = entry.path == Path::RestorePod;
-    let Install { args, host: Host { service, namespace, .. }, .. } = install;
+fn webhook(entry: &WebhookEntry, install: &InstallSettings) -> Value {
+    let pods = entry.path == AdmissionPath::RestorePod;
+    let InstallSettings { args, host: Host { service, namespace, .. }, .. } = install;
     let failure_policy = if pods { args.pod_failure_policy } else { args.failure_policy };
     let mut webhook = json!({
         "name": entry.name,
@@ -207,8 +217,8 @@ impl Host {
 mod tests {
     use super::*;
 
-    fn install(namespace: Option<&str>) -> Install {
-        Install {
+    fn install(namespace: Option<&str>) -> InstallSettings {
+        InstallSettings {
             args: ConfigurationArgs {
                 name: "dynamo".to_owned(),
                 port: 443,
@@ -237,7 +247,10 @@ mod tests {
             .flat_map(webhooks)
             .map(|webhook| webhook["clientConfig"]["service"]["path"].as_str().unwrap())
             .collect();
-        let expected = Path::ALL.into_iter().filter(|path| *path != Path::ValidateComponentAlpha).map(Path::as_str);
+        let expected = AdmissionPath::ALL
+            .into_iter()
+            .filter(|path| *path != AdmissionPath::ValidateComponentAlpha)
+            .map(AdmissionPath::as_str);
         let mut expected: Vec<_> = expected.collect();
         asked.sort_unstable();
         expected.sort_unstable();

@@ -10,23 +10,23 @@ use controller_kit::{
 };
 use webhook_server::{
     NAME, ServerArgs, access,
-    configurations::{ConfigurationArgs, Install, configurations},
+    configurations::{ConfigurationArgs, InstallSettings, configurations},
 };
 
 /// Answers the API server about objects of the Dynamo operator: admission, defaults, conversion between versions.
 #[derive(Parser)]
 #[command(name = "webhook-server", version)]
-struct Args {
+struct WebhookServerArgs {
     #[command(flatten)]
     common: CommonArgs,
     #[command(flatten)]
     server: ServerArgs,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<WebhookServerCommand>,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum WebhookServerCommand {
     /// Prints the role that the server needs: a ClusterRole, or with --namespace a Role
     Access {
         /// Prints a role that it needs beside that instead
@@ -45,7 +45,7 @@ enum RightsPlace {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = WebhookServerArgs::parse();
     match &args.command {
         None => process::run_within(args.server.grace(), NAME, &args.common, |context| {
             let (common, server) = (args.common.clone(), args.server.clone());
@@ -54,12 +54,12 @@ fn main() -> ExitCode {
                 Ok::<(), Box<dyn std::error::Error>>(webhook_server::run(context, server, install).await?)
             }
         }),
-        Some(Command::Access { of }) => print(role_text(&args, *of)),
-        Some(Command::Configurations(own)) => print(webhooks(&args, own)),
+        Some(WebhookServerCommand::Access { of }) => print(role_text(&args, *of)),
+        Some(WebhookServerCommand::Configurations(own)) => print(webhooks(&args, own)),
     }
 }
 
-fn role_text(args: &Args, of: Option<RightsPlace>) -> Result<String, Box<dyn std::error::Error>> {
+fn role_text(args: &WebhookServerArgs, of: Option<RightsPlace>) -> Result<String, Box<dyn std::error::Error>> {
     let served = args.common.namespace.as_deref();
     let role = match (of, served) {
         (None, None) => {
@@ -78,9 +78,9 @@ fn role_text(args: &Args, of: Option<RightsPlace>) -> Result<String, Box<dyn std
     Ok(serde_saphyr::to_string(&role)?)
 }
 
-fn webhooks(args: &Args, own: &ConfigurationArgs) -> Result<String, Box<dyn std::error::Error>> {
+fn webhooks(args: &WebhookServerArgs, own: &ConfigurationArgs) -> Result<String, Box<dyn std::error::Error>> {
     let host = args.server.host(&Webhook::default(), &Dns::default())?;
-    let install = Install { args: own.clone(), host, namespace: args.common.namespace.clone() };
+    let install = InstallSettings { args: own.clone(), host, namespace: args.common.namespace.clone() };
     let documents = configurations(&install).iter().map(serde_saphyr::to_string).collect::<Result<Vec<_>, _>>()?;
     Ok(documents.join("---\n"))
 }

@@ -17,10 +17,10 @@ use super::configurations::Host;
 use crate::{
     access::CA_CONFIG_MAP,
     admission::{CheckpointSettings, Facts, Principals},
-    certificates::{Keeper, plan::Policy},
-    facts::observe::Source,
+    certificates::{CertificateKeeper, plan::Policy},
+    facts::observe::FactSource,
     mpi_key::KeyMaker,
-    serve::{Clients, ClientsError, RequestMetrics, Service, Serving, drain_grace, serve},
+    serve::{Clients, ClientsError, CurrentCertificate, RequestMetrics, Service, drain_grace, serve},
 };
 
 /// File with the namespace of a pod.
@@ -180,7 +180,7 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
     let (host, address) = (args.host(configured, &context.settings.dns)?, args.address(configured)?);
     let listener = TcpListener::bind(address).await.map_err(|source| RunError::Listen { address, source })?;
     let converts = context.scope == Scope::Cluster;
-    let (serving, clients) = (Serving::default(), args.clients(converts));
+    let (serving, clients) = (CurrentCertificate::default(), args.clients(converts));
     let (acceptor, content) = clients.acceptor(&serving)?;
     let (acceptors, acceptor) = watch::channel(acceptor);
     info!(%address, service = host.name(), converts, "serving admission and conversion");
@@ -189,11 +189,12 @@ pub async fn run(context: Context, args: ServerArgs, install: Client) -> Result<
     let trusted = context.readiness.gate("a certificate that the API server trusts");
     let key_maker = KeyMaker::new(&context);
     let bundle = converts.then(|| args.ca_config_map.clone());
-    let keeper = Keeper::new(install.clone(), policy, &configured.secret_name, bundle, serving.clone(), trusted);
+    let keeper =
+        CertificateKeeper::new(install.clone(), policy, &configured.secret_name, bundle, serving.clone(), trusted);
 
     let facts = args.facts(&context);
     let (settings, fence) = (context.settings.clone(), context.fence.clone());
-    let source = Source::new(context.client.clone(), install, settings, fence, facts);
+    let source = FactSource::new(context.client.clone(), install, settings, fence, facts);
     let looked = context.readiness.gate("what the API server serves");
     let service = Service::new(source.clone(), converts, &clients, RequestMetrics::new(&context.metrics));
 

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use json_patch::{Patch, patch};
 use serde_json::{Value, json};
 use webhook_server::{
-    admission::{Answer, Facts, Features, Found, Lookup, Path, Principals, Request, lookups, review},
+    admission::{AdmissionPath, Answer, Facts, Features, Lookup, LookupResult, Principals, Request, lookups, review},
     review::{decode, encode},
 };
 
@@ -35,8 +35,8 @@ static CLUSTERS: LazyLock<[Facts; 2]> = LazyLock::new(|| {
 });
 
 /// Asks as the server does; `seen` is what every object that the rules want to read looks like.
-fn ask(path: Path, request: &Request, cluster: &Facts, seen: &Value) {
-    let found = |lookup: Lookup| (lookup, Found::Object(seen.clone()));
+fn ask(path: AdmissionPath, request: &Request, cluster: &Facts, seen: &Value) {
+    let found = |lookup: Lookup| (lookup, LookupResult::Object(seen.clone()));
     let found: BTreeMap<_, _> = lookups(path, request, cluster).into_iter().map(found).collect();
     let answer = review(path, request, &Facts { found, ..cluster.clone() });
     let _ = encode(request, &answer);
@@ -49,7 +49,7 @@ fn ask(path: Path, request: &Request, cluster: &Facts, seen: &Value) {
 /// The fuzz target.
 pub fn run(data: &[u8]) {
     if let Ok(request) = decode(data) {
-        for path in Path::ALL {
+        for path in AdmissionPath::ALL {
             CLUSTERS.iter().for_each(|cluster| ask(path, &request, cluster, &Value::Null));
         }
     }
@@ -71,7 +71,7 @@ pub fn run(data: &[u8]) {
         };
         for review in [request("CREATE", Value::Null), request("UPDATE", object(&whole["old"]))] {
             let Ok(request) = decode(review.to_string().as_bytes()) else { panic!("the request of a real API server") };
-            for path in Path::ALL {
+            for path in AdmissionPath::ALL {
                 CLUSTERS.iter().for_each(|cluster| ask(path, &request, cluster, whole));
             }
         }

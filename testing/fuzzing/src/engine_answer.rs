@@ -8,7 +8,7 @@ use std::{
 
 use http::{Method, StatusCode};
 use model_controller::engine::{
-    AdapterName, Outcome, Request,
+    AdapterName, EngineOutcome, EngineRequest,
     protocol::{MAX_RESPONSE_BYTES, encode, outcome_of},
 };
 
@@ -24,8 +24,8 @@ pub fn run(data: &[u8]) {
     let body = &body[..body.len().min(MAX_RESPONSE_BYTES)];
     let Ok(status) = StatusCode::from_u16(100 + u16::from_le_bytes(*status) % 500) else { return };
     let name = AdapterName::from(&*String::from_utf8_lossy(body));
-    let load = Request::Load { name: name.clone(), source: "s3://b/a".into(), timeout: Duration::from_secs(1) };
-    for request in [Request::List { counted: COUNTED.clone() }, load, Request::Unload { name }] {
+    let load = EngineRequest::Load { name: name.clone(), source: "s3://b/a".into(), timeout: Duration::from_secs(1) };
+    for request in [EngineRequest::List { counted: COUNTED.clone() }, load, EngineRequest::Unload { name }] {
         let (method, path, _) = encode(&request);
         let address = path.parse::<http::Uri>().unwrap_or_else(|error| panic!("{path} is no path: {error}"));
         let segments = address.path().split('/').filter(|segment| ![".", ".."].contains(segment)).count();
@@ -33,11 +33,13 @@ pub fn run(data: &[u8]) {
         // A success first: most of the reading is there.
         for status in [StatusCode::OK, StatusCode::INTERNAL_SERVER_ERROR, status] {
             match outcome_of(&request, status, body) {
-                Outcome::Listed { names, others } => {
+                EngineOutcome::Listed { names, others } => {
                     assert!(names.iter().all(|name| COUNTED.contains(name)), "an adapter that was not asked for");
                     assert!(names.len() + others <= body.len(), "more adapters than bytes");
                 }
-                Outcome::Refused { message, .. } => assert!(message.chars().count() <= LONGEST_MESSAGE, "{message}"),
+                EngineOutcome::Refused { message, .. } => {
+                    assert!(message.chars().count() <= LONGEST_MESSAGE, "{message}")
+                }
                 _ => {}
             }
         }

@@ -6,7 +6,7 @@ use super::{
     ApiVersion, ConversionSource,
     component::{Alpha, Beta, Name, common, put_names, replicas_to_alpha, replicas_to_beta, saved_names},
     lens,
-    lens::{Edit, Saved, Side, WHOLE},
+    lens::{RestoreEdit, Saved, Side, WHOLE},
     residue::Residue,
     value::{Object, at, copy, each_part, is_empty, object, put, put_in_part},
 };
@@ -44,8 +44,8 @@ impl Side for DeploymentFrame {
         saved
     }
 
-    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
-        let mut edits: Vec<Edit<'_>> = Vec::new();
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<RestoreEdit<'a>> {
+        let mut edits: Vec<RestoreEdit<'_>> = Vec::new();
         if self.0 == ApiVersion::V1Beta1 {
             return edits;
         }

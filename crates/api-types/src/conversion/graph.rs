@@ -16,7 +16,7 @@ use super::{
 };
 use crate::conversion::{
     component::{common, each, put_names, replicas_to_alpha, replicas_to_beta, saved_names},
-    lens::{Edit, Side},
+    lens::{RestoreEdit, Side},
     value::{at, copy, copy_as, each_part, object, put, put_in_part},
 };
 
@@ -239,8 +239,8 @@ impl Side for Frame {
         saved
     }
 
-    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
-        let mut edits: Vec<Edit<'_>> = Vec::new();
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<RestoreEdit<'a>> {
+        let mut edits: Vec<RestoreEdit<'_>> = Vec::new();
         if self.0 == ApiVersion::V1Beta1 {
             return edits;
         }

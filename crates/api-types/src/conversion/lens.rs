@@ -44,7 +44,7 @@ use super::{
 };
 
 /// A function that puts one piece of saved data back into an object.
-pub(super) type Edit<'a> = Box<dyn Fn(&mut Object) + 'a>;
+pub(super) type RestoreEdit<'a> = Box<dyn Fn(&mut Object) + 'a>;
 
 /// One version of a kind, or of a part of it.
 pub(super) trait Side {
@@ -56,7 +56,7 @@ pub(super) trait Side {
     fn save(&self, original: &Object, rebuilt: &Object) -> Object;
 
     /// The edits that put saved data back into an object of this version; each is kept or dropped by itself.
-    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>>;
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<RestoreEdit<'a>>;
 
     /// Adds the defaults that the API server would add to an object of this version with saved data. Unlike saved data
     /// they may be visible in the other version: the next write adds them at the latest.
@@ -139,8 +139,8 @@ pub(super) fn convert_part(
 fn restore(live: &Object, saved: &Saved, from: &dyn Side, to: &dyn Side) -> (Object, Object) {
     let sparse = to.edits(&saved.sparse);
     let exact =
-        saved.exact.iter().map(|residue| Box::new(move |object: &mut Object| residue.apply(object)) as Edit<'_>);
-    let exact: Vec<Edit<'_>> = exact.collect();
+        saved.exact.iter().map(|residue| Box::new(move |object: &mut Object| residue.apply(object)) as RestoreEdit<'_>);
+    let exact: Vec<RestoreEdit<'_>> = exact.collect();
     let mut all = from.project(live);
     sparse.iter().for_each(|edit| edit(&mut all));
     to.complete(&mut all);
@@ -156,7 +156,7 @@ fn restore(live: &Object, saved: &Saved, from: &dyn Side, to: &dyn Side) -> (Obj
     if invisible(&all_seen, &bare_seen, live) {
         return (all, all_seen);
     }
-    let first = |edits: &[Edit<'_>], least: usize| edits.len().min(tries(live, least));
+    let first = |edits: &[RestoreEdit<'_>], least: usize| edits.len().min(tries(live, least));
     let (mut kept, _) = put_back((bare, bare_seen), &sparse[..first(&sparse, SPARSE)], live, to);
     to.complete(&mut kept);
     let seen = to.project(&kept);
@@ -192,7 +192,7 @@ pub(super) fn in_groups<T: Copy>(things: Vec<T>) -> impl Iterator<Item = Vec<T>>
 /// Applies the edits that stay invisible in `live`, one by one, to an object and its projection.
 fn put_back(
     (mut kept, mut seen): (Object, Object),
-    edits: &[Edit<'_>],
+    edits: &[RestoreEdit<'_>],
     live: &Object,
     to: &dyn Side,
 ) -> (Object, Object) {
@@ -239,16 +239,16 @@ fn invisible_list(candidate: &[Value], current: &[Value], live: &[Value]) -> boo
     let (Some(candidate), Some(current), Some(live)) = (by_key(candidate), by_key(current), by_key(live)) else {
         return false;
     };
-    let keys: BTreeSet<Key<'_>> = candidate.keys().chain(current.keys()).copied().collect();
-    let entry = |entries: &BTreeMap<_, _>, key: Key<'_>| entries.get(&key).copied();
+    let keys: BTreeSet<EntryKey<'_>> = candidate.keys().chain(current.keys()).copied().collect();
+    let entry = |entries: &BTreeMap<_, _>, key: EntryKey<'_>| entries.get(&key).copied();
     keys.into_iter().all(|key| invisible_at(key.0, entry(&candidate, key), entry(&current, key), entry(&live, key)))
 }
 
 /// Key of a list's entry: its name, and of a mount its path, too.
-type Key<'a> = (&'a str, Option<&'a str>);
+type EntryKey<'a> = (&'a str, Option<&'a str>);
 
 /// The entries of a list by key; none if an entry has no name, or two have one key.
-fn by_key(entries: &[Value]) -> Option<BTreeMap<Key<'_>, &Value>> {
+fn by_key(entries: &[Value]) -> Option<BTreeMap<EntryKey<'_>, &Value>> {
     let keyed: BTreeMap<_, _> =
         entries.iter().filter_map(|entry| Some(((name_of(entry)?, place_of(entry)), entry))).collect();
     (keyed.len() == entries.len()).then_some(keyed)

@@ -65,7 +65,7 @@ mod tests;
 use std::{fmt, str::FromStr};
 
 use lens::Saved;
-use payload::Keys;
+use payload::AnnotationKeys;
 use serde_json::{Value, json};
 use value::{Object, text};
 
@@ -174,7 +174,7 @@ pub(crate) const COMPONENT_DEPLOYMENT: &str = "DynamoComponentDeployment";
 
 /// Conversion of one kind.
 struct ConvertedKind {
-    keys: Keys,
+    keys: AnnotationKeys,
     convert: fn(ConversionSource<'_>) -> (Object, Option<Saved>),
 }
 
@@ -196,7 +196,7 @@ fn kind(name: &str) -> Option<ConvertedKind> {
         }
         _ => return None,
     };
-    Some(ConvertedKind { keys: Keys { spec, status, retired }, convert })
+    Some(ConvertedKind { keys: AnnotationKeys { spec, status, retired }, convert })
 }
 
 /// Whether an object holds data in its annotations that only the other version can say. Objects of other kinds hold
@@ -246,7 +246,7 @@ fn convert_within(object: Value, to: ApiVersion, extent: Extent) -> Result<Value
 /// A document that cannot be converted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("document {number}: {error}")]
-pub struct ManifestError {
+pub struct DocumentError {
     /// Its number in the file, from 1.
     pub number: usize,
     /// Reason for the failure.
@@ -257,10 +257,10 @@ pub struct ManifestError {
 ///
 /// # Errors
 /// A document cannot be converted.
-pub fn convert_manifests(documents: Vec<Value>, to: ApiVersion) -> Result<Vec<Value>, ManifestError> {
+pub fn convert_manifests(documents: Vec<Value>, to: ApiVersion) -> Result<Vec<Value>, DocumentError> {
     let convert_one = |(index, document): (usize, Value)| {
         let result = if has_two_versions(&document) { convert(document, to) } else { Ok(document) };
-        result.map_err(|error| ManifestError { number: index + 1, error })
+        result.map_err(|error| DocumentError { number: index + 1, error })
     };
     documents.into_iter().filter(|document| !document.is_null()).enumerate().map(convert_one).collect()
 }

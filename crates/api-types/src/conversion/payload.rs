@@ -20,7 +20,7 @@ use super::{
 };
 
 /// Keys of the annotations of one kind.
-pub(super) struct Keys {
+pub(super) struct AnnotationKeys {
     /// Saved data of the spec.
     pub spec: &'static str,
     /// Saved data of the status.
@@ -33,7 +33,7 @@ pub(super) struct Keys {
 const NO_SERVICE_NAME: &str = "serviceName";
 
 /// Takes the saved data out of the annotations in `metadata`.
-pub(super) fn take(metadata: &mut Object, keys: &Keys) -> Option<Saved> {
+pub(super) fn take(metadata: &mut Object, keys: &AnnotationKeys) -> Option<Saved> {
     let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return None };
     let before = annotations.len();
     let spec = annotations.remove(keys.spec);
@@ -72,7 +72,7 @@ pub(super) fn read_spec(text: &str) -> Option<Saved> {
 }
 
 /// Writes saved data into the annotations in `metadata`.
-pub(super) fn put(metadata: &mut Object, keys: &Keys, mut saved: Saved) {
+pub(super) fn put(metadata: &mut Object, keys: &AnnotationKeys, mut saved: Saved) {
     let status = saved.sparse.remove("status").filter(|status| status.as_object().is_some_and(|s| !s.is_empty()));
     let spec = saved.sparse.remove("spec").filter(Value::is_object);
     let ours = !saved.exact.is_empty() || !saved.seals.is_empty();
@@ -151,7 +151,7 @@ pub fn too_long(object: &Value) -> Option<TooLong> {
 }
 
 /// Whether a converted object has too many bytes in its annotations.
-pub(super) fn measured(target: &Value, keys: &Keys) -> Option<TooLong> {
+pub(super) fn measured(target: &Value, keys: &AnnotationKeys) -> Option<TooLong> {
     let annotations = target.get("metadata")?.get("annotations")?.as_object()?;
     let bytes = bytes(annotations);
     if bytes <= ANNOTATION_BYTES {

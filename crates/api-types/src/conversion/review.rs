@@ -26,7 +26,7 @@ pub struct Review<'a> {
 
 /// Result of a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReviewOutcome {
     /// So many objects were converted.
     Converted(usize),
     /// Not all could be; the answer says the same.
@@ -89,7 +89,7 @@ impl<'a> Review<'a> {
         &self,
         out: &mut impl Write,
         mut enter: impl FnMut(&str) -> Result<T, String>,
-    ) -> io::Result<Outcome> {
+    ) -> io::Result<ReviewOutcome> {
         let api_version = self.api_version.unwrap_or("\"apiextensions.k8s.io/v1\"");
         write!(out, r#"{{"apiVersion":{api_version},"kind":"ConversionReview","response":{{"uid":{}"#, self.uid)?;
         let mut failures = Vec::new();
@@ -116,10 +116,10 @@ impl<'a> Review<'a> {
             }
         }
         let (result, outcome) = if failures.is_empty() {
-            (json!({ "status": "Success" }), Outcome::Converted(count))
+            (json!({ "status": "Success" }), ReviewOutcome::Converted(count))
         } else {
             let message = failures.join("; ");
-            (json!({ "status": "Failure", "message": message }), Outcome::Failed(message))
+            (json!({ "status": "Failure", "message": message }), ReviewOutcome::Failed(message))
         };
         write!(out, r#","result":{result}}}}}"#)?;
         Ok(outcome)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{
     ApiVersion, ConversionSource, lens,
-    lens::{Edit, Saved, Side},
+    lens::{RestoreEdit, Saved, Side},
     value::{Object, put},
 };
 
@@ -48,7 +48,7 @@ impl Side for Adapter {
         Object::new()
     }
 
-    fn edits<'a>(&'a self, _: &'a Object) -> Vec<Edit<'a>> {
+    fn edits<'a>(&'a self, _: &'a Object) -> Vec<RestoreEdit<'a>> {
         Vec::new()
     }
 }

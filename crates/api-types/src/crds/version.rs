@@ -14,7 +14,7 @@ use crate::{
     schema::{
         SchemaError, checks,
         kubernetes::Definitions,
-        rules::Rule,
+        rules::CelRule,
         structural::{schema_of, structural, structural_spec},
     },
 };
@@ -30,7 +30,7 @@ pub(super) struct KindVersion<'a> {
     /// Columns of `kubectl get`, beside the name.
     pub columns: Vec<CustomResourceColumnDefinition>,
     /// Rules of the whole object.
-    pub rules: &'static [Rule],
+    pub rules: &'static [CelRule],
     /// Changes the schema of the spec where the kind differs from its type.
     pub edit: fn(&mut Value) -> Result<(), SchemaError>,
 }
@@ -111,7 +111,7 @@ fn schema_error<K: CustomResourceExt>(source: SchemaError) -> CrdError {
     CrdError::Schema { crd: K::crd_name(), source }
 }
 
-fn root(description: &str, rules: &[Rule], spec: Value, status: Option<Value>) -> Value {
+fn root(description: &str, rules: &[CelRule], spec: Value, status: Option<Value>) -> Value {
     let mut root = json!({
         "description": description,
         "type": "object",

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// One rule of `x-kubernetes-validations`.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Rule {
+pub struct CelRule {
     /// The CEL expression that must be true.
     pub rule: &'static str,
     /// Message for the user whose object is rejected.
@@ -15,19 +15,19 @@ pub struct Rule {
     pub optional_old_self: bool,
 }
 
-const fn rule(rule: &'static str, message: &'static str) -> Rule {
-    Rule { rule, message, optional_old_self: false }
+const fn rule(rule: &'static str, message: &'static str) -> CelRule {
+    CelRule { rule, message, optional_old_self: false }
 }
 
 /// Rules of a graph's `spec`.
-pub const GRAPH: &[Rule] = &[Rule {
+pub const GRAPH: &[CelRule] = &[CelRule {
     rule: "oldSelf.hasValue() || !has(self.restart)",
     message: "restart cannot be set when the graph is created; set restart.id later to ask for a restart",
     optional_old_self: true,
 }];
 
 /// Rules of a graph's list of components.
-pub const COMPONENTS: &[Rule] = &[
+pub const COMPONENTS: &[CelRule] = &[
     rule(
         "self.filter(c, has(c.type) && c.type == 'epp').size() <= 1",
         "a graph can have only one component of type epp",
@@ -39,7 +39,7 @@ pub const COMPONENTS: &[Rule] = &[
     ),
 ];
 
-const MIN_AVAILABLE: [Rule; 2] = [
+const MIN_AVAILABLE: [CelRule; 2] = [
     rule(
         "!has(self.minAvailable) || (has(self.replicas) && self.replicas == 0) || \
          self.minAvailable <= (has(self.replicas) ? self.replicas : 1)",
@@ -52,7 +52,7 @@ const MIN_AVAILABLE: [Rule; 2] = [
 ];
 
 /// Rules of one component.
-pub const COMPONENT: &[Rule] = &[
+pub const COMPONENT: &[CelRule] = &[
     rule(
         "!has(self.eppConfig) || (has(self.type) && self.type == 'epp')",
         "eppConfig is only for components of type epp",
@@ -62,7 +62,7 @@ pub const COMPONENT: &[Rule] = &[
 ];
 
 /// Rules of a graph's KV transfer policy.
-pub const KV_TRANSFER: &[Rule] = &[
+pub const KV_TRANSFER: &[CelRule] = &[
     rule(
         "(has(self.labelKey) && !has(self.clusterTopologyName)) || \
          (!has(self.labelKey) && has(self.clusterTopologyName))",
@@ -79,17 +79,17 @@ pub const KV_TRANSFER: &[Rule] = &[
 ];
 
 /// Rules of the key of a label.
-pub const LABEL_KEY: &[Rule] = &[rule(
+pub const LABEL_KEY: &[CelRule] = &[rule(
     "!self.contains('/') || self.split('/')[0].size() <= 253",
     "the part before the slash cannot have more than 253 characters",
 )];
 
 /// Rules of the endpoint picker's configuration.
-pub const EPP_CONFIG: &[Rule] =
+pub const EPP_CONFIG: &[CelRule] =
     &[rule("has(self.configMapRef) != has(self.config)", "exactly one of configMapRef and config must be set")];
 
 /// Rules of the GPU memory service.
-pub const GPU_MEMORY_SERVICE: &[Rule] = &[
+pub const GPU_MEMORY_SERVICE: &[CelRule] = &[
     rule(
         "!has(self.extraClientContainers) || size(self.extraClientContainers) == 0 || self.mode == 'IntraPod'",
         "extraClientContainers is only for mode IntraPod",
@@ -105,7 +105,7 @@ pub const GPU_MEMORY_SERVICE: &[Rule] = &[
 ];
 
 /// Rules of the GPU memory service in v1alpha1, which spells the modes differently.
-pub const ALPHA_GPU_MEMORY_SERVICE: &[Rule] = &[
+pub const ALPHA_GPU_MEMORY_SERVICE: &[CelRule] = &[
     rule(
         "!has(self.extraClientContainers) || size(self.extraClientContainers) == 0 || self.mode == 'intraPod'",
         "extraClientContainers is only for mode intraPod",
@@ -121,36 +121,36 @@ pub const ALPHA_GPU_MEMORY_SERVICE: &[Rule] = &[
 ];
 
 /// Rules of the shared memory of v1alpha1.
-pub const SHARED_MEMORY: &[Rule] = &[rule(
+pub const SHARED_MEMORY: &[CelRule] = &[rule(
     "(has(self.disabled) && self.disabled) || \
      (has(self.size) && quantity(self.size).isGreaterThan(quantity('0')))",
     "size must be set and more than zero, unless disabled is true",
 )];
 
 /// Rules of a whole DynamoCheckpoint.
-pub const DYNAMO_CHECKPOINT: &[Rule] = &[rule(
+pub const DYNAMO_CHECKPOINT: &[CelRule] = &[rule(
     "!has(oldSelf.spec.identity) || self.spec.identity == oldSelf.spec.identity",
     "spec.identity cannot be changed",
 )];
 
 /// Rules of a component's checkpoint.
-pub const CHECKPOINT: &[Rule] = &[rule(
+pub const CHECKPOINT: &[CelRule] = &[rule(
     "!has(self.job) || !has(self.checkpointRef) || size(self.checkpointRef) == 0",
     "job describes how a checkpoint is made; it cannot be set together with checkpointRef, which names an existing one",
 )];
 
 /// Rules of each container of a component's pod template. The operator knows an image for `main` alone.
-pub const CONTAINER: &[Rule] = &[rule(
+pub const CONTAINER: &[CelRule] = &[rule(
     "self.name == \"main\" || (has(self.image) && self.image != \"\")",
     "every container other than main needs an image",
 )];
 
 /// Rules of each init container of a component's pod template.
-pub const INIT_CONTAINER: &[Rule] =
+pub const INIT_CONTAINER: &[CelRule] =
     &[rule("has(self.image) && self.image != \"\"", "every init container needs an image")];
 
 /// Rules of the annotations of a component's pod template.
-pub const POD_ANNOTATIONS: &[Rule] = &[rule(
+pub const POD_ANNOTATIONS: &[CelRule] = &[rule(
     "!(\"nvidia.com/vllm-distributed-executor-backend\" in self) || \
      self[\"nvidia.com/vllm-distributed-executor-backend\"].lowerAscii() in [\"mp\", \"ray\"]",
     "nvidia.com/vllm-distributed-executor-backend must be mp or ray",

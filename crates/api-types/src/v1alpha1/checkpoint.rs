@@ -7,7 +7,7 @@ use k8s_openapi::{
 use kube::CustomResource;
 use serde::{Deserialize, Serialize};
 
-use super::{GpuMemoryService, SharedMemory};
+use super::{AlphaGpuMemoryService, SharedMemory};
 #[cfg(feature = "schema")]
 use crate::schema::patterns;
 use crate::v1beta1::CheckpointIdentity;
@@ -31,7 +31,7 @@ pub struct DynamoCheckpointSpec {
     pub identity: CheckpointIdentity,
     /// GPU memory service of the pod that is captured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gpu_memory_service: Option<GpuMemoryService>,
+    pub gpu_memory_service: Option<AlphaGpuMemoryService>,
     /// The Job whose pod is captured.
     pub job: CheckpointJobSpec,
 }

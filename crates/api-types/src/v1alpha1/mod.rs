@@ -36,12 +36,12 @@ use crate::v1beta1::GmsClientPod;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::ALPHA_GPU_MEMORY_SERVICE)))]
 #[serde(rename_all = "camelCase")]
-pub struct GpuMemoryService {
+pub struct AlphaGpuMemoryService {
     /// Switches it on.
     pub enabled: bool,
     /// Within a pod or between pods.
     #[serde(default)]
-    pub mode: EngineMode,
+    pub mode: AlphaEngineMode,
     /// DRA DeviceClass of the GPUs.
     #[serde(default = "default_device_class")]
     pub device_class_name: String,
@@ -65,7 +65,7 @@ fn default_device_class() -> String {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
-pub enum EngineMode {
+pub enum AlphaEngineMode {
     /// Within a pod.
     #[default]
     IntraPod,

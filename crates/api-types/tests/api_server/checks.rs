@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use api_types::schema::checks::{self, Check};
+use api_types::schema::checks::{self, SchemaCheck};
 use http::Method;
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Controllers, Options, wait};
@@ -27,7 +27,7 @@ fn in_schema(path: &str) -> String {
 }
 
 /// Whether it is this rule that the example breaks.
-fn breaks(example: &Example, check: &Check) -> bool {
+fn breaks(example: &Example, check: &SchemaCheck) -> bool {
     let place = format!("{}{}", check.at, check.field);
     check.kind == example.kind
         && example.new["apiVersion"] == check.version.api_version()
@@ -35,7 +35,7 @@ fn breaks(example: &Example, check: &Check) -> bool {
         && in_schema(&example.path) == place.trim_start_matches('.')
 }
 
-fn rule_of(example: &Example) -> Check {
+fn rule_of(example: &Example) -> SchemaCheck {
     let known = checks::all().into_iter().find(|check| breaks(example, check));
     known.unwrap_or_else(|| {
         panic!("no rule of {} in {}: {} {}", example.kind, example.version, example.path, example.text)

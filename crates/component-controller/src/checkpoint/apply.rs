@@ -3,7 +3,7 @@
 use api_types::{conditions::checkpoint as reason, names};
 use controller_kit::{
     apply,
-    apply::{Applier, Desired, Outcome},
+    apply::{Applier, ApplyOutcome, Desired},
     failure::Class,
     request::Interruption,
 };
@@ -13,7 +13,7 @@ use rendering::checkpoint::artifact_version;
 use serde::Serialize;
 
 use super::{
-    model::{Applied, CapturePhase, Cleanup, Observed, Plan},
+    model::{CapturePhase, CheckpointApplied, CheckpointObserved, CheckpointPlan, Cleanup},
     plan::{POD, cleanup::without_namespace},
 };
 
@@ -21,8 +21,12 @@ use super::{
 ///
 /// # Errors
 /// Transient failures.
-pub async fn apply(applier: &Applier, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
-    let mut applied = Applied { phase: plan.phase, created: Vec::new(), rejected: false };
+pub async fn apply(
+    applier: &Applier,
+    observed: &CheckpointObserved,
+    plan: CheckpointPlan,
+) -> Result<CheckpointApplied, Interruption> {
+    let mut applied = CheckpointApplied { phase: plan.phase, created: Vec::new(), rejected: false };
     if let CapturePhase::Failed { reason: reason::JOB_DELETED | reason::JOB_DELETED_EARLY, .. } = applied.phase
         && job_exists(applier, observed).await?
     {
@@ -62,7 +66,11 @@ pub async fn apply(applier: &Applier, observed: &Observed, plan: Plan) -> Result
 ///
 /// # Errors
 /// Transient failures, and rejections.
-pub async fn clean_up(applier: &Applier, observed: &Observed, cleanup: Cleanup) -> Result<Cleanup, Interruption> {
+pub async fn clean_up(
+    applier: &Applier,
+    observed: &CheckpointObserved,
+    cleanup: Cleanup,
+) -> Result<Cleanup, Interruption> {
     match &cleanup {
         Cleanup::Start(job) => match applier.apply(&Desired::of(job.as_ref(), &observed.uid)?, None).await {
             Err(error) if error.is_not_found() => return Ok(without_namespace(observed)),
@@ -82,7 +90,7 @@ pub async fn clean_up(applier: &Applier, observed: &Observed, cleanup: Cleanup) 
     Ok(cleanup)
 }
 
-async fn job_exists(applier: &Applier, observed: &Observed) -> Result<bool, Interruption> {
+async fn job_exists(applier: &Applier, observed: &CheckpointObserved) -> Result<bool, Interruption> {
     let name = names::checkpoint_job(&observed.id, artifact_version(&observed.checkpoint));
     Ok(applier.find::<Job>(&observed.namespace, &name).await?.is_some())
 }
@@ -90,20 +98,20 @@ async fn job_exists(applier: &Applier, observed: &Observed) -> Result<bool, Inte
 async fn create<K>(
     applier: &Applier,
     object: &K,
-    observed: &Observed,
-    applied: &mut Applied,
-) -> Result<(), apply::Error>
+    observed: &CheckpointObserved,
+    applied: &mut CheckpointApplied,
+) -> Result<(), apply::RequestError>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {
     let desired = Desired::of(object, &observed.uid)?;
-    if let Outcome::Created(_) = applier.apply(&desired, None).await? {
+    if let ApplyOutcome::Created(_) = applier.apply(&desired, None).await? {
         applied.created.push(desired.id().clone());
     }
     Ok(())
 }
 
-fn on_rejected_volume(error: apply::Error) -> Result<Option<CapturePhase>, Interruption> {
+fn on_rejected_volume(error: apply::RequestError) -> Result<Option<CapturePhase>, Interruption> {
     let message = error.to_string();
     match error.class() {
         // It was created meanwhile.
@@ -115,7 +123,7 @@ fn on_rejected_volume(error: apply::Error) -> Result<Option<CapturePhase>, Inter
     }
 }
 
-fn on_rejected_job(error: apply::Error) -> Result<CapturePhase, Interruption> {
+fn on_rejected_job(error: apply::RequestError) -> Result<CapturePhase, Interruption> {
     let message = error.to_string();
     match error.class() {
         Class::Foreign => Ok(CapturePhase::Blocked { reason: reason::NAME_TAKEN, message }),
@@ -126,7 +134,7 @@ fn on_rejected_job(error: apply::Error) -> Result<CapturePhase, Interruption> {
     }
 }
 
-fn on_rejected_capture(error: apply::Error) -> Result<CapturePhase, Interruption> {
+fn on_rejected_capture(error: apply::RequestError) -> Result<CapturePhase, Interruption> {
     let message = error.to_string();
     match error.class() {
         Class::Foreign => Ok(CapturePhase::Failed { reason: reason::CAPTURE_NAME_TAKEN, message }),

@@ -3,10 +3,10 @@
 use api_types::v1alpha1::{CheckpointPhase, DynamoCheckpointStatus};
 use controller_kit::events::Event;
 
-use super::model::Applied;
+use super::model::CheckpointApplied;
 
 /// The events about created objects.
-pub fn created(applied: &Applied) -> Vec<Event> {
+pub fn created(applied: &CheckpointApplied) -> Vec<Event> {
     let event = |object: &controller_kit::apply::ObjectId| {
         let reason = if object.kind == "PodSnapshot" { "PodSnapshotCreated" } else { "Created" };
         Event::normal(reason, format!("Create{}", object.kind), format!("created {object}"))

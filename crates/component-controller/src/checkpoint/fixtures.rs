@@ -6,7 +6,7 @@ use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::Object
 use rendering::checkpoint::{CheckpointConfig, CheckpointStorage, StorageLocation};
 use serde_json::{Value, json};
 
-use super::model::Observed;
+use super::model::CheckpointObserved;
 
 pub const JOB: &str = "checkpoint-job-0123-1";
 
@@ -30,8 +30,8 @@ pub fn checkpoint(status: Value) -> DynamoCheckpoint {
 }
 
 /// Returns the live state: the checkpoint with this status, and nothing else; agents keep checkpoints.
-pub fn observed(status: Value) -> Observed {
-    Observed {
+pub fn observed(status: Value) -> CheckpointObserved {
+    CheckpointObserved {
         checkpoint: checkpoint(status),
         namespace: "team".to_owned(),
         uid: "uid".to_owned(),

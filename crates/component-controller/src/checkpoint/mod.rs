@@ -24,24 +24,24 @@ use kube::Resource;
 use tracing::warn;
 
 use self::{
-    model::{Applied, Cleanup, Observed, Plan},
-    observe::Observer,
+    model::{CheckpointApplied, CheckpointObserved, CheckpointPlan, Cleanup},
+    observe::CheckpointObserver,
     plan::cleanup,
 };
 
 /// Reconciles checkpoints.
-pub struct Reconciler {
+pub struct CheckpointReconciler {
     /// Reads.
-    pub observer: Observer,
+    pub observer: CheckpointObserver,
     /// Writes.
     pub outputs: Outputs,
 }
 
-impl Reconcile for Reconciler {
+impl Reconcile for CheckpointReconciler {
     type Object = DynamoCheckpoint;
-    type Observed = Observed;
-    type Plan = Plan;
-    type Applied = Applied;
+    type Observed = CheckpointObserved;
+    type Plan = CheckpointPlan;
+    type Applied = CheckpointApplied;
     type Status = DynamoCheckpointStatus;
 
     fn outputs(&self) -> &Outputs {
@@ -85,19 +85,28 @@ impl Reconcile for Reconciler {
         &self,
         _: &Packed<DynamoCheckpoint>,
         checkpoint: DynamoCheckpoint,
-    ) -> Result<Observed, Interruption> {
+    ) -> Result<CheckpointObserved, Interruption> {
         self.observer.observe(checkpoint).await
     }
 
-    fn plan(&self, observed: &Observed, _: Timestamp) -> Plan {
+    fn plan(&self, observed: &CheckpointObserved, _: Timestamp) -> CheckpointPlan {
         plan::plan(observed)
     }
 
-    async fn apply(&self, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
+    async fn apply(
+        &self,
+        observed: &CheckpointObserved,
+        plan: CheckpointPlan,
+    ) -> Result<CheckpointApplied, Interruption> {
         apply::apply(&self.outputs.applier, observed, plan).await
     }
 
-    fn conclude(&self, observed: &Observed, applied: &Applied, now: Timestamp) -> Conclusion<DynamoCheckpointStatus> {
+    fn conclude(
+        &self,
+        observed: &CheckpointObserved,
+        applied: &CheckpointApplied,
+        now: Timestamp,
+    ) -> Conclusion<DynamoCheckpointStatus> {
         let status = status::status(observed, applied, now);
         Conclusion {
             events: events::created(applied),
@@ -109,7 +118,7 @@ impl Reconcile for Reconciler {
     }
 }
 
-impl Reconciler {
+impl CheckpointReconciler {
     async fn release(&self, packed: &Packed<DynamoCheckpoint>) -> Result<Action, Interruption> {
         self.outputs.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
         Ok(Action::await_change())

@@ -10,7 +10,7 @@ use rendering::checkpoint::{CheckpointConfig, StorageLocation};
 
 /// A checkpoint, its children, and what they depend on, at one moment.
 #[derive(Debug)]
-pub struct Observed {
+pub struct CheckpointObserved {
     /// The checkpoint.
     pub checkpoint: DynamoCheckpoint,
     /// Namespace of the checkpoint.
@@ -47,7 +47,7 @@ pub struct Observed {
 
 /// Desired writes, in the order of the fields.
 #[derive(Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct CheckpointPlan {
     /// The PersistentVolumeClaim for checkpoints, if it is missing and the configuration says to create it.
     pub create_volume: Option<PersistentVolumeClaim>,
     /// The Job whose pod is captured.
@@ -104,7 +104,7 @@ pub enum CapturePhase {
 
 /// Result of the writes.
 #[derive(Debug, PartialEq)]
-pub struct Applied {
+pub struct CheckpointApplied {
     /// Phase of the checkpoint.
     pub phase: CapturePhase,
     /// Created objects, in order.

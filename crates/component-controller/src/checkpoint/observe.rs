@@ -21,14 +21,14 @@ use k8s_openapi::{
 };
 use kube::core::PartialObjectMeta;
 use rendering::{
-    Diagnosis,
+    PodDiagnosis,
     checkpoint::{CheckpointConfig, StorageLocation, artifact_version, checkpoint_id, claims_of, storage_of_agents},
 };
 
-use super::model::Observed;
+use super::model::CheckpointObserved;
 
 /// The caches.
-pub struct Caches {
+pub struct CaptureCaches {
     /// Jobs that carry the identifier of a checkpoint.
     pub jobs: Store<Packed<Job>>,
     /// Pods that are being captured.
@@ -38,23 +38,23 @@ pub struct Caches {
 }
 
 /// Reads the caches, and what no cache holds.
-pub struct Observer {
+pub struct CheckpointObserver {
     /// Reads device claims.
     pub applier: Applier,
     /// Caches of this controller.
-    pub caches: Caches,
+    pub caches: CaptureCaches,
     /// Caches that the controller of components shares.
     pub checkpoints: CheckpointCaches,
     /// Diagnoses pods that do not start.
-    pub pods: PodDiagnostics<Diagnosis>,
+    pub pods: PodDiagnostics<PodDiagnosis>,
 }
 
-impl Observer {
+impl CheckpointObserver {
     /// Observes one checkpoint.
     ///
     /// # Errors
     /// An unreadable cached child, or a failed request.
-    pub async fn observe(&self, checkpoint: DynamoCheckpoint) -> Result<Observed, Interruption> {
+    pub async fn observe(&self, checkpoint: DynamoCheckpoint) -> Result<CheckpointObserved, Interruption> {
         self.checkpoints.wait_until_ready().await;
         let Key { namespace, name } = Key::of(&checkpoint);
         let uid = checkpoint.metadata.uid.clone().unwrap_or_default();
@@ -74,7 +74,7 @@ impl Observer {
             self.caches.captures.need();
         }
         let capture = self.caches.captures.get(&Key::new(&namespace, &name));
-        Ok(Observed {
+        Ok(CheckpointObserved {
             elder: self.elder(&checkpoint, &namespace, &id),
             waits: self.waits(&checkpoint, job.as_ref()).await,
             pod,

@@ -2,7 +2,7 @@
 
 use controller_kit::{
     apply,
-    apply::{Applier, Desired, ObjectId, Outcome, Removed},
+    apply::{Applier, ApplyOutcome, Desired, ObjectId, Removed},
     failure::Class,
     request::Interruption,
 };
@@ -11,8 +11,8 @@ use kube::Resource;
 use serde_json::Value;
 
 use super::model::{
-    Applied, Change, Live, LiveWorkload, Observed, ObsoleteObject, Plan, Rejection, RejectionCause, Step, Verb,
-    WorkloadKind,
+    ChildStep, ChildVerb, ChildWrite, ComponentApplied, ComponentObserved, ComponentPlan, LiveObject, LiveWorkload,
+    ObsoleteObject, Rejection, RejectionCause, WorkloadKind,
 };
 
 /// Applies a plan.
@@ -23,13 +23,17 @@ use super::model::{
 ///
 /// # Errors
 /// Transient failures.
-pub async fn apply(applier: &Applier, observed: &Observed, plan: &Plan) -> Result<Applied, Interruption> {
-    let mut applied = Applied {
+pub async fn apply(
+    applier: &Applier,
+    observed: &ComponentObserved,
+    plan: &ComponentPlan,
+) -> Result<ComponentApplied, Interruption> {
+    let mut applied = ComponentApplied {
         waiting: plan.waiting.clone(),
         lacks_api: plan.lacks_api,
         joins_nodes: plan.joins_nodes,
         runtime_namespace: plan.runtime_namespace.clone(),
-        ..Applied::default()
+        ..ComponentApplied::default()
     };
     for volume in &plan.volumes {
         create_if_missing(applier, volume, &mut applied).await?;
@@ -58,30 +62,34 @@ pub async fn apply(applier: &Applier, observed: &Observed, plan: &Plan) -> Resul
 /// Applies or deletes a child that is not always desired.
 async fn step<K>(
     applier: &Applier,
-    observed: &Observed,
-    step: &Step,
-    live: Option<&Live<K>>,
-) -> Result<Applied, Interruption>
+    observed: &ComponentObserved,
+    step: &ChildStep,
+    live: Option<&LiveObject<K>>,
+) -> Result<ComponentApplied, Interruption>
 where
     K: Resource<DynamicType = ()>,
 {
-    let mut applied = Applied::default();
+    let mut applied = ComponentApplied::default();
     match (step, live) {
-        (Step::Apply(desired), live) => {
+        (ChildStep::Apply(desired), live) => {
             apply_one(applier, desired, live.map(|live| &live.value), &mut applied).await?;
         }
-        (Step::Delete, Some(live)) => {
+        (ChildStep::Delete, Some(live)) => {
             let removed = applier.delete(&live.object, &observed.uid).await;
             record_deletion(ObjectId::of(&live.object), removed, &mut applied)?;
         }
-        (Step::Delete | Step::Nothing, _) => {}
+        (ChildStep::Delete | ChildStep::Nothing, _) => {}
     }
     Ok(applied)
 }
 
 /// Applies the workload.
-async fn write_workload(applier: &Applier, observed: &Observed, plan: &Plan) -> Result<Applied, Interruption> {
-    let mut applied = Applied::default();
+async fn write_workload(
+    applier: &Applier,
+    observed: &ComponentObserved,
+    plan: &ComponentPlan,
+) -> Result<ComponentApplied, Interruption> {
+    let mut applied = ComponentApplied::default();
     let Some(workload) = &plan.workload else { return Ok(applied) };
     let live = match plan.kind {
         WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| &live.value),
@@ -93,8 +101,12 @@ async fn write_workload(applier: &Applier, observed: &Observed, plan: &Plan) -> 
 }
 
 /// Applies the Services of models, which several components share. A Service of another owner serves as well.
-async fn write_model_services(applier: &Applier, observed: &Observed, plan: &Plan) -> Result<Applied, Interruption> {
-    let mut applied = Applied::default();
+async fn write_model_services(
+    applier: &Applier,
+    observed: &ComponentObserved,
+    plan: &ComponentPlan,
+) -> Result<ComponentApplied, Interruption> {
+    let mut applied = ComponentApplied::default();
     for (model, service) in observed.models.iter().zip(&plan.model_services) {
         applied.append(step(applier, observed, service, model.service.as_ref()).await?);
     }
@@ -103,7 +115,7 @@ async fn write_model_services(applier: &Applier, observed: &Observed, plan: &Pla
 }
 
 /// Deletes an object that is no longer desired, if `uid` still controls it.
-async fn delete(applier: &Applier, object: &ObsoleteObject, uid: &str) -> Result<Removed, apply::Error> {
+async fn delete(applier: &Applier, object: &ObsoleteObject, uid: &str) -> Result<Removed, apply::RequestError> {
     match object {
         ObsoleteObject::Deployment(object) => applier.delete(object.as_ref(), uid).await,
         ObsoleteObject::LeaderWorkerSet(object) => applier.delete(object.as_ref(), uid).await,
@@ -113,11 +125,13 @@ async fn delete(applier: &Applier, object: &ObsoleteObject, uid: &str) -> Result
 
 fn record_deletion(
     object: ObjectId,
-    removed: Result<Removed, apply::Error>,
-    applied: &mut Applied,
+    removed: Result<Removed, apply::RequestError>,
+    applied: &mut ComponentApplied,
 ) -> Result<(), Interruption> {
     match removed {
-        Ok(Removed::Accepted) => applied.changes.push(Change { verb: Verb::Deleted, object, generation: None }),
+        Ok(Removed::Accepted) => {
+            applied.changes.push(ChildWrite { verb: ChildVerb::Deleted, object, generation: None })
+        }
         Ok(Removed::Gone) => {}
         Err(error) => record_rejection(error, applied)?,
     }
@@ -129,35 +143,39 @@ async fn apply_one(
     applier: &Applier,
     desired: &Desired,
     live: Option<&Value>,
-    applied: &mut Applied,
+    applied: &mut ComponentApplied,
 ) -> Result<Option<Value>, Interruption> {
     let (verb, answer) = match applier.apply(desired, live).await {
-        Ok(Outcome::Created(answer)) => (Verb::Created, answer),
-        Ok(Outcome::Updated(answer)) => (Verb::Updated, answer),
-        Ok(Outcome::Unchanged) => return Ok(None),
-        Ok(Outcome::Waiting { reason }) => {
+        Ok(ApplyOutcome::Created(answer)) => (ChildVerb::Created, answer),
+        Ok(ApplyOutcome::Updated(answer)) => (ChildVerb::Updated, answer),
+        Ok(ApplyOutcome::Unchanged) => return Ok(None),
+        Ok(ApplyOutcome::Waiting { reason }) => {
             applied.waiting.push(format!("waiting for {}: {reason}", desired.id()));
             return Ok(None);
         }
         Err(error) => return record_rejection(error, applied).map(|()| None),
     };
     let generation = answer.pointer("/metadata/generation").and_then(Value::as_i64);
-    applied.changes.push(Change { verb, object: desired.id().clone(), generation });
+    applied.changes.push(ChildWrite { verb, object: desired.id().clone(), generation });
     Ok(Some(answer))
 }
 
-fn record_rejection(error: apply::Error, applied: &mut Applied) -> Result<(), Interruption> {
+fn record_rejection(error: apply::RequestError, applied: &mut ComponentApplied) -> Result<(), Interruption> {
     let Some(cause) = RejectionCause::from_class(error.class()) else { return Err(error.into()) };
     applied.rejections.push(Rejection { cause, object: error.object().clone(), message: error.to_string() });
     Ok(())
 }
 
 /// Creates an object without owner, unless it exists.
-async fn create_if_missing(applier: &Applier, desired: &Desired, applied: &mut Applied) -> Result<(), Interruption> {
+async fn create_if_missing(
+    applier: &Applier,
+    desired: &Desired,
+    applied: &mut ComponentApplied,
+) -> Result<(), Interruption> {
     match applier.apply(desired, None).await {
-        Ok(Outcome::Created(_)) => {
+        Ok(ApplyOutcome::Created(_)) => {
             let object = desired.id().clone();
-            applied.changes.push(Change { verb: Verb::Created, object, generation: None });
+            applied.changes.push(ChildWrite { verb: ChildVerb::Created, object, generation: None });
             Ok(())
         }
         Ok(_) => Ok(()),
@@ -168,6 +186,7 @@ async fn create_if_missing(applier: &Applier, desired: &Desired, applied: &mut A
 
 fn read_workload(kind: WorkloadKind, desired: &Desired, answer: Value) -> Result<LiveWorkload, Interruption> {
     let object = desired.id();
-    let unreadable = |e: serde_json::Error| apply::Error::Render { object: object.clone(), reason: e.to_string() };
+    let unreadable =
+        |e: serde_json::Error| apply::RequestError::Render { object: object.clone(), reason: e.to_string() };
     Ok(LiveWorkload::from_value(kind, answer).map_err(unreadable)?)
 }

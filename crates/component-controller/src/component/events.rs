@@ -3,7 +3,7 @@
 use api_types::{conditions, v1beta1::DynamoComponentDeploymentStatus};
 use controller_kit::{conditions::find, events::Event};
 
-use super::model::{Applied, Blocked, Change, Rejection, RejectionCause, Verb};
+use super::model::{ChildVerb, ChildWrite, ComponentApplied, ComponentBlocked, Rejection, RejectionCause};
 
 /// Reason of the warning that the API server rejects a child.
 const REJECTED: &str = "Rejected";
@@ -16,15 +16,15 @@ const FORBIDDEN: &str = "Forbidden";
 /// The reason is the operation, or `Updated` if operations differ. The action names the kinds, because events that
 /// differ in their notes alone are counted as one. `reported_by_graph`: the component is new and part of a graph, which
 /// reports its progress; the creation of its first children has no event then.
-pub fn changes(applied: &Applied, reported_by_graph: bool) -> Option<Event> {
+pub fn changes(applied: &ComponentApplied, reported_by_graph: bool) -> Option<Event> {
     let first = applied.changes.first()?.verb;
     let alike = applied.changes.iter().all(|change| change.verb == first);
-    if reported_by_graph && alike && first == Verb::Created {
+    if reported_by_graph && alike && first == ChildVerb::Created {
         return None;
     }
-    let (reason, ..) = words(if alike { first } else { Verb::Updated });
-    let text = |change: &Change| match (change.verb, change.generation) {
-        (Verb::Updated, Some(generation)) => format!("{}, now at generation {generation}", change.object),
+    let (reason, ..) = words(if alike { first } else { ChildVerb::Updated });
+    let text = |change: &ChildWrite| match (change.verb, change.generation) {
+        (ChildVerb::Updated, Some(generation)) => format!("{}, now at generation {generation}", change.object),
         _ => change.object.to_string(),
     };
     let (mut actions, mut notes) = (Vec::new(), Vec::new());
@@ -39,16 +39,16 @@ pub fn changes(applied: &Applied, reported_by_graph: bool) -> Option<Event> {
 }
 
 /// A verb as reason, in an action, and in a note.
-fn words(verb: Verb) -> (&'static str, &'static str, &'static str) {
+fn words(verb: ChildVerb) -> (&'static str, &'static str, &'static str) {
     match verb {
-        Verb::Created => ("Created", "Create", "created"),
-        Verb::Updated => ("Updated", "Update", "updated"),
-        Verb::Deleted => ("Deleted", "Delete", "deleted"),
+        ChildVerb::Created => ("Created", "Create", "created"),
+        ChildVerb::Updated => ("Updated", "Update", "updated"),
+        ChildVerb::Deleted => ("Deleted", "Delete", "deleted"),
     }
 }
 
 /// The events about rejected writes, to be recorded when the status changes, not at every attempt.
-fn rejections(applied: &Applied) -> Vec<Event> {
+fn rejections(applied: &ComponentApplied) -> Vec<Event> {
     let event = |rejection: &Rejection| {
         let reason = match rejection.cause {
             RejectionCause::NameTaken => conditions::component::NAME_TAKEN,
@@ -63,13 +63,13 @@ fn rejections(applied: &Applied) -> Vec<Event> {
 }
 
 /// The event that a component cannot be planned.
-pub fn blocked(blocked: &Blocked) -> Event {
+pub fn blocked(blocked: &ComponentBlocked) -> Event {
     Event::warning(blocked.reason, "Validate", &blocked.message)
 }
 
 /// The events of a pass whose status was written.
 pub fn of_status(
-    applied: &Applied,
+    applied: &ComponentApplied,
     before: Option<&DynamoComponentDeploymentStatus>,
     after: &DynamoComponentDeploymentStatus,
 ) -> Vec<Event> {
@@ -105,12 +105,13 @@ mod tests {
     #[test]
     fn a_pass_without_writes_has_no_events() {
         assert!(
-            texts(changes(&Applied::default(), false)).is_empty() && texts(rejections(&Applied::default())).is_empty()
+            texts(changes(&ComponentApplied::default(), false)).is_empty()
+                && texts(rejections(&ComponentApplied::default())).is_empty()
         );
     }
 
-    fn change(verb: Verb, object: &ObjectId, generation: Option<i64>) -> Change {
-        Change { verb, object: object.clone(), generation }
+    fn change(verb: ChildVerb, object: &ObjectId, generation: Option<i64>) -> ChildWrite {
+        ChildWrite { verb, object: object.clone(), generation }
     }
 
     fn texts(events: impl IntoIterator<Item = Event>) -> Vec<String> {
@@ -130,31 +131,39 @@ mod tests {
         let (service, deployment) = children();
         for (changes_made, expected) in [
             (
-                vec![change(Verb::Created, &service, None), change(Verb::Created, &deployment, Some(1))],
+                vec![change(ChildVerb::Created, &service, None), change(ChildVerb::Created, &deployment, Some(1))],
                 "Normal Created CreateServiceAndDeployment: created Service n/w and Deployment n/w",
             ),
             (
-                vec![change(Verb::Created, &service, None), change(Verb::Updated, &deployment, Some(4))],
+                vec![change(ChildVerb::Created, &service, None), change(ChildVerb::Updated, &deployment, Some(4))],
                 "Normal Updated CreateServiceAndUpdateDeployment: \
                  created Service n/w and updated Deployment n/w, now at generation 4",
             ),
             (
-                vec![change(Verb::Updated, &service, None), change(Verb::Updated, &deployment, Some(4))],
+                vec![change(ChildVerb::Updated, &service, None), change(ChildVerb::Updated, &deployment, Some(4))],
                 "Normal Updated UpdateServiceAndDeployment: \
                  updated Service n/w and Deployment n/w, now at generation 4",
             ),
-            (vec![change(Verb::Deleted, &service, None)], "Normal Deleted DeleteService: deleted Service n/w"),
+            (vec![change(ChildVerb::Deleted, &service, None)], "Normal Deleted DeleteService: deleted Service n/w"),
         ] {
-            assert_eq!(texts(changes(&Applied { changes: changes_made, ..Applied::default() }, false)), [expected]);
+            assert_eq!(
+                texts(changes(&ComponentApplied { changes: changes_made, ..ComponentApplied::default() }, false)),
+                [expected]
+            );
         }
     }
 
     #[test]
     fn only_the_first_children_of_a_graphs_component_have_no_event() {
         let (service, deployment) = children();
-        let (made, adopted) = (change(Verb::Created, &service, None), change(Verb::Updated, &deployment, Some(2)));
-        let has_event = |changes_made: &[Change], reported_by_graph| {
-            changes(&Applied { changes: changes_made.to_vec(), ..Applied::default() }, reported_by_graph).is_some()
+        let (made, adopted) =
+            (change(ChildVerb::Created, &service, None), change(ChildVerb::Updated, &deployment, Some(2)));
+        let has_event = |changes_made: &[ChildWrite], reported_by_graph| {
+            changes(
+                &ComponentApplied { changes: changes_made.to_vec(), ..ComponentApplied::default() },
+                reported_by_graph,
+            )
+            .is_some()
         };
         assert!(!has_event(std::slice::from_ref(&made), true));
         assert!(has_event(std::slice::from_ref(&made), false), "standalone, or the child was recreated");
@@ -186,7 +195,7 @@ mod tests {
             rejection(RejectionCause::Forbidden, deployment, "exceeded quota"),
         ];
         assert_eq!(
-            texts(rejections(&Applied { rejections: rejected, ..Applied::default() })),
+            texts(rejections(&ComponentApplied { rejections: rejected, ..ComponentApplied::default() })),
             [
                 "Warning NameTaken ApplyService: Service n/w is taken",
                 "Warning Forbidden ApplyDeployment: exceeded quota"

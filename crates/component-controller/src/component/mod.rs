@@ -17,39 +17,39 @@ use api_types::{
 use controller_kit::{
     claims::claimed_gpus,
     conditions::age,
-    controller::{Action, Conclusion, Outputs, Pace, Reconcile},
+    controller::{Action, Conclusion, Outputs, Reconcile, StatusPace},
     pods::PodDiagnostics,
     request::Interruption,
     store::{Packed, UnpackError, controller_owner},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
-use rendering::{Diagnosis, PodSettings};
+use rendering::{PodDiagnosis, PodSettings};
 
 use self::{
-    model::{Applied, Blocked, Observed, Plan, WorkloadKind},
-    observe::{Observer, pods},
-    status::StatusInputs,
+    model::{ComponentApplied, ComponentBlocked, ComponentObserved, ComponentPlan, WorkloadKind},
+    observe::{ComponentObserver, pods},
+    status::ComponentStatusInputs,
 };
 
 /// Reconciles components.
-pub struct Reconciler {
+pub struct ComponentReconciler {
     /// Reads.
-    pub observer: Observer,
+    pub observer: ComponentObserver,
     /// Diagnoses pods that do not become ready.
-    pub pods: PodDiagnostics<Diagnosis>,
+    pub pods: PodDiagnostics<PodDiagnosis>,
     /// Writes.
     pub outputs: Outputs,
     /// Settings of the operator that reach pods.
     pub settings: PodSettings,
 }
 
-impl Reconcile for Reconciler {
+impl Reconcile for ComponentReconciler {
     type Object = DynamoComponentDeployment;
-    type Observed = Observed;
+    type Observed = ComponentObserved;
     /// The error is an object that cannot be written as JSON; never for a valid component.
-    type Plan = Result<Result<Plan, Blocked>, Interruption>;
-    type Applied = Result<Applied, Blocked>;
+    type Plan = Result<Result<ComponentPlan, ComponentBlocked>, Interruption>;
+    type Applied = Result<ComponentApplied, ComponentBlocked>;
     type Status = DynamoComponentDeploymentStatus;
 
     fn outputs(&self) -> &Outputs {
@@ -71,7 +71,7 @@ impl Reconcile for Reconciler {
         // An unreadable child is no violation of the component's.
         let blocked = validate::invalid_spec(packed.unpack().err()?.to_string());
         let live: Option<DynamoComponentDeploymentStatus> = serde_json::from_value(packed.status()).ok();
-        let inputs = StatusInputs::from_unreadable(packed.metadata.generation, live.as_ref(), &blocked);
+        let inputs = ComponentStatusInputs::from_unreadable(packed.metadata.generation, live.as_ref(), &blocked);
         let status = Some(status::status(live.as_ref(), &inputs, now));
         Some(Conclusion { status, status_events: vec![events::blocked(&blocked)], ..Conclusion::default() })
     }
@@ -80,7 +80,7 @@ impl Reconcile for Reconciler {
         &self,
         _: &Packed<DynamoComponentDeployment>,
         component: DynamoComponentDeployment,
-    ) -> Result<Observed, Interruption> {
+    ) -> Result<ComponentObserved, Interruption> {
         let mut observed = self.observer.observe(component).await?;
         observed.legacy_needs = legacy::convert(&mut observed.component, &observed.legacy);
         plan::autoscaler::keep_replicas(&mut observed);
@@ -89,7 +89,11 @@ impl Reconcile for Reconciler {
         Ok(observed)
     }
 
-    fn plan(&self, observed: &Observed, _: Timestamp) -> Result<Result<Plan, Blocked>, Interruption> {
+    fn plan(
+        &self,
+        observed: &ComponentObserved,
+        _: Timestamp,
+    ) -> Result<Result<ComponentPlan, ComponentBlocked>, Interruption> {
         let valid = match validate::validate(observed) {
             Ok(valid) => valid,
             Err(blocked) => return Ok(Err(blocked)),
@@ -100,9 +104,9 @@ impl Reconcile for Reconciler {
 
     async fn apply(
         &self,
-        observed: &Observed,
-        plan: Result<Result<Plan, Blocked>, Interruption>,
-    ) -> Result<Result<Applied, Blocked>, Interruption> {
+        observed: &ComponentObserved,
+        plan: Result<Result<ComponentPlan, ComponentBlocked>, Interruption>,
+    ) -> Result<Result<ComponentApplied, ComponentBlocked>, Interruption> {
         let plan = plan?;
         let lacks_api = plan.as_ref().is_ok_and(|plan| plan.lacks_api);
         self.observer.need(WorkloadKind::of(&observed.component), lacks_api);
@@ -117,17 +121,17 @@ impl Reconcile for Reconciler {
 
     fn conclude(
         &self,
-        observed: &Observed,
-        applied: &Result<Applied, Blocked>,
+        observed: &ComponentObserved,
+        applied: &Result<ComponentApplied, ComponentBlocked>,
         now: Timestamp,
     ) -> Conclusion<DynamoComponentDeploymentStatus> {
         let live = observed.component.status.as_ref();
         match applied {
             Ok(applied) => {
-                let status = status::status(live, &StatusInputs::from_applied(observed, applied), now);
+                let status = status::status(live, &ComponentStatusInputs::from_applied(observed, applied), now);
                 let is_new_part = live.is_none() && controller_owner(&observed.component).is_some();
                 Conclusion {
-                    pace: Pace::Limited,
+                    pace: StatusPace::Limited,
                     events: events::changes(applied, is_new_part).into_iter().collect(),
                     status_events: events::of_status(applied, live, &status),
                     next: requeue::next(observed, applied, &status.conditions, now),
@@ -135,7 +139,7 @@ impl Reconcile for Reconciler {
                 }
             }
             Err(blocked) => Conclusion {
-                status: Some(status::status(live, &StatusInputs::from_blocked(observed, blocked), now)),
+                status: Some(status::status(live, &ComponentStatusInputs::from_blocked(observed, blocked), now)),
                 status_events: vec![events::blocked(blocked)],
                 next: blocked.retry.map_or_else(Action::await_change, Action::requeue),
                 ..Conclusion::default()
@@ -144,9 +148,9 @@ impl Reconcile for Reconciler {
     }
 }
 
-impl Reconciler {
+impl ComponentReconciler {
     /// Reads pods, and events about them, while the workload lacks replicas for no other known reason.
-    async fn diagnose(&self, observed: &Observed, applied: &mut Applied) {
+    async fn diagnose(&self, observed: &ComponentObserved, applied: &mut ComponentApplied) {
         let component = &observed.component;
         let pods = pods::pods_of(component);
         if !applied.lacks_replicas() || !status::needs_diagnosis(applied) {

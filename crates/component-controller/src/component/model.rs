@@ -22,7 +22,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
 use rendering::{
-    Diagnosis, LeaderWorkerSet, NotReady, PullSecretIndex, Workload, checkpoint::CheckpointFacts,
+    LeaderWorkerSet, NotReady, PodDiagnosis, PullSecretIndex, WorkloadObject, checkpoint::CheckpointFacts,
     device_claims::GpuCountError,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -30,7 +30,7 @@ use serde_json::Value;
 
 /// A component, its children, and what they depend on, at one moment.
 #[derive(Debug)]
-pub struct Observed {
+pub struct ComponentObserved {
     /// The component. A legacy one is converted: its image and its volume are in the pod template. An autoscaled one
     /// has the replicas of its workload.
     pub component: DynamoComponentDeployment,
@@ -39,21 +39,21 @@ pub struct Observed {
     /// Namespace of the component.
     pub namespace: String,
     /// Deployment of the component's name, with any owner.
-    pub deployment: Option<Live<Deployment>>,
+    pub deployment: Option<LiveObject<Deployment>>,
     /// LeaderWorkerSet of the component's name, with any owner.
-    pub leader_worker_set: Option<Live<LeaderWorkerSet>>,
+    pub leader_worker_set: Option<LiveObject<LeaderWorkerSet>>,
     /// Whether the cluster serves LeaderWorkerSets and the configuration allows them.
     pub serves_leader_worker_sets: bool,
     /// Service of the component's name, with any owner.
-    pub service: Option<Live<Service>>,
+    pub service: Option<LiveObject<Service>>,
     /// Ingress of the component's name, with any owner.
-    pub ingress: Option<Live<Ingress>>,
+    pub ingress: Option<LiveObject<Ingress>>,
     /// VirtualService of the component's name, with any owner.
-    pub virtual_service: Option<Live<VirtualService>>,
+    pub virtual_service: Option<LiveObject<VirtualService>>,
     /// Whether the cluster serves VirtualServices.
     pub serves_virtual_services: bool,
     /// HorizontalPodAutoscaler of the component's name, with any owner.
-    pub autoscaler: Option<Live<HorizontalPodAutoscaler>>,
+    pub autoscaler: Option<LiveObject<HorizontalPodAutoscaler>>,
     /// The base model that the component serves, and those whose Services it still owns.
     pub models: Vec<ObservedModel>,
     /// Owned objects that are no longer desired.
@@ -74,7 +74,7 @@ pub struct Observed {
     pub claimed_gpus: Result<u32, GpuCountError>,
 }
 
-impl Observed {
+impl ComponentObserved {
     /// The live workload of the desired kind, if the component owns it.
     pub fn own_workload(&self) -> Option<LiveWorkload> {
         match WorkloadKind::of(&self.component) {
@@ -96,7 +96,7 @@ pub struct ObservedModel {
     /// Name of the model.
     pub name: String,
     /// Service of the model, with any owner.
-    pub service: Option<Live<Service>>,
+    pub service: Option<LiveObject<Service>>,
     /// All components of the namespace that serve the model, oldest first.
     pub owners: Vec<OwnerReference>,
 }
@@ -139,14 +139,14 @@ pub struct NamedPullSecrets {
 
 /// A live object, typed for planning and as JSON for comparison.
 #[derive(Debug)]
-pub struct Live<K> {
+pub struct LiveObject<K> {
     /// The typed object.
     pub object: K,
     /// The object as the API server sent it.
     pub value: Value,
 }
 
-impl<K: StaticKind + DeserializeOwned> Live<K> {
+impl<K: StaticKind + DeserializeOwned> LiveObject<K> {
     /// Reads a cached object.
     ///
     /// # Errors
@@ -158,17 +158,17 @@ impl<K: StaticKind + DeserializeOwned> Live<K> {
 
 /// The desired children of a component.
 #[derive(Debug)]
-pub struct Plan {
+pub struct ComponentPlan {
     /// The Service.
-    pub service: Step,
+    pub service: ChildStep,
     /// The Ingress.
-    pub ingress: Step,
+    pub ingress: ChildStep,
     /// The VirtualService of Istio.
-    pub virtual_service: Step,
+    pub virtual_service: ChildStep,
     /// The HorizontalPodAutoscaler.
-    pub autoscaler: Step,
+    pub autoscaler: ChildStep,
     /// The Services of [`Observed::models`].
-    pub model_services: Vec<Step>,
+    pub model_services: Vec<ChildStep>,
     /// Kind of the workload.
     pub kind: WorkloadKind,
     /// The workload; `None` leaves the live one unchanged.
@@ -187,7 +187,7 @@ pub struct Plan {
 
 /// Reason why nothing can be planned for a component. Its children stay as they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Blocked {
+pub struct ComponentBlocked {
     /// Reason of the condition `Stalled`.
     pub reason: &'static str,
     /// Problem, its place, and the remedy.
@@ -198,7 +198,7 @@ pub struct Blocked {
 
 /// The plan for a child that is not always desired.
 #[derive(Debug)]
-pub enum Step {
+pub enum ChildStep {
     /// Create or update it.
     Apply(Box<Desired>),
     /// Delete it.
@@ -209,9 +209,9 @@ pub enum Step {
 
 /// Result of the writes, and the rejections by the API server.
 #[derive(Clone, Debug, Default)]
-pub struct Applied {
+pub struct ComponentApplied {
     /// Writes, in order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ChildWrite>,
     /// Reasons for the wait of pods or writes, as sentences.
     pub waiting: Vec<String>,
     /// Rejected writes.
@@ -219,7 +219,7 @@ pub struct Applied {
     /// The live workload after the writes, if the component owns one.
     pub workload: Option<LiveWorkload>,
     /// Reason why pods do not serve.
-    pub diagnosis: Option<Diagnosis>,
+    pub diagnosis: Option<PodDiagnosis>,
     /// Delay until pods are diagnosed again.
     pub diagnose_after: Option<Duration>,
     /// [`Plan::lacks_api`].
@@ -230,7 +230,7 @@ pub struct Applied {
     pub runtime_namespace: String,
 }
 
-impl Applied {
+impl ComponentApplied {
     /// Adds the result of another part of the plan.
     pub fn append(&mut self, part: Self) {
         self.changes.extend(part.changes);
@@ -258,9 +258,9 @@ impl Applied {
 
 /// A write of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct ChildWrite {
     /// The operation.
-    pub verb: Verb,
+    pub verb: ChildVerb,
     /// The object.
     pub object: ObjectId,
     /// Generation of the object after the write, of kinds that have one.
@@ -269,7 +269,7 @@ pub struct Change {
 
 /// The operation of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum ChildVerb {
     /// Created.
     Created,
     /// Updated.
@@ -362,7 +362,7 @@ impl LiveWorkload {
     }
 
     /// The workload, whatever its kind.
-    pub fn get(&self) -> &dyn Workload {
+    pub fn get(&self) -> &dyn WorkloadObject {
         match self {
             Self::Deployment(deployment) => deployment.as_ref(),
             Self::LeaderWorkerSet(set) => set.as_ref(),

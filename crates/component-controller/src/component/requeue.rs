@@ -6,7 +6,7 @@ use controller_kit::{conditions::age, controller::Action};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::model::{Applied, NamedPullSecrets, Observed};
+use super::model::{ComponentApplied, ComponentObserved, NamedPullSecrets};
 
 /// Shortest pause before a rejected write is tried again.
 const SHORTEST: Duration = Duration::from_secs(2);
@@ -27,7 +27,12 @@ const CLAIM: Duration = Duration::from_secs(15);
 /// A rejected write is tried again after as much time as it has been rejected for, within limits: the age of the
 /// conditions is a backoff that needs no memory. A taken name is tried again because objects without our labels are not
 /// watched; a missing pull secret because Secrets of the older type are not.
-fn after(applied: &Applied, secrets: &NamedPullSecrets, conditions: &[Condition], now: Timestamp) -> Option<Duration> {
+fn after(
+    applied: &ComponentApplied,
+    secrets: &NamedPullSecrets,
+    conditions: &[Condition],
+    now: Timestamp,
+) -> Option<Duration> {
     if !applied.rejections.is_empty() {
         return Some(age(conditions, now).clamp(SHORTEST, LONGEST));
     }
@@ -40,7 +45,12 @@ fn missing(lacks_claim: bool, lacks_api: bool) -> Option<Duration> {
 }
 
 /// Determines when the next pass over a component is due.
-pub fn next(observed: &Observed, applied: &Applied, conditions: &[Condition], now: Timestamp) -> Action {
+pub fn next(
+    observed: &ComponentObserved,
+    applied: &ComponentApplied,
+    conditions: &[Condition],
+    now: Timestamp,
+) -> Action {
     let lacks_claim = observed.legacy_needs.as_ref().is_ok_and(|legacy| legacy.missing_volume.is_some())
         || observed.claimed_gpus.is_err();
     let after = after(applied, &observed.named_pull_secrets, conditions, now);
@@ -63,10 +73,10 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    fn rejected() -> Applied {
+    fn rejected() -> ComponentApplied {
         let object = ObjectId { group: String::new(), kind: "Service".into(), namespace: "n".into(), name: "w".into() };
         let rejection = Rejection { cause: RejectionCause::NameTaken, object, message: String::new() };
-        Applied { rejections: vec![rejection], ..Applied::default() }
+        ComponentApplied { rejections: vec![rejection], ..ComponentApplied::default() }
     }
 
     #[test]
@@ -86,9 +96,9 @@ mod tests {
     #[test]
     fn only_a_missing_pull_secret_requeues_without_rejections() {
         let found = NamedPullSecrets::default();
-        assert_eq!(after(&Applied::default(), &found, &[], at(0)), None);
+        assert_eq!(after(&ComponentApplied::default(), &found, &[], at(0)), None);
         let missing = NamedPullSecrets { any: true, missing: vec!["s".into()] };
-        assert_eq!(after(&Applied::default(), &missing, &[], at(0)), Some(SECRETS));
+        assert_eq!(after(&ComponentApplied::default(), &missing, &[], at(0)), Some(SECRETS));
     }
 
     #[test]

@@ -4,18 +4,18 @@ use api_types::{conditions::component as reason, v1beta1::DynamoComponentDeploym
 use rendering::{
     LeaderWorkerSet, ValidatedComponent,
     checkpoint::{Start, start},
-    device_claims::Claim,
+    device_claims::ContainerClaim,
     validate_leader_worker_set,
 };
 
 use super::{
-    model::{Blocked, Observed, WorkloadKind},
+    model::{ComponentBlocked, ComponentObserved, WorkloadKind},
     requeue,
 };
 
 /// A component that can be planned.
 #[derive(Debug)]
-pub struct Valid<'a> {
+pub struct ValidComponent<'a> {
     /// The component.
     pub component: ValidatedComponent<'a>,
     /// Method by which its pods start.
@@ -26,7 +26,7 @@ pub struct Valid<'a> {
 ///
 /// # Errors
 /// All violations of one kind, each with field, value and remedy; or what the cluster lacks.
-pub fn validate(observed: &Observed) -> Result<Valid<'_>, Blocked> {
+pub fn validate(observed: &ComponentObserved) -> Result<ValidComponent<'_>, ComponentBlocked> {
     if let Err(message) = &observed.legacy_needs {
         return Err(invalid_spec(message.clone()));
     }
@@ -34,14 +34,14 @@ pub fn validate(observed: &Observed) -> Result<Valid<'_>, Blocked> {
     let component = validate_spec(&observed.component, set).map_err(invalid_spec)?;
     if WorkloadKind::of(&observed.component) == WorkloadKind::LeaderWorkerSet && !observed.serves_leader_worker_sets {
         let message = api_missing(&observed.component);
-        return Err(Blocked { reason: reason::API_MISSING, message, retry: Some(requeue::API) });
+        return Err(ComponentBlocked { reason: reason::API_MISSING, message, retry: Some(requeue::API) });
     }
     let start = start(&component, &observed.checkpoint).map_err(invalid_spec)?;
-    Ok(Valid { component, start })
+    Ok(ValidComponent { component, start })
 }
 
 /// Device claims whose GPUs must be counted before the component can be planned; none of an invalid component.
-pub fn gpu_claims(observed: &Observed) -> Vec<Claim> {
+pub fn gpu_claims(observed: &ComponentObserved) -> Vec<ContainerClaim> {
     validate(observed).map(|valid| valid.component.gpu_claims().to_vec()).unwrap_or_default()
 }
 
@@ -62,8 +62,8 @@ pub fn validate_spec<'a>(
 }
 
 /// A component whose spec or object is invalid.
-pub fn invalid_spec(message: String) -> Blocked {
-    Blocked { reason: reason::INVALID_SPEC, message, retry: None }
+pub fn invalid_spec(message: String) -> ComponentBlocked {
+    ComponentBlocked { reason: reason::INVALID_SPEC, message, retry: None }
 }
 
 fn api_missing(component: &DynamoComponentDeployment) -> String {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use api_types::v1alpha1::DynamoComponent;
 use controller_kit::{
-    apply::{Applier, Desired, Error, Outcome},
+    apply::{Applier, ApplyOutcome, Desired, RequestError},
     failure::Class,
     request::Interruption,
     store::Key,
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     build_slots::BuildSlots,
-    model::{Applied, BuildPhase, Obstacle, Plan},
+    model::{BuildPhase, ImageBuildApplied, ImageBuildObstacle, ImageBuildPlan},
 };
 
 /// Applies a plan. Jobs of earlier specs are deleted first: they would push an obsolete image.
@@ -25,15 +25,15 @@ pub async fn apply(
     applier: &Applier,
     build_slots: &BuildSlots,
     component: &DynamoComponent,
-    plan: Plan,
-) -> Result<Applied, Interruption> {
+    plan: ImageBuildPlan,
+) -> Result<ImageBuildApplied, Interruption> {
     let key = Key::of(component);
     let uid = component.metadata.uid.as_deref().unwrap_or_default();
     for job in &plan.delete {
         // A component that fails does not keep its place in the queue.
         applier.delete(job, uid).await.inspect_err(|_| build_slots.dequeue(&key, Instant::now()))?;
     }
-    let mut applied = Applied { phase: plan.phase, created: false, backoff: None };
+    let mut applied = ImageBuildApplied { phase: plan.phase, created: false, backoff: None };
     let Some(job) = plan.create else {
         build_slots.dequeue(&key, Instant::now());
         return Ok(applied);
@@ -44,13 +44,13 @@ pub async fn apply(
         return Ok(applied);
     }
     match create(applier, build_slots, uid, &job).await {
-        Ok(outcome) => applied.created = matches!(outcome, Outcome::Created(_)),
+        Ok(outcome) => applied.created = matches!(outcome, ApplyOutcome::Created(_)),
         Err(error) => {
             let message = error.to_string();
             applied.phase = BuildPhase::Obstructed(match error.class() {
-                Class::Foreign | Class::Forbidden => Obstacle::Blocked(message),
-                Class::Invalid => Obstacle::Invalid(message),
-                Class::Webhook => Obstacle::Unreachable(message),
+                Class::Foreign | Class::Forbidden => ImageBuildObstacle::Blocked(message),
+                Class::Invalid => ImageBuildObstacle::Invalid(message),
+                Class::Webhook => ImageBuildObstacle::Unreachable(message),
                 Class::Transient => return Err(error.into()),
             });
         }
@@ -59,16 +59,21 @@ pub async fn apply(
 }
 
 /// Creates the Job in its slot. While it is unknown whether the API server created it, the Job keeps the slot.
-async fn create(applier: &Applier, build_slots: &BuildSlots, uid: &str, job: &Job) -> Result<Outcome, Error> {
+async fn create(
+    applier: &Applier,
+    build_slots: &BuildSlots,
+    uid: &str,
+    job: &Job,
+) -> Result<ApplyOutcome, RequestError> {
     let key = Key::of(job);
     let desired = Desired::of(job, uid).inspect_err(|_| build_slots.release(&key, Instant::now()))?;
     let answer = applier.apply(&desired, None).await;
     match &answer {
-        Ok(Outcome::Created(live) | Outcome::Updated(live)) => {
+        Ok(ApplyOutcome::Created(live) | ApplyOutcome::Updated(live)) => {
             build_slots.confirm(&key, resource_version(live), Instant::now());
         }
-        Ok(Outcome::Unchanged) => {}
-        Ok(Outcome::Waiting { .. }) => build_slots.release(&key, Instant::now()),
+        Ok(ApplyOutcome::Unchanged) => {}
+        Ok(ApplyOutcome::Waiting { .. }) => build_slots.release(&key, Instant::now()),
         Err(error) if error.class() != Class::Transient || error.is_not_found() => {
             build_slots.release(&key, Instant::now());
         }

@@ -2,12 +2,12 @@
 
 use controller_kit::events::Event;
 
-use super::model::{Applied, BuildPhase, Observed, Obstacle};
+use super::model::{BuildPhase, ImageBuildApplied, ImageBuildObserved, ImageBuildObstacle};
 
 const ACTION: &str = "Build";
 
 /// The event that a build was started.
-pub fn started(observed: &Observed, applied: &Applied) -> Option<Event> {
+pub fn started(observed: &ImageBuildObserved, applied: &ImageBuildApplied) -> Option<Event> {
     let image = observed.image.as_deref().unwrap_or_default();
     applied
         .created
@@ -15,14 +15,14 @@ pub fn started(observed: &Observed, applied: &Applied) -> Option<Event> {
 }
 
 /// The event about the phase of a build whose status has changed.
-pub fn of_phase(observed: &Observed, phase: &BuildPhase) -> Option<Event> {
+pub fn of_phase(observed: &ImageBuildObserved, phase: &BuildPhase) -> Option<Event> {
     match phase {
         BuildPhase::Available => {
             let note = format!("the registry has {}", observed.image.as_deref().unwrap_or_default());
             Some(Event::normal("ImageAvailable", ACTION, note))
         }
         BuildPhase::Failed { message, .. } => Some(Event::warning("BuildFailed", ACTION, message)),
-        BuildPhase::Obstructed(Obstacle::Invalid(message)) => Some(invalid_spec(message)),
+        BuildPhase::Obstructed(ImageBuildObstacle::Invalid(message)) => Some(invalid_spec(message)),
         // The pod is deleted with its Job at the deadline, so the diagnosis is recorded before.
         BuildPhase::Building { diagnosis: Some(diagnosis), .. } if !diagnosis.cause.is_expected() => {
             Some(Event::warning(diagnosis.cause.reason(), ACTION, &diagnosis.message))

@@ -13,7 +13,7 @@ use super::settings::BuildSettings;
 
 /// Name and version of what is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source<'a> {
+pub struct BuildSource<'a> {
     /// Name in the API store.
     pub name: &'a str,
     /// Version.
@@ -21,9 +21,9 @@ pub struct Source<'a> {
 }
 
 /// Reads `name:version`, split at the first colon. None if one of them is missing.
-pub fn source(component: &DynamoComponent) -> Option<Source<'_>> {
+pub fn source(component: &DynamoComponent) -> Option<BuildSource<'_>> {
     let (name, version) = component.spec.dynamo_component.split_once(':')?;
-    (!name.is_empty() && !version.is_empty()).then_some(Source { name, version })
+    (!name.is_empty() && !version.is_empty()).then_some(BuildSource { name, version })
 }
 
 /// The name of a component's image.

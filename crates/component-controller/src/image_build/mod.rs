@@ -30,14 +30,14 @@ use jiff::Timestamp;
 
 use self::{
     build_slots::BuildSlots,
-    model::{Applied, BuildPhase, Observed, Obstacle, Plan},
-    observe::Observer,
+    model::{BuildPhase, ImageBuildApplied, ImageBuildObserved, ImageBuildObstacle, ImageBuildPlan},
+    observe::ImageBuildObserver,
 };
 
 /// Reconciles DynamoComponents.
-pub struct Reconciler {
+pub struct ImageBuildReconciler {
     /// Reads.
-    pub observer: Observer,
+    pub observer: ImageBuildObserver,
     /// Writes.
     pub outputs: Outputs,
     /// Limits concurrent builds.
@@ -46,11 +46,11 @@ pub struct Reconciler {
     pub backoff: Mutex<Backoff<Key>>,
 }
 
-impl Reconcile for Reconciler {
+impl Reconcile for ImageBuildReconciler {
     type Object = DynamoComponent;
-    type Observed = Observed;
-    type Plan = Plan;
-    type Applied = Applied;
+    type Observed = ImageBuildObserved;
+    type Plan = ImageBuildPlan;
+    type Applied = ImageBuildApplied;
     type Status = DynamoComponentStatus;
 
     fn outputs(&self) -> &Outputs {
@@ -81,20 +81,24 @@ impl Reconcile for Reconciler {
         &self,
         packed: &Packed<DynamoComponent>,
         component: DynamoComponent,
-    ) -> Result<Observed, Interruption> {
+    ) -> Result<ImageBuildObserved, Interruption> {
         let observed = self.observer.observe(component).await;
         observed.inspect_err(|_| self.build_slots.dequeue(&Key::of(packed), Instant::now()))
     }
 
-    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+    fn plan(&self, observed: &ImageBuildObserved, now: Timestamp) -> ImageBuildPlan {
         plan::plan(observed, now)
     }
 
-    async fn apply(&self, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
+    async fn apply(
+        &self,
+        observed: &ImageBuildObserved,
+        plan: ImageBuildPlan,
+    ) -> Result<ImageBuildApplied, Interruption> {
         let mut applied = apply::apply(&self.outputs.applier, &self.build_slots, &observed.component, plan).await?;
         let key = Key::of(&observed.component);
         match applied.phase {
-            BuildPhase::Obstructed(Obstacle::Unreachable(_)) => {
+            BuildPhase::Obstructed(ImageBuildObstacle::Unreachable(_)) => {
                 applied.backoff = Some(locked(&self.backoff).next(&key));
             }
             _ => locked(&self.backoff).clear(&key),
@@ -102,7 +106,12 @@ impl Reconcile for Reconciler {
         Ok(applied)
     }
 
-    fn conclude(&self, observed: &Observed, applied: &Applied, now: Timestamp) -> Conclusion<DynamoComponentStatus> {
+    fn conclude(
+        &self,
+        observed: &ImageBuildObserved,
+        applied: &ImageBuildApplied,
+        now: Timestamp,
+    ) -> Conclusion<DynamoComponentStatus> {
         let live = observed.component.status.clone().unwrap_or_default();
         let generation = observed.component.metadata.generation;
         Conclusion {

@@ -5,17 +5,17 @@ use std::time::Duration;
 use api_types::v1alpha1::{ArchiveManifest, DynamoComponent};
 use controller_kit::pods::JobWaits;
 use k8s_openapi::api::batch::v1::Job;
-use rendering::{Diagnosis, JobEnd};
+use rendering::{JobEnd, PodDiagnosis};
 
 /// A DynamoComponent, its image and its Jobs, at one moment.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct ImageBuildObserved {
     /// The component.
     pub component: DynamoComponent,
     /// Name of the image, or the violation in the spec.
     pub image: Result<String, String>,
     /// Whether the registry has the image; `None` if it is not asked, or its answer changes nothing.
-    pub exists: Option<Result<bool, Obstacle>>,
+    pub exists: Option<Result<bool, ImageBuildObstacle>>,
     /// Name of the Job that builds the present spec.
     pub job_name: String,
     /// The owned Job of that name.
@@ -23,7 +23,7 @@ pub struct Observed {
     /// Other owned Jobs: of earlier specs.
     pub other_jobs: Vec<Job>,
     /// The rendered Job; only if none exists and one is needed.
-    pub rendered: Option<Result<Job, Obstacle>>,
+    pub rendered: Option<Result<Job, ImageBuildObstacle>>,
     /// End of the log of a failed build.
     pub log: Option<Log>,
     /// Reason why the pod of the build does not run.
@@ -36,7 +36,7 @@ pub struct Observed {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManifestRead {
     /// The manifest, or why it cannot be read; `None` if the status stays as it is.
-    pub outcome: Option<Result<ArchiveManifest, Obstacle>>,
+    pub outcome: Option<Result<ArchiveManifest, ImageBuildObstacle>>,
     /// Longest delay until the next pass.
     pub retry_after: Option<Duration>,
 }
@@ -52,7 +52,7 @@ pub struct Log {
 
 /// Reason why the registry cannot be queried, or no Job rendered or created.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum ImageBuildObstacle {
     /// The spec or the settings are invalid.
     Invalid(String),
     /// An object of another owner has the Job's name, or a right or a login is missing.
@@ -61,7 +61,7 @@ pub enum Obstacle {
     Unreachable(String),
 }
 
-impl Obstacle {
+impl ImageBuildObstacle {
     /// The text for users.
     pub fn message(&self) -> &str {
         match self {
@@ -72,7 +72,7 @@ impl Obstacle {
 
 /// Desired writes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct ImageBuildPlan {
     /// The Job to create.
     pub create: Option<Box<Job>>,
     /// Jobs to delete.
@@ -85,7 +85,7 @@ pub struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildPhase {
     /// The build cannot go on.
-    Obstructed(Obstacle),
+    Obstructed(ImageBuildObstacle),
     /// Other builds come first.
     Queued(String),
     /// The Job exists, or is being created.
@@ -93,7 +93,7 @@ pub enum BuildPhase {
         /// Whether it has an active pod.
         active: bool,
         /// Reason why the pod does not run.
-        diagnosis: Option<Diagnosis>,
+        diagnosis: Option<PodDiagnosis>,
     },
     /// The build failed.
     Failed {
@@ -108,7 +108,7 @@ pub enum BuildPhase {
 
 /// Result of the writes.
 #[derive(Clone, Debug)]
-pub struct Applied {
+pub struct ImageBuildApplied {
     /// Phase of the build.
     pub phase: BuildPhase,
     /// Whether a Job was created.

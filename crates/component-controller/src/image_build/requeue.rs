@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::batch::v1::Job;
 use rendering::JobEnd;
 
-use super::model::{Applied, BuildPhase, Observed};
+use super::model::{BuildPhase, ImageBuildApplied, ImageBuildObserved};
 
 /// Shortest pause before a server that did not answer, or an obstacle in the cluster, is looked up again.
 pub const RETRY_INTERVAL: Duration = Duration::from_secs(15);
@@ -19,12 +19,12 @@ const RECHECK_INTERVAL: Duration = Duration::from_secs(3600);
 const FAILED_RETRY: SignedDuration = SignedDuration::from_mins(10);
 
 /// Determines when the next pass is due.
-pub fn next(observed: &Observed, applied: &Applied, now: Timestamp) -> Action {
+pub fn next(observed: &ImageBuildObserved, applied: &ImageBuildApplied, now: Timestamp) -> Action {
     let next = of_build(observed, applied, now);
     observed.manifest.retry_after.map_or(next, |pause| next.no_later_than(pause))
 }
 
-fn of_build(observed: &Observed, applied: &Applied, now: Timestamp) -> Action {
+fn of_build(observed: &ImageBuildObserved, applied: &ImageBuildApplied, now: Timestamp) -> Action {
     match &applied.phase {
         BuildPhase::Obstructed(_) | BuildPhase::Queued(_) => {
             Action::requeue(applied.backoff.unwrap_or_default().max(RETRY_INTERVAL))

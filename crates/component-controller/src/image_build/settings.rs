@@ -32,7 +32,7 @@ const TIMEOUT: i64 = 2 * 60 * 60;
 
 /// The program that builds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum BuildEngine {
     /// kaniko, in the pod.
     Kaniko,
     /// A BuildKit daemon elsewhere.
@@ -66,7 +66,7 @@ pub struct BuildSettings {
     /// `DYNAMO_IMAGE_BUILD_ENGINE`: `buildkit-rootless` (default), `buildkit` or `kaniko`; the violation if it is none
     /// of them. The upstream operator built with kaniko where nothing was said, and its chart said `buildkit`; kaniko
     /// is no longer maintained.
-    pub engine: Result<Engine, String>,
+    pub engine: Result<BuildEngine, String>,
     /// `DOCKER_REGISTRY_SERVER`.
     pub server: Option<String>,
     /// `DOCKER_REGISTRY_DYNAMO_COMPONENTS_REPOSITORY_NAME`.
@@ -134,17 +134,17 @@ impl BuildSettings {
         let is_true = |name: &str| given(name).as_deref() == Some("true");
         let or = |name: &str, default: &str| given(name).unwrap_or_else(|| default.to_owned());
         let engine = match given("DYNAMO_IMAGE_BUILD_ENGINE").as_deref() {
-            None | Some("buildkit-rootless") => Ok(Engine::BuildkitRootless),
-            Some("buildkit") => Ok(Engine::Buildkit),
-            Some("kaniko") => Ok(Engine::Kaniko),
+            None | Some("buildkit-rootless") => Ok(BuildEngine::BuildkitRootless),
+            Some("buildkit") => Ok(BuildEngine::Buildkit),
+            Some("kaniko") => Ok(BuildEngine::Kaniko),
             Some(other) => Err(format!(
                 "DYNAMO_IMAGE_BUILD_ENGINE is {other:?}; the operator knows buildkit-rootless, buildkit and kaniko"
             )),
         };
         let engine_image = match engine {
-            Ok(Engine::Buildkit) => or("INTERNAL_IMAGES_BUILDKIT", BUILDKIT),
-            Ok(Engine::BuildkitRootless) => or("INTERNAL_IMAGES_BUILDKIT_ROOTLESS", BUILDKIT_ROOTLESS),
-            Ok(Engine::Kaniko) | Err(_) => or("INTERNAL_IMAGES_KANIKO", KANIKO),
+            Ok(BuildEngine::Buildkit) => or("INTERNAL_IMAGES_BUILDKIT", BUILDKIT),
+            Ok(BuildEngine::BuildkitRootless) => or("INTERNAL_IMAGES_BUILDKIT_ROOTLESS", BUILDKIT_ROOTLESS),
+            Ok(BuildEngine::Kaniko) | Err(_) => or("INTERNAL_IMAGES_KANIKO", KANIKO),
         };
         let seconds = |name: &str, default: i64, example: &str| {
             given(name).map_or(Ok(default), |text| {
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(defaults, BuildSettings::read(|_| None));
         assert_eq!(
             (defaults.engine.clone(), defaults.engine_image.as_str()),
-            (Ok(Engine::BuildkitRootless), BUILDKIT_ROOTLESS)
+            (Ok(BuildEngine::BuildkitRootless), BUILDKIT_ROOTLESS)
         );
         assert_eq!(
             (defaults.repository.as_str(), defaults.secure, defaults.concurrency.clone()),

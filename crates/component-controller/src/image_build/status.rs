@@ -7,13 +7,13 @@ use api_types::{
 use controller_kit::conditions::{Progress, Status, is_true, set_condition, set_progress};
 use jiff::Timestamp;
 
-use super::model::{BuildPhase, Observed, Obstacle};
+use super::model::{BuildPhase, ImageBuildObserved, ImageBuildObstacle};
 
 /// Computes the whole status.
 pub fn status(
     live: &DynamoComponentStatus,
     generation: Option<i64>,
-    observed: &Observed,
+    observed: &ImageBuildObserved,
     phase: &BuildPhase,
     now: Timestamp,
 ) -> DynamoComponentStatus {
@@ -97,11 +97,11 @@ fn reason_of(phase: &BuildPhase) -> &'static str {
     }
 }
 
-fn reason_of_obstacle(obstacle: &Obstacle) -> &'static str {
+fn reason_of_obstacle(obstacle: &ImageBuildObstacle) -> &'static str {
     match obstacle {
-        Obstacle::Invalid(_) => reason::INVALID,
-        Obstacle::Blocked(_) => reason::BLOCKED,
-        Obstacle::Unreachable(_) => reason::UNREACHABLE,
+        ImageBuildObstacle::Invalid(_) => reason::INVALID,
+        ImageBuildObstacle::Blocked(_) => reason::BLOCKED,
+        ImageBuildObstacle::Unreachable(_) => reason::UNREACHABLE,
     }
 }
 
@@ -113,10 +113,10 @@ fn progress(phase: &BuildPhase, image: &str) -> Progress {
         BuildPhase::Building { diagnosis: Some(diagnosis), .. } => {
             Progress::working(reason, format!("building {image}; {}", diagnosis.message))
         }
-        BuildPhase::Queued(message) | BuildPhase::Obstructed(Obstacle::Unreachable(message)) => {
+        BuildPhase::Queued(message) | BuildPhase::Obstructed(ImageBuildObstacle::Unreachable(message)) => {
             Progress::working(reason, message)
         }
-        BuildPhase::Obstructed(Obstacle::Invalid(message) | Obstacle::Blocked(message))
+        BuildPhase::Obstructed(ImageBuildObstacle::Invalid(message) | ImageBuildObstacle::Blocked(message))
         | BuildPhase::Failed { message, .. } => Progress::stuck(reason, message),
     }
 }
@@ -125,13 +125,13 @@ fn progress(phase: &BuildPhase, image: &str) -> Progress {
 mod tests {
     use api_types::v1alpha1::DynamoComponent;
     use controller_kit::{conditions::find, pods::JobWaits};
-    use rendering::{Cause, Diagnosis};
+    use rendering::{PodCause, PodDiagnosis};
 
     use super::*;
     use crate::image_build::image::{is_known, was_built_by};
 
-    fn observed(exists: Option<Result<bool, Obstacle>>) -> Observed {
-        Observed {
+    fn observed(exists: Option<Result<bool, ImageBuildObstacle>>) -> ImageBuildObserved {
+        ImageBuildObserved {
             component: DynamoComponent::new("c", Default::default()),
             image: Ok("r/i:t".to_owned()),
             exists,
@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    fn status_of(phase: &BuildPhase, exists: Option<Result<bool, Obstacle>>) -> DynamoComponentStatus {
+    fn status_of(phase: &BuildPhase, exists: Option<Result<bool, ImageBuildObstacle>>) -> DynamoComponentStatus {
         status(&DynamoComponentStatus::default(), Some(2), &observed(exists), phase, Timestamp::UNIX_EPOCH)
     }
 
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn the_diagnosis_of_a_pod_is_reported() {
         let message = "pod j-1: container builder: image r/engine:1 cannot be pulled: not found".to_owned();
-        let diagnosis = Some(Diagnosis { cause: Cause::ImagePull, message: message.clone() });
+        let diagnosis = Some(PodDiagnosis { cause: PodCause::ImagePull, message: message.clone() });
         let mut building = observed(None);
         building.job = Some(Default::default());
         let phase = BuildPhase::Building { active: true, diagnosis };

@@ -16,8 +16,8 @@ use rendering::checkpoint::checkpoint_id;
 use crate::{
     NAME,
     checkpoint::{
-        Reconciler,
-        observe::{Caches, CheckpointCaches, Observer},
+        CheckpointReconciler,
+        observe::{CaptureCaches, CheckpointCaches, CheckpointObserver},
     },
 };
 
@@ -38,10 +38,10 @@ pub(super) async fn run(
     let captures = wiring.watched_if_served::<PodSnapshot>(None, keep::any, |capture| vec![Key::of(capture)]);
     let (controller, applier) = wiring.finish(NAME);
     let controller = controller.also(twins);
-    let reconciler = Arc::new(Reconciler {
-        observer: Observer {
+    let reconciler = Arc::new(CheckpointReconciler {
+        observer: CheckpointObserver {
             applier: applier.clone(),
-            caches: Caches { jobs, pods, captures },
+            caches: CaptureCaches { jobs, pods, captures },
             checkpoints: caches,
             pods: PodDiagnostics::new(context.client.clone()),
         },

@@ -20,10 +20,10 @@ use tracing::error;
 use crate::{
     NAME,
     image_build::{
-        Reconciler,
-        build_slots::{BuildSlots, Server},
+        ImageBuildReconciler,
+        build_slots::{BuildServer, BuildSlots},
         manifest::ReadSlots,
-        observe::{Caches, Observer, Registries},
+        observe::{ImageBuildCaches, ImageBuildObserver, Registries},
         settings::{BuildSettings, DEFAULT_CONCURRENCY},
     },
 };
@@ -47,9 +47,9 @@ pub(super) async fn run(
     let (accounts, account_watch) = watch_metadata::<ServiceAccount>(&context.source(), Some(&for_builders), None);
     let fence = context.fence.clone();
     let server = move |namespace: &str| match fence.serves(namespace) {
-        true => Server::This,
-        false if fence.is_taken(namespace) => Server::Operator,
-        false => Server::Replica,
+        true => BuildServer::This,
+        false if fence.is_taken(namespace) => BuildServer::Operator,
+        false => BuildServer::Replica,
     };
     // No Job is created while the setting is invalid.
     let limit = settings.concurrency.clone().unwrap_or(DEFAULT_CONCURRENCY);
@@ -64,10 +64,10 @@ pub(super) async fn run(
         })
         // Another account counts from the next build on.
         .triggered_by(account_watch, |_| Vec::new());
-    let reconciler = Arc::new(Reconciler {
-        observer: Observer {
+    let reconciler = Arc::new(ImageBuildReconciler {
+        observer: ImageBuildObserver {
             client: client.clone(),
-            caches: Caches { jobs, accounts },
+            caches: ImageBuildCaches { jobs, accounts },
             registries: Registries {
                 authorities: settings.authorities.clone(),
                 known: settings.known.clone(),

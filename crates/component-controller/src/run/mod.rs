@@ -41,9 +41,9 @@ use crate::{
     NAME,
     checkpoint::observe::CheckpointCaches,
     component::{
-        Reconciler,
+        ComponentReconciler,
         model::PodGroup,
-        observe::{Caches, Observer, components_of_model},
+        observe::{ComponentCaches, ComponentObserver, components_of_model},
     },
     image_build::settings::BuildSettings,
 };
@@ -118,7 +118,7 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
         let keys = changed.flat_map(move |namespace| stream::iter(of_namespace(&known, &namespace)));
         controller = controller.also(keys.boxed());
     }
-    let caches = Caches {
+    let caches = ComponentCaches {
         deployments,
         leader_worker_sets: sets,
         pod_groups: groups,
@@ -131,8 +131,8 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
         builds: builds.clone(),
         accounts,
     };
-    let reconciler = Arc::new(Reconciler {
-        observer: Observer::new(client.clone(), caches, secrets, checkpoints.clone()),
+    let reconciler = Arc::new(ComponentReconciler {
+        observer: ComponentObserver::new(client.clone(), caches, secrets, checkpoints.clone()),
         pods: PodDiagnostics::new(client.clone()),
         outputs: Outputs::new(applier).notifying(context.notifier.as_ref()),
         settings: context.settings.pods(),

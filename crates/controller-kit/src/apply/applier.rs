@@ -25,7 +25,7 @@ use super::{
 use crate::{
     failure::{ErrorType, Failure},
     metrics::{Metrics, WriteVerb},
-    request::{Error, ObjectId, is_object_name, timed},
+    request::{ObjectId, RequestError, is_object_name, timed},
     store::{CacheView, StaticKind},
     sync::locked,
 };
@@ -39,7 +39,7 @@ pub const OF_NO_OBJECT: &str = "1";
 
 /// Result of [`Applier::apply`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
+pub enum ApplyOutcome {
     /// The object is new. As the API server returned it.
     Created(Value),
     /// The object was brought back or forward to what is desired. As the API server returned it.
@@ -126,24 +126,24 @@ impl Applier {
     ///
     /// # Errors
     /// [`Error::Foreign`] if an object of another owner has the name; otherwise what the API server answered.
-    pub async fn apply(&self, desired: &Desired, live: Option<&Value>) -> Result<Outcome, Error> {
+    pub async fn apply(&self, desired: &Desired, live: Option<&Value>) -> Result<ApplyOutcome, RequestError> {
         match live {
             Some(live) => self.converge(desired, live).await,
             // It was there when it was decided on.
             None if desired.decided.as_ref().is_some_and(|decided| !decided.version.is_empty()) => {
-                Err(Error::Changed { object: desired.id.clone() })
+                Err(RequestError::Changed { object: desired.id.clone() })
             }
             None => self.create(desired).await,
         }
     }
 
-    async fn create(&self, desired: &Desired) -> Result<Outcome, Error> {
+    async fn create(&self, desired: &Desired) -> Result<ApplyOutcome, RequestError> {
         let mut body = desired.object.clone();
         body["metadata"]["resourceVersion"] = Value::String(OF_NO_OBJECT.to_owned());
         match self.send(desired, &body, WriteVerb::Create).await {
             Ok(object) => {
                 info!(object = %desired.id, "created");
-                Ok(Outcome::Created(object))
+                Ok(ApplyOutcome::Created(object))
             }
             Err(error) if matches!(error.error_type(), ErrorType::Conflict | ErrorType::AlreadyExists) => {
                 let live = self.get(&desired.resource, &desired.id).await?.ok_or(error)?;
@@ -157,8 +157,8 @@ impl Applier {
     ///
     /// # Errors
     /// The reason why the object cannot be created.
-    pub async fn check_creation(&self, desired: &Desired) -> Result<(), Error> {
-        let render = |e: serde_json::Error| Error::Render { object: desired.id.clone(), reason: e.to_string() };
+    pub async fn check_creation(&self, desired: &Desired) -> Result<(), RequestError> {
+        let render = |e: serde_json::Error| RequestError::Render { object: desired.id.clone(), reason: e.to_string() };
         let object = serde_json::from_value(desired.object.clone()).map_err(render)?;
         let params = PostParams { dry_run: true, field_manager: Some(self.field_manager.to_string()) };
         let api = self.api(&desired.resource, &desired.id);
@@ -170,31 +170,31 @@ impl Applier {
     }
 
     /// The object exists, though the caller did not know.
-    async fn found(&self, desired: &Desired, live: &Value) -> Result<Outcome, Error> {
+    async fn found(&self, desired: &Desired, live: &Value) -> Result<ApplyOutcome, RequestError> {
         if desired.unchanged {
-            return Err(Error::Changed { object: desired.id.clone() });
+            return Err(RequestError::Changed { object: desired.id.clone() });
         }
         let Some(decided) = &desired.decided else { return self.converge(desired, live).await };
         let outcome = self.converge(&desired.keeping(decided.field, live), live).await?;
         if live.pointer(decided.field) == desired.object.pointer(decided.field) {
             return Ok(outcome);
         }
-        Err(Error::Changed { object: desired.id.clone() })
+        Err(RequestError::Changed { object: desired.id.clone() })
     }
 
-    async fn converge(&self, desired: &Desired, live: &Value) -> Result<Outcome, Error> {
+    async fn converge(&self, desired: &Desired, live: &Value) -> Result<ApplyOutcome, RequestError> {
         let id = &desired.id;
         match plan_write(&desired.object, live, &desired.parent_uid, desired.may_adopt(live)) {
             Write::Skip => Ok(self.skipped(id)),
             Write::Wait { reason } => {
                 debug!(object = %id, reason, "waiting");
-                Ok(Outcome::Waiting { reason })
+                Ok(ApplyOutcome::Waiting { reason })
             }
-            Write::Conflict { reason } => Err(Error::Foreign { object: id.clone(), reason }),
+            Write::Conflict { reason } => Err(RequestError::Foreign { object: id.clone(), reason }),
             Write::Update { resource_version, .. }
                 if desired.decided.as_ref().is_some_and(|decided| decided.version != resource_version) =>
             {
-                Err(Error::Changed { object: id.clone() })
+                Err(RequestError::Changed { object: id.clone() })
             }
             Write::Update { uid, resource_version, differences } => {
                 let print = fingerprint_of(&desired.object).unwrap_or_default();
@@ -204,7 +204,7 @@ impl Applier {
                 }
                 let fields = differences.iter().map(|d| d.path.as_str()).collect::<Vec<_>>().join(" ");
                 if same_desired && !locked(&self.memory).may_correct(&desired.parent_uid, id, Instant::now()) {
-                    return Err(Error::Contested { object: id.clone(), fields });
+                    return Err(RequestError::Contested { object: id.clone(), fields });
                 }
                 info!(object = %id, fields, drift = same_desired, "updating");
                 let taken = if is_change_of_content(live, same_desired, &differences) {
@@ -218,13 +218,13 @@ impl Applier {
                 if desired.unchanged || desired.decided.is_some() {
                     body["metadata"]["resourceVersion"] = Value::String(version);
                 }
-                Ok(Outcome::Updated(self.update(desired, body, live).await?))
+                Ok(ApplyOutcome::Updated(self.update(desired, body, live).await?))
             }
         }
     }
 
     /// Updates an object; in two steps where the API server rejects what one step would leave empty.
-    async fn update(&self, desired: &Desired, mut body: Value, live: &Value) -> Result<Value, Error> {
+    async fn update(&self, desired: &Desired, mut body: Value, live: &Value) -> Result<Value, RequestError> {
         let rejection = match self.send(desired, &body, WriteVerb::Update).await {
             Err(error) if counts_as_null(error.answer()) => error,
             answer => return answer,
@@ -241,13 +241,13 @@ impl Applier {
         self.send(desired, &body, WriteVerb::Update).await
     }
 
-    fn skipped(&self, id: &ObjectId) -> Outcome {
+    fn skipped(&self, id: &ObjectId) -> ApplyOutcome {
         self.metrics.write_skipped(&id.kind);
-        Outcome::Unchanged
+        ApplyOutcome::Unchanged
     }
 
     /// One server-side apply, and everything worth remembering about the answer.
-    async fn send(&self, desired: &Desired, body: &Value, verb: WriteVerb) -> Result<Value, Error> {
+    async fn send(&self, desired: &Desired, body: &Value, verb: WriteVerb) -> Result<Value, RequestError> {
         let (id, parent) = (&desired.id, &desired.parent_uid);
         let mut params = PatchParams::apply(&self.field_manager);
         params.force = verb == WriteVerb::Update;
@@ -264,7 +264,7 @@ impl Applier {
     ///
     /// # Errors
     /// The API server rejects the request, unless the object does not exist.
-    pub async fn get(&self, resource: &ApiResource, id: &ObjectId) -> Result<Option<Value>, Error> {
+    pub async fn get(&self, resource: &ApiResource, id: &ObjectId) -> Result<Option<Value>, RequestError> {
         let api = self.api(resource, id);
         match timed("read", id, api.get(&id.name)).await {
             Ok(object) => to_value(id, &object).map(Some),
@@ -278,7 +278,7 @@ impl Applier {
     ///
     /// # Errors
     /// As [`Applier::get`].
-    pub async fn find<K>(&self, namespace: &str, name: &str) -> Result<Option<Value>, Error>
+    pub async fn find<K>(&self, namespace: &str, name: &str) -> Result<Option<Value>, RequestError>
     where
         K: Resource<DynamicType = ()>,
     {
@@ -296,13 +296,15 @@ impl Applier {
         (resource, id): (&ApiResource, &ObjectId),
         verb: WriteVerb,
         operations: Value,
-    ) -> Result<Value, Error> {
-        let render = |e: serde_json::Error| Error::Render { object: id.clone(), reason: e.to_string() };
+    ) -> Result<Value, RequestError> {
+        let render = |e: serde_json::Error| RequestError::Render { object: id.clone(), reason: e.to_string() };
         let operations: Vec<PatchOperation> = serde_json::from_value(operations).map_err(render)?;
         let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
         let patch = Patch::Json(JsonPatch(operations));
         match self.patch(action, (resource, id), verb, &params, &patch).await {
-            Err(Error::Api { source, .. }) if is_failed_test(&source) => Err(Error::Changed { object: id.clone() }),
+            Err(RequestError::Api { source, .. }) if is_failed_test(&source) => {
+                Err(RequestError::Changed { object: id.clone() })
+            }
             answer => answer,
         }
     }
@@ -315,7 +317,7 @@ impl Applier {
         verb: WriteVerb,
         params: &PatchParams,
         patch: &Patch<&Value>,
-    ) -> Result<Value, Error> {
+    ) -> Result<Value, RequestError> {
         let api = self.api(resource, id);
         let answer = match verb {
             WriteVerb::Scale => timed(action, id, api.patch_subresource("scale", &id.name, params, patch)).await,
@@ -357,13 +359,13 @@ fn is_failed_test(error: &kube::Error) -> bool {
     status.code == 422 && status.details.iter().all(|details| details.causes.is_empty())
 }
 
-pub(super) fn uid_of<'a>(id: &ObjectId, meta: &'a ObjectMeta) -> Result<&'a str, Error> {
-    let missing = || Error::Render { object: id.clone(), reason: "metadata.uid is missing".to_owned() };
+pub(super) fn uid_of<'a>(id: &ObjectId, meta: &'a ObjectMeta) -> Result<&'a str, RequestError> {
+    let missing = || RequestError::Render { object: id.clone(), reason: "metadata.uid is missing".to_owned() };
     meta.uid.as_deref().ok_or_else(missing)
 }
 
-pub(super) fn to_value<T: Serialize>(id: &ObjectId, object: &T) -> Result<Value, Error> {
-    serde_json::to_value(object).map_err(|e| Error::Render { object: id.clone(), reason: e.to_string() })
+pub(super) fn to_value<T: Serialize>(id: &ObjectId, object: &T) -> Result<Value, RequestError> {
+    serde_json::to_value(object).map_err(|e| RequestError::Render { object: id.clone(), reason: e.to_string() })
 }
 
 /// The kind and the identity of an object.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::plan;
-use crate::request::{Error, ObjectId};
+use crate::request::{ObjectId, RequestError};
 
 /// An object as it should be, complete: what is missing here and was applied before, will be removed.
 #[derive(Debug, Clone)]
@@ -35,10 +35,11 @@ impl Desired {
     ///
     /// # Errors
     /// If the object has no name or cannot be written as JSON.
-    pub fn of<K: Resource<DynamicType = ()> + Serialize>(object: &K, parent_uid: &str) -> Result<Self, Error> {
+    pub fn of<K: Resource<DynamicType = ()> + Serialize>(object: &K, parent_uid: &str) -> Result<Self, RequestError> {
         let resource = ApiResource::erase::<K>(&());
         let id = ObjectId::of(object);
-        let value = serde_json::to_value(object).map_err(|e| Error::Render { object: id, reason: e.to_string() })?;
+        let value =
+            serde_json::to_value(object).map_err(|e| RequestError::Render { object: id, reason: e.to_string() })?;
         Self::dynamic(resource, value, parent_uid)
     }
 
@@ -46,11 +47,11 @@ impl Desired {
     ///
     /// # Errors
     /// If the object has no name.
-    pub fn dynamic(resource: ApiResource, mut object: Value, parent_uid: &str) -> Result<Self, Error> {
+    pub fn dynamic(resource: ApiResource, mut object: Value, parent_uid: &str) -> Result<Self, RequestError> {
         let namespace = plan::text(&object, "/metadata/namespace");
         let id = ObjectId::new(&resource, &namespace, &plan::text(&object, "/metadata/name"));
         let Some(fields) = object.as_object_mut().filter(|_| !id.name.is_empty()) else {
-            return Err(Error::Render { object: id, reason: "metadata.name is missing".to_owned() });
+            return Err(RequestError::Render { object: id, reason: "metadata.name is missing".to_owned() });
         };
         fields.insert("apiVersion".to_owned(), Value::String(resource.api_version.clone()));
         fields.insert("kind".to_owned(), Value::String(resource.kind.clone()));

@@ -21,7 +21,7 @@ mod takeover;
 mod undeclared;
 
 pub use self::{
-    applier::{Applier, OF_NO_OBJECT, Outcome},
+    applier::{Applier, ApplyOutcome, OF_NO_OBJECT},
     desired::Desired,
     diff::{Difference, includes, semantic_diff},
     plan::{APPLIED_ANNOTATION, Write, fingerprint, plan_write, stamp},
@@ -29,4 +29,4 @@ pub use self::{
     root::MetadataPatch,
     status_writer::{StatusWrite, carry_transition_times, is_urgent, only_begins, same_status},
 };
-pub use crate::request::{Error, ObjectId, STEP_TIMEOUT, timed};
+pub use crate::request::{ObjectId, RequestError, STEP_TIMEOUT, timed};

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     failure::{ErrorType, Failure},
     metrics::WriteVerb,
-    request::{Error, ObjectId, timed},
+    request::{ObjectId, RequestError, timed},
     store::StaticKind,
     sync::locked,
 };
@@ -38,7 +38,7 @@ impl Applier {
     ///
     /// # Errors
     /// The API server rejects the request, unless the object is gone already.
-    pub async fn delete<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error> {
+    pub async fn delete<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, RequestError> {
         self.remove_any_version(address(object), object.meta(), parent_uid, None).await
     }
 
@@ -46,7 +46,7 @@ impl Applier {
     ///
     /// # Errors
     /// As [`Applier::delete`].
-    pub async fn delete_at_once<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error> {
+    pub async fn delete_at_once<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, RequestError> {
         self.remove_any_version(address(object), object.meta(), parent_uid, Some(0)).await
     }
 
@@ -55,11 +55,11 @@ impl Applier {
     /// # Errors
     /// [`Error::Changed`], which is transient, if it is not, or is another object of that name; otherwise as
     /// [`Applier::delete`].
-    pub async fn delete_unchanged<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, Error> {
+    pub async fn delete_unchanged<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, RequestError> {
         let (resource, id) = address(object);
         let Some(version) = object.meta().resource_version.clone() else {
             let reason = "metadata.resourceVersion is missing".to_owned();
-            return Err(Error::Render { object: id, reason });
+            return Err(RequestError::Render { object: id, reason });
         };
         self.remove((resource, id), object.meta(), parent_uid, Some(version), None).await
     }
@@ -70,10 +70,10 @@ impl Applier {
         metadata: &ObjectMeta,
         parent_uid: &str,
         grace: Option<u32>,
-    ) -> Result<Removed, Error> {
+    ) -> Result<Removed, RequestError> {
         match self.remove(target, metadata, parent_uid, None, grace).await {
             // With the uid as the only precondition: another object has that name by now.
-            Err(Error::Changed { .. }) => Ok(Removed::Gone),
+            Err(RequestError::Changed { .. }) => Ok(Removed::Gone),
             answer => answer,
         }
     }
@@ -87,7 +87,7 @@ impl Applier {
         parent_uid: &str,
         version: Option<String>,
         grace: Option<u32>,
-    ) -> Result<Removed, Error> {
+    ) -> Result<Removed, RequestError> {
         let uid = uid_of(&id, metadata)?;
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
         let params = DeleteParams {
@@ -105,7 +105,7 @@ impl Applier {
                 Ok(Removed::Accepted)
             }
             Err(error) if error.is_not_found() => Ok(Removed::Gone),
-            Err(error) if error.error_type() == ErrorType::Conflict => Err(Error::Changed { object: id }),
+            Err(error) if error.error_type() == ErrorType::Conflict => Err(RequestError::Changed { object: id }),
             Err(error) => {
                 self.metrics.write(WriteVerb::Delete, &id.kind, false);
                 Err(error)
@@ -123,7 +123,7 @@ impl Applier {
     ///
     /// # Errors
     /// [`Error::Changed`], which is transient, if the object is another one by now, or has other owners.
-    pub async fn release(&self, desired: &Desired, live: &Value) -> Result<(), Error> {
+    pub async fn release(&self, desired: &Desired, live: &Value) -> Result<(), RequestError> {
         let (id, parent) = (&desired.id, &desired.parent_uid);
         let Some(operations) = without_owner(live, parent) else { return Ok(()) };
         let answer = self.edit("release", (&desired.resource, id), WriteVerb::Update, operations).await?;

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     failure::{ErrorType, Failure},
     metrics::WriteVerb,
-    request::{Error, ObjectId},
+    request::{ObjectId, RequestError},
     store::StaticKind,
     sync::locked,
 };
@@ -28,7 +28,7 @@ impl Applier {
     /// # Errors
     /// The API server rejects the request, or does not answer. [`Error::Changed`] if a test failed. [`Error::Render`]
     /// if an operation would change something else than the spec. An object that is gone is no error.
-    pub async fn edit_spec<K>(&self, object: &K, parent_uid: &str, operations: Vec<Value>) -> Result<bool, Error>
+    pub async fn edit_spec<K>(&self, object: &K, parent_uid: &str, operations: Vec<Value>) -> Result<bool, RequestError>
     where
         K: StaticKind,
     {
@@ -36,7 +36,10 @@ impl Applier {
         let is_in_spec = |operation: &Value| operation["path"].as_str().is_some_and(|path| path.starts_with("/spec/"));
         let is_test = |operation: &Value| operation["op"] == "test";
         if let Some(other) = operations.iter().find(|operation| !is_test(operation) && !is_in_spec(operation)) {
-            return Err(Error::Render { object: id, reason: format!("{} is no field of the spec", other["path"]) });
+            return Err(RequestError::Render {
+                object: id,
+                reason: format!("{} is no field of the spec", other["path"]),
+            });
         }
         let answer = self.edit_exactly("change", object, WriteVerb::Update, operations).await;
         self.written(parent_uid, &id, answer)
@@ -49,7 +52,7 @@ impl Applier {
         object: &K,
         verb: WriteVerb,
         operations: Vec<Value>,
-    ) -> Result<Value, Error> {
+    ) -> Result<Value, RequestError> {
         let (resource, id) = address(object);
         let mut all = vec![json!({ "op": "test", "path": "/metadata/uid", "value": uid_of(&id, object.meta())? })];
         all.extend(operations);
@@ -61,7 +64,7 @@ impl Applier {
     /// # Errors
     /// The API server rejects the request, or does not answer. [`Error::Changed`] if the object is gone, replaced by
     /// another of its name, or being deleted by now.
-    pub async fn add_finalizer<K: StaticKind>(&self, object: &K, finalizer: &str) -> Result<bool, Error> {
+    pub async fn add_finalizer<K: StaticKind>(&self, object: &K, finalizer: &str) -> Result<bool, RequestError> {
         if object.meta().finalizers.iter().flatten().any(|known| known == finalizer) {
             return Ok(false);
         }
@@ -80,7 +83,7 @@ impl Applier {
             }
             // Nothing new may be added to what is being deleted; to what is gone, nothing at all.
             Err(error) if matches!(error.error_type(), ErrorType::Validation | ErrorType::Conflict) => {
-                Err(Error::Changed { object: id })
+                Err(RequestError::Changed { object: id })
             }
             Err(error) => Err(error),
         }
@@ -91,7 +94,7 @@ impl Applier {
     /// # Errors
     /// The API server rejects the request, or does not answer. [`Error::Changed`] if the list of finalizers is another
     /// by now.
-    pub async fn remove_finalizer<K: StaticKind>(&self, object: &K, finalizer: &str) -> Result<bool, Error> {
+    pub async fn remove_finalizer<K: StaticKind>(&self, object: &K, finalizer: &str) -> Result<bool, RequestError> {
         let finalizers = object.meta().finalizers.iter().flatten();
         let Some(index) = finalizers.enumerate().find_map(|(index, f)| (f == finalizer).then_some(index)) else {
             return Ok(false);
@@ -122,7 +125,12 @@ impl Applier {
     }
 
     /// Remembers what was written. Of what is gone, nothing.
-    pub(super) fn written(&self, parent_uid: &str, id: &ObjectId, answer: Result<Value, Error>) -> Result<bool, Error> {
+    pub(super) fn written(
+        &self,
+        parent_uid: &str,
+        id: &ObjectId,
+        answer: Result<Value, RequestError>,
+    ) -> Result<bool, RequestError> {
         match answer {
             Ok(answer) => {
                 self.wrote(parent_uid, id, &answer);
@@ -142,7 +150,13 @@ impl Applier {
     ///
     /// # Errors
     /// [`Error::Changed`], which is transient, if it is another object of that name, or has other replicas by now.
-    pub async fn scale<K: StaticKind>(&self, object: &K, parent_uid: &str, from: i32, to: i32) -> Result<(), Error> {
+    pub async fn scale<K: StaticKind>(
+        &self,
+        object: &K,
+        parent_uid: &str,
+        from: i32,
+        to: i32,
+    ) -> Result<(), RequestError> {
         let id = ObjectId::of(object);
         let mut operations = Vec::new();
         if from != 0 {
@@ -225,7 +239,12 @@ impl Applier {
     /// # Errors
     /// The API server rejects the request, or does not answer. [`Error::Changed`] if the object is another of its name,
     /// or of another resource version where the patch insists on it. An object that is gone is no error.
-    pub async fn patch_metadata<K>(&self, object: &K, parent_uid: &str, patch: &MetadataPatch) -> Result<bool, Error>
+    pub async fn patch_metadata<K>(
+        &self,
+        object: &K,
+        parent_uid: &str,
+        patch: &MetadataPatch,
+    ) -> Result<bool, RequestError>
     where
         K: StaticKind,
     {
@@ -237,7 +256,9 @@ impl Applier {
         let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
         let body = Patch::Merge(&body);
         let answer = match self.patch("change", (&resource, &id), WriteVerb::Update, &params, &body).await {
-            Err(error) if error.error_type() == ErrorType::Conflict => Err(Error::Changed { object: id.clone() }),
+            Err(error) if error.error_type() == ErrorType::Conflict => {
+                Err(RequestError::Changed { object: id.clone() })
+            }
             answer => answer,
         };
         self.written(parent_uid, &id, answer)

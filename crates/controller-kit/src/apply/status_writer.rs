@@ -20,7 +20,7 @@ use super::{
 use crate::{
     conditions::{PROGRESSING, RECONCILING},
     metrics::WriteVerb,
-    request::{Error, ObjectId},
+    request::{ObjectId, RequestError},
     store::{Packed, StaticKind},
     sync::locked,
 };
@@ -44,7 +44,7 @@ impl Applier {
     ///
     /// # Errors
     /// As [`Applier::patch_status`].
-    pub async fn write_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<StatusWrite, Error>
+    pub async fn write_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<StatusWrite, RequestError>
     where
         K: StaticKind,
         S: Serialize + Sync,
@@ -75,7 +75,7 @@ impl Applier {
     /// # Errors
     /// The API server rejects the request, or does not answer. An object that is gone, or replaced by another of its
     /// name, is no error: there is nothing left to report.
-    pub async fn patch_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<bool, Error>
+    pub async fn patch_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<bool, RequestError>
     where
         K: StaticKind,
         S: Serialize + Sync,
@@ -108,7 +108,7 @@ impl Applier {
         };
         let answer = match answer {
             Ok(answer) => answer,
-            Err(error) if error.is_not_found() || matches!(error, Error::Changed { .. }) => return Ok(false),
+            Err(error) if error.is_not_found() || matches!(error, RequestError::Changed { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
         let declared = locked(&self.undeclared).accepted(&id, &desired);
@@ -122,7 +122,7 @@ impl Applier {
         self.wrote_status(uid, &id, &answer);
         let answer = match self.remove_old_status(&resource, &id, uid, &desired, answer).await {
             // What changed the object makes the cache show it, and the next reconcile tries again.
-            Err(Error::Changed { .. }) => return Ok(true),
+            Err(RequestError::Changed { .. }) => return Ok(true),
             answer => answer?,
         };
         self.wrote_status(uid, &id, &answer);
@@ -149,7 +149,7 @@ impl Applier {
     }
 
     /// The status without the fields that are known to be refused.
-    fn storable<S: Serialize>(&self, id: &ObjectId, status: &S) -> Result<Value, Error> {
+    fn storable<S: Serialize>(&self, id: &ObjectId, status: &S) -> Result<Value, RequestError> {
         let mut desired = to_value(id, status)?;
         locked(&self.undeclared).strip(id, &mut desired);
         Ok(desired)
@@ -161,7 +161,7 @@ impl Applier {
         id: &ObjectId,
         uid: &str,
         desired: &Value,
-    ) -> Result<Value, Error> {
+    ) -> Result<Value, RequestError> {
         let body = json!({
             "apiVersion": resource.api_version, "kind": resource.kind,
             "metadata": { "name": id.name, "namespace": id.namespace, "uid": uid },
@@ -174,7 +174,7 @@ impl Applier {
 
     /// Takes the fields off a status that the API server has just refused as not declared. False if it refused it for
     /// anything else.
-    fn goes_without(&self, id: &ObjectId, error: &Error, desired: &mut Value) -> bool {
+    fn goes_without(&self, id: &ObjectId, error: &RequestError, desired: &mut Value) -> bool {
         let refused = locked(&self.undeclared).refused(id, error.answer(), desired, Instant::now());
         if !refused.news.is_empty() {
             let fields = refused.news.join(" ");

@@ -17,20 +17,20 @@ use super::{
 };
 use crate::{
     metrics::WriteVerb,
-    request::{Error, ObjectId},
+    request::{ObjectId, RequestError},
     sync::locked,
 };
 
 impl Applier {
     /// Makes ours what a predecessor owns of the live object. Returns the object's resourceVersion afterwards, if it
     /// was written. Costs nothing for objects without a predecessor's mark, and is done once per object and mark.
-    pub(super) async fn take_over(&self, desired: &Desired, live: &Value) -> Result<Option<String>, Error> {
+    pub(super) async fn take_over(&self, desired: &Desired, live: &Value) -> Result<Option<String>, RequestError> {
         let (id, parent, uid) = (&desired.id, &desired.parent_uid, text(live, "/metadata/uid"));
         let Some(marks) = self.marks_on(live).filter(|marks| !locked(&self.memory).has_inherited(parent, &uid, marks))
         else {
             return Ok(None);
         };
-        let changed = || Error::Changed { object: id.clone() };
+        let changed = || RequestError::Changed { object: id.clone() };
         let seen = self.get(&desired.resource, id).await?.ok_or_else(changed)?;
         let version = text(&seen, "/metadata/resourceVersion");
         let another = desired.unchanged && version != text(live, "/metadata/resourceVersion");
@@ -155,7 +155,7 @@ impl Applier {
         uid: &str,
         applied: &Value,
         answer: Value,
-    ) -> Result<Value, Error> {
+    ) -> Result<Value, RequestError> {
         if same_status(&answer["status"], applied) || !is_upstream_status(&answer, &self.status_manager()) {
             return Ok(answer);
         }

@@ -17,7 +17,7 @@ use crate::{
     notifications::Notifier,
     scope::Fence,
     settings::OperatorConfiguration,
-    store::{Scope, Source},
+    store::{Scope, WatchSource},
     sync::locked,
 };
 
@@ -49,14 +49,14 @@ pub struct Context {
 impl Context {
     /// The objects that watches read and caches keep: those of the namespaces that this replica serves.
     #[must_use]
-    pub fn source(&self) -> Source {
-        Source::shared(self.client.clone(), &self.scope, self.fence.shard().map(|shard| shard.cached()))
+    pub fn source(&self) -> WatchSource {
+        WatchSource::shared(self.client.clone(), &self.scope, self.fence.shard().map(|shard| shard.cached()))
     }
 
     /// The same with the objects of all replicas, for what is counted over all of them.
     #[must_use]
-    pub fn everywhere(&self) -> Source {
-        Source::all(self.client.clone(), &self.scope)
+    pub fn everywhere(&self) -> WatchSource {
+        WatchSource::all(self.client.clone(), &self.scope)
     }
 }
 

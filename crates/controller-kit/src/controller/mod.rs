@@ -22,7 +22,7 @@ use kube::Resource;
 
 use self::running::RunningReconciles;
 pub use self::{
-    reconcile::{Conclusion, Outputs, Pace, Reconcile, reconcile},
+    reconcile::{Conclusion, Outputs, Reconcile, StatusPace, reconcile},
     running::Action,
     wiring::Wiring,
 };

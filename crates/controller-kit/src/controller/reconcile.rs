@@ -114,7 +114,7 @@ pub struct Conclusion<S> {
     /// The whole new status; `None` keeps the present one.
     pub status: Option<S>,
     /// Whether the status write may be delayed.
-    pub pace: Pace,
+    pub pace: StatusPace,
     /// Events about what was done: recorded in any case.
     pub events: Vec<Event>,
     /// Events about changes of the status: recorded when the status is written.
@@ -127,7 +127,7 @@ impl<S> Default for Conclusion<S> {
     fn default() -> Self {
         Self {
             status: None,
-            pace: Pace::Immediate,
+            pace: StatusPace::Immediate,
             events: Vec::new(),
             status_events: Vec::new(),
             next: Action::await_change(),
@@ -145,7 +145,7 @@ impl<S> Conclusion<S> {
 
 /// Pace of status writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
+pub enum StatusPace {
     /// Every difference is written at once: [`Applier::patch_status`].
     Immediate,
     /// Intermediate counts are skipped: [`Applier::write_status`].
@@ -226,14 +226,14 @@ async fn write<R: Reconcile, S: Serialize + Sync>(
     reconciler: &R,
     packed: &Packed<R::Object>,
     status: Option<&S>,
-    pace: Pace,
+    pace: StatusPace,
 ) -> Result<StatusWrite, Interruption> {
     let applier = &reconciler.outputs().applier;
     Ok(match (status, pace) {
         (None, _) => StatusWrite::Unchanged,
-        (Some(status), Pace::Limited) => applier.write_status(packed, status).await?,
-        (Some(status), Pace::Immediate) if applier.patch_status(packed, status).await? => StatusWrite::Written,
-        (Some(_), Pace::Immediate) => StatusWrite::Unchanged,
+        (Some(status), StatusPace::Limited) => applier.write_status(packed, status).await?,
+        (Some(status), StatusPace::Immediate) if applier.patch_status(packed, status).await? => StatusWrite::Written,
+        (Some(_), StatusPace::Immediate) => StatusWrite::Unchanged,
     })
 }
 

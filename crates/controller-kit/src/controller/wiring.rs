@@ -11,7 +11,7 @@ use crate::{
     context::Context,
     store::{
         CacheView, Key, NamespacedKind, Packed, ServedApis, StaticKind, Store, Watch,
-        keep::{self, Rule},
+        keep::{self, KeepRule},
         watch_by, watch_if_served, watch_metadata,
     },
 };
@@ -55,7 +55,7 @@ impl<K: StaticKind + Send + Sync + 'static> Wiring<K> {
     pub fn watched<O: NamespacedKind>(
         &mut self,
         labels: Option<&str>,
-        rule: Rule,
+        rule: KeepRule,
         wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
     ) -> Store<Packed<O>> {
         let opened = watch_by(&self.context.source(), labels, rule);
@@ -66,7 +66,7 @@ impl<K: StaticKind + Send + Sync + 'static> Wiring<K> {
     pub fn watched_if_served<O: NamespacedKind>(
         &mut self,
         labels: Option<&str>,
-        rule: Rule,
+        rule: KeepRule,
         wake: impl Fn(&Packed<O>) -> Vec<Key> + Send + 'static,
     ) -> Store<Packed<O>> {
         let opened = watch_if_served(&self.apis, &self.context.source(), labels, rule);

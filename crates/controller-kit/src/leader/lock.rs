@@ -20,7 +20,7 @@ use crate::{
     lease::{LEASE_DURATION, RENEW_PERIOD, RETRY_PERIOD, hold, identity},
     scope::Fence,
     shards::ASSIGNMENT,
-    store::{Packed, Scope, Source, Watch, watch_named_briskly},
+    store::{Packed, Scope, Watch, WatchSource, watch_named_briskly},
 };
 
 /// One request; well below the renew deadline, so that a request that hangs costs one try.
@@ -66,7 +66,7 @@ impl Lock {
     /// A replica that waits sends nothing while a watch shows renewals. It reads the lease when there is none in time:
     /// a watch that hangs is as silent as a holder that is gone.
     pub(super) async fn acquire(&mut self, elector: &mut Elector, gate: &Gate) {
-        let source = Source::all(self.api.clone().into_client(), &Scope::Namespace(self.namespace.clone()));
+        let source = WatchSource::all(self.api.clone().into_client(), &Scope::Namespace(self.namespace.clone()));
         let (_, mut changes) = watch_named_briskly::<Lease>(&source, &self.name);
         loop {
             let pause = match self.read_and_write(elector).await {

@@ -21,7 +21,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{MicroTime, Time},
 };
 use kube::{Api, Client, api::ListParams};
-use rendering::{Diagnosis, JobEnd, diagnose, pod_being_created};
+use rendering::{JobEnd, PodDiagnosis, diagnose, pod_being_created};
 use serde::Deserialize;
 use tracing::debug;
 
@@ -93,7 +93,7 @@ impl<T: Clone> PodDiagnostics<T> {
     }
 
     /// The pod that shows why pods do not serve. Events show what a pod waits for while it is set up.
-    pub async fn diagnose(&self, pods: &[Pod]) -> Option<Diagnosis> {
+    pub async fn diagnose(&self, pods: &[Pod]) -> Option<PodDiagnosis> {
         let mount = match pod_being_created(pods) {
             Some(pod) => self.failed_mount(pod).await,
             None => None,
@@ -102,16 +102,16 @@ impl<T: Clone> PodDiagnostics<T> {
     }
 
     /// See [`warnings`].
-    pub async fn warnings(&self, namespace: &str, kind: &str, reason: &str, more: Option<&str>) -> Vec<Warning> {
+    pub async fn warnings(&self, namespace: &str, kind: &str, reason: &str, more: Option<&str>) -> Vec<EventWarning> {
         warnings(&self.client, namespace, kind, reason, more).await
     }
 
     /// Returns the reason why a volume of a pod cannot be mounted, if the pod waits for that.
-    async fn failed_mount(&self, pod: &Pod) -> Option<Diagnosis> {
+    async fn failed_mount(&self, pod: &Pod) -> Option<PodDiagnosis> {
         let metadata = &pod.metadata;
         let of_pod = format!("involvedObject.uid={}", metadata.uid.as_deref()?);
         let warnings = self.warnings(metadata.namespace.as_deref()?, "Pod", "FailedMount", Some(&of_pod)).await;
-        Some(Diagnosis::from_mount_warning(pod, &warnings.first()?.message))
+        Some(PodDiagnosis::from_mount_warning(pod, &warnings.first()?.message))
     }
 
     /// All replicas are there: what was seen is of the past.
@@ -147,12 +147,12 @@ fn due(age: Duration, since_last: Option<Duration>) -> Option<Duration> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobWaits {
     /// Reason why it does not run.
-    pub trouble: Option<Diagnosis>,
+    pub trouble: Option<PodDiagnosis>,
     /// Time until the next read; none if the pod runs, or none is to come.
     pub look_again: Option<Duration>,
 }
 
-impl PodDiagnostics<Diagnosis> {
+impl PodDiagnostics<PodDiagnosis> {
     /// Returns the reason for the wait of a Job, and the time until the next read.
     pub async fn waits_of_job(&self, job: &Job, now: Timestamp) -> JobWaits {
         let uid = job.metadata.uid.as_deref().unwrap_or_default();
@@ -170,11 +170,11 @@ impl PodDiagnostics<Diagnosis> {
     }
 
     /// Returns the reason why a Job gets no pods.
-    async fn rejection(&self, job: &Job, namespace: &str, uid: &str) -> Option<Diagnosis> {
+    async fn rejection(&self, job: &Job, namespace: &str, uid: &str) -> Option<PodDiagnosis> {
         let of_job = format!("involvedObject.uid={uid}");
         let warnings = self.warnings(namespace, "Job", "FailedCreate", Some(&of_job)).await;
         let name = job.metadata.name.as_deref().unwrap_or_default();
-        Some(Diagnosis::from_creation_warning(&format!("Job {name}"), &without_pod_name(&warnings.first()?.message)))
+        Some(PodDiagnosis::from_creation_warning(&format!("Job {name}"), &without_pod_name(&warnings.first()?.message)))
     }
 }
 
@@ -214,7 +214,7 @@ pub const ACCESS: Access = Access::new(
 
 /// A warning about an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
+pub struct EventWarning {
     /// Name of the object.
     pub object: String,
     /// Message of the event.
@@ -225,7 +225,13 @@ pub struct Warning {
 
 /// Lists the events of a reason about objects of a kind in a namespace, the latest first. `more` selects by further
 /// fields, such as `involvedObject.uid=…`. Without an answer, or the right to ask, there are none.
-pub async fn warnings(client: &Client, namespace: &str, kind: &str, reason: &str, more: Option<&str>) -> Vec<Warning> {
+pub async fn warnings(
+    client: &Client,
+    namespace: &str,
+    kind: &str,
+    reason: &str,
+    more: Option<&str>,
+) -> Vec<EventWarning> {
     let api: Api<Packed<Event>> = Api::namespaced(client.clone(), namespace);
     let more = more.map(|more| format!(",{more}")).unwrap_or_default();
     let fields = format!("type=Warning,involvedObject.kind={kind},reason={reason}{more}");
@@ -255,13 +261,13 @@ struct WarningEvent {
 }
 
 /// `None` if the event cannot be read.
-fn warning(event: &Packed<Event>) -> Option<Warning> {
+fn warning(event: &Packed<Event>) -> Option<EventWarning> {
     let event: WarningEvent = serde_json::from_value(event.value()).ok()?;
     let series = event.series.and_then(|series| series.last_observed_time).map(|time| time.0);
     let single = event.last_timestamp.map(|time| time.0);
     let first = event.event_time.map(|time| time.0);
     let object = event.involved_object.name.unwrap_or_default();
-    Some(Warning { object, message: event.message, last: series.max(single).max(first) })
+    Some(EventWarning { object, message: event.message, last: series.max(single).max(first) })
 }
 
 #[cfg(test)]
@@ -269,7 +275,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Event;
     use serde_json::json;
 
-    use super::{Warning, warning, *};
+    use super::{EventWarning, warning, *};
     use crate::store::Packed;
 
     #[test]
@@ -291,7 +297,7 @@ mod tests {
         }
     }
 
-    fn read(event: serde_json::Value) -> Option<Warning> {
+    fn read(event: serde_json::Value) -> Option<EventWarning> {
         warning(&Packed::<Event>::from_value(event).unwrap())
     }
 
@@ -303,13 +309,13 @@ mod tests {
             "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:05:00Z",
         });
         let last = Some("2026-01-01T00:05:00Z".parse().unwrap());
-        assert_eq!(read(old), Some(Warning { object: "p".into(), message: "no such claim".into(), last }));
+        assert_eq!(read(old), Some(EventWarning { object: "p".into(), message: "no such claim".into(), last }));
         let new = json!({
             "metadata": { "name": "e" }, "involvedObject": { "name": "p" }, "eventTime": "2026-01-01T00:00:00.000001Z",
             "lastTimestamp": null, "series": { "count": 2, "lastObservedTime": "2026-01-01T00:06:00.000001Z" },
         });
         let last = Some("2026-01-01T00:06:00.000001Z".parse().unwrap());
-        assert_eq!(read(new), Some(Warning { object: "p".into(), message: String::new(), last }));
+        assert_eq!(read(new), Some(EventWarning { object: "p".into(), message: String::new(), last }));
         let once = json!({ "metadata": { "name": "e" }, "eventTime": "2026-01-01T00:00:00.000001Z" });
         assert_eq!(read(once).unwrap().last, Some("2026-01-01T00:00:00.000001Z".parse().unwrap()));
     }

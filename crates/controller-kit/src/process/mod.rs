@@ -40,7 +40,7 @@ const WORKERS: (usize, usize) = (2, 8);
 pub enum StartError {
     /// The configuration file.
     #[error(transparent)]
-    Settings(#[from] settings::Error),
+    Settings(#[from] settings::SettingsError),
     /// The log filter.
     #[error("log filter {filter:?}: {source}; use for example \"info,kube=warn\"")]
     LogFilter {

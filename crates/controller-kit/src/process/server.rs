@@ -54,7 +54,7 @@ pub(super) struct Protection {
 
 /// Metrics as they are served. Cheap to clone; all clones are one.
 #[derive(Clone)]
-struct Served {
+struct ServedMetrics {
     metrics: Metrics,
     authorizer: Option<Authorizer>,
     text: Arc<Mutex<Option<(Instant, Bytes)>>>,
@@ -91,7 +91,7 @@ fn probes(readiness: Readiness) -> Router {
 }
 
 fn numbers(metrics: Metrics, authorizer: Option<Authorizer>) -> Router {
-    let served = Served { metrics, authorizer, text: Arc::default() };
+    let served = ServedMetrics { metrics, authorizer, text: Arc::default() };
     Router::new().route(PATH, get(show_metrics)).with_state(served)
 }
 
@@ -136,14 +136,14 @@ async fn answer(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router) -> 
     http1::Builder::new().keep_alive(false).max_buf_size(HEAD).serve_connection(TokioIo::new(stream), service).await
 }
 
-async fn show_metrics(State(served): State<Served>, headers: HeaderMap) -> Result<Response, Denial> {
+async fn show_metrics(State(served): State<ServedMetrics>, headers: HeaderMap) -> Result<Response, Denial> {
     if let Some(authorizer) = &served.authorizer {
         authorizer.authorize(&headers).await?;
     }
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], served.text().await).into_response())
 }
 
-impl Served {
+impl ServedMetrics {
     /// The metrics as of at most [`FRESH`] ago.
     async fn text(&self) -> Bytes {
         let mut last = self.text.lock().await;
@@ -253,7 +253,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_text_of_the_metrics_is_made_once_a_second() {
         let metrics = Metrics::new();
-        let served = Served { metrics: metrics.clone(), authorizer: None, text: Arc::default() };
+        let served = ServedMetrics { metrics: metrics.clone(), authorizer: None, text: Arc::default() };
         let before = served.text().await;
         metrics.write_skipped("Service");
         assert_eq!(served.text().await, before);

@@ -27,12 +27,12 @@ pub async fn timed<T>(
     action: &'static str,
     object: &ObjectId,
     step: impl Future<Output = Result<T, kube::Error>>,
-) -> Result<T, Error> {
+) -> Result<T, RequestError> {
     match tokio::time::timeout(STEP_TIMEOUT, step).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) if is_successor(&error) => Err(Error::Changed { object: object.clone() }),
-        Ok(Err(error)) => Err(Error::api(action, object, error)),
-        Err(_) => Err(Error::Timeout { action, object: object.clone() }),
+        Ok(Err(error)) if is_successor(&error) => Err(RequestError::Changed { object: object.clone() }),
+        Ok(Err(error)) => Err(RequestError::api(action, object, error)),
+        Err(_) => Err(RequestError::Timeout { action, object: object.clone() }),
     }
 }
 
@@ -104,7 +104,7 @@ pub(crate) const CORRECTIONS_WINDOW: Duration = Duration::from_secs(60);
 /// A step against the API server that did not succeed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum RequestError {
     /// The API server refused, or could not be reached.
     #[error("cannot {action} {object}: {}", message(source))]
     Api {
@@ -159,10 +159,10 @@ pub enum Error {
     },
     /// A request that several callers awaited has failed.
     #[error(transparent)]
-    Shared(Arc<Error>),
+    Shared(Arc<RequestError>),
 }
 
-impl Error {
+impl RequestError {
     pub(crate) fn api(action: &'static str, object: &ObjectId, source: kube::Error) -> Self {
         Self::Api { action, object: object.clone(), source: Box::new(source) }
     }
@@ -209,7 +209,7 @@ impl Error {
     }
 }
 
-impl Failure for Error {
+impl Failure for RequestError {
     fn error_type(&self) -> ErrorType {
         match self {
             Self::Api { source, .. } => ErrorType::of(source),
@@ -299,7 +299,7 @@ impl ReadError {
 pub enum Interruption {
     /// A step against the API server did not succeed.
     #[error(transparent)]
-    Step(Box<Error>),
+    Step(Box<RequestError>),
     /// A cached object does not have the shape of its kind.
     #[error(transparent)]
     Unreadable(#[from] UnpackError),
@@ -308,8 +308,8 @@ pub enum Interruption {
     Read(#[from] ReadError),
 }
 
-impl From<Error> for Interruption {
-    fn from(error: Error) -> Self {
+impl From<RequestError> for Interruption {
+    fn from(error: RequestError) -> Self {
         Self::Step(Box::new(error))
     }
 }

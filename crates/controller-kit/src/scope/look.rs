@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(3);
 const EVERY: Duration = Duration::from_secs(2);
 
 /// The markers by namespace, or why they could not be read.
-pub(super) type Found = Result<MarkerAnswer, Unanswered>;
+pub(super) type MarkerLookup = Result<MarkerAnswer, Unanswered>;
 
 /// Answer of the API server.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) enum Unanswered {
 /// A look that is under way, or none, and when the last one began.
 #[derive(Default)]
 pub(super) struct Look {
-    running: Option<BoxFuture<'static, Found>>,
+    running: Option<BoxFuture<'static, MarkerLookup>>,
     began: Option<Instant>,
 }
 
@@ -58,7 +58,7 @@ impl Look {
     }
 
     /// Returns the result of the look; never returns while no look is under way. Nothing is lost when this is dropped.
-    pub(super) async fn done(&mut self) -> Found {
+    pub(super) async fn done(&mut self) -> MarkerLookup {
         match &mut self.running {
             Some(look) => {
                 let found = look.await;
@@ -70,7 +70,7 @@ impl Look {
     }
 }
 
-async fn markers(api: &Api<Lease>, started: Instant) -> Found {
+async fn markers(api: &Api<Lease>, started: Instant) -> MarkerLookup {
     let named = ListParams::default().fields(&format!("metadata.name={MARKER_LEASE}"));
     let leases = timeout(LIMIT, api.list(&named)).await.map_err(|_| Unanswered::Late)??;
     let marked = |lease: &Lease| Some((lease.namespace()?, Marker::of(lease)?));

@@ -14,7 +14,7 @@ use super::{GoDuration, OperatorConfiguration};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Checkpoint {
+pub struct CheckpointConfiguration {
     /// Default false.
     pub enabled: bool,
     /// Profile of captured and restored processes.
@@ -48,7 +48,7 @@ pub struct Storage {
     pub pvc: StorageSettings,
 }
 
-impl Checkpoint {
+impl CheckpointConfiguration {
     /// The settings as they are used; `None` if checkpoints are switched off.
     #[must_use]
     pub fn snapshots(&self) -> Option<CheckpointConfig> {
@@ -77,7 +77,7 @@ pub struct Feature {
 #[non_exhaustive]
 pub struct Orchestrators {
     /// Grove.
-    pub grove: Grove,
+    pub grove: GroveConfiguration,
     /// LeaderWorkerSets.
     pub lws: Feature,
     /// The KAI scheduler.
@@ -108,7 +108,7 @@ impl Default for Gpu {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Grove {
+pub struct GroveConfiguration {
     /// `false` switches it off although it is there. Default unset: used where the cluster offers it.
     pub enabled: Option<bool>,
     /// Time for which less than the minimum of a gang may be available before the gang is restarted. Default 15
@@ -116,7 +116,7 @@ pub struct Grove {
     pub termination_delay: GoDuration,
 }
 
-impl Default for Grove {
+impl Default for GroveConfiguration {
     fn default() -> Self {
         Self { enabled: None, termination_delay: GoDuration(Duration::from_secs(15 * 60)) }
     }
@@ -150,11 +150,11 @@ impl OperatorConfiguration {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::Checkpoint;
+    use super::CheckpointConfiguration;
 
     #[test]
     fn settings_are_there_where_checkpoints_are_switched_on() {
-        let read = |value: Value| serde_json::from_value::<Checkpoint>(value).unwrap().snapshots();
+        let read = |value: Value| serde_json::from_value::<CheckpointConfiguration>(value).unwrap().snapshots();
         assert_eq!(read(json!({"storage": {"pvc": {"pvcName": "c"}}})), None);
         let storage = json!({"type": "pvc", "pvc": {"pvcName": "c", "basePath": "/c", "create": true, "size": "1Gi",
             "storageClassName": "fast", "accessMode": "ReadWriteOnce"}});

@@ -19,10 +19,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use self::{
-    features::{Checkpoint, Feature, Gpu, Grove, Orchestrators},
+    features::{CheckpointConfiguration, Feature, Gpu, GroveConfiguration, Orchestrators},
     keys::GoDuration,
     network::{Dns, Ingress, Istio, ServiceMesh, TlsMode},
-    notifications::{Format, Header, Notifications, Receiver},
+    notifications::{Header, NotificationFormat, Notifications, Receiver},
     server::{
         CertProvisionMode, DISCOVERY_ROLE, MetricsServer, Mpi, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE, Rbac, Server,
         Webhook,
@@ -66,7 +66,7 @@ pub struct OperatorConfiguration {
     /// Roles that the chart has prepared for the accounts of pods.
     pub rbac: Rbac,
     /// Checkpoints of workers.
-    pub checkpoint: Checkpoint,
+    pub checkpoint: CheckpointConfiguration,
     /// GPUs of nodes.
     pub gpu: Gpu,
     /// The SSH key with which the nodes of one worker reach each other.
@@ -224,7 +224,7 @@ impl OperatorConfiguration {
 
 /// Reason why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub enum SettingsError {
     /// It cannot be read.
     #[error("cannot read configuration {}: {source}", path.display())]
     Read {
@@ -252,8 +252,8 @@ pub enum Error {
 ///
 /// # Errors
 /// If the file cannot be read or is not an `OperatorConfiguration`.
-pub fn load(path: &Path) -> Result<(OperatorConfiguration, Vec<String>), Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+pub fn load(path: &Path) -> Result<(OperatorConfiguration, Vec<String>), SettingsError> {
+    let text = std::fs::read_to_string(path).map_err(|source| SettingsError::Read { path: path.to_owned(), source })?;
     parse(&text)
 }
 
@@ -261,18 +261,18 @@ pub fn load(path: &Path) -> Result<(OperatorConfiguration, Vec<String>), Error> 
 ///
 /// # Errors
 /// If it is not an `OperatorConfiguration`.
-pub fn parse(text: &str) -> Result<(OperatorConfiguration, Vec<String>), Error> {
-    let value = yaml::read(text).map_err(|error| Error::Parse(error.to_string()))?;
+pub fn parse(text: &str) -> Result<(OperatorConfiguration, Vec<String>), SettingsError> {
+    let value = yaml::read(text).map_err(|error| SettingsError::Parse(error.to_string()))?;
     for (field, desired) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         let found = value.get(field).and_then(Value::as_str).unwrap_or_default();
         if found != desired {
-            return Err(Error::WrongType { field, found: found.to_owned(), desired });
+            return Err(SettingsError::WrongType { field, found: found.to_owned(), desired });
         }
     }
     let unknown = keys::unknown(&value).into_iter();
     let warnings = unknown.map(|path| format!("unknown key {path}; it is ignored")).collect();
     let settings = serde_path_to_error::deserialize(without_nulls(value));
-    let settings = settings.map_err(|error| Error::Parse(format!("{}: {}", error.path(), error.inner())))?;
+    let settings = settings.map_err(|error| SettingsError::Parse(format!("{}: {}", error.path(), error.inner())))?;
     Ok((settings, warnings))
 }
 

@@ -24,7 +24,7 @@ pub struct Receiver {
     /// File with the URL, in place of `url`: for a URL that is a secret.
     pub url_file: Option<PathBuf>,
     /// Form of the body. Default `CloudEvents`.
-    pub format: Format,
+    pub format: NotificationFormat,
     /// A header of each request, such as `Authorization`. Default: none.
     pub header: Option<Header>,
     /// File with certificate authorities that are trusted beside those of the machine. Default: none.
@@ -33,7 +33,7 @@ pub struct Receiver {
 
 /// Form of a notification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-pub enum Format {
+pub enum NotificationFormat {
     /// A CloudEvent 1.0 as JSON.
     #[default]
     CloudEvents,

@@ -1,6 +1,8 @@
 //! The configuration file, from text.
 
-use super::{CertProvisionMode, DiscoveryBackend, Error, Ingress, LogFormat, OperatorConfiguration, TlsMode, parse};
+use super::{
+    CertProvisionMode, DiscoveryBackend, Ingress, LogFormat, OperatorConfiguration, SettingsError, TlsMode, parse,
+};
 
 const HEAD: &str = "apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n";
 
@@ -133,8 +135,8 @@ fn a_key_without_a_value_is_not_given() {
 #[test]
 fn a_known_key_with_a_value_that_does_not_fit_is_refused_with_its_place() {
     let error = parse(&format!("{HEAD}discovery:\n  backend: zookeeper\n")).unwrap_err();
-    assert!(matches!(error, Error::Parse(_)));
+    assert!(matches!(error, SettingsError::Parse(_)));
     let message = error.to_string();
     assert!(message.contains("discovery.backend") && message.contains("zookeeper"), "{message}");
-    assert!(matches!(parse("{"), Err(Error::Parse(_))));
+    assert!(matches!(parse("{"), Err(SettingsError::Parse(_))));
 }

@@ -10,7 +10,7 @@ use kube::{
 use tokio::time::timeout;
 use tracing::warn;
 
-use super::{Answer, Request, Target, assignment::Assignment, member::Record};
+use super::{LeaseAnswer, LeaseRequest, LeaseTarget, assignment::Assignment, member::Record};
 use crate::lease::hold;
 
 /// Annotation of the elected Lease: who owns what.
@@ -36,9 +36,9 @@ pub(super) struct Leases {
 
 /// Result of a request, and the Lease after it.
 pub(super) struct LeaseDone {
-    pub(super) target: Target,
+    pub(super) target: LeaseTarget,
     pub(super) started: Instant,
-    pub(super) answer: Answer,
+    pub(super) answer: LeaseAnswer,
     pub(super) lease: Option<Lease>,
 }
 
@@ -48,63 +48,67 @@ impl Leases {
     }
 
     /// Name of a Lease.
-    pub(super) fn name(&self, target: Target) -> String {
+    pub(super) fn name(&self, target: LeaseTarget) -> String {
         match target {
-            Target::Elected => self.elected.clone(),
-            Target::Slot(number) => format!("{}-member-{number}", self.elected),
+            LeaseTarget::Elected => self.elected.clone(),
+            LeaseTarget::Slot(number) => format!("{}-member-{number}", self.elected),
         }
     }
 
     /// Sends a request. `known` is the Lease as it was seen last; a write keeps what others have put into it.
-    pub(super) async fn send(self, request: Request, known: Option<Lease>) -> LeaseDone {
+    pub(super) async fn send(self, request: LeaseRequest, known: Option<Lease>) -> LeaseDone {
         let (target, started) = (request.target(), Instant::now());
         let outcome = timeout(REQUEST_TIMEOUT, self.exchange(request, known)).await;
         let (answer, lease) = match outcome {
             Ok(Ok(done)) => done,
-            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => (Answer::Conflict, None),
+            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => (LeaseAnswer::Conflict, None),
             Ok(Err(error)) => {
                 warn!(lease = self.name(target), %error, "failed to read or write the Lease; trying again");
-                (Answer::Unknown, None)
+                (LeaseAnswer::Unknown, None)
             }
             Err(_) => {
                 let seconds = REQUEST_TIMEOUT.as_secs();
                 warn!(lease = self.name(target), seconds, "the API server did not answer in time; trying again");
-                (Answer::Unknown, None)
+                (LeaseAnswer::Unknown, None)
             }
         };
         LeaseDone { target, started, answer, lease }
     }
 
-    async fn exchange(&self, request: Request, known: Option<Lease>) -> Result<(Answer, Option<Lease>), kube::Error> {
+    async fn exchange(
+        &self,
+        request: LeaseRequest,
+        known: Option<Lease>,
+    ) -> Result<(LeaseAnswer, Option<Lease>), kube::Error> {
         let name = self.name(request.target());
         match request {
-            Request::Read(_) => {
+            LeaseRequest::Read(_) => {
                 let lease = self.api.get_opt(&name).await?;
-                Ok((Answer::Found(lease.as_ref().map(record)), lease))
+                Ok((LeaseAnswer::Found(lease.as_ref().map(record)), lease))
             }
-            Request::Write { target, replaces, holder, acknowledged, assignment } => {
+            LeaseRequest::Write { target, replaces, holder, acknowledged, assignment } => {
                 let base = known.filter(|lease| replaces == Some(version(lease)));
                 let lease = match (replaces, base) {
                     (None, _) => self.made(target, Lease::default()),
                     (Some(_), Some(base)) => self.made(target, base),
                     // It has changed in the meantime.
-                    (Some(_), None) => return Ok((Answer::Conflict, None)),
+                    (Some(_), None) => return Ok((LeaseAnswer::Conflict, None)),
                 };
                 let lease = filled(lease, target, holder, acknowledged, assignment);
                 let written = match replaces {
                     None => self.api.create(&PostParams::default(), &lease).await?,
                     Some(_) => self.api.replace(&name, &PostParams::default(), &lease).await?,
                 };
-                Ok((Answer::Written(record(&written)), Some(written)))
+                Ok((LeaseAnswer::Written(record(&written)), Some(written)))
             }
         }
     }
 
-    fn made(&self, target: Target, mut lease: Lease) -> Lease {
+    fn made(&self, target: LeaseTarget, mut lease: Lease) -> Lease {
         if lease.metadata.name.is_none() {
             lease.metadata = ObjectMeta { name: Some(self.name(target)), ..ObjectMeta::default() };
         }
-        if matches!(target, Target::Slot(_)) {
+        if matches!(target, LeaseTarget::Slot(_)) {
             lease.labels_mut().insert(CONTROLLER.to_owned(), self.program.to_owned());
         }
         lease
@@ -114,17 +118,17 @@ impl Leases {
 /// A Lease with a new holder, or a renewal.
 fn filled(
     mut lease: Lease,
-    target: Target,
+    target: LeaseTarget,
     holder: String,
     acknowledged: u64,
     assignment: Option<Assignment>,
 ) -> Lease {
     let annotations = lease.annotations_mut();
     match target {
-        Target::Slot(_) => {
+        LeaseTarget::Slot(_) => {
             annotations.insert(ACKNOWLEDGED.to_owned(), acknowledged.to_string());
         }
-        Target::Elected => match assignment.and_then(|assignment| serde_json::to_string(&assignment).ok()) {
+        LeaseTarget::Elected => match assignment.and_then(|assignment| serde_json::to_string(&assignment).ok()) {
             Some(text) => drop(annotations.insert(ASSIGNMENT.to_owned(), text)),
             None => drop(annotations.remove(ASSIGNMENT)),
         },

@@ -31,14 +31,14 @@ pub const SLOTS: usize = 8;
 
 /// One of the Leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Target {
+pub enum LeaseTarget {
     /// The Lease of the elected member, which has the assignment.
     Elected,
     /// The Lease of a member.
     Slot(usize),
 }
 
-impl Target {
+impl LeaseTarget {
     /// All Leases.
     pub fn all() -> impl Iterator<Item = Self> {
         std::iter::once(Self::Elected).chain((0..SLOTS).map(Self::Slot))
@@ -47,13 +47,13 @@ impl Target {
 
 /// Request to the API server.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Request {
+pub enum LeaseRequest {
     /// A consistent read.
-    Read(Target),
+    Read(LeaseTarget),
     /// Replaces the version that was seen, or creates the Lease.
     Write {
         /// The Lease.
-        target: Target,
+        target: LeaseTarget,
         /// The version to replace; none to create it.
         replaces: Option<u64>,
         /// The new holder; empty for none.
@@ -65,9 +65,9 @@ pub enum Request {
     },
 }
 
-impl Request {
+impl LeaseRequest {
     /// The Lease that it is about.
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> LeaseTarget {
         match self {
             Self::Read(target) | Self::Write { target, .. } => *target,
         }
@@ -76,7 +76,7 @@ impl Request {
 
 /// Result of a request.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
+pub enum LeaseAnswer {
     /// A read found this; none if there is no such Lease.
     Found(Option<Record>),
     /// A write was accepted and made this.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{
-    Answer, Request, SLOTS, Target,
+    LeaseAnswer, LeaseRequest, LeaseTarget, SLOTS,
     assignment::{Assignment, Former, Known, Member, plan},
     handover::Duty,
     member::{Heard, MARGIN, Record, Seen},
@@ -25,10 +25,10 @@ pub struct Replica {
     name: String,
     /// Number of member Leases that it has taken or tried to take.
     terms: u32,
-    leases: BTreeMap<Target, Seen>,
-    busy: BTreeSet<Target>,
+    leases: BTreeMap<LeaseTarget, Seen>,
+    busy: BTreeSet<LeaseTarget>,
     /// Time at which the last write of each Lease was sent.
-    sent: BTreeMap<Target, Instant>,
+    sent: BTreeMap<LeaseTarget, Instant>,
     slot: Option<Slot>,
     /// Time of the last write of the elected Lease.
     elected_at: Option<Instant>,
@@ -59,7 +59,7 @@ impl Replica {
         Self {
             name: name.to_owned(),
             terms: 0,
-            leases: Target::all().map(|target| (target, Seen::default())).collect(),
+            leases: LeaseTarget::all().map(|target| (target, Seen::default())).collect(),
             busy: BTreeSet::new(),
             sent: BTreeMap::new(),
             slot: None,
@@ -100,46 +100,47 @@ impl Replica {
     /// Returns the requests that give back the Leases that the process holds. Nothing may run any more, and no request
     /// may be under way.
     #[must_use]
-    pub fn leave(&self) -> Vec<Request> {
-        let slot = self.slot.as_ref().map(|slot| self.write(Target::Slot(slot.number), String::new(), 0, None));
-        let assignment = self.seen(Target::Elected).and_then(Seen::record).and_then(|record| record.assignment.clone());
-        let elected = self.holds_elected().then(|| self.write(Target::Elected, String::new(), 0, assignment));
+    pub fn leave(&self) -> Vec<LeaseRequest> {
+        let slot = self.slot.as_ref().map(|slot| self.write(LeaseTarget::Slot(slot.number), String::new(), 0, None));
+        let assignment =
+            self.seen(LeaseTarget::Elected).and_then(Seen::record).and_then(|record| record.assignment.clone());
+        let elected = self.holds_elected().then(|| self.write(LeaseTarget::Elected, String::new(), 0, assignment));
         slot.into_iter().chain(elected).collect()
     }
 
     /// A watch has shown a Lease; none if it is gone.
-    pub fn observe(&mut self, target: Target, record: Option<Record>, now: Instant) {
+    pub fn observe(&mut self, target: LeaseTarget, record: Option<Record>, now: Instant) {
         self.heard.hear(now);
         self.update(target, |seen| seen.observe(record, now));
         self.follow(now);
     }
 
     /// A request that was sent at `started` has ended.
-    pub fn answered(&mut self, target: Target, started: Instant, answer: Answer, now: Instant) {
+    pub fn answered(&mut self, target: LeaseTarget, started: Instant, answer: LeaseAnswer, now: Instant) {
         self.busy.remove(&target);
         match answer {
-            Answer::Found(record) => {
+            LeaseAnswer::Found(record) => {
                 self.heard.hear(now);
                 self.update(target, |seen| seen.read(record, started, now));
             }
-            Answer::Written(record) => {
+            LeaseAnswer::Written(record) => {
                 self.heard.hear(now);
                 let acknowledged = record.acknowledged;
                 let ours = record.holder == self.id();
                 self.update(target, |seen| seen.observe(Some(record), now));
                 match target {
-                    Target::Slot(number) if ours && (self.slot.is_some() || self.claim.is_some()) => {
+                    LeaseTarget::Slot(number) if ours && (self.slot.is_some() || self.claim.is_some()) => {
                         self.hold(number, started, acknowledged);
                     }
-                    Target::Slot(_) => {}
-                    Target::Elected => self.elected_at = Some(started),
+                    LeaseTarget::Slot(_) => {}
+                    LeaseTarget::Elected => self.elected_at = Some(started),
                 }
             }
-            Answer::Conflict => {
+            LeaseAnswer::Conflict => {
                 self.heard.hear(now);
                 self.update(target, Seen::read_soon);
             }
-            Answer::Unknown => self.update(target, Seen::doubt),
+            LeaseAnswer::Unknown => self.update(target, Seen::doubt),
         }
         self.follow(now);
     }
@@ -156,14 +157,14 @@ impl Replica {
 
     /// The version of a Lease that the next write replaces.
     #[must_use]
-    pub fn version(&self, target: Target) -> Option<u64> {
+    pub fn version(&self, target: LeaseTarget) -> Option<u64> {
         self.seen(target).and_then(Seen::version)
     }
 
     /// Whether all Leases have been seen.
     #[must_use]
     pub fn knows_leases(&self) -> bool {
-        Target::all().all(|target| self.seen(target).is_some_and(Seen::is_known))
+        LeaseTarget::all().all(|target| self.seen(target).is_some_and(Seen::is_known))
     }
 
     /// The number of a reading of all caches that has to begin now.
@@ -181,23 +182,23 @@ impl Replica {
 
     /// Returns the requests to send now. `fresh` is a random number, never the same again: the epoch of an assignment that
     /// begins anew.
-    pub fn requests(&mut self, now: Instant, fresh: u64) -> Vec<Request> {
-        let mut requests: Vec<Request> = Vec::new();
+    pub fn requests(&mut self, now: Instant, fresh: u64) -> Vec<LeaseRequest> {
+        let mut requests: Vec<LeaseRequest> = Vec::new();
         requests.extend(self.own_slot(now));
         requests.extend(self.elected(now, fresh));
         if self.holds_elected() {
             requests.extend(self.cleared(now));
         }
         let unassigned_since = self.elected_since.filter(|_| self.current_assignment().is_none());
-        for target in Target::all() {
+        for target in LeaseTarget::all() {
             let is_taken = requests.iter().any(|request| request.target() == target);
             if !is_taken && !self.busy.contains(&target) && self.begin_read(target, unassigned_since, now) {
-                requests.push(Request::Read(target));
+                requests.push(LeaseRequest::Read(target));
             }
         }
         for request in &requests {
             self.busy.insert(request.target());
-            if matches!(request, Request::Write { .. }) {
+            if matches!(request, LeaseRequest::Write { .. }) {
                 self.sent.insert(request.target(), now);
             }
         }
@@ -205,14 +206,14 @@ impl Replica {
     }
 
     /// Renews the member Lease, or takes a free one.
-    fn own_slot(&mut self, now: Instant) -> Option<Request> {
+    fn own_slot(&mut self, now: Instant) -> Option<LeaseRequest> {
         let number = match (&self.slot, self.claim) {
             (Some(slot), _) => slot.number,
             // Until it is known how the attempt ended, no other is made.
             (None, Some((number, _))) => number,
             (None, None) => self.free_slot(now)?,
         };
-        let target = Target::Slot(number);
+        let target = LeaseTarget::Slot(number);
         if !self.can_write(target) {
             return None;
         }
@@ -238,7 +239,7 @@ impl Replica {
 
     /// A member Lease to take: only a process that can act at once, and only where assignments are followed.
     fn free_slot(&self, now: Instant) -> Option<usize> {
-        let elected = self.seen(Target::Elected)?;
+        let elected = self.seen(LeaseTarget::Elected)?;
         let followed = elected.holder().is_none()
             || elected.record().is_some_and(|record| record.valid_assignment().is_some())
             || elected.holder() == Some(self.name.as_str())
@@ -250,7 +251,7 @@ impl Replica {
         let assignment = elected.record().and_then(|record| record.assignment.as_ref());
         let may_name = |number| self.may_lack_members(now) || assignment.is_some_and(|all| all.names(number));
         (0..SLOTS).find(|number| {
-            let seen = self.seen(Target::Slot(*number));
+            let seen = self.seen(LeaseTarget::Slot(*number));
             // One that was deleted is not taken from the member that the assignment names.
             let is_deleted = |seen: &Seen| seen.record().is_none() && may_name(*number);
             seen.is_some_and(|seen| seen.is_free(heard_since, now) && !is_deleted(seen))
@@ -261,8 +262,8 @@ impl Replica {
     ///
     /// Where there is no assignment, the Lease is taken without one, and all members' Leases are read before one begins
     /// anew: a request to create the Lease may arrive when another one has been there, and its members act.
-    fn elected(&mut self, now: Instant, fresh: u64) -> Option<Request> {
-        let target = Target::Elected;
+    fn elected(&mut self, now: Instant, fresh: u64) -> Option<LeaseRequest> {
+        let target = LeaseTarget::Elected;
         self.slot.as_ref()?;
         if !self.can_write(target) || !self.knows_leases() {
             return None;
@@ -276,7 +277,7 @@ impl Replica {
         let current = self.current_assignment();
         let knows_members = || {
             let was_read = |number| {
-                self.seen(Target::Slot(number))
+                self.seen(LeaseTarget::Slot(number))
                     .zip(self.elected_since)
                     .is_some_and(|(seen, since)| seen.was_read(since))
             };
@@ -293,25 +294,25 @@ impl Replica {
     }
 
     /// Takes the Leases from members that are gone.
-    fn cleared(&mut self, now: Instant) -> Vec<Request> {
+    fn cleared(&mut self, now: Instant) -> Vec<LeaseRequest> {
         let heard_since = self.heard.since(now);
         let own = self.slot.as_ref().map(|slot| slot.number);
-        let elected = self.seen(Target::Elected).and_then(Seen::record);
+        let elected = self.seen(LeaseTarget::Elected).and_then(Seen::record);
         let assignment = elected.and_then(|record| record.assignment.as_ref());
         // One that was deleted is made anew, so that all see that its member is gone.
         let is_deleted =
             |seen: &Seen, number| seen.record().is_none() && assignment.is_some_and(|all| all.names(number));
         let gone = (0..SLOTS).filter(|number| {
-            let expired = self.seen(Target::Slot(*number)).filter(|seen| seen.has_expired(heard_since, now));
+            let expired = self.seen(LeaseTarget::Slot(*number)).filter(|seen| seen.has_expired(heard_since, now));
             Some(*number) != own && expired.is_some_and(|seen| seen.holder().is_some() || is_deleted(seen, *number))
         });
-        let gone: Vec<Target> = gone.map(Target::Slot).filter(|target| self.can_write(*target)).collect();
+        let gone: Vec<LeaseTarget> = gone.map(LeaseTarget::Slot).filter(|target| self.can_write(*target)).collect();
         gone.into_iter().map(|target| self.write(target, String::new(), 0, None)).collect()
     }
 
     /// The assignment that the next one follows. After a deletion others may have made another one since.
     fn current_assignment(&self) -> Option<&Assignment> {
-        let seen = self.seen(Target::Elected)?;
+        let seen = self.seen(LeaseTarget::Elected)?;
         seen.version().and(seen.record()).and_then(|record| record.assignment.as_ref())
     }
 
@@ -328,9 +329,15 @@ impl Replica {
         self.leases.values().filter_map(Seen::record).any(follows)
     }
 
-    fn write(&self, target: Target, holder: String, acknowledged: u64, assignment: Option<Assignment>) -> Request {
+    fn write(
+        &self,
+        target: LeaseTarget,
+        holder: String,
+        acknowledged: u64,
+        assignment: Option<Assignment>,
+    ) -> LeaseRequest {
         let replaces = self.version(target);
-        Request::Write { target, replaces, holder, acknowledged, assignment }
+        LeaseRequest::Write { target, replaces, holder, acknowledged, assignment }
     }
 
     /// Takes note that a member Lease is held since `started`.
@@ -352,20 +359,20 @@ impl Replica {
         }
         let id = self.id();
         // Between a deletion of the Lease and now another one may have taken it from the member: the term ends with it.
-        let exists = |number| self.version(Target::Slot(number)).is_some();
-        let holder = |number| self.seen(Target::Slot(number)).and_then(Seen::holder);
+        let exists = |number| self.version(LeaseTarget::Slot(number)).is_some();
+        let holder = |number| self.seen(LeaseTarget::Slot(number)).and_then(Seen::holder);
         if let Some(number) = self.slot.as_ref().map(|slot| slot.number)
             && !(exists(number) && holder(number) == Some(id.as_str()))
         {
             (self.slot, self.duty) = (None, self.duty.expired());
         }
         if let Some((number, started)) = self.claim
-            && let Some(seen) = self.seen(Target::Slot(number)).filter(|seen| !seen.is_doubtful())
-            && !self.busy.contains(&Target::Slot(number))
+            && let Some(seen) = self.seen(LeaseTarget::Slot(number)).filter(|seen| !seen.is_doubtful())
+            && !self.busy.contains(&LeaseTarget::Slot(number))
         {
             match seen.holder() {
                 // The answer to the attempt was lost.
-                Some(holder) if holder == id && self.version(Target::Slot(number)).is_some() => {
+                Some(holder) if holder == id && self.version(LeaseTarget::Slot(number)).is_some() => {
                     self.hold(number, started, 0);
                 }
                 // The attempt failed, or succeeded and was lost since. The next one is a new term: the old name may stand
@@ -373,26 +380,26 @@ impl Replica {
                 _ => self.claim = None,
             }
         }
-        let is_elected = self.holds_elected() && self.version(Target::Elected).is_some();
+        let is_elected = self.holds_elected() && self.version(LeaseTarget::Elected).is_some();
         self.elected_since = is_elected.then(|| self.elected_since.unwrap_or(now));
-        let elected = self.leases.get(&Target::Elected).and_then(Seen::record);
+        let elected = self.leases.get(&LeaseTarget::Elected).and_then(Seen::record);
         self.duty.observe(elected.and_then(Record::valid_assignment));
     }
 
-    fn begin_read(&mut self, target: Target, since: Option<Instant>, now: Instant) -> bool {
+    fn begin_read(&mut self, target: LeaseTarget, since: Option<Instant>, now: Instant) -> bool {
         self.leases.get_mut(&target).is_some_and(|seen| seen.begin_read(since, now))
     }
 
-    fn can_write(&self, target: Target) -> bool {
+    fn can_write(&self, target: LeaseTarget) -> bool {
         !self.busy.contains(&target) && self.seen(target).is_some_and(|seen| !seen.is_doubtful())
     }
 
-    fn is_due(&self, target: Target, now: Instant) -> bool {
+    fn is_due(&self, target: LeaseTarget, now: Instant) -> bool {
         self.sent.get(&target).is_none_or(|sent| now.saturating_duration_since(*sent) >= RENEW_PERIOD)
     }
 
     fn holds_elected(&self) -> bool {
-        self.seen(Target::Elected).and_then(Seen::holder) == Some(self.name.as_str())
+        self.seen(LeaseTarget::Elected).and_then(Seen::holder) == Some(self.name.as_str())
     }
 
     /// Name of the member in the present term.
@@ -400,11 +407,11 @@ impl Replica {
         format!("{}.{}", self.name, self.terms)
     }
 
-    fn seen(&self, target: Target) -> Option<&Seen> {
+    fn seen(&self, target: LeaseTarget) -> Option<&Seen> {
         self.leases.get(&target)
     }
 
-    fn update(&mut self, target: Target, change: impl FnOnce(&mut Seen)) {
+    fn update(&mut self, target: LeaseTarget, change: impl FnOnce(&mut Seen)) {
         if let Some(seen) = self.leases.get_mut(&target) {
             change(seen);
         }
@@ -414,7 +421,7 @@ impl Replica {
 impl Known for Replica {
     fn live(&self) -> Vec<Member> {
         let held = |number: usize| {
-            let record = self.seen(Target::Slot(number))?.record()?;
+            let record = self.seen(LeaseTarget::Slot(number))?.record()?;
             let member = Member { id: record.holder.clone(), slot: number, seen: record.version };
             (!record.holder.is_empty()).then_some(member)
         };
@@ -422,7 +429,7 @@ impl Known for Replica {
     }
 
     fn is_gone(&self, member: &Member) -> bool {
-        self.seen(Target::Slot(member.slot)).is_some_and(|seen| seen.has_lost(member))
+        self.seen(LeaseTarget::Slot(member.slot)).is_some_and(|seen| seen.has_lost(member))
     }
 
     fn has_stopped(&self, former: &Former) -> bool {
@@ -430,8 +437,8 @@ impl Known for Replica {
     }
 }
 
-fn has_stopped(leases: &BTreeMap<Target, Seen>, former: &Former) -> bool {
-    leases.get(&Target::Slot(former.member.slot)).is_some_and(|seen| seen.has_stopped(former))
+fn has_stopped(leases: &BTreeMap<LeaseTarget, Seen>, former: &Former) -> bool {
+    leases.get(&LeaseTarget::Slot(former.member.slot)).is_some_and(|seen| seen.has_stopped(former))
 }
 
 #[cfg(test)]
@@ -439,23 +446,23 @@ mod tests {
     use super::*;
 
     /// Gives a process that is new what it reads of all Leases, and lets it take one.
-    fn started(now: Instant, found: impl Fn(Target) -> Option<Record>) -> Replica {
+    fn started(now: Instant, found: impl Fn(LeaseTarget) -> Option<Record>) -> Replica {
         let mut replica = Replica::new("p");
         replica.ready();
         for request in replica.requests(now, 1) {
-            replica.answered(request.target(), now, Answer::Found(found(request.target())), now);
+            replica.answered(request.target(), now, LeaseAnswer::Found(found(request.target())), now);
         }
         let claim = replica.requests(now, 1);
-        let claim = claim.iter().find(|request| matches!(request, Request::Write { .. })).unwrap();
+        let claim = claim.iter().find(|request| matches!(request, LeaseRequest::Write { .. })).unwrap();
         let lease = Record { holder: "p.1".to_owned(), version: 50, acknowledged: 0, assignment: None };
-        replica.answered(claim.target(), now, Answer::Written(lease), now);
+        replica.answered(claim.target(), now, LeaseAnswer::Written(lease), now);
         replica
     }
 
     /// The first write of the elected Lease.
     fn election(replica: &mut Replica, now: Instant) -> Option<Option<Assignment>> {
         replica.requests(now, 1).into_iter().find_map(|request| match request {
-            Request::Write { target: Target::Elected, assignment, .. } => Some(assignment),
+            LeaseRequest::Write { target: LeaseTarget::Elected, assignment, .. } => Some(assignment),
             _ => None,
         })
     }
@@ -471,8 +478,8 @@ mod tests {
             assignment: None,
         };
         let mut replica = started(now, |target| match target {
-            Target::Slot(0) => Some(record("o.1", 7)),
-            Target::Slot(3) => Some(record("", 0)),
+            LeaseTarget::Slot(0) => Some(record("o.1", 7)),
+            LeaseTarget::Slot(3) => Some(record("", 0)),
             _ => None,
         });
         assert_eq!(replica.slot.as_ref().map(|slot| slot.number), Some(3), "no Lease that may have been deleted");
@@ -489,13 +496,13 @@ mod tests {
         // The request was late: another process was elected before it arrived, and its Lease was deleted.
         let other = Record { holder: "o.1".to_owned(), version: 60, acknowledged: 9, assignment: None };
         let elected = Record { holder: "p".to_owned(), version: 70, acknowledged: 0, assignment: None };
-        replica.answered(Target::Elected, now, Answer::Written(elected), now);
+        replica.answered(LeaseTarget::Elected, now, LeaseAnswer::Written(elected), now);
         let own = Record { holder: "p.1".to_owned(), version: 50, acknowledged: 0, assignment: None };
         for request in replica.requests(now, 1) {
-            let Request::Read(target) = request else { panic!("{request:?} before the members are known") };
-            let found = if target == Target::Slot(0) { Some(own.clone()) } else { None };
-            let found = if target == Target::Slot(1) { Some(other.clone()) } else { found };
-            replica.answered(target, now, Answer::Found(found), now);
+            let LeaseRequest::Read(target) = request else { panic!("{request:?} before the members are known") };
+            let found = if target == LeaseTarget::Slot(0) { Some(own.clone()) } else { None };
+            let found = if target == LeaseTarget::Slot(1) { Some(other.clone()) } else { found };
+            replica.answered(target, now, LeaseAnswer::Found(found), now);
         }
         let assignment = election(&mut replica, now).flatten().unwrap();
         assert!(assignment.names(1) && assignment.ranges.iter().all(|range| range.from.len() == 1), "{assignment:?}");
@@ -507,15 +514,15 @@ mod tests {
         let mut replica = started(now, |_| None);
         assert_eq!(replica.acts_until(), Some(now + RENEW_DEADLINE));
 
-        replica.observe(Target::Slot(0), None, now);
+        replica.observe(LeaseTarget::Slot(0), None, now);
         assert_eq!(replica.acts_until(), None);
         let later = now + RENEW_PERIOD;
         let requests = replica.requests(later, 2);
         let writes = requests.iter().filter_map(|request| match request {
-            Request::Write { target, holder, .. } => Some((*target, holder.as_str())),
-            Request::Read(_) => None,
+            LeaseRequest::Write { target, holder, .. } => Some((*target, holder.as_str())),
+            LeaseRequest::Read(_) => None,
         });
         // The elected member may have taken the first Lease from it before that was deleted.
-        assert_eq!(writes.collect::<Vec<_>>(), [(Target::Slot(1), "p.2")]);
+        assert_eq!(writes.collect::<Vec<_>>(), [(LeaseTarget::Slot(1), "p.2")]);
     }
 }

@@ -20,7 +20,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::{info, warn};
 
 use super::{
-    Answer, Request, Target,
+    LeaseAnswer, LeaseRequest, LeaseTarget,
     handover::Duty,
     lease::{LeaseDone, Leases, record},
     member::Seen,
@@ -32,7 +32,7 @@ use crate::{
     metrics::Metrics,
     places::{Places, Span},
     scope::{Fence, Released},
-    store::{Scope, Source, anew::read_anew, watch_named_briskly},
+    store::{Scope, WatchSource, anew::read_anew, watch_named_briskly},
 };
 
 /// Gate that the process waits for until it has seen the Leases.
@@ -72,15 +72,15 @@ where
     outcome
 }
 
-type Changes = BoxStream<'static, (Target, Option<Lease>)>;
+type LeaseChanges = BoxStream<'static, (LeaseTarget, Option<Lease>)>;
 
 struct ShardProcess {
     leases: Leases,
     replica: Replica,
     /// The Leases as they were seen last.
-    known: BTreeMap<Target, Lease>,
+    known: BTreeMap<LeaseTarget, Lease>,
     fence: Fence,
-    changes: SelectAll<Changes>,
+    changes: SelectAll<LeaseChanges>,
     requests: FuturesUnordered<BoxFuture<'static, LeaseDone>>,
     readings: FuturesUnordered<BoxFuture<'static, u64>>,
     draining_since: Option<Instant>,
@@ -93,8 +93,8 @@ impl ShardProcess {
         let settings = &context.settings.leader_election;
         let namespace = lease_namespace(settings, context);
         let leases = Leases::new(context.client.clone(), &namespace, context.name, settings.lease_name(context.name));
-        let source = Source::all(context.client.clone(), &Scope::Namespace(namespace));
-        let changes = Target::all().map(|target| {
+        let source = WatchSource::all(context.client.clone(), &Scope::Namespace(namespace));
+        let changes = LeaseTarget::all().map(|target| {
             let (_, watch) = watch_named_briskly::<Lease>(&source, &leases.name(target));
             watch.map(move |change| (target, change.after.and_then(|lease| lease.unpack().ok()))).boxed()
         });
@@ -143,7 +143,7 @@ impl ShardProcess {
     }
 
     /// Keeps the Lease whose version the next write replaces.
-    fn know(&mut self, target: Target, lease: Option<Lease>) {
+    fn know(&mut self, target: LeaseTarget, lease: Option<Lease>) {
         if let Some(lease) = lease.filter(|lease| self.replica.version(target) == Some(record(lease).version)) {
             self.known.insert(target, lease);
         }
@@ -213,7 +213,7 @@ impl ShardProcess {
         }
     }
 
-    fn send(&mut self, request: Request) {
+    fn send(&mut self, request: LeaseRequest) {
         let known = self.known.get(&request.target()).cloned();
         self.requests.push(self.leases.clone().send(request, known).boxed());
     }
@@ -245,13 +245,13 @@ pub(crate) async fn until_ended(context: &Context) {
     let namespace = lease_namespace(settings, context);
     let leases = Leases::new(context.client.clone(), &namespace, context.name, settings.lease_name(context.name));
     let start = Instant::now();
-    for slot in Target::all().filter(|target| *target != Target::Elected) {
+    for slot in LeaseTarget::all().filter(|target| *target != LeaseTarget::Elected) {
         let mut seen = Seen::default();
         while !seen.is_free(start, Instant::now()) {
-            let done = leases.clone().send(Request::Read(slot), None).await;
+            let done = leases.clone().send(LeaseRequest::Read(slot), None).await;
             match done.answer {
-                Answer::Found(record) => seen.read(record, done.started, Instant::now()),
-                Answer::Written(_) | Answer::Conflict | Answer::Unknown => {}
+                LeaseAnswer::Found(record) => seen.read(record, done.started, Instant::now()),
+                LeaseAnswer::Written(_) | LeaseAnswer::Conflict | LeaseAnswer::Unknown => {}
             }
             tokio::time::sleep(TICK).await;
         }

@@ -29,7 +29,7 @@ pub use self::{
     index::Index,
     packed::{Packed, UnpackError, controller_owner, is_controlled_by},
     served::{ServedApi, ServedApis, watch_if_served},
-    source::{Scope, Source},
+    source::{Scope, WatchSource},
     watch::{Watch, watch, watch_api, watch_by, watch_metadata, watch_named, watch_named_briskly},
 };
 pub(crate) use self::{pause::Pauses, source::Share};

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::{
     StaticKind,
     bounded::{Bounded, MAX_DEPTH},
-    keep::{self, Keep, Rule, TooLarge},
+    keep::{self, Keep, KeepRule, TooLarge},
 };
 
 /// Annotation that `kubectl apply` leaves behind; it is never read here and can be as large as the object.
@@ -140,7 +140,7 @@ impl<K> Packed<K> {
     }
 
     /// The same object with as much of it as a rule says.
-    pub(super) fn kept(mut self, rule: Rule) -> Self {
+    pub(super) fn kept(mut self, rule: KeepRule) -> Self {
         let limit = match rule(&self.metadata) {
             Keep::Identity => {
                 keep::reduce(&mut self.metadata);

@@ -25,15 +25,15 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{
-    NamespacedKind, Packed, Pauses, Source, Store, Watch,
-    keep::Rule,
+    NamespacedKind, Packed, Pauses, Store, Watch, WatchSource,
+    keep::KeepRule,
     list_watch::WatchError,
     looks::{Looks, SHORTEST},
     watch::{partly, untyped_events},
 };
 use crate::{
     failure::{ErrorType, Failure},
-    request::{Error, ObjectId, timed},
+    request::{ObjectId, RequestError, timed},
     sync::locked,
 };
 
@@ -86,16 +86,16 @@ impl ServedApi {
     ///
     /// # Errors
     /// The API server does not answer.
-    pub async fn is_served(&self) -> Result<bool, Error> {
+    pub async fn is_served(&self) -> Result<bool, RequestError> {
         self.is_served_since(lately()).await.map(|(_, served)| served)
     }
 
     /// Whether it is served, as it was at `not_before` or later, and when that was.
-    async fn is_served_since(&self, not_before: Instant) -> Result<(Instant, bool), Error> {
+    async fn is_served_since(&self, not_before: Instant) -> Result<(Instant, bool), RequestError> {
         let Self { apis: ServedApis { client, groups: question, looks }, resource } = self;
         let asked = client.clone();
         let groups = question.answer(not_before, || async move { groups(&asked).await.map(Arc::new) });
-        let (at, groups) = groups.await.map_err(Error::Shared)?;
+        let (at, groups) = groups.await.map_err(RequestError::Shared)?;
         looks.send_if_modified(|looks| looks.answered(at, groups.hash));
         let version = &resource.api_version;
         if !groups.versions.contains(version) {
@@ -105,7 +105,7 @@ impl ServedApi {
         let (client, version) = (client.clone(), version.clone());
         // As old as the list of groups is: a newer answer takes another list.
         let kinds = question.answer(at, || async move { kinds(&client, &version).await.map(Arc::new) });
-        let (_, kinds) = kinds.await.map_err(Error::Shared)?;
+        let (_, kinds) = kinds.await.map_err(RequestError::Shared)?;
         Ok((at, kinds.contains(&resource.plural)))
     }
 
@@ -121,7 +121,7 @@ fn lately() -> Instant {
     now.checked_sub(SHORTEST).unwrap_or(now)
 }
 
-async fn groups(client: &Client) -> Result<Groups, Error> {
+async fn groups(client: &Client) -> Result<Groups, RequestError> {
     let list = timed("list", &named("APIGroup", ""), client.list_api_groups()).await?;
     let versions = list.groups.into_iter().flat_map(|group| group.versions);
     let versions: BTreeSet<_> = versions.map(|version| version.group_version).collect();
@@ -130,7 +130,7 @@ async fn groups(client: &Client) -> Result<Groups, Error> {
     Ok(Groups { versions, hash: hasher.finish(), kinds: Mutex::default() })
 }
 
-async fn kinds(client: &Client, version: &str) -> Result<BTreeSet<String>, Error> {
+async fn kinds(client: &Client, version: &str) -> Result<BTreeSet<String>, RequestError> {
     match timed("list the kinds of", &named("APIGroup", version), client.list_api_group_resources(version)).await {
         Ok(list) => Ok(list.resources.into_iter().map(|resource| resource.name).collect()),
         Err(error) if error.error_type() == ErrorType::NotFound => Ok(BTreeSet::new()),
@@ -147,11 +147,11 @@ struct ServedQuestion<T> {
     state: Mutex<ServedState<T>>,
 }
 
-type Answer<T> = Result<T, Arc<Error>>;
+type SharedResult<T> = Result<T, Arc<RequestError>>;
 
 struct ServedState<T> {
     known: Option<(Instant, T)>,
-    asked: Option<(Instant, Shared<BoxFuture<'static, Answer<T>>>)>,
+    asked: Option<(Instant, Shared<BoxFuture<'static, SharedResult<T>>>)>,
 }
 
 impl<T> Default for ServedQuestion<T> {
@@ -163,9 +163,9 @@ impl<T> Default for ServedQuestion<T> {
 impl<T: Clone + Send + Sync + 'static> ServedQuestion<T> {
     /// An answer to a question that was asked at `not_before` or later, and when that was. A failure is returned to all
     /// callers that waited, and not remembered.
-    async fn answer<F>(&self, not_before: Instant, ask: impl FnOnce() -> F) -> Result<(Instant, T), Arc<Error>>
+    async fn answer<F>(&self, not_before: Instant, ask: impl FnOnce() -> F) -> Result<(Instant, T), Arc<RequestError>>
     where
-        F: Future<Output = Result<T, Error>> + Send + 'static,
+        F: Future<Output = Result<T, RequestError>> + Send + 'static,
     {
         let (at, asked) = {
             let mut state = locked(&self.state);
@@ -199,9 +199,9 @@ impl<T: Clone + Send + Sync + 'static> ServedQuestion<T> {
 #[must_use]
 pub fn watch_if_served<K: NamespacedKind>(
     apis: &ServedApis,
-    source: &Source,
+    source: &WatchSource,
     labels: Option<&str>,
-    rule: Rule,
+    rule: KeepRule,
 ) -> (Store<Packed<K>>, Watch<Packed<K>>) {
     let store = Store::new();
     let (followed, labels) = (source.clone(), labels.map(str::to_owned));
@@ -323,10 +323,10 @@ mod tests {
     use super::*;
 
     /// Answers with how often it was asked, after a second; the second time with a failure.
-    async fn ask(count: Arc<AtomicUsize>) -> Result<usize, Error> {
+    async fn ask(count: Arc<AtomicUsize>) -> Result<usize, RequestError> {
         let nth = count.fetch_add(1, Ordering::SeqCst) + 1;
         tokio::time::sleep(Duration::from_secs(1)).await;
-        if nth == 2 { Err(Error::Changed { object: named("Test", "t") }) } else { Ok(nth) }
+        if nth == 2 { Err(RequestError::Changed { object: named("Test", "t") }) } else { Ok(nth) }
     }
 
     #[tokio::test(start_paused = true)]

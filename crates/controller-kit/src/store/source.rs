@@ -85,14 +85,14 @@ pub(super) struct SourcePart {
 
 /// Objects that a watch reads.
 #[derive(Clone)]
-pub struct Source {
+pub struct WatchSource {
     pub(super) client: Client,
     pub(super) scope: Scope,
     /// None if the cache keeps the objects of all namespaces.
     pub(super) part: Option<SourcePart>,
 }
 
-impl Source {
+impl WatchSource {
     /// All objects of a scope.
     #[must_use]
     pub fn all(client: Client, scope: &Scope) -> Self {

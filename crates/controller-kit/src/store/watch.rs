@@ -20,12 +20,12 @@ use super::{
     CacheChange, Key, NamespacedKind, Packed, StaticKind, Store,
     cache::Kept,
     keep,
-    keep::{Keep, Rule},
+    keep::{Keep, KeepRule},
     list_watch,
     list_watch::WatchError,
     packed::prune,
     pause::Pauses,
-    source::{Others, Source, SourcePart},
+    source::{Others, SourcePart, WatchSource},
 };
 
 /// The stream of changes that keeps a [`Store`] up to date. It never ends; nothing happens unless it is polled.
@@ -45,13 +45,13 @@ impl<O> Stream for Watch<O> {
 /// Caches whole objects, those above [`OBJECT_BYTES`](super::keep::OBJECT_BYTES) without their content. `labels` is a
 /// label selector; `None` selects everything in the scope.
 #[must_use]
-pub fn watch<K: NamespacedKind>(source: &Source, labels: Option<&str>) -> (Store<Packed<K>>, Watch<Packed<K>>) {
+pub fn watch<K: NamespacedKind>(source: &WatchSource, labels: Option<&str>) -> (Store<Packed<K>>, Watch<Packed<K>>) {
     watch_by(source, labels, keep::any)
 }
 
 /// As [`watch`], and keeps as much of each object as a rule says.
 #[must_use]
-pub fn watch_by<K>(source: &Source, labels: Option<&str>, rule: Rule) -> (Store<Packed<K>>, Watch<Packed<K>>)
+pub fn watch_by<K>(source: &WatchSource, labels: Option<&str>, rule: KeepRule) -> (Store<Packed<K>>, Watch<Packed<K>>)
 where
     K: NamespacedKind,
 {
@@ -60,7 +60,10 @@ where
 
 /// [`watch_named`] that reconnects within half a second, for objects on which other processes act at once.
 #[must_use]
-pub fn watch_named_briskly<K: NamespacedKind>(source: &Source, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>) {
+pub fn watch_named_briskly<K: NamespacedKind>(
+    source: &WatchSource,
+    name: &str,
+) -> (Store<Packed<K>>, Watch<Packed<K>>) {
     let fields = format!("metadata.name={name}");
     let watch = Watch::new(untyped_events(source, None, Some(&fields), keep::any, Pauses::brisk()));
     (watch.store.clone(), watch)
@@ -68,7 +71,7 @@ pub fn watch_named_briskly<K: NamespacedKind>(source: &Source, name: &str) -> (S
 
 /// Caches the objects of one name, one a namespace. A role that names the object is enough to follow it.
 #[must_use]
-pub fn watch_named<K: NamespacedKind>(source: &Source, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>) {
+pub fn watch_named<K: NamespacedKind>(source: &WatchSource, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>) {
     watch_untyped(source, None, Some(&format!("metadata.name={name}")), keep::any)
 }
 
@@ -76,7 +79,7 @@ pub fn watch_named<K: NamespacedKind>(source: &Source, name: &str) -> (Store<Pac
 /// `status.phase!=Failed`. Objects that stop matching leave the cache.
 #[must_use]
 pub fn watch_metadata<K: NamespacedKind>(
-    source: &Source,
+    source: &WatchSource,
     labels: Option<&str>,
     fields: Option<&str>,
 ) -> (Store<PartialObjectMeta<K>>, Watch<PartialObjectMeta<K>>) {
@@ -94,7 +97,12 @@ where
     (watch.store.clone(), watch)
 }
 
-fn watch_untyped<O>(source: &Source, labels: Option<&str>, fields: Option<&str>, rule: Rule) -> (Store<O>, Watch<O>)
+fn watch_untyped<O>(
+    source: &WatchSource,
+    labels: Option<&str>,
+    fields: Option<&str>,
+    rule: KeepRule,
+) -> (Store<O>, Watch<O>)
 where
     O: Untyped + StaticKind + Send + Sync + 'static,
 {
@@ -114,7 +122,7 @@ pub(crate) trait Untyped: Resource {
         + 'static;
 
     /// The object in the form in which it is kept.
-    fn typed(wire: Self::Wire, rule: Rule) -> Self;
+    fn typed(wire: Self::Wire, rule: KeepRule) -> Self;
 
     /// Returns the identity of the object. It has no version: the whole object replaces it.
     fn identity(&self) -> Self;
@@ -123,7 +131,7 @@ pub(crate) trait Untyped: Resource {
 impl<K: Resource> Untyped for Packed<K> {
     type Wire = Packed<DynamicObject>;
 
-    fn typed(wire: Self::Wire, rule: Rule) -> Self {
+    fn typed(wire: Self::Wire, rule: KeepRule) -> Self {
         wire.kept(rule).of_kind()
     }
 
@@ -137,7 +145,7 @@ impl<K: Resource> Untyped for Packed<K> {
 impl<K: Resource> Untyped for PartialObjectMeta<K> {
     type Wire = PartialObjectMeta<DynamicObject>;
 
-    fn typed(mut wire: Self::Wire, _: Rule) -> Self {
+    fn typed(mut wire: Self::Wire, _: KeepRule) -> Self {
         keep::bound_alone(&mut wire.metadata);
         Self { types: wire.types, metadata: wire.metadata, _phantom: PhantomData }
     }
@@ -152,10 +160,10 @@ impl<K: Resource> Untyped for PartialObjectMeta<K> {
 
 /// The events of a watch of one kind.
 pub(crate) fn untyped_events<O>(
-    source: &Source,
+    source: &WatchSource,
     labels: Option<&str>,
     fields: Option<&str>,
-    rule: Rule,
+    rule: KeepRule,
     pauses: Pauses,
 ) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static
 where

@@ -1,7 +1,7 @@
 //! Writes of the applier, and above all the writes that it omits.
 
 use controller_kit::{
-    apply::{Desired, Error, Outcome, Removed},
+    apply::{ApplyOutcome, Desired, Removed, RequestError},
     failure::{Class, ErrorType, Failure},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
@@ -17,8 +17,8 @@ use crate::{Bench, D, deployment};
 async fn what_is_as_desired_is_never_written_again() {
     let bench = Bench::new("skip").await;
     let desired = bench.desired::<D>(deployment(0, "i:1"));
-    let Outcome::Created(created) = bench.apply::<D>(&desired).await else { panic!("not created") };
-    assert_eq!(bench.apply::<D>(&desired).await, Outcome::Unchanged);
+    let ApplyOutcome::Created(created) = bench.apply::<D>(&desired).await else { panic!("not created") };
+    assert_eq!(bench.apply::<D>(&desired).await, ApplyOutcome::Unchanged);
     assert_eq!(bench.live::<D>("d").await.unwrap()["metadata"]["generation"], created["metadata"]["generation"]);
     let text = bench.metrics.text();
     assert!(text.contains("api_writes_total{verb=\"create\",kind=\"Deployment\",accepted=\"true\"} 1\n"), "{text}");
@@ -36,12 +36,12 @@ async fn drift_is_repaired_and_what_others_add_stays() {
     bench
         .meddle::<D>("d", json!({ "metadata": { "labels": labels }, "spec": { "template": { "spec": { "containers": containers } } } }))
         .await;
-    let Outcome::Updated(repaired) = bench.apply::<D>(&desired).await else { panic!("not repaired") };
+    let ApplyOutcome::Updated(repaired) = bench.apply::<D>(&desired).await else { panic!("not repaired") };
     assert_eq!(repaired["metadata"]["labels"], json!({ "ours": "yes", "theirs": "x" }));
     let images: Vec<&Value> =
         repaired["spec"]["template"]["spec"]["containers"].as_array().unwrap().iter().map(|c| &c["image"]).collect();
     assert_eq!(images, ["i:1", "s"]);
-    assert_eq!(bench.apply::<D>(&desired).await, Outcome::Unchanged);
+    assert_eq!(bench.apply::<D>(&desired).await, ApplyOutcome::Unchanged);
 }
 
 /// Found defect: a controller that changes a field back each time was answered at once each time, for ever.
@@ -55,7 +55,7 @@ async fn an_object_that_another_controller_changes_back_each_time_is_left_for_a_
         bench.meddle::<D>("d", json!({ "spec": { "replicas": 3 } })).await;
         let live = bench.live::<D>("d").await;
         match bench.applier.apply(&desired, live.as_ref()).await {
-            Ok(Outcome::Updated(_)) if corrected < 100 => corrected += 1,
+            Ok(ApplyOutcome::Updated(_)) if corrected < 100 => corrected += 1,
             Err(error) => break error,
             answer => panic!("{corrected}: {answer:?}"),
         }
@@ -65,7 +65,7 @@ async fn an_object_that_another_controller_changes_back_each_time_is_left_for_a_
     assert_eq!(bench.live::<D>("d").await.unwrap()["spec"]["replicas"], 3);
     // Another decision is no correction.
     let desired = bench.desired::<D>(deployment(1, "i:1"));
-    assert!(matches!(bench.apply::<D>(&desired).await, Outcome::Updated(_)));
+    assert!(matches!(bench.apply::<D>(&desired).await, ApplyOutcome::Updated(_)));
 }
 
 #[tokio::test]
@@ -76,10 +76,10 @@ async fn a_field_that_is_no_longer_desired_goes() {
     before["spec"]["template"]["spec"]["containers"][0]["args"] = json!(["--old"]);
     bench.apply::<D>(&bench.desired::<D>(before)).await;
     let desired = bench.desired::<D>(deployment(0, "i:1"));
-    let Outcome::Updated(after) = bench.apply::<D>(&desired).await else { panic!("not updated") };
+    let ApplyOutcome::Updated(after) = bench.apply::<D>(&desired).await else { panic!("not updated") };
     assert_eq!(after["metadata"]["labels"], json!({ "ours": "yes" }));
     assert_eq!(after["spec"]["template"]["spec"]["containers"][0].get("args"), None);
-    assert_eq!(bench.apply::<D>(&desired).await, Outcome::Unchanged);
+    assert_eq!(bench.apply::<D>(&desired).await, ApplyOutcome::Unchanged);
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn an_object_of_somebody_else_is_not_touched_even_if_the_cache_does_not_kn
         bench.desired::<D>(deployment(0, "i:1")),
     ] {
         let error = bench.applier.apply(&desired, None).await.unwrap_err();
-        assert!(matches!(error, Error::Foreign { .. }), "{error}");
+        assert!(matches!(error, RequestError::Foreign { .. }), "{error}");
         assert_eq!(error.class(), Class::Foreign);
         let words = format!("{} already exists and is not managed by this object: it has no controller", desired.id());
         assert!(error.to_string().starts_with(&words), "{error}");
@@ -114,9 +114,9 @@ async fn an_object_of_somebody_else_is_not_touched_even_if_the_cache_does_not_kn
 async fn a_stale_cache_costs_a_request_and_no_object() {
     let bench = Bench::new("stale").await;
     let desired = bench.desired::<D>(deployment(0, "i:1"));
-    let Outcome::Created(first) = bench.apply::<D>(&desired).await else { panic!("not created") };
+    let ApplyOutcome::Created(first) = bench.apply::<D>(&desired).await else { panic!("not created") };
     let newer = bench.desired::<D>(deployment(0, "i:2"));
-    let Outcome::Updated(second) = bench.applier.apply(&newer, None).await.unwrap() else { panic!("not applied") };
+    let ApplyOutcome::Updated(second) = bench.applier.apply(&newer, None).await.unwrap() else { panic!("not applied") };
     assert_eq!(second["metadata"]["uid"], first["metadata"]["uid"]);
     assert_eq!(second["spec"]["template"]["spec"]["containers"][0]["image"], "i:2");
 }
@@ -154,7 +154,7 @@ async fn an_update_never_creates_and_never_hits_a_successor() {
     bench.api().create(&PostParams::default(), &theirs).await.unwrap();
     let successor = bench.live::<ConfigMap>("c").await.unwrap();
     let error = bench.applier.apply(&newer, Some(&seen)).await.unwrap_err();
-    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert!(matches!(error, RequestError::Changed { .. }), "{error}");
     assert_eq!(bench.live::<ConfigMap>("c").await.unwrap(), successor);
 }
 
@@ -171,10 +171,12 @@ async fn an_orphan_of_the_same_graph_is_adopted_and_no_other() {
     let wrong = strict.clone().adopt_if_labelled("graph", "other");
     assert!(bench.applier.apply(&wrong, None).await.is_err());
     let desired = strict.adopt_if_labelled("graph", "g");
-    let Outcome::Updated(adopted) = bench.applier.apply(&desired, None).await.unwrap() else { panic!("not adopted") };
+    let ApplyOutcome::Updated(adopted) = bench.applier.apply(&desired, None).await.unwrap() else {
+        panic!("not adopted")
+    };
     assert_eq!(adopted["metadata"]["uid"], json!(account.uid()), "the same object");
     assert_eq!(adopted["metadata"]["ownerReferences"][0]["uid"], json!(bench.uid()));
-    assert_eq!(bench.apply::<ServiceAccount>(&desired).await, Outcome::Unchanged);
+    assert_eq!(bench.apply::<ServiceAccount>(&desired).await, ApplyOutcome::Unchanged);
 }
 
 #[tokio::test]
@@ -183,10 +185,10 @@ async fn a_field_that_the_server_never_shows_is_not_sent_for_ever() {
     let wish = json!({ "metadata": { "name": "s" }, "stringData": { "k": "v" } });
     let desired = bench.desired::<Secret>(wish);
     bench.apply::<Secret>(&desired).await;
-    assert_eq!(bench.apply::<Secret>(&desired).await, Outcome::Unchanged, "the server would only drop it again");
+    assert_eq!(bench.apply::<Secret>(&desired).await, ApplyOutcome::Unchanged, "the server would only drop it again");
     let forged = json!({ "metadata": { "annotations": { "operator.dynamo/applied": "something-else" } } });
     bench.meddle::<Secret>("s", forged).await;
-    assert!(matches!(bench.apply::<Secret>(&desired).await, Outcome::Updated(_)), "a new difference is repaired");
+    assert!(matches!(bench.apply::<Secret>(&desired).await, ApplyOutcome::Updated(_)), "a new difference is repaired");
 }
 
 #[tokio::test]
@@ -217,7 +219,7 @@ async fn a_decision_on_an_older_version_is_not_carried_out() {
     let bench = Bench::new("unchanged").await;
     // A Service: no controller writes to it.
     let service = |port: u16| json!({ "metadata": { "name": "s" }, "spec": { "selector": { "app": "a" }, "ports": [{ "port": port }] } });
-    let Outcome::Created(seen) = bench.apply::<Service>(&bench.desired::<Service>(service(1))).await else {
+    let ApplyOutcome::Created(seen) = bench.apply::<Service>(&bench.desired::<Service>(service(1))).await else {
         panic!("not created")
     };
     bench.meddle::<Service>("s", json!({ "metadata": { "labels": { "theirs": "x" } } })).await;
@@ -227,7 +229,7 @@ async fn a_decision_on_an_older_version_is_not_carried_out() {
         assert_eq!((error.error_type(), error.class()), (ErrorType::Conflict, Class::Transient), "{error}");
         assert_eq!(bench.live::<Service>("s").await.unwrap()["spec"]["ports"][0]["port"], 1);
     }
-    let Outcome::Updated(after) = bench.apply::<Service>(&wish).await else { panic!("not updated") };
+    let ApplyOutcome::Updated(after) = bench.apply::<Service>(&wish).await else { panic!("not updated") };
     assert_eq!(after["spec"]["ports"][0]["port"], 2);
 }
 
@@ -241,7 +243,7 @@ async fn a_field_is_written_only_on_the_version_that_it_was_decided_on() {
         bench.desired::<ConfigMap>(config(count, other)).decided_on(version, "/data/count")
     };
     let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-    let Outcome::Created(first) = bench.applier.apply(&desired("4", "a", ""), None).await.unwrap() else {
+    let ApplyOutcome::Created(first) = bench.applier.apply(&desired("4", "a", ""), None).await.unwrap() else {
         panic!("not created")
     };
     bench.meddle::<ConfigMap>("c", json!({ "data": { "count": "6" } })).await;
@@ -260,7 +262,7 @@ async fn a_field_is_written_only_on_the_version_that_it_was_decided_on() {
     let found = bench.live::<ConfigMap>("c").await.unwrap();
     assert_eq!(found["data"], json!({ "count": "6", "other": "b" }));
     let outcome = bench.applier.apply(&desired("3", "b", &version(&found)), Some(&found)).await.unwrap();
-    assert!(matches!(outcome, Outcome::Updated(after) if after["data"]["count"] == "3"));
+    assert!(matches!(outcome, ApplyOutcome::Updated(after) if after["data"]["count"] == "3"));
 }
 
 #[tokio::test]
@@ -270,7 +272,7 @@ async fn an_object_that_changed_is_not_deleted_on_an_older_view() {
     let seen = bench.api::<ConfigMap>().get("c").await.unwrap();
     bench.meddle::<ConfigMap>("c", json!({ "data": { "k": "v" } })).await;
     let error = bench.applier.delete_unchanged(&seen, &bench.uid()).await.unwrap_err();
-    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert!(matches!(error, RequestError::Changed { .. }), "{error}");
     assert_eq!(error.class(), Class::Transient);
     let now = bench.api::<ConfigMap>().get("c").await.unwrap();
     assert_eq!(bench.applier.delete_unchanged(&now, &bench.uid()).await.unwrap(), Removed::Accepted);
@@ -311,9 +313,9 @@ async fn an_object_of_a_custom_resource_may_lose_all_its_fields() {
     for spec in [json!({ "resources": { "limits": {} } }), json!({ "resources": {} })] {
         apply(json!({ "resources": { "limits": { "cpu": "1" } } })).await;
         let (outcome, live) = apply(spec.clone()).await;
-        assert!(matches!(outcome, Outcome::Updated(_)), "{outcome:?}");
+        assert!(matches!(outcome, ApplyOutcome::Updated(_)), "{outcome:?}");
         assert_eq!(live, spec);
-        assert_eq!(apply(spec).await.0, Outcome::Unchanged);
+        assert_eq!(apply(spec).await.0, ApplyOutcome::Unchanged);
         // What was applied meanwhile is not owned by anyone else: it goes when it is no longer desired.
         assert_eq!(apply(json!({})).await.1, json!({}));
     }

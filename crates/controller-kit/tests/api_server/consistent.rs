@@ -9,7 +9,7 @@ use std::{
 use controller_kit::{
     scope::Fence,
     settings::OperatorConfiguration,
-    store::{self, Key, Scope, Source},
+    store::{self, Key, Scope, WatchSource},
 };
 use futures::StreamExt;
 use k8s_openapi::{
@@ -84,7 +84,7 @@ async fn every_initial_state_is_a_consistent_read() {
     let (scope, queries) = (Scope::Namespace(namespace.name().to_owned()), Queries::default());
     let client = noting(namespace.client(), &queries);
     serve(&namespace.client()).await;
-    let (recents, watch) = store::watch::<Recent>(&Source::all(client.clone(), &scope), None);
+    let (recents, watch) = store::watch::<Recent>(&WatchSource::all(client.clone(), &scope), None);
     tokio::spawn(watch.for_each(|_| ready(())));
     let again = async || (initial(&queries).len() > 1).then_some(()).ok_or_else(|| format!("{queries:?}"));
     wait::until("the expired watch to begin again", LIMIT, again).await.unwrap();
@@ -93,7 +93,8 @@ async fn every_initial_state_is_a_consistent_read() {
     let key = Key::new(namespace.name(), "later");
     wait::until("it to go on", LIMIT, async || recents.get(&key).map(drop)).await.unwrap();
 
-    let (accounts, watch) = store::watch_metadata::<ServiceAccount>(&Source::all(client.clone(), &scope), None, None);
+    let (accounts, watch) =
+        store::watch_metadata::<ServiceAccount>(&WatchSource::all(client.clone(), &scope), None, None);
     tokio::spawn(watch.for_each(|_| ready(())));
     let fence = Fence::new(&Scope::Cluster, &OperatorConfiguration::default());
     fence.follow(client, &Scope::Cluster);

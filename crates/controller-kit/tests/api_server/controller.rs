@@ -10,12 +10,12 @@ use std::{
 };
 
 use controller_kit::{
-    apply::{Applier, Desired, Error},
+    apply::{Applier, Desired, RequestError},
     context::{Context, Readiness, Shutdown},
     controller::{Action, Controller},
     scope::Fence,
     settings::OperatorConfiguration,
-    store::{self, Key, Packed, Scope, Source, Store},
+    store::{self, Key, Packed, Scope, Store, WatchSource},
 };
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{
@@ -33,7 +33,7 @@ async fn reconcile(
     applier: Applier,
     secrets: Store<Packed<Secret>>,
     root: Arc<Packed<ConfigMap>>,
-) -> Result<Action, Error> {
+) -> Result<Action, RequestError> {
     let owner = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "name": root.name_any(), "uid": root.uid(), "controller": true,
     });
@@ -59,7 +59,7 @@ struct Running {
 async fn start(prefix: &str) -> Running {
     let bench = Bench::new(prefix).await;
     let (client, scope) = (bench.namespace.client(), Scope::Namespace(bench.namespace.name().to_owned()));
-    let source = Source::all(client.clone(), &scope);
+    let source = WatchSource::all(client.clone(), &scope);
     let (_, roots) = store::watch::<ConfigMap>(&source, Some("kit=root"));
     let (secrets, watch) = store::watch::<Secret>(&source, Some("kit=child"));
     let applier = bench.with_caches(vec![Arc::new(secrets.clone())]);

@@ -2,7 +2,7 @@
 
 use std::{future::ready, time::Duration};
 
-use controller_kit::store::{self, Key, Scope, Source};
+use controller_kit::store::{self, Key, Scope, WatchSource};
 use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -54,7 +54,7 @@ async fn an_object_that_is_nested_too_deeply_holds_up_no_cache() {
     create(&client, namespace.name(), "flat", 1).await.unwrap();
 
     let scope = Scope::Namespace(namespace.name().to_owned());
-    let (deeps, watch) = store::watch::<Deep>(&Source::all(client.clone(), &scope), None);
+    let (deeps, watch) = store::watch::<Deep>(&WatchSource::all(client.clone(), &scope), None);
     tokio::spawn(watch.for_each(|_| ready(())));
     tokio::time::timeout(LIMIT, deeps.wait_until_ready()).await.expect("the cache is complete");
     let (deep, flat) = (Key::new(namespace.name(), "deep"), Key::new(namespace.name(), "flat"));

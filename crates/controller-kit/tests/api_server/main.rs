@@ -21,7 +21,7 @@ mod whole_object;
 use std::{fmt::Debug, sync::Arc};
 
 use controller_kit::{
-    apply::{Applier, Desired, ObjectId, Outcome},
+    apply::{Applier, ApplyOutcome, Desired, ObjectId},
     metrics::Metrics,
     store::CacheView,
 };
@@ -95,7 +95,7 @@ impl Bench {
     }
 
     /// Applies as a reconcile does whose cache is up to date.
-    async fn apply<K: Resource<DynamicType = ()>>(&self, desired: &Desired) -> Outcome {
+    async fn apply<K: Resource<DynamicType = ()>>(&self, desired: &Desired) -> ApplyOutcome {
         let live = self.live::<K>(&desired.id().name).await;
         self.applier.apply(desired, live.as_ref()).await.unwrap()
     }

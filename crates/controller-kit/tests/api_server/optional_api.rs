@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use controller_kit::store::{Scope, ServedApi, ServedApis, Source, keep, watch, watch_if_served};
+use controller_kit::store::{Scope, ServedApi, ServedApis, WatchSource, keep, watch, watch_if_served};
 use futures::{StreamExt, stream::select_all};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -41,7 +41,7 @@ fn definition() -> CustomResourceDefinition {
 async fn an_api_that_comes_later_is_watched_and_one_that_goes_leaves_an_empty_store() {
     let namespace = TestNamespace::new(test_cluster::shared(&[]).await.unwrap(), "optional").await.unwrap();
     let client = namespace.client();
-    let source = Source::all(client.clone(), &Scope::Namespace(namespace.name().to_owned()));
+    let source = WatchSource::all(client.clone(), &Scope::Namespace(namespace.name().to_owned()));
     let apis = ServedApis::new(client.clone());
     let (store, mut watch) = watch_if_served::<Gadget>(&apis, &source, None, keep::any);
     tokio::spawn(async move { while watch.next().await.is_some() {} });
@@ -97,7 +97,7 @@ struct LatecomerSpec {}
 async fn a_kind_that_a_controller_needs_is_watched_soon_after_it_is_served() {
     let access = test_cluster::shared(&[]).await.unwrap();
     let namespace = TestNamespace::new(access, "late").await.unwrap();
-    let source = Source::all(namespace.client(), &Scope::Namespace(namespace.name().to_owned()));
+    let source = WatchSource::all(namespace.client(), &Scope::Namespace(namespace.name().to_owned()));
     let (store, mut events) = watch::<Latecomer>(&source, None);
     let ended = tokio::spawn(async move { while events.next().await.is_some() {} });
     let pauses = Duration::from_secs(4);
@@ -129,7 +129,7 @@ async fn kinds_that_are_missing_are_looked_for_together() {
     let begin = Instant::now();
     let client = noting(namespace.client(), &log);
     let apis = ServedApis::new(client.clone());
-    let source = Source::all(client, &Scope::Namespace(namespace.name().to_owned()));
+    let source = WatchSource::all(client, &Scope::Namespace(namespace.name().to_owned()));
     let one = watch_if_served::<one::One>(&apis, &source, None, keep::any);
     let two = watch_if_served::<two::Two>(&apis, &source, None, keep::any);
     let three = watch_if_served::<three::Three>(&apis, &source, None, keep::any);

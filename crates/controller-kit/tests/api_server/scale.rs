@@ -1,6 +1,6 @@
 //! Replicas through the scale subresource.
 
-use controller_kit::apply::Error;
+use controller_kit::apply::RequestError;
 
 use crate::{Bench, D, deployment};
 
@@ -17,11 +17,11 @@ async fn only_the_replicas_of_that_object_change_and_only_from_what_was_seen() {
         assert_eq!(replicas().await, Some(to));
     }
     let stale = bench.applier.scale(&before, &bench.uid(), 1, 5).await;
-    assert!(matches!(stale, Err(Error::Changed { .. })), "{stale:?}");
+    assert!(matches!(stale, Err(RequestError::Changed { .. })), "{stale:?}");
     let mut other = before.clone();
     other.metadata.uid = Some("00000000-0000-0000-0000-000000000000".to_owned());
     let foreign = bench.applier.scale(&other, &bench.uid(), 3, 5).await;
-    assert!(matches!(foreign, Err(Error::Changed { .. })), "{foreign:?}");
+    assert!(matches!(foreign, Err(RequestError::Changed { .. })), "{foreign:?}");
     assert_eq!(replicas().await, Some(3));
     assert_eq!(read().await.spec.unwrap().template, before.spec.unwrap().template);
 }

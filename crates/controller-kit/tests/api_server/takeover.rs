@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use controller_kit::{
-    apply::{Applier, Desired, Outcome},
+    apply::{Applier, ApplyOutcome, Desired},
     failure::Class,
 };
 use k8s_openapi::api::autoscaling::{v1, v2};
@@ -57,7 +57,7 @@ async fn write<K: Resource<DynamicType = ()>>(bench: &Bench, applier: &Applier, 
     wait::until("the update", LIMIT, async || {
         let live = bench.live::<K>("d").await;
         match applier.apply(desired, live.as_ref()).await {
-            Ok(Outcome::Updated(object)) => Ok(object),
+            Ok(ApplyOutcome::Updated(object)) => Ok(object),
             Err(error) if error.class() == Class::Transient => Err(error.to_string()),
             other => panic!("not updated: {other:?}"),
         }

@@ -2,7 +2,7 @@
 
 use std::{future::ready, time::Duration};
 
-use controller_kit::store::{self, Key, Scope, Source};
+use controller_kit::store::{self, Key, Scope, WatchSource};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, api::PostParams};
@@ -25,7 +25,7 @@ async fn what_there_is_is_listed_where_it_is_not_streamed() {
     let maps = Api::<ConfigMap>::namespaced(client.clone(), "default");
     create(&maps, "before").await;
 
-    let source = Source::all(client.clone(), &Scope::Namespace("default".to_owned()));
+    let source = WatchSource::all(client.clone(), &Scope::Namespace("default".to_owned()));
     let (whole, whole_watch) = store::watch::<ConfigMap>(&source, Some("kit=listed"));
     let (metadata, metadata_watch) = store::watch_metadata::<ConfigMap>(&source, Some("kit=listed"), None);
     tokio::spawn(whole_watch.for_each(|_| ready(())));

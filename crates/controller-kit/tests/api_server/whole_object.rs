@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_kit::{
-    apply::{Desired, Error, MetadataPatch},
+    apply::{Desired, MetadataPatch, RequestError},
     failure::Class,
     store::{CacheView, Key, Packed, Shown},
 };
@@ -154,11 +154,11 @@ async fn a_metadata_patch_for_another_object_or_version_is_refused() {
     bench.meddle::<ConfigMap>("parent", json!({ "metadata": { "annotations": { "test.io/theirs": "x" } } })).await;
     let uid = seen.metadata.uid.clone().unwrap();
     let error = bench.applier.patch_metadata(&seen, &uid, &set.clone().only_if_unchanged()).await.unwrap_err();
-    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert!(matches!(error, RequestError::Changed { .. }), "{error}");
     let mut predecessor = parent().await;
     predecessor.metadata.uid = Some("of-the-one-before".to_owned());
     let error = bench.applier.patch_metadata(&predecessor, &uid, &set).await.unwrap_err();
-    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert!(matches!(error, RequestError::Changed { .. }), "{error}");
     let annotations = parent().await.metadata.annotations.unwrap();
     assert!(!annotations.contains_key("test.io/ours"), "{annotations:?}");
     let mut ghost = parent().await;
@@ -166,7 +166,7 @@ async fn a_metadata_patch_for_another_object_or_version_is_refused() {
     assert!(!bench.applier.patch_metadata(&ghost, &uid, &set).await.unwrap(), "what is gone needs no patch");
     let name = json!({ "op": "remove", "path": "/metadata/annotations" });
     let error = bench.applier.edit_spec(&parent().await, &uid, vec![name]).await.unwrap_err();
-    assert!(matches!(error, Error::Render { .. }), "{error}");
+    assert!(matches!(error, RequestError::Render { .. }), "{error}");
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn one_finalizer_goes_and_the_others_stay() {
     assert!(!bench.applier.remove_finalizer(&now, "test.io/b").await.unwrap(), "it has none");
     // The list is another than the one that was seen: at the place of `b` stands `c`.
     let error = bench.applier.remove_finalizer(&seen, "test.io/b").await.unwrap_err();
-    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert!(matches!(error, RequestError::Changed { .. }), "{error}");
     bench.meddle::<ConfigMap>("parent", json!({ "metadata": { "finalizers": null } })).await;
 }
 

@@ -15,8 +15,8 @@ use rendering::WorkloadProvider;
 use serde_json::{Value, json};
 
 use crate::graph::{
-    model::{Observed, Served, ValidGraph, ValidationContext},
-    settings::Settings,
+    model::{ClusterApis, GraphObserved, ValidGraph, ValidationContext},
+    settings::GraphSettings,
     validate::validate,
 };
 
@@ -53,10 +53,10 @@ pub fn set_image(graph: &mut Value, tag: &str) {
 }
 
 /// The operator's configuration: Kubernetes discovery, and roles `p` and `e` of planners and endpoint pickers.
-pub fn settings() -> &'static Settings {
-    static SETTINGS: LazyLock<Settings> = LazyLock::new(|| {
+pub fn settings() -> &'static GraphSettings {
+    static SETTINGS: LazyLock<GraphSettings> = LazyLock::new(|| {
         let roles = json!({ "plannerClusterRoleName": "p", "eppClusterRoleName": "e" });
-        Settings { roles: serde_json::from_value(roles).unwrap(), ..Settings::default() }
+        GraphSettings { roles: serde_json::from_value(roles).unwrap(), ..GraphSettings::default() }
     });
     &SETTINGS
 }
@@ -67,13 +67,13 @@ pub fn valid(graph: &DynamoGraphDeployment) -> ValidGraph<'_> {
 }
 
 /// The same under another configuration.
-pub fn valid_with<'a>(graph: &'a DynamoGraphDeployment, settings: &'a Settings) -> ValidGraph<'a> {
+pub fn valid_with<'a>(graph: &'a DynamoGraphDeployment, settings: &'a GraphSettings) -> ValidGraph<'a> {
     validate(graph, settings, ValidationContext::default()).unwrap()
 }
 
 /// Returns the live objects of a graph: only these components.
-pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Observed {
-    Observed { components, ..Observed::new(graph.clone()) }
+pub fn observed(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> GraphObserved {
+    GraphObserved { components, ..GraphObserved::new(graph.clone()) }
 }
 
 /// A component as it would come back from the API server, owned by [`graph`], with `available` workers.
@@ -132,11 +132,11 @@ pub mod grove {
     use api_types::grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet};
 
     use super::*;
-    use crate::graph::{model::Plan, plan::plan, settings};
+    use crate::graph::{model::GraphPlan, plan::plan, settings};
 
     /// The operator's configuration with Grove in use.
-    pub fn settings() -> &'static Settings {
-        static SETTINGS: LazyLock<Settings> = LazyLock::new(|| Settings {
+    pub fn settings() -> &'static GraphSettings {
+        static SETTINGS: LazyLock<GraphSettings> = LazyLock::new(|| GraphSettings {
             grove: settings::Grove { enabled: true, termination_delay: Some("15m0s".into()), ..Default::default() },
             ..super::settings().clone()
         });
@@ -144,20 +144,20 @@ pub mod grove {
     }
 
     /// A graph that Grove runs, of which nothing is live.
-    pub fn observed(graph: &DynamoGraphDeployment) -> Observed {
-        let served = Served { grove: true, ..Served::default() };
-        Observed { provider: WorkloadProvider::Grove, served, ..super::observed(graph, vec![]) }
+    pub fn observed(graph: &DynamoGraphDeployment) -> GraphObserved {
+        let served = ClusterApis { grove: true, ..ClusterApis::default() };
+        GraphObserved { provider: WorkloadProvider::Grove, served, ..super::observed(graph, vec![]) }
     }
 
     /// The same with a PodCliqueSet.
-    pub fn observed_with(graph: &DynamoGraphDeployment, set: PodCliqueSet) -> Observed {
+    pub fn observed_with(graph: &DynamoGraphDeployment, set: PodCliqueSet) -> GraphObserved {
         let mut observed = observed(graph);
         observed.grove.sets = vec![set];
         observed
     }
 
     /// Returns the plan.
-    pub fn planned(observed: &Observed) -> Plan {
+    pub fn planned(observed: &GraphObserved) -> GraphPlan {
         plan(&validate(&observed.graph, settings(), observed.validation_context()).unwrap(), observed, NOW)
     }
 

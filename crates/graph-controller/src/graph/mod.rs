@@ -33,9 +33,9 @@ use api_types::{
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus},
 };
 use controller_kit::{
-    apply::Error,
+    apply::RequestError,
     conditions::age,
-    controller::{Action, Conclusion, Outputs, Pace, Reconcile},
+    controller::{Action, Conclusion, Outputs, Reconcile, StatusPace},
     failure::Class,
     pods::PodDiagnostics,
     request::Interruption,
@@ -51,15 +51,15 @@ use self::{
     needs::needs,
     node_topology::apply::{LabelingResult, TopologyKey, TopologyLabeler},
     observe::{
-        Caches,
+        GraphCaches,
         read::{Apis, is_served, read},
     },
-    settings::Settings,
+    settings::GraphSettings,
     status::rejection::rejection,
     validate::validate,
 };
 use crate::{
-    graph::model::{Applied, Blocked, Observed, Obstacle, Plan, Troubles},
+    graph::model::{GraphApplied, GraphBlocked, GraphObserved, GraphObstacle, GraphPlan, Troubles},
     nats_etcd,
     nats_etcd::HealthReceiver,
 };
@@ -68,9 +68,9 @@ use crate::{
 const OBSTACLE_RETRY: Duration = Duration::from_secs(15);
 
 /// Reconciles graphs.
-pub struct Reconciler {
+pub struct GraphReconciler {
     /// The caches.
-    pub caches: Caches,
+    pub caches: GraphCaches,
     /// Writes.
     pub outputs: Outputs,
     /// Diagnoses pods that do not become ready.
@@ -78,18 +78,18 @@ pub struct Reconciler {
     /// APIs that the cluster serves.
     pub apis: Apis,
     /// The operator's configuration.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<GraphSettings>,
     /// Health of NATS and etcd.
     pub nats_etcd: HealthReceiver,
     /// Sets topology labels on worker pods.
     pub labeler: TopologyLabeler,
 }
 
-impl Reconcile for Reconciler {
+impl Reconcile for GraphReconciler {
     type Object = DynamoGraphDeployment;
-    type Observed = Observed;
-    type Plan = Result<Plan, Blocked>;
-    type Applied = Pass;
+    type Observed = GraphObserved;
+    type Plan = Result<GraphPlan, GraphBlocked>;
+    type Applied = GraphWrites;
     type Status = DynamoGraphDeploymentStatus;
 
     fn outputs(&self) -> &Outputs {
@@ -115,7 +115,7 @@ impl Reconcile for Reconciler {
             spec: Default::default(),
             status: serde_json::from_value(packed.status()).ok(),
         };
-        let status = status::of_unreadable(&graph, &Obstacle::of_unreadable(error), now);
+        let status = status::of_unreadable(&graph, &GraphObstacle::of_unreadable(error), now);
         let status_events = events::events(graph.status.as_ref(), &status);
         Some(Conclusion { status_events, ..Conclusion::of_status(status) })
     }
@@ -124,7 +124,7 @@ impl Reconcile for Reconciler {
         &self,
         packed: &Packed<DynamoGraphDeployment>,
         graph: DynamoGraphDeployment,
-    ) -> Result<Observed, Interruption> {
+    ) -> Result<GraphObserved, Interruption> {
         let mut cached = observe::cached(&self.caches, &self.settings, packed, graph)?;
         if provider::depends_on_grove(&cached, &self.settings) {
             // Chosen for life: Grove may have been installed since the caches looked for it.
@@ -132,29 +132,33 @@ impl Reconcile for Reconciler {
         }
         let needs = match needs(&cached, &self.settings) {
             Ok(needs) => needs,
-            Err(obstacle) => return Ok(Observed { blocked: Some(Blocked::Violation(obstacle)), ..cached }),
+            Err(obstacle) => return Ok(GraphObserved { blocked: Some(GraphBlocked::Violation(obstacle)), ..cached }),
         };
         match read(&self.outputs.applier, &self.apis, &self.settings, &cached, &needs).await {
             Ok(reads) => Ok(cached.with_target(needs.target).with_reads(reads)),
             Err(error) => match rejection([&error]) {
                 Some(obstacle) => {
-                    let blocked = Some(Blocked::Rejection(obstacle));
-                    Ok(Observed { blocked, ..cached.with_target(needs.target) })
+                    let blocked = Some(GraphBlocked::Rejection(obstacle));
+                    Ok(GraphObserved { blocked, ..cached.with_target(needs.target) })
                 }
                 None => Err(error.into()),
             },
         }
     }
 
-    fn plan(&self, observed: &Observed, now: Timestamp) -> Result<Plan, Blocked> {
+    fn plan(&self, observed: &GraphObserved, now: Timestamp) -> Result<GraphPlan, GraphBlocked> {
         if let Some(blocked) = &observed.blocked {
             return Err(blocked.clone());
         }
         let valid = validate(&observed.graph, &self.settings, observed.validation_context());
-        Ok(plan::plan(&valid.map_err(Blocked::Violation)?, observed, now))
+        Ok(plan::plan(&valid.map_err(GraphBlocked::Violation)?, observed, now))
     }
 
-    async fn apply(&self, observed: &Observed, plan: Result<Plan, Blocked>) -> Result<Pass, Interruption> {
+    async fn apply(
+        &self,
+        observed: &GraphObserved,
+        plan: Result<GraphPlan, GraphBlocked>,
+    ) -> Result<GraphWrites, Interruption> {
         let label = async {
             match TopologyKey::of(&observed.graph) {
                 Some(key) => self.labeler.label(&key).await,
@@ -169,10 +173,10 @@ impl Reconcile for Reconciler {
         };
         // Neither waits for the other, nor fails with it.
         let (written, labeled) = join!(write, label);
-        Ok(Pass { written: written?, labeled })
+        Ok(GraphWrites { written: written?, labeled })
     }
 
-    fn conclude(&self, observed: &Observed, pass: &Pass, now: Timestamp) -> Conclusion<Self::Status> {
+    fn conclude(&self, observed: &GraphObserved, pass: &GraphWrites, now: Timestamp) -> Conclusion<Self::Status> {
         let (mut status, next) = match &pass.written {
             Err(blocked) => (status::of_obstacle(observed, blocked.obstacle(), now), blocked.next()),
             Ok(WrittenPlan { plan, applied, rejection, diagnose_after }) => {
@@ -188,11 +192,11 @@ impl Reconcile for Reconciler {
         let next = pass.labeled.again.map_or(next, |after| next.no_later_than(after));
         let next = if pass.labeled.failed.is_some() { next.no_later_than(OBSTACLE_RETRY) } else { next };
         let status_events = events::events(observed.graph.status.as_ref(), &status);
-        Conclusion { status: Some(status), pace: Pace::Limited, status_events, next, ..Conclusion::default() }
+        Conclusion { status: Some(status), pace: StatusPace::Limited, status_events, next, ..Conclusion::default() }
     }
 
     /// A failure to label pods must not keep the status from being written.
-    async fn after_status(&self, _: Observed, pass: Pass) -> Result<(), Interruption> {
+    async fn after_status(&self, _: GraphObserved, pass: GraphWrites) -> Result<(), Interruption> {
         match pass.labeled.failed {
             Some(error) if error.class() == Class::Transient => Err(error.into()),
             Some(error) => {
@@ -210,22 +214,22 @@ fn until(deadline: Timestamp, now: Timestamp) -> Duration {
 }
 
 /// Result of the writes of one reconcile.
-pub struct Pass {
-    written: Result<WrittenPlan, Blocked>,
+pub struct GraphWrites {
+    written: Result<WrittenPlan, GraphBlocked>,
     labeled: LabelingResult,
 }
 
 /// Result of the writes that advance a graph.
 struct WrittenPlan {
-    plan: Plan,
-    applied: Applied,
+    plan: GraphPlan,
+    applied: GraphApplied,
     /// Rejection by the API server.
-    rejection: Option<Obstacle>,
+    rejection: Option<GraphObstacle>,
     /// Delay until pods are diagnosed again.
     diagnose_after: Option<Duration>,
 }
 
-impl Blocked {
+impl GraphBlocked {
     /// Determines when to reconcile again.
     fn next(&self) -> Action {
         match self {
@@ -235,9 +239,9 @@ impl Blocked {
     }
 }
 
-impl Reconciler {
+impl GraphReconciler {
     /// Writes what differs from the plan, and diagnoses pods that do not become ready.
-    async fn write(&self, observed: &Observed, plan: Plan) -> Result<WrittenPlan, Error> {
+    async fn write(&self, observed: &GraphObserved, plan: GraphPlan) -> Result<WrittenPlan, RequestError> {
         let mut applied =
             apply::apply(&self.outputs.applier, &self.outputs.events, &self.caches, observed, &plan).await;
         let diagnose_after = self.diagnose_pods(observed, &plan, &mut applied, Timestamp::now()).await;
@@ -257,9 +261,9 @@ impl Reconciler {
     /// controller diagnoses those of components.
     async fn diagnose_pods(
         &self,
-        observed: &Observed,
-        plan: &Plan,
-        applied: &mut Applied,
+        observed: &GraphObserved,
+        plan: &GraphPlan,
+        applied: &mut GraphApplied,
         now: Timestamp,
     ) -> Option<Duration> {
         let pods = pods_of(&observed.graph);

@@ -6,13 +6,13 @@ use kube::ResourceExt;
 use rendering::WorkloadProvider;
 
 use crate::graph::{
-    model::{Observed, Obstacle, ValidationContext},
-    settings::Settings,
+    model::{GraphObserved, GraphObstacle, ValidationContext},
+    settings::GraphSettings,
 };
 
 /// Whether the provider depends on what the cluster serves, and Grove was not served by the last answer. Admission has
 /// chosen for graphs that it has seen.
-pub fn depends_on_grove(cached: &Observed, settings: &Settings) -> bool {
+pub fn depends_on_grove(cached: &GraphObserved, settings: &GraphSettings) -> bool {
     let is_new = cached.components.is_empty() && cached.grove.sets.is_empty();
     let given = cached.graph.annotations();
     is_new && settings.grove.enabled && !cached.served.grove && !given.contains_key(annotations::WORKLOAD_PROVIDER)
@@ -25,7 +25,7 @@ pub fn depends_on_grove(cached: &Observed, settings: &Settings) -> bool {
 ///
 /// # Errors
 /// There are live objects of both providers, or the annotation names an unknown one.
-pub fn choose(cached: &Observed, settings: &Settings) -> Result<WorkloadProvider, Obstacle> {
+pub fn choose(cached: &GraphObserved, settings: &GraphSettings) -> Result<WorkloadProvider, GraphObstacle> {
     match (cached.components.is_empty(), cached.grove.sets.is_empty()) {
         (false, false) => return Err(both(cached)),
         (false, true) => return Ok(WorkloadProvider::Component),
@@ -36,7 +36,7 @@ pub fn choose(cached: &Observed, settings: &Settings) -> Result<WorkloadProvider
     match given(annotations::WORKLOAD_PROVIDER) {
         Some(annotations::PROVIDER_COMPONENT) => Ok(WorkloadProvider::Component),
         Some(annotations::PROVIDER_GROVE) => Ok(WorkloadProvider::Grove),
-        Some(other) => Err(Obstacle::stalled(
+        Some(other) => Err(GraphObstacle::stalled(
             conditions::graph::PROVIDER_UNSUPPORTED,
             conditions::graph::INVALID_SPEC,
             format!(
@@ -52,7 +52,7 @@ pub fn choose(cached: &Observed, settings: &Settings) -> Result<WorkloadProvider
     }
 }
 
-fn both(cached: &Observed) -> Obstacle {
+fn both(cached: &GraphObserved) -> GraphObstacle {
     let names = |all: &mut dyn Iterator<Item = String>| all.collect::<Vec<_>>().join(", ");
     let message = format!(
         "the graph has DynamoComponentDeployments ({}) as well as PodCliqueSets ({}); nothing is changed until those \
@@ -60,11 +60,11 @@ fn both(cached: &Observed) -> Obstacle {
         names(&mut cached.components.iter().map(ResourceExt::name_any)),
         names(&mut cached.grove.sets.iter().map(ResourceExt::name_any)),
     );
-    Obstacle::stalled(conditions::graph::FAILED, conditions::graph::CONFLICTING_PROVIDERS, message)
+    GraphObstacle::stalled(conditions::graph::FAILED, conditions::graph::CONFLICTING_PROVIDERS, message)
 }
 
 /// Returns the reason why a valid graph on Grove cannot be reconciled.
-pub fn lacks_grove(context: ValidationContext<'_>, settings: &Settings) -> Option<Obstacle> {
+pub fn lacks_grove(context: ValidationContext<'_>, settings: &GraphSettings) -> Option<GraphObstacle> {
     let api = grove::API_VERSION;
     let message = if !settings.grove.enabled {
         "the graph runs on Grove, which the operator's configuration switches off (orchestrators.grove.enabled)"
@@ -89,9 +89,9 @@ pub fn lacks_grove(context: ValidationContext<'_>, settings: &Settings) -> Optio
              or name another",
             annotations::KAI_QUEUE
         );
-        return Some(Obstacle::stalled(conditions::graph::FAILED, conditions::graph::QUEUE_MISSING, message));
+        return Some(GraphObstacle::stalled(conditions::graph::FAILED, conditions::graph::QUEUE_MISSING, message));
     };
-    Some(Obstacle::stalled(conditions::graph::PROVIDER_UNAVAILABLE, conditions::graph::API_MISSING, message))
+    Some(GraphObstacle::stalled(conditions::graph::PROVIDER_UNAVAILABLE, conditions::graph::API_MISSING, message))
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::graph::{
         fixtures::{NOW, graph_with, grove, live, observed, valid},
-        model::{Progress, Served},
+        model::{ClusterApis, ObstacleProgress},
     };
 
     fn chosen(provider: Option<&str>, enable: Option<&str>, served: bool) -> Result<WorkloadProvider, &'static str> {
@@ -153,7 +153,7 @@ mod tests {
 
         with_set.components = components;
         let obstacle = choose(&with_set, grove::settings()).unwrap_err();
-        assert_eq!(obstacle.progress, Progress::Stalled(conditions::graph::CONFLICTING_PROVIDERS));
+        assert_eq!(obstacle.progress, ObstacleProgress::Stalled(conditions::graph::CONFLICTING_PROVIDERS));
         assert!(obstacle.message.contains("chat-frontend") && obstacle.message.contains("PodCliqueSets (chat)"));
     }
 
@@ -166,14 +166,14 @@ mod tests {
         let mut settings = grove::settings().clone();
         settings.grove.volcano = true;
         let lacks = |volcano| {
-            let served = Served { grove: true, volcano, ..Served::default() };
+            let served = ClusterApis { grove: true, volcano, ..ClusterApis::default() };
             lacks_grove(
                 ValidationContext { provider: WorkloadProvider::Grove, served, ..ValidationContext::default() },
                 &settings,
             )
         };
         let obstacle = lacks(false).unwrap();
-        assert_eq!(obstacle.progress, Progress::Stalled(conditions::graph::API_MISSING));
+        assert_eq!(obstacle.progress, ObstacleProgress::Stalled(conditions::graph::API_MISSING));
         assert!(obstacle.message.contains("scheduling.volcano.sh/v1beta1"), "{}", obstacle.message);
         assert_eq!(lacks(true), None);
     }

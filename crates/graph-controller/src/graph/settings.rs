@@ -13,7 +13,7 @@ use rendering::{
 
 /// Settings of graphs from the operator's configuration.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct GraphSettings {
     /// Discovery backend of graphs without the annotation.
     pub discovery: DiscoveryBackend,
     /// ClusterRoles of planners and endpoint pickers; none in a restricted install, where the chart binds them.
@@ -77,7 +77,7 @@ impl Grove {
     }
 }
 
-impl Settings {
+impl GraphSettings {
     /// Reads the configuration of a process that serves `scope`.
     pub fn of(configuration: &OperatorConfiguration, scope: &Scope) -> Self {
         Self {
@@ -114,10 +114,10 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str, scope: &Scope) -> Settings {
+    fn read(text: &str, scope: &Scope) -> GraphSettings {
         let (configuration, warnings) = parse(&format!("apiVersion: {API_VERSION}\nkind: {KIND}\n{text}")).unwrap();
         assert!(warnings.is_empty(), "{warnings:?}");
-        Settings::of(&configuration, scope)
+        GraphSettings::of(&configuration, scope)
     }
 
     #[test]

@@ -21,10 +21,10 @@ use rendering::{
 use serde_json::Value;
 
 use crate::graph::{
-    merge::{Placement, checkpoint_engine, component_deployment},
-    model::{Obstacle, Progress, Served, ValidGraph, ValidationContext},
+    merge::{PlannedFields, checkpoint_engine, component_deployment},
+    model::{ClusterApis, GraphObstacle, ObstacleProgress, ValidGraph, ValidationContext},
     provider::lacks_grove,
-    settings::Settings,
+    settings::GraphSettings,
 };
 
 /// Validates a graph.
@@ -33,9 +33,9 @@ use crate::graph::{
 /// All violations, each with its field path.
 pub fn validate<'a>(
     graph: &'a DynamoGraphDeployment,
-    settings: &'a Settings,
+    settings: &'a GraphSettings,
     context: ValidationContext<'a>,
-) -> Result<ValidGraph<'a>, Obstacle> {
+) -> Result<ValidGraph<'a>, GraphObstacle> {
     let provider = context.provider;
     let mut problems = Vec::new();
     // The manifest in an archive may name them.
@@ -77,7 +77,7 @@ pub fn validate<'a>(
     }
     valid.control = check_control(graph, provider, &merged, &mut problems);
     if !problems.is_empty() {
-        return Err(Obstacle::of_violations(&problems));
+        return Err(GraphObstacle::of_violations(&problems));
     }
     let claimed = context.claimed_gpus.into_iter().flatten();
     let known = |component: &str| valid.gpu_claims.get_key_value(component).map(|(name, _)| *name);
@@ -88,7 +88,7 @@ pub fn validate<'a>(
 }
 
 /// Replicas that span nodes need an API that starts their pods together.
-fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Option<Obstacle> {
+fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: ClusterApis) -> Option<GraphObstacle> {
     let names: Vec<_> = spec.components.iter().filter(|c| c.is_multinode()).map(|c| c.name.as_str()).collect();
     if names.is_empty() || served.leader_worker_sets {
         return None;
@@ -98,7 +98,7 @@ fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: Served) -> Optio
          and neither is served here; remove multinode or install one of them",
         names.join(", ")
     );
-    Some(Obstacle::stalled(conditions::graph::NO_MULTINODE_ORCHESTRATOR, conditions::graph::API_MISSING, message))
+    Some(GraphObstacle::stalled(conditions::graph::NO_MULTINODE_ORCHESTRATOR, conditions::graph::API_MISSING, message))
 }
 
 /// Users can write the annotation that keeps v1alpha1 fields by hand, past the schema of v1alpha1.
@@ -140,7 +140,7 @@ fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Violat
 }
 
 /// The cluster topology of the policy must exist and have its domain. Both may be created after the graph.
-fn lacks_topology(spec: &DynamoGraphDeploymentSpec, context: ValidationContext<'_>) -> Option<Obstacle> {
+fn lacks_topology(spec: &DynamoGraphDeploymentSpec, context: ValidationContext<'_>) -> Option<GraphObstacle> {
     let policy = spec.kv_transfer_policy()?;
     let topology = policy.cluster_topology_name.as_deref()?;
     let at = "spec.experimental.kvTransferPolicy";
@@ -156,20 +156,20 @@ fn lacks_topology(spec: &DynamoGraphDeploymentSpec, context: ValidationContext<'
         }
         Some(_) => return None,
     };
-    Some(Obstacle::stalled(conditions::graph::FAILED, reason, message))
+    Some(GraphObstacle::stalled(conditions::graph::FAILED, reason, message))
 }
 
 /// Without the count, nodes would not be given the flags that join them, and each would start alone.
-fn uncountable_gpus(context: ValidationContext<'_>) -> Option<Obstacle> {
+fn uncountable_gpus(context: ValidationContext<'_>) -> Option<GraphObstacle> {
     let claimed = context.claimed_gpus.into_iter().flatten();
     let uncountable = claimed.filter_map(|(component, gpus)| {
         let why = gpus.as_ref().err()?;
         Some(format!("spec.components[{component}]: the GPUs of container {MAIN_CONTAINER} cannot be counted: {why}"))
     });
     let uncountable: Vec<_> = uncountable.collect();
-    (!uncountable.is_empty()).then(|| Obstacle {
+    (!uncountable.is_empty()).then(|| GraphObstacle {
         ready_reason: conditions::graph::SOME_NOT_READY,
-        progress: Progress::Reconciling(conditions::graph::GPUS_UNKNOWN),
+        progress: ObstacleProgress::Reconciling(conditions::graph::GPUS_UNKNOWN),
         message: uncountable.join("; "),
     })
 }
@@ -223,7 +223,7 @@ fn candidate(
     graph: &DynamoGraphDeployment,
     component: &ComponentSpec,
 ) -> DynamoComponentDeployment {
-    let mut candidate = component_deployment(valid, component, Placement::default());
+    let mut candidate = component_deployment(valid, component, PlannedFields::default());
     candidate.metadata.uid = graph.uid();
     candidate
 }

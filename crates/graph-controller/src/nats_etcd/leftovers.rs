@@ -22,7 +22,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Something of which the runtime keeps keys or streams.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum RuntimePlace {
     /// A Dynamo namespace, under which workers of one generation, or everything of a graph, register.
     Namespace(String),
     /// A component in a namespace that others still use.
@@ -34,7 +34,7 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl RuntimePlace {
     fn namespace_of_component(&self) -> Option<&str> {
         match self {
             Self::Component { namespace, .. } => Some(namespace),
@@ -48,7 +48,7 @@ impl Place {
 ///
 /// Pods get the namespace of their graph, or of their component if it stands alone. Theirs may be labelled with
 /// any other, which other programs may use: of that one, they are a component and no more.
-pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet<Place> {
+pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet<RuntimePlace> {
     let generation = labels.get(labels::WORKER_HASH).map(String::as_str);
     let graph = labels.get(labels::GRAPH).map(String::as_str).filter(|graph| !graph.is_empty());
     let own = graph.or_else(|| component_of(labels)).map(|name| names::dynamo_namespace(namespace, name, false));
@@ -57,9 +57,9 @@ pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet
     let labelled = labelled.map(|labelled| names::runtime_namespace(labelled, generation));
     let components = components_of(labels);
     let components = own.iter().chain(&labelled).flat_map(|namespace| {
-        components.iter().map(|name| Place::Component { namespace: namespace.clone(), name: name.clone() })
+        components.iter().map(|name| RuntimePlace::Component { namespace: namespace.clone(), name: name.clone() })
     });
-    components.chain(own.clone().map(Place::Namespace)).collect()
+    components.chain(own.clone().map(RuntimePlace::Namespace)).collect()
 }
 
 /// Whether a Dynamo namespace may be that of an object of Kubernetes. Labels take capitals, underscores and dots, too,
@@ -100,27 +100,31 @@ impl Due {
 /// Places that were in use, and places that are to be cleaned. Times count from any fixed moment.
 #[derive(Debug, Default)]
 pub struct Leftovers {
-    known: BTreeSet<Place>,
-    due: BTreeMap<Place, Due>,
+    known: BTreeSet<RuntimePlace>,
+    due: BTreeMap<RuntimePlace, Due>,
 }
 
 impl Leftovers {
     /// Takes in what is in use now, and says what is to be cleaned now.
-    pub fn see(&mut self, in_use: BTreeSet<Place>, now: Duration) -> Vec<Place> {
+    pub fn see(&mut self, in_use: BTreeSet<RuntimePlace>, now: Duration) -> Vec<RuntimePlace> {
         for place in self.known.difference(&in_use) {
             self.due.insert(place.clone(), Due::from(now));
         }
         // One that is in use again, or goes with its whole namespace, has nothing of its own to clean.
-        let namespaces: BTreeSet<Place> =
-            self.due.keys().filter(|p| matches!(p, Place::Namespace(_))).cloned().collect();
+        let namespaces: BTreeSet<RuntimePlace> =
+            self.due.keys().filter(|p| matches!(p, RuntimePlace::Namespace(_))).cloned().collect();
         self.due.retain(|place, _| match place {
-            Place::Component { namespace, .. } if namespaces.contains(&Place::Namespace(namespace.clone())) => false,
+            RuntimePlace::Component { namespace, .. }
+                if namespaces.contains(&RuntimePlace::Namespace(namespace.clone())) =>
+            {
+                false
+            }
             place => !in_use.contains(place),
         });
         // Nor is a namespace cleaned while a program may be a component of it.
-        let components: BTreeSet<&str> = in_use.iter().filter_map(Place::namespace_of_component).collect();
+        let components: BTreeSet<&str> = in_use.iter().filter_map(RuntimePlace::namespace_of_component).collect();
         for (place, due) in &mut self.due {
-            if matches!(place, Place::Namespace(namespace) if components.contains(namespace.as_str())) {
+            if matches!(place, RuntimePlace::Namespace(namespace) if components.contains(namespace.as_str())) {
                 *due = Due::from(now);
             }
         }
@@ -129,12 +133,12 @@ impl Leftovers {
     }
 
     /// A place is clean.
-    pub fn cleaned(&mut self, place: &Place) {
+    pub fn cleaned(&mut self, place: &RuntimePlace) {
         self.due.remove(place);
     }
 
     /// A place could not be cleaned. Returns whether that is tried again.
-    pub fn failed(&mut self, place: &Place, now: Duration) -> bool {
+    pub fn failed(&mut self, place: &RuntimePlace, now: Duration) -> bool {
         let Some(due) = self.due.get_mut(place) else { return false };
         due.next = now + RETRY;
         if now.saturating_sub(due.since) < TIMEOUT {
@@ -149,12 +153,12 @@ impl Leftovers {
 mod tests {
     use super::*;
 
-    fn namespace(name: &str) -> Place {
-        Place::Namespace(name.to_owned())
+    fn namespace(name: &str) -> RuntimePlace {
+        RuntimePlace::Namespace(name.to_owned())
     }
 
-    fn component(name: &str) -> Place {
-        Place::Component { namespace: "a".to_owned(), name: name.to_owned() }
+    fn component(name: &str) -> RuntimePlace {
+        RuntimePlace::Component { namespace: "a".to_owned(), name: name.to_owned() }
     }
 
     fn at(seconds: u64) -> Duration {
@@ -162,16 +166,16 @@ mod tests {
     }
 
     /// Returns the places where an object of the namespace `team` with these labels registers.
-    fn places(labels: &[(&str, &str)]) -> BTreeSet<Place> {
+    fn places(labels: &[(&str, &str)]) -> BTreeSet<RuntimePlace> {
         places_of("team", &labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect())
     }
 
-    fn labelled(name: &str, type_: &str) -> BTreeSet<Place> {
+    fn labelled(name: &str, type_: &str) -> BTreeSet<RuntimePlace> {
         places(&[(labels::DYNAMO_NAMESPACE, "a"), (labels::COMPONENT, name), (labels::COMPONENT_TYPE, type_)])
     }
 
-    fn namespaces(labels: &[(&str, &str)]) -> Vec<Place> {
-        places(labels).into_iter().filter(|place| matches!(place, Place::Namespace(_))).collect()
+    fn namespaces(labels: &[(&str, &str)]) -> Vec<RuntimePlace> {
+        places(labels).into_iter().filter(|place| matches!(place, RuntimePlace::Namespace(_))).collect()
     }
 
     /// Pods get their type as the name to register under, and engines have names of their own.
@@ -179,8 +183,8 @@ mod tests {
     fn a_component_registers_by_what_it_does_and_by_its_name() {
         let names = |name: &str, type_: &str| -> Vec<String> {
             let component = |place| match place {
-                Place::Component { name, .. } => Some(name),
-                Place::Namespace(_) => None,
+                RuntimePlace::Component { name, .. } => Some(name),
+                RuntimePlace::Namespace(_) => None,
             };
             labelled(name, type_).into_iter().filter_map(component).collect()
         };
@@ -205,7 +209,7 @@ mod tests {
         assert_eq!(of(&[set, generation, (labels::GRAPH, "chat.v1")]), [namespace("team-chat-v1-0badcafe")]);
         let of_set = places(&[label, set, (labels::COMPONENT, "w")]);
         for namespace in ["inference", "team-x"] {
-            let component = Place::Component { namespace: namespace.to_owned(), name: "w".to_owned() };
+            let component = RuntimePlace::Component { namespace: namespace.to_owned(), name: "w".to_owned() };
             assert!(of_set.contains(&component), "{namespace}: its keys in etcd go with it");
         }
     }

@@ -18,7 +18,7 @@ use controller_kit::conditions::{Status, set_condition};
 use k8s_openapi::jiff::Timestamp;
 
 pub use self::{
-    observe::Places,
+    observe::PlaceCaches,
     run::{HealthReceiver, start},
 };
 

@@ -19,12 +19,12 @@ use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 
 use super::{
     Health,
-    leftovers::{Place, places_of},
+    leftovers::{RuntimePlace, places_of},
 };
 
 /// Caches that show which places are in use.
 #[derive(Clone)]
-pub struct Places {
+pub struct PlaceCaches {
     /// Graphs.
     pub graphs: Store<Packed<DynamoGraphDeployment>>,
     /// Their components.
@@ -33,7 +33,7 @@ pub struct Places {
     pub pods: Vec<Store<PartialObjectMeta<Pod>>>,
 }
 
-impl Places {
+impl PlaceCaches {
     /// Waits until the caches are complete.
     pub async fn known(&self) {
         self.graphs.wait_until_ready().await;
@@ -44,11 +44,11 @@ impl Places {
     }
 
     /// The places in use, without the namespace that all graphs share.
-    pub fn in_use(&self) -> BTreeSet<Place> {
+    pub fn in_use(&self) -> BTreeSet<RuntimePlace> {
         let mut places = BTreeSet::new();
         for graph in self.graphs.all() {
             let namespace = graph.namespace().unwrap_or_default();
-            places.insert(Place::Namespace(names::dynamo_namespace(&namespace, &graph.name_any(), false)));
+            places.insert(RuntimePlace::Namespace(names::dynamo_namespace(&namespace, &graph.name_any(), false)));
         }
         for component in self.components.all() {
             places.extend(places_of(&component.namespace().unwrap_or_default(), component.labels()));
@@ -58,7 +58,7 @@ impl Places {
         }
         let shared = names::dynamo_namespace("", "", true);
         places.retain(|place| match place {
-            Place::Namespace(namespace) | Place::Component { namespace, .. } => *namespace != shared,
+            RuntimePlace::Namespace(namespace) | RuntimePlace::Component { namespace, .. } => *namespace != shared,
         });
         places
     }
@@ -86,13 +86,13 @@ pub enum Unavailable {
 
 /// Reads the Secret; holds the addresses.
 #[derive(Clone)]
-pub struct Source {
+pub struct ServerSource {
     pub(super) client: Client,
     pub(super) settings: Infrastructure,
     pub(super) namespace: String,
 }
 
-impl Source {
+impl ServerSource {
     /// The servers with the current credentials, which may be rotated.
     ///
     /// # Errors

@@ -19,8 +19,8 @@ use tracing::{info, warn};
 
 use super::{
     Health,
-    leftovers::{Leftovers, Place},
-    observe::{Places, Source},
+    leftovers::{Leftovers, RuntimePlace},
+    observe::{PlaceCaches, ServerSource},
 };
 
 /// Interval of checks while the servers are healthy, and while they are not.
@@ -51,7 +51,7 @@ impl HealthReceiver {
 pub fn start(
     context: &Context,
     own_namespace: Option<String>,
-    mut places: Places,
+    mut places: PlaceCaches,
 ) -> (HealthReceiver, BoxStream<'static, Key>) {
     let settings = context.settings.infrastructure.clone();
     let configured = !settings.nats_address.is_empty() || !settings.etcd_address.is_empty();
@@ -60,7 +60,7 @@ pub fn start(
     if configured {
         let given = Some(settings.secret_namespace.clone()).filter(|namespace| !namespace.is_empty());
         let namespace = given.or(own_namespace).unwrap_or_else(|| OPERATOR_NAMESPACE.to_owned());
-        let source = Source { client: context.client.clone(), settings, namespace };
+        let source = ServerSource { client: context.client.clone(), settings, namespace };
         let (shutdown, graphs, fence) = (context.shutdown.clone(), places.graphs.clone(), context.fence.clone());
         let alone = format!("{},!{}", labels::DYNAMO_NAMESPACE, labels::GRAPH);
         let (pods, watch) = watch_metadata::<Pod>(&context.source().with_identities(), Some(&alone), Some(NOT_ENDED));
@@ -84,7 +84,7 @@ pub fn start(
 
 /// Repeats the check. One failure after a success is checked again before it is reported.
 async fn follow(
-    source: Source,
+    source: ServerSource,
     sender: watch::Sender<Health>,
     graphs: Store<Packed<DynamoGraphDeployment>>,
     wake: mpsc::UnboundedSender<Key>,
@@ -124,14 +124,14 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Cleans places that are not in use any more. It misses those of before its start, because nothing is persisted; keys
 /// with a lease expire.
 pub struct Cleaner {
-    places: Places,
+    places: PlaceCaches,
     start: Instant,
     leftovers: Leftovers,
 }
 
 impl Cleaner {
     /// Waits until it is known what is in use; misses nothing from then on.
-    pub async fn begin(places: Places) -> Self {
+    pub async fn begin(places: PlaceCaches) -> Self {
         places.known().await;
         let mut leftovers = Leftovers::default();
         leftovers.see(places.in_use(), Duration::ZERO);
@@ -140,7 +140,7 @@ impl Cleaner {
 
     /// Cleans until it is dropped. Of several replicas that act, the elected one cleans; the others know what it has to
     /// go on with when one of them is elected.
-    pub async fn run(mut self, source: Source, fence: &Fence) {
+    pub async fn run(mut self, source: ServerSource, fence: &Fence) {
         loop {
             for place in self.due().into_iter().filter(|_| fence.is_elected()) {
                 match remove(&source, &place).await {
@@ -155,16 +155,16 @@ impl Cleaner {
         }
     }
 
-    fn due(&mut self) -> Vec<Place> {
+    fn due(&mut self) -> Vec<RuntimePlace> {
         self.leftovers.see(self.places.in_use(), self.start.elapsed())
     }
 }
 
-async fn remove(source: &Source, place: &Place) -> Result<(), String> {
+async fn remove(source: &ServerSource, place: &RuntimePlace) -> Result<(), String> {
     let servers = source.servers().await.map_err(|obstacle| obstacle.to_string())?;
     let (mut keys, mut streams) = (0, 0);
     match place {
-        Place::Namespace(namespace) => {
+        RuntimePlace::Namespace(namespace) => {
             if let Some(etcd) = &servers.etcd {
                 keys = etcd.remove_namespace(namespace).await.map_err(|error| error.to_string())?;
             }
@@ -172,7 +172,7 @@ async fn remove(source: &Source, place: &Place) -> Result<(), String> {
                 streams = nats.remove_namespace(namespace).await.map_err(|error| error.to_string())?;
             }
         }
-        Place::Component { namespace, name } => {
+        RuntimePlace::Component { namespace, name } => {
             if let Some(etcd) = &servers.etcd {
                 keys = etcd.remove_component(namespace, name).await.map_err(|error| error.to_string())?;
             }
@@ -208,7 +208,7 @@ mod tests {
         let mut settings = Infrastructure::default();
         (settings.nats_address, settings.secret_name) = ("nats:4222".to_owned(), "servers".to_owned());
         let client = Client::try_from(Config::new(address.parse().unwrap())).unwrap();
-        let source = Source { client, settings, namespace: "n".to_owned() };
+        let source = ServerSource { client, settings, namespace: "n".to_owned() };
         assert!(matches!(source.servers().await, Err(Unavailable::Transient(_))));
         let (sender, reported) = watch::channel(Health::Ready);
         let (wake, _keys) = mpsc::unbounded();
@@ -222,7 +222,7 @@ mod tests {
     #[tokio::test]
     async fn it_begins_once_every_pod_is_known() {
         let pods = Store::<PartialObjectMeta<Pod>>::new();
-        let places = Places { graphs: Store::new(), components: Store::new(), pods: vec![pods.clone()] };
+        let places = PlaceCaches { graphs: Store::new(), components: Store::new(), pods: vec![pods.clone()] };
         places.graphs.handle(Event::InitDone);
         places.components.handle(Event::InitDone);
         let mut begin = Box::pin(Cleaner::begin(places));
@@ -239,6 +239,6 @@ mod tests {
         pods.handle(Event::InitDone);
         assert!(cleaner.due().is_empty(), "what ends may still write");
         cleaner.start -= Duration::from_secs(60);
-        assert_eq!(cleaner.due(), [Place::Namespace("team-x".to_owned())]);
+        assert_eq!(cleaner.due(), [RuntimePlace::Namespace("team-x".to_owned())]);
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use api_types::{names, owner, v1beta1::DynamoGraphDeploymentRequest};
 use controller_kit::{
-    apply::{Applier, Desired, Error, Outcome},
+    apply::{Applier, ApplyOutcome, Desired, RequestError},
     failure::Class,
     metrics::Metrics,
     request::read,
@@ -161,8 +161,10 @@ impl Relay {
         let desired = Desired::of(&self.config_map(data), &self.args.request_uid)?;
         let live = self.applier.find::<ConfigMap>(&desired.id().namespace, &desired.id().name).await?;
         match self.applier.apply(&desired, live.as_ref()).await? {
-            Outcome::Waiting { reason } => Err(HandOverError::InTheWay { name: desired.id().name.clone(), reason }),
-            Outcome::Created(_) | Outcome::Updated(_) | Outcome::Unchanged => Ok(()),
+            ApplyOutcome::Waiting { reason } => {
+                Err(HandOverError::InTheWay { name: desired.id().name.clone(), reason })
+            }
+            ApplyOutcome::Created(_) | ApplyOutcome::Updated(_) | ApplyOutcome::Unchanged => Ok(()),
         }
     }
 
@@ -207,7 +209,7 @@ where
 pub enum HandOverError {
     /// The API server refused, or the name is taken by a foreign object, which was not touched.
     #[error(transparent)]
-    Write(#[from] Error),
+    Write(#[from] RequestError),
     /// An object of an earlier request has to go first.
     #[error("ConfigMap {name} is in the way: {reason}")]
     InTheWay {
@@ -230,7 +232,7 @@ impl HandOverError {
 
 #[cfg(test)]
 mod tests {
-    use controller_kit::apply::{Error, ObjectId};
+    use controller_kit::apply::{ObjectId, RequestError};
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::core::Status;
 
@@ -239,7 +241,7 @@ mod tests {
     fn answer(code: u16, reason: &str) -> HandOverError {
         let object = ObjectId::named::<ConfigMap>("team-a", "dgdr-output-chat");
         let source = Box::new(kube::Error::Api(Status::failure("x", reason).with_code(code).boxed()));
-        HandOverError::Write(Error::Api { action: "apply", object, source })
+        HandOverError::Write(RequestError::Api { action: "apply", object, source })
     }
 
     /// Defect: an API server that did not answer for two minutes cost a profile of hours.

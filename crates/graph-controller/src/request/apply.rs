@@ -5,7 +5,7 @@
 
 use api_types::{conditions::request as reason, labels, owner, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
-    apply::{Applier, Desired, Error, ObjectId, Outcome},
+    apply::{Applier, ApplyOutcome, Desired, ObjectId, RequestError},
     failure::Class,
     store::{Key, controller_owner},
 };
@@ -14,8 +14,8 @@ use kube::{ResourceExt, core::ApiResource};
 use serde_json::Value;
 
 use super::{
-    model::{Applied, HandOver, Observed, Plan, Stage},
-    observe::Caches,
+    model::{HandOver, RequestApplied, RequestObserved, RequestPlan, Stage},
+    observe::RequestCaches,
     phase::{graph_name, is_graph_of},
     plan::taken,
 };
@@ -28,8 +28,13 @@ use crate::graph::{
 ///
 /// # Errors
 /// Transient failures.
-pub async fn apply(applier: &Applier, caches: &Caches, observed: &Observed, plan: Plan) -> Result<Applied, Error> {
-    let mut applied = Applied {
+pub async fn apply(
+    applier: &Applier,
+    caches: &RequestCaches,
+    observed: &RequestObserved,
+    plan: RequestPlan,
+) -> Result<RequestApplied, RequestError> {
+    let mut applied = RequestApplied {
         stage: plan.stage,
         findings: plan.findings,
         job: observed.job.clone(),
@@ -70,10 +75,10 @@ pub async fn apply(applier: &Applier, caches: &Caches, observed: &Observed, plan
 /// Gives where the request stands if the account is refused, or what it may do.
 async fn account(
     applier: &Applier,
-    caches: &Caches,
-    observed: &Observed,
+    caches: &RequestCaches,
+    observed: &RequestObserved,
     desired: &SharedAccount,
-) -> Result<Option<Stage>, Error> {
+) -> Result<Option<Stage>, RequestError> {
     let SharedAccount { account, binding } = desired;
     if let Err(error) = write_shared(applier, &observed.uid, &caches.accounts, account).await {
         return refused(error).map(Some);
@@ -94,7 +99,7 @@ async fn account(
 
 /// Rights and quotas that are missing for the Job.
 #[allow(clippy::result_large_err, reason = "the callers hand it on as it is")]
-fn refused(error: Error) -> Result<Stage, Error> {
+fn refused(error: RequestError) -> Result<Stage, RequestError> {
     let message = error.to_string();
     match error.class() {
         Class::Invalid | Class::Forbidden => Ok(Stage::Blocked { reason: reason::FORBIDDEN, message }),
@@ -105,16 +110,21 @@ fn refused(error: Error) -> Result<Stage, Error> {
 }
 
 /// A Job cannot be changed, so it is made or it is not.
-async fn make_job(applier: &Applier, observed: &Observed, job: &Job, applied: &mut Applied) -> Result<(), Error> {
+async fn make_job(
+    applier: &Applier,
+    observed: &RequestObserved,
+    job: &Job,
+    applied: &mut RequestApplied,
+) -> Result<(), RequestError> {
     let desired = Desired::of(job, &observed.uid)?.only_if_unchanged();
     match applier.apply(&desired, None).await {
-        Ok(Outcome::Created(made)) => applied.job = serde_json::from_value(made).ok(),
+        Ok(ApplyOutcome::Created(made)) => applied.job = serde_json::from_value(made).ok(),
         Ok(_) => {}
-        Err(Error::Changed { object }) => {
+        Err(RequestError::Changed { object }) => {
             if let Some(live) = applier.find::<Job>(&object.namespace, &object.name).await? {
                 let live: Job = parse(live, &object)?;
                 if observed.is_ours(&live) {
-                    return Err(Error::Changed { object });
+                    return Err(RequestError::Changed { object });
                 }
                 let message = format!("{object} exists and is not of this request; delete or rename it");
                 applied.stage = Stage::Blocked { reason: reason::NAME_TAKEN, message };
@@ -127,19 +137,19 @@ async fn make_job(applier: &Applier, observed: &Observed, job: &Job, applied: &m
 }
 
 #[allow(clippy::result_large_err, reason = "the callers hand it on as it is")]
-fn parse<K: serde::de::DeserializeOwned>(object: Value, id: &ObjectId) -> Result<K, Error> {
-    serde_json::from_value(object).map_err(|e| Error::Render { object: id.clone(), reason: e.to_string() })
+fn parse<K: serde::de::DeserializeOwned>(object: Value, id: &ObjectId) -> Result<K, RequestError> {
+    serde_json::from_value(object).map_err(|e| RequestError::Render { object: id.clone(), reason: e.to_string() })
 }
 
 /// Writes a ConfigMap that the graph reads beside its spec. The graph can work without it, so a rejection fails
 /// nothing.
 async fn write_config_map(
     applier: &Applier,
-    caches: &Caches,
-    observed: &Observed,
+    caches: &RequestCaches,
+    observed: &RequestObserved,
     map: &ConfigMap,
-    applied: &mut Applied,
-) -> Result<(), Error> {
+    applied: &mut RequestApplied,
+) -> Result<(), RequestError> {
     let mut desired = Desired::of(map, &observed.uid)?;
     for key in [labels::REQUEST_NAME, labels::REQUEST_NAMESPACE] {
         let value = map.labels().get(key).cloned().unwrap_or_default();
@@ -152,7 +162,7 @@ async fn write_config_map(
         None => None,
     };
     match applier.apply(&desired, live.as_ref()).await {
-        Ok(Outcome::Waiting { reason }) => applied.refused.push(format!("ConfigMap {name}: {reason}")),
+        Ok(ApplyOutcome::Waiting { reason }) => applied.refused.push(format!("ConfigMap {name}: {reason}")),
         Ok(_) => {}
         Err(error) if error.class() == Class::Transient => return Err(error),
         Err(error) => applied.refused.push(error.to_string()),
@@ -160,14 +170,21 @@ async fn write_config_map(
     Ok(())
 }
 
-async fn make_graph(applier: &Applier, observed: &Observed, graph: Value, applied: &mut Applied) -> Result<(), Error> {
+async fn make_graph(
+    applier: &Applier,
+    observed: &RequestObserved,
+    graph: Value,
+    applied: &mut RequestApplied,
+) -> Result<(), RequestError> {
     let resource = ApiResource::erase::<DynamoGraphDeployment>(&());
     let desired = Desired::dynamic(resource.clone(), graph, &observed.uid)?.only_if_unchanged();
     match applier.apply(&desired, None).await {
         Ok(_) => applied.made_graph = Some(desired.id().name.clone()),
-        Err(Error::Changed { object }) => {
+        Err(RequestError::Changed { object }) => {
             // The cache does not show it yet, or it came in between.
-            let Some(live) = applier.get(&resource, &object).await? else { return Err(Error::Changed { object }) };
+            let Some(live) = applier.get(&resource, &object).await? else {
+                return Err(RequestError::Changed { object });
+            };
             let live: DynamoGraphDeployment = parse(live, &object)?;
             if !is_graph_of(&live, &observed.request) {
                 let message = taken(observed, &object.name);
@@ -188,7 +205,7 @@ async fn make_graph(applier: &Applier, observed: &Observed, graph: Value, applie
 }
 
 /// Makes ConfigMaps the graph's, as they are.
-async fn give(applier: &Applier, observed: &Observed, hand_over: &HandOver) -> Result<(), Error> {
+async fn give(applier: &Applier, observed: &RequestObserved, hand_over: &HandOver) -> Result<(), RequestError> {
     let graph = hand_over.graph.as_ref();
     let uid = graph.metadata.uid.as_deref().unwrap_or_default();
     let handed = give_each(applier, hand_over, uid).await;
@@ -199,7 +216,7 @@ async fn give(applier: &Applier, observed: &Observed, hand_over: &HandOver) -> R
     Ok(())
 }
 
-async fn give_each(applier: &Applier, hand_over: &HandOver, uid: &str) -> Result<(), Error> {
+async fn give_each(applier: &Applier, hand_over: &HandOver, uid: &str) -> Result<(), RequestError> {
     let owner = owner::controller::<DynamoGraphDeployment>(&hand_over.graph.name_any(), uid);
     for known in &hand_over.config_maps {
         let id = ObjectId::of(known);
@@ -223,10 +240,10 @@ async fn give_each(applier: &Applier, hand_over: &HandOver, uid: &str) -> Result
 }
 
 /// A graph is not given up on the word of a cache.
-async fn confirm_deletion(applier: &Applier, observed: &Observed) -> Result<(), Error> {
+async fn confirm_deletion(applier: &Applier, observed: &RequestObserved) -> Result<(), RequestError> {
     let object = ObjectId::named::<DynamoGraphDeployment>(&observed.namespace, &graph_name(&observed.request));
     match applier.find::<DynamoGraphDeployment>(&object.namespace, &object.name).await? {
-        Some(_) => Err(Error::Changed { object }),
+        Some(_) => Err(RequestError::Changed { object }),
         None => Ok(()),
     }
 }

@@ -6,17 +6,17 @@ use api_types::{
 };
 use controller_kit::{conditions::find, events::Event};
 
-use super::model::{Applied, Observed};
+use super::model::{RequestApplied, RequestObserved};
 
 /// The events of a reconcile.
-pub fn events(observed: &Observed, applied: &Applied, after: &Status) -> Vec<Event> {
+pub fn events(observed: &RequestObserved, applied: &RequestApplied, after: &Status) -> Vec<Event> {
     let mut all = of_status(&observed.status(), after, applied.made_graph.as_deref());
     all.extend(warnings(applied));
     all
 }
 
 /// Failures that did not stop the reconcile.
-fn warnings(applied: &Applied) -> Vec<Event> {
+fn warnings(applied: &RequestApplied) -> Vec<Event> {
     let warning = |note: String| Event::warning("ConfigMapCreationFailed", "Create", note);
     let skipped = applied.findings.skipped.iter().map(|kind| {
         warning(format!("the profiler proposes an object of kind {kind}, which is not made; only ConfigMaps are"))

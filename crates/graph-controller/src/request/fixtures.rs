@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api_types::v1beta1::DynamoGraphDeploymentRequest;
 use serde_json::{Value, json};
 
-use super::{model::Observed, settings::Settings};
+use super::{model::RequestObserved, settings::RequestSettings};
 
 fn json_with(edit: impl FnOnce(&mut Value)) -> Value {
     let mut request = json!({
@@ -26,8 +26,9 @@ pub fn request_with(edit: impl FnOnce(&mut Value)) -> DynamoGraphDeploymentReque
 }
 
 /// A request after an edit of its JSON, and nothing else in the cluster.
-pub fn observed_with(edit: impl FnOnce(&mut Value)) -> Observed {
+pub fn observed_with(edit: impl FnOnce(&mut Value)) -> RequestObserved {
     let mut json = json_with(edit);
-    let settings = Settings { profiling_role: Some("role".to_owned()), gpu_discovery: true, ..Settings::default() };
-    Observed::of(serde_json::from_value(json.clone()).unwrap(), json["spec"].take(), Arc::new(settings))
+    let settings =
+        RequestSettings { profiling_role: Some("role".to_owned()), gpu_discovery: true, ..RequestSettings::default() };
+    RequestObserved::of(serde_json::from_value(json.clone()).unwrap(), json["spec"].take(), Arc::new(settings))
 }

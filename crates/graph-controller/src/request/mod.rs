@@ -33,8 +33,8 @@ use controller_kit::{
 use k8s_openapi::jiff::Timestamp;
 
 use self::{
-    model::{Applied, Observed, Plan, Profiling, Stage},
-    observe::Observer,
+    model::{Profiling, RequestApplied, RequestObserved, RequestPlan, Stage},
+    observe::RequestObserver,
 };
 
 /// Retry interval for an obstacle that no watch shows, such as a foreign object that holds a name.
@@ -43,18 +43,18 @@ const OBSTACLE_RETRY: Duration = Duration::from_secs(15);
 const DEPENDENCY_RETRY: Duration = Duration::from_secs(60);
 
 /// Reconciles requests.
-pub struct Reconciler {
+pub struct RequestReconciler {
     /// Reads.
-    pub observer: Observer,
+    pub observer: RequestObserver,
     /// Writes.
     pub outputs: Outputs,
 }
 
-impl Reconcile for Reconciler {
+impl Reconcile for RequestReconciler {
     type Object = DynamoGraphDeploymentRequest;
-    type Observed = Observed;
-    type Plan = Plan;
-    type Applied = Applied;
+    type Observed = RequestObserved;
+    type Plan = RequestPlan;
+    type Applied = RequestApplied;
     type Status = DynamoGraphDeploymentRequestStatus;
 
     fn outputs(&self) -> &Outputs {
@@ -85,19 +85,24 @@ impl Reconcile for Reconciler {
         &self,
         packed: &Packed<DynamoGraphDeploymentRequest>,
         request: DynamoGraphDeploymentRequest,
-    ) -> Result<Observed, Interruption> {
+    ) -> Result<RequestObserved, Interruption> {
         self.observer.observe(packed, request).await
     }
 
-    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan {
+    fn plan(&self, observed: &RequestObserved, now: Timestamp) -> RequestPlan {
         plan::plan(observed, now)
     }
 
-    async fn apply(&self, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
+    async fn apply(&self, observed: &RequestObserved, plan: RequestPlan) -> Result<RequestApplied, Interruption> {
         Ok(apply::apply(&self.outputs.applier, &self.observer.caches, observed, plan).await?)
     }
 
-    fn conclude(&self, observed: &Observed, applied: &Applied, now: Timestamp) -> Conclusion<Self::Status> {
+    fn conclude(
+        &self,
+        observed: &RequestObserved,
+        applied: &RequestApplied,
+        now: Timestamp,
+    ) -> Conclusion<Self::Status> {
         let status = status::status(observed, applied, now);
         let status_events = events::events(observed, applied, &status);
         let next = next(observed, &applied.stage, now);
@@ -105,7 +110,7 @@ impl Reconcile for Reconciler {
     }
 }
 
-fn next(observed: &Observed, stage: &Stage, now: Timestamp) -> Action {
+fn next(observed: &RequestObserved, stage: &Stage, now: Timestamp) -> Action {
     match stage {
         Stage::Invalid { outside: true, .. } | Stage::Waiting(_) => Action::requeue(DEPENDENCY_RETRY),
         Stage::Blocked { .. }

@@ -13,7 +13,7 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
-use super::{cost::Trials, settings::Settings};
+use super::{cost::Trials, settings::RequestSettings};
 use crate::graph::model::SharedAccount;
 
 /// Result of the search for GPUs in the cluster.
@@ -23,7 +23,7 @@ pub enum Search {
     #[default]
     NotAsked,
     /// GPUs were found.
-    Found(Box<Found>),
+    Found(Box<FoundHardware>),
     /// None found, and why.
     Nothing(String),
     /// A source did not answer, and why.
@@ -32,7 +32,7 @@ pub enum Search {
 
 /// Everything that is read for a request.
 #[derive(Debug)]
-pub struct Observed {
+pub struct RequestObserved {
     /// The request.
     pub request: DynamoGraphDeploymentRequest,
     /// Its spec as it is stored.
@@ -64,12 +64,12 @@ pub struct Observed {
     /// Graphs that the profiler has started to measure them; none where they were not read.
     pub trials: Option<Trials>,
     /// Values of flags and configuration.
-    pub settings: Arc<Settings>,
+    pub settings: Arc<RequestSettings>,
 }
 
-impl Observed {
+impl RequestObserved {
     /// A request without any other object. `spec` is the stored one.
-    pub fn of(request: DynamoGraphDeploymentRequest, spec: Value, settings: Arc<Settings>) -> Self {
+    pub fn of(request: DynamoGraphDeploymentRequest, spec: Value, settings: Arc<RequestSettings>) -> Self {
         Self {
             spec,
             namespace: request.namespace().unwrap_or_default(),
@@ -118,7 +118,7 @@ impl Observed {
 
 /// Planned writes and deletions, in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct RequestPlan {
     /// A Job of an earlier spec.
     pub delete_job: Option<Job>,
     /// Output of an earlier Job.
@@ -136,7 +136,7 @@ pub struct Plan {
     /// The stage after this.
     pub stage: Stage,
     /// Findings of this step that the status keeps.
-    pub findings: Findings,
+    pub findings: RequestFindings,
 }
 
 /// ConfigMaps that become a graph's.
@@ -150,7 +150,7 @@ pub struct HandOver {
 
 /// Data that the status keeps beside the stage.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Findings {
+pub struct RequestFindings {
     /// The hardware that is planned for.
     pub hardware: Option<Hardware>,
     /// The graph that the profiler proposes, and its name.
@@ -227,11 +227,11 @@ pub struct Profiling {
 
 /// Result of an applied plan.
 #[derive(Debug)]
-pub struct Applied {
+pub struct RequestApplied {
     /// The stage.
     pub stage: Stage,
     /// Findings of this step.
-    pub findings: Findings,
+    pub findings: RequestFindings,
     /// The Job as it was made.
     pub job: Option<Job>,
     /// The graph that was made.
@@ -242,7 +242,7 @@ pub struct Applied {
 
 /// Hardware that was found for a request.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct FoundHardware {
     /// Hardware as a spec would contain it. Never the number of nodes alone.
     pub hardware: Hardware,
     /// Reason why the kind of GPU is unknown although GPUs were found.

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 /// Phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum RequestLifecycle {
     /// Nothing was started; also after a spec was refused, because what was missing may be there by now.
     New,
     /// It failed, and its spec has changed since.
@@ -27,16 +27,18 @@ pub enum Phase {
 }
 
 /// The phase of a request.
-pub fn phase_of(request: &DynamoGraphDeploymentRequest) -> Phase {
-    let Some(status) = &request.status else { return Phase::New };
+pub fn phase_of(request: &DynamoGraphDeploymentRequest) -> RequestLifecycle {
+    let Some(status) = &request.status else { return RequestLifecycle::New };
     let refused = find_with(&status.conditions, condition::VALIDATION, Status::False).is_some();
     match status.phase {
-        None | Some(RequestPhase::Pending) => Phase::New,
-        Some(RequestPhase::Profiling) => Phase::Profiling,
-        Some(RequestPhase::Ready | RequestPhase::Deploying | RequestPhase::Deployed) => Phase::Known,
-        Some(RequestPhase::Failed) if refused => Phase::New,
-        Some(RequestPhase::Failed) if status.observed_generation == request.metadata.generation => Phase::Ended,
-        Some(RequestPhase::Failed) => Phase::Changed,
+        None | Some(RequestPhase::Pending) => RequestLifecycle::New,
+        Some(RequestPhase::Profiling) => RequestLifecycle::Profiling,
+        Some(RequestPhase::Ready | RequestPhase::Deploying | RequestPhase::Deployed) => RequestLifecycle::Known,
+        Some(RequestPhase::Failed) if refused => RequestLifecycle::New,
+        Some(RequestPhase::Failed) if status.observed_generation == request.metadata.generation => {
+            RequestLifecycle::Ended
+        }
+        Some(RequestPhase::Failed) => RequestLifecycle::Changed,
     }
 }
 
@@ -79,20 +81,20 @@ mod tests {
     use super::*;
     use crate::request::fixtures::request_with;
 
-    fn stands(status: Value) -> Phase {
+    fn stands(status: Value) -> RequestLifecycle {
         phase_of(&request_with(|r| r["status"] = status))
     }
 
     #[test]
     fn the_status_tells_where_a_request_stands() {
-        assert_eq!(stands(Value::Null), Phase::New);
+        assert_eq!(stands(Value::Null), RequestLifecycle::New);
         for (phase, expected) in [
-            ("Pending", Phase::New),
-            ("Profiling", Phase::Profiling),
-            ("Ready", Phase::Known),
-            ("Deploying", Phase::Known),
-            ("Deployed", Phase::Known),
-            ("Failed", Phase::Ended),
+            ("Pending", RequestLifecycle::New),
+            ("Profiling", RequestLifecycle::Profiling),
+            ("Ready", RequestLifecycle::Known),
+            ("Deploying", RequestLifecycle::Known),
+            ("Deployed", RequestLifecycle::Known),
+            ("Failed", RequestLifecycle::Ended),
         ] {
             assert_eq!(stands(json!({ "phase": phase, "observedGeneration": 1 })), expected, "{phase}");
         }
@@ -101,11 +103,11 @@ mod tests {
     /// In the upstream operator nothing leads out of the phase Failed.
     #[test]
     fn a_failed_request_starts_anew_once_its_spec_changes() {
-        assert_eq!(stands(json!({ "phase": "Failed", "observedGeneration": 0 })), Phase::Changed);
+        assert_eq!(stands(json!({ "phase": "Failed", "observedGeneration": 0 })), RequestLifecycle::Changed);
         let refused = json!([{ "type": "Validation", "status": "False", "reason": "ValidationFailed", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
         let status = json!({ "phase": "Failed", "observedGeneration": 1, "conditions": refused });
-        assert_eq!(stands(status), Phase::New, "what was missing outside the spec may be there by now");
+        assert_eq!(stands(status), RequestLifecycle::New, "what was missing outside the spec may be there by now");
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Default for RequestArgs {
 
 /// Settings for requests, from flags and the operator's configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
+pub struct RequestSettings {
     /// Values of the command line.
     pub args: RequestArgs,
     /// ClusterRole of profiling Jobs; none where one namespace is served, because the chart has bound it.
@@ -53,7 +53,7 @@ pub struct Settings {
     pub infrastructure: Vec<(&'static str, String)>,
 }
 
-impl Settings {
+impl RequestSettings {
     /// Reads the configuration of a process that serves `scope`.
     pub fn of(configuration: &OperatorConfiguration, scope: &Scope, args: RequestArgs) -> Self {
         let role = &configuration.rbac.dgdr_profiling_cluster_role_name;
@@ -82,10 +82,10 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str, scope: &Scope) -> Settings {
+    fn read(text: &str, scope: &Scope) -> RequestSettings {
         let (configuration, warnings) = parse(&format!("apiVersion: {API_VERSION}\nkind: {KIND}\n{text}")).unwrap();
         assert!(warnings.is_empty(), "{warnings:?}");
-        Settings::of(&configuration, scope, RequestArgs::default())
+        RequestSettings::of(&configuration, scope, RequestArgs::default())
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     hardware::fill,
-    model::{Observed, Search},
+    model::{RequestObserved, Search},
 };
 
 /// A request for which a profiler can run.
@@ -79,7 +79,7 @@ impl Obstacles {
 ///
 /// # Errors
 /// All that is wrong with it.
-pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Obstacles> {
+pub fn validate(observed: &RequestObserved) -> Result<ValidRequest<'_>, Obstacles> {
     let spec = &observed.request.spec;
     let mut obstacles = Obstacles::default();
     if let Some(violation) = rules::thorough_search(spec) {
@@ -116,7 +116,7 @@ pub fn validate(observed: &Observed) -> Result<ValidRequest<'_>, Obstacles> {
 /// Returns the hardware that the user specifies, completed by the found hardware. A profile that has to begin again is
 /// planned with the hardware of the first one, if the cluster does not report it again: its nodes with GPUs may have
 /// been removed for lack of work.
-fn hardware(observed: &Observed, obstacles: &mut Obstacles) -> Value {
+fn hardware(observed: &RequestObserved, obstacles: &mut Obstacles) -> Value {
     let given = observed.request.spec.hardware.clone().unwrap_or_default();
     let mut whole = given.clone();
     if let Search::Found(found) = &observed.hardware {
@@ -169,7 +169,7 @@ pub fn needs_search(hardware: Option<&Hardware>) -> bool {
 }
 
 /// Returns the values that are kept for v1alpha1 alone and that profilers of that time use.
-fn only_in_alpha(observed: &Observed) -> (Option<String>, Option<ConfigFile>) {
+fn only_in_alpha(observed: &RequestObserved) -> (Option<String>, Option<ConfigFile>) {
     let mut object = serde_json::to_value(&observed.request).unwrap_or_default();
     if let Some(fields) = object.as_object_mut() {
         fields.insert("spec".to_owned(), observed.spec.clone());

@@ -20,7 +20,7 @@ use api_types::{
     v1beta1::{ComponentType, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter},
 };
 use controller_kit::{
-    apply::{Applier, Error},
+    apply::{Applier, RequestError},
     context::Context,
     controller::{Action, Controller, Outputs, Wiring},
     events::EventSink,
@@ -47,14 +47,14 @@ use self::{
 use crate::{
     NAME,
     graph::{
-        Reconciler,
+        GraphReconciler,
         apply::graph_of,
         node_topology::apply::TopologyLabeler,
-        observe::{Caches, grove::GroveCaches, read::Apis},
-        settings::Settings,
+        observe::{GraphCaches, grove::GroveCaches, read::Apis},
+        settings::GraphSettings,
     },
     nats_etcd,
-    nats_etcd::Places,
+    nats_etcd::PlaceCaches,
     recovery::Recovery,
     request::settings::RequestArgs,
     scaling_adapter,
@@ -79,15 +79,18 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let (client, scope) = (|| context.client.clone(), &context.scope);
     let own_namespace =
         ["POD_NAMESPACE", "DYNAMO_SYSTEM_NAMESPACE"].into_iter().find_map(|name| std::env::var(name).ok());
-    let settings = Arc::new(Settings::of(&context.settings, scope));
+    let settings = Arc::new(GraphSettings::of(&context.settings, scope));
     let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(&context.source().with_identities(), None);
     let (adapters, adapter_watch) = watch::<DynamoGraphDeploymentScalingAdapter>(&context.source(), None);
     context.metrics.count_resources(&graphs, &context.fence, concerns::of_graph);
     context.metrics.count_resources(&adapters, &context.fence, concerns::of_adapter);
     let (graph_watch, by_concern) = graph_watch.and_index(concerns);
     let (adapter_watch, by_target) = adapter_watch.and_index(named_by);
-    let of_adapters =
-        scaling_adapter::observe::Caches { graphs: graphs.clone(), adapters: adapters.clone(), by_target };
+    let of_adapters = scaling_adapter::observe::ScalingAdapterCaches {
+        graphs: graphs.clone(),
+        adapters: adapters.clone(),
+        by_target,
+    };
     // Each of the two controllers hears of the other's objects, and an adapter of one that scaled the same component
     // before.
     let (known, rivals) = (of_adapters.clone(), of_adapters.clone());
@@ -109,15 +112,18 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         () = context.shutdown.requested() => return Ok(()),
     }
     let outputs = Outputs::new(applier);
-    let reconciler =
-        scaling_adapter::Reconciler { caches: of_adapters, outputs: outputs.clone(), paces: Mutex::default() };
+    let reconciler = scaling_adapter::ScalingAdapterReconciler {
+        caches: of_adapters,
+        outputs: outputs.clone(),
+        paces: Mutex::default(),
+    };
     let scaling = Controller::new(adapter_watch).also(adapters_to_look_at).also(successors);
     let scaling = scaling.drive(&context, Arc::new(reconciler));
     let (own_settings, own_events) = (Arc::clone(&settings), outputs.events.clone());
     let requesting = requests.run(&context, &served, args, &caches, requests_to_look_at);
     let recovering = run_recovery(&context, &own_settings, &own_events);
     let apis = Apis::new(&served, &settings);
-    let places = Places {
+    let places = PlaceCaches {
         graphs: caches.graphs.clone(),
         components: caches.components.clone(),
         pods: vec![caches.worker_pods.clone()],
@@ -125,7 +131,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let labeler = TopologyLabeler::new(&outputs, caches.worker_pods.clone());
     let (health, graphs_to_tell) = nats_etcd::start(&context, own_namespace, places);
     let pods = Arc::new(PodDiagnostics::new(client()));
-    let reconciler = Reconciler {
+    let reconciler = GraphReconciler {
         outputs: outputs.notifying(context.notifier.as_ref()),
         pods,
         apis,
@@ -147,12 +153,12 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
 /// Opens the watches of what belongs to graphs, each with a selector.
 fn open(
     context: &Context,
-    settings: &Settings,
+    settings: &GraphSettings,
     graphs: Store<Packed<DynamoGraphDeployment>>,
     adapters: Store<Packed<DynamoGraphDeploymentScalingAdapter>>,
     by_concern: &Index<Concern>,
     wiring: &mut Wiring<DynamoGraphDeployment>,
-) -> (Caches, Option<Following>) {
+) -> (GraphCaches, Option<Following>) {
     let accounts_of_graphs =
         format!("{}={},{}={}", labels::MANAGED_BY, labels::OPERATOR, labels::APP_COMPONENT, labels::RBAC);
     // Not by their generation: those of old are of none.
@@ -174,7 +180,7 @@ fn open(
     wiring.wake(component_watch, graph_keys);
     let (worker_pods, pod_watch) = watch_metadata::<Pod>(&all, Some(&workers), Some(NOT_ENDED));
     wiring.wake(pod_watch, graph_keys);
-    let caches = Caches {
+    let caches = GraphCaches {
         graphs,
         adapters,
         components,
@@ -206,7 +212,7 @@ fn graph_keys<K: Resource>(object: &K) -> Vec<Key> {
 }
 
 /// Replaces pods that cannot serve any more, as far as the operator's configuration allows for any.
-async fn run_recovery(context: &Context, settings: &Settings, events: &EventSink) {
+async fn run_recovery(context: &Context, settings: &GraphSettings, events: &EventSink) {
     let groups = settings.grove.enabled.then(|| {
         let restart = |recovery: Recovery, pod| async move { recovery.restart_group(pod).await };
         recover(context, events, labels::FAILOVER_ENGINE, restart)
@@ -221,7 +227,7 @@ async fn run_recovery(context: &Context, settings: &Settings, events: &EventSink
 /// Acts on pods with a label that is `true`, until the process is to stop.
 async fn recover<F>(context: &Context, events: &EventSink, label: &str, act: impl Fn(Recovery, Arc<Packed<Pod>>) -> F)
 where
-    F: Future<Output = Result<Action, Error>> + Send + 'static,
+    F: Future<Output = Result<Action, RequestError>> + Send + 'static,
 {
     let selector = format!("{label}={}", labels::TRUE);
     let (pods, watch) = watch::<Pod>(&context.source(), Some(&selector));

@@ -25,11 +25,11 @@ use kube::{Resource, ResourceExt};
 use super::concerns;
 use crate::{
     NAME,
-    graph::observe::Caches as GraphCaches,
+    graph::observe::GraphCaches,
     request::{
-        Reconciler,
-        observe::{Caches, Observer},
-        settings::{RequestArgs, Settings},
+        RequestReconciler,
+        observe::{RequestCaches, RequestObserver},
+        settings::{RequestArgs, RequestSettings},
     },
 };
 
@@ -78,7 +78,7 @@ impl Requests {
         let known = self.store.clone();
         let of_map = move |map: &_| requests_of(&known, map);
         let mut wiring = Wiring::new(context, apis, self.watch);
-        let caches = Caches {
+        let caches = RequestCaches {
             requests: self.store,
             graphs: graphs.graphs.clone(),
             jobs: wiring.watched::<Job>(Some(&profilers), jobs_of_requests, of_job),
@@ -90,10 +90,10 @@ impl Requests {
         wiring.applies(&caches.accounts);
         wiring.applies(&caches.bindings);
         let (controller, applier) = wiring.finish(NAME);
-        let settings = Arc::new(Settings::of(&context.settings, &context.scope, args));
-        let observer = Observer::new(context.client.clone(), applier.clone(), caches, settings);
+        let settings = Arc::new(RequestSettings::of(&context.settings, &context.scope, args));
+        let observer = RequestObserver::new(context.client.clone(), applier.clone(), caches, settings);
         let outputs = Outputs::new(applier).notifying(context.notifier.as_ref());
-        let reconciler = Reconciler { observer, outputs };
+        let reconciler = RequestReconciler { observer, outputs };
         controller.also(from_graphs).drive(context, Arc::new(reconciler)).await;
     }
 }

@@ -5,22 +5,26 @@ use api_types::{
     v1beta1::DynamoGraphDeployment,
 };
 use controller_kit::{
-    apply::{Applier, Error},
+    apply::{Applier, RequestError},
     failure::Class,
 };
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::model::{Observed, Outcome, Plan, Scale};
+use super::model::{ComponentScale, ScaleOutcome, ScalingAdapterObserved, ScalingAdapterPlan};
 
 /// Scales the component, if the plan says so.
-pub(super) async fn apply(applier: &Applier, observed: &Observed, plan: &Plan) -> Outcome {
-    let Plan::Follow { scale: Some(planned), .. } = plan else { return Outcome::Unchanged };
+pub(super) async fn apply(
+    applier: &Applier,
+    observed: &ScalingAdapterObserved,
+    plan: &ScalingAdapterPlan,
+) -> ScaleOutcome {
+    let ScalingAdapterPlan::Follow { scale: Some(planned), .. } = plan else { return ScaleOutcome::Unchanged };
     match scale(applier, observed, planned).await {
-        Ok(true) => Outcome::Scaled,
-        Ok(false) => Outcome::Unchanged,
-        Err(error) if error.class() == Class::Transient => Outcome::Failed(error),
-        Err(error) => Outcome::Rejected(error.to_string()),
+        Ok(true) => ScaleOutcome::Scaled,
+        Ok(false) => ScaleOutcome::Unchanged,
+        Err(error) if error.class() == Class::Transient => ScaleOutcome::Failed(error),
+        Err(error) => ScaleOutcome::Rejected(error.to_string()),
     }
 }
 
@@ -40,9 +44,13 @@ fn is_autoscaled(graph: &DynamoGraphDeployment, component: &str) -> bool {
 }
 
 /// Sets the replicas of the component. Returns whether the graph was changed.
-async fn scale(applier: &Applier, observed: &Observed, scale: &Scale) -> Result<bool, Error> {
+async fn scale(
+    applier: &Applier,
+    observed: &ScalingAdapterObserved,
+    scale: &ComponentScale,
+) -> Result<bool, RequestError> {
     let Some(graph) = &observed.graph else { return Ok(false) };
-    let Scale { index, component, to, .. } = scale;
+    let ComponentScale { index, component, to, .. } = scale;
     let at = format!("/spec/components/{index}");
     // The list may have changed since it was read; another component must not get these replicas.
     let operations = vec![

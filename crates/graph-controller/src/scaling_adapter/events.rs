@@ -2,23 +2,25 @@
 
 use controller_kit::events::Event;
 
-use super::model::{Applied, Outcome, Plan, Scale};
+use super::model::{ComponentScale, ScaleOutcome, ScalingAdapterApplied, ScalingAdapterPlan};
 
 /// The event about a pass.
-pub fn of_applied(applied: &Applied) -> Option<Event> {
+pub fn of_applied(applied: &ScalingAdapterApplied) -> Option<Event> {
     let scale = match &applied.plan {
-        Plan::Idle(no_effect) => return Some(Event::warning(no_effect.reason, "Scale", &no_effect.message)),
-        Plan::Follow { scale, .. } => scale.as_ref()?,
+        ScalingAdapterPlan::Idle(no_effect) => {
+            return Some(Event::warning(no_effect.reason, "Scale", &no_effect.message));
+        }
+        ScalingAdapterPlan::Follow { scale, .. } => scale.as_ref()?,
     };
-    let Scale { component, from, to, .. } = scale;
+    let ComponentScale { component, from, to, .. } = scale;
     let from = from.unwrap_or(1);
     match &applied.outcome {
-        Outcome::Unchanged | Outcome::Failed(_) => None,
-        Outcome::Scaled => {
+        ScaleOutcome::Unchanged | ScaleOutcome::Failed(_) => None,
+        ScaleOutcome::Scaled => {
             let note = format!("component {component} goes from {from} to {to} replicas");
             Some(Event::normal("Scaled", "Scale", note))
         }
-        Outcome::Rejected(why) => {
+        ScaleOutcome::Rejected(why) => {
             let note = format!("component {component} cannot go from {from} to {to} replicas: {why}");
             Some(Event::warning("UpdateFailed", "Scale", note))
         }

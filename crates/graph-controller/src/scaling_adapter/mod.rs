@@ -30,8 +30,8 @@ use controller_kit::{
 use k8s_openapi::jiff::Timestamp;
 
 use self::{
-    model::{Applied, Observed, Outcome, Plan},
-    observe::Caches,
+    model::{ScaleOutcome, ScalingAdapterApplied, ScalingAdapterObserved, ScalingAdapterPlan},
+    observe::ScalingAdapterCaches,
     plan::Paces,
 };
 
@@ -40,48 +40,57 @@ use self::{
 const REJECTED_RETRY: Duration = Duration::from_secs(15);
 
 /// Reconciles scaling adapters.
-pub struct Reconciler {
+pub struct ScalingAdapterReconciler {
     /// The caches.
-    pub caches: Caches,
+    pub caches: ScalingAdapterCaches,
     /// Writes.
     pub outputs: Outputs,
     /// Times of the last scaling of components.
     pub paces: Mutex<Paces>,
 }
 
-impl Reconcile for Reconciler {
+impl Reconcile for ScalingAdapterReconciler {
     type Object = Adapter;
-    type Observed = Observed;
-    type Plan = Plan;
-    type Applied = Applied;
+    type Observed = ScalingAdapterObserved;
+    type Plan = ScalingAdapterPlan;
+    type Applied = ScalingAdapterApplied;
     type Status = Status;
 
     fn outputs(&self) -> &Outputs {
         &self.outputs
     }
 
-    async fn observe(&self, _: &Packed<Adapter>, adapter: Adapter) -> Result<Observed, Interruption> {
+    async fn observe(&self, _: &Packed<Adapter>, adapter: Adapter) -> Result<ScalingAdapterObserved, Interruption> {
         let pause = |graph: &_, component: &_| locked(&self.paces).pause(graph, component, Instant::now());
         Ok(observe::observe(&self.caches, pause, adapter)?)
     }
 
-    fn plan(&self, observed: &Observed, _: Timestamp) -> Plan {
+    fn plan(&self, observed: &ScalingAdapterObserved, _: Timestamp) -> ScalingAdapterPlan {
         plan::plan(observed)
     }
 
-    async fn apply(&self, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
+    async fn apply(
+        &self,
+        observed: &ScalingAdapterObserved,
+        plan: ScalingAdapterPlan,
+    ) -> Result<ScalingAdapterApplied, Interruption> {
         let outcome = apply::apply(&self.outputs.applier, observed, &plan).await;
-        if let Outcome::Scaled = outcome {
+        if let ScaleOutcome::Scaled = outcome {
             let (graph, target) = (observe::graph_of(&observed.adapter), &observed.adapter.spec.dgd_ref);
             locked(&self.paces).scaled(&graph, &target.component_name, Instant::now());
         }
-        Ok(Applied { plan, outcome })
+        Ok(ScalingAdapterApplied { plan, outcome })
     }
 
-    fn conclude(&self, _: &Observed, applied: &Applied, now: Timestamp) -> Conclusion<Status> {
+    fn conclude(
+        &self,
+        _: &ScalingAdapterObserved,
+        applied: &ScalingAdapterApplied,
+        now: Timestamp,
+    ) -> Conclusion<Status> {
         let next = match (&applied.outcome, &applied.plan) {
-            (Outcome::Rejected(_), _) => Action::requeue(REJECTED_RETRY),
-            (_, Plan::Follow { delayed: Some(rest), .. }) => Action::requeue(*rest),
+            (ScaleOutcome::Rejected(_), _) => Action::requeue(REJECTED_RETRY),
+            (_, ScalingAdapterPlan::Follow { delayed: Some(rest), .. }) => Action::requeue(*rest),
             _ => Action::await_change(),
         };
         let events = events::of_applied(applied).into_iter().collect();
@@ -89,7 +98,11 @@ impl Reconcile for Reconciler {
     }
 
     /// Autoscalers read the status: it is written although the change of the graph failed.
-    async fn after_status(&self, _: Observed, applied: Applied) -> Result<(), Interruption> {
-        if let Outcome::Failed(error) = applied.outcome { Err(error.into()) } else { Ok(()) }
+    async fn after_status(
+        &self,
+        _: ScalingAdapterObserved,
+        applied: ScalingAdapterApplied,
+    ) -> Result<(), Interruption> {
+        if let ScaleOutcome::Failed(error) = applied.outcome { Err(error.into()) } else { Ok(()) }
     }
 }

@@ -6,11 +6,11 @@ use api_types::v1beta1::{
     DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
     DynamoGraphDeploymentScalingAdapterStatus as Status,
 };
-use controller_kit::apply::Error;
+use controller_kit::apply::RequestError;
 
 /// An adapter and its graph, at one moment.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct ScalingAdapterObserved {
     /// The adapter.
     pub adapter: Adapter,
     /// The graph that it names; `None` if it does not exist or is being deleted.
@@ -23,13 +23,13 @@ pub struct Observed {
 
 /// Desired writes.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Plan {
+pub enum ScalingAdapterPlan {
     /// Nothing: the adapter has no effect.
     Idle(NoEffect),
     /// The component follows the adapter.
     Follow {
         /// The change of the graph, if it needs one now.
-        scale: Option<Scale>,
+        scale: Option<ComponentScale>,
         /// After how long a change is made that has to wait.
         delayed: Option<Duration>,
         /// The adapter's status, as long as the graph is not changed.
@@ -48,7 +48,7 @@ pub struct NoEffect {
 
 /// A change of the replicas of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Scale {
+pub struct ComponentScale {
     /// Index in the list of components.
     pub index: usize,
     /// Name of the component.
@@ -61,16 +61,16 @@ pub struct Scale {
 
 /// Plan, and the result of its application.
 #[derive(Debug)]
-pub struct Applied {
+pub struct ScalingAdapterApplied {
     /// The plan.
-    pub plan: Plan,
+    pub plan: ScalingAdapterPlan,
     /// Result of the change of the graph.
-    pub outcome: Outcome,
+    pub outcome: ScaleOutcome,
 }
 
 /// Result of the change of the graph.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum ScaleOutcome {
     /// It needed none, or it is gone.
     Unchanged,
     /// The component has its replicas.
@@ -78,5 +78,5 @@ pub enum Outcome {
     /// The API server rejects the change, with this message; an early retry does not help.
     Rejected(String),
     /// A failure that goes away by itself.
-    Failed(Error),
+    Failed(RequestError),
 }

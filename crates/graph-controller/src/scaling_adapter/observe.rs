@@ -9,7 +9,7 @@ use api_types::{
 use controller_kit::store::{Index, Key, Packed, Store, UnpackError, controller_owner};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::model::Observed;
+use super::model::ScalingAdapterObserved;
 
 /// References of adapters: a graph, and a component of one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -29,7 +29,7 @@ pub fn named_by(packed: &Packed<Adapter>) -> Vec<Named> {
 
 /// The caches of this controller.
 #[derive(Clone)]
-pub struct Caches {
+pub struct ScalingAdapterCaches {
     /// Graphs.
     pub graphs: Store<Packed<DynamoGraphDeployment>>,
     /// Adapters.
@@ -43,10 +43,10 @@ pub struct Caches {
 /// # Errors
 /// The graph has a form that this version does not know.
 pub(super) fn observe(
-    caches: &Caches,
+    caches: &ScalingAdapterCaches,
     pause: impl FnOnce(&Key, &str) -> Option<Duration>,
     adapter: Adapter,
-) -> Result<Observed, UnpackError> {
+) -> Result<ScalingAdapterObserved, UnpackError> {
     let key = graph_of(&adapter);
     let component = adapter.spec.dgd_ref.component_name.clone();
     let graph = caches.graphs.get(&key).filter(|graph| graph.metadata.deletion_timestamp.is_none());
@@ -55,7 +55,7 @@ pub(super) fn observe(
     let preceded_by = first.map(|first| first.name).filter(|name| Some(name) != adapter.metadata.name.as_ref());
     let mut graph = graph.as_deref().map(Packed::unpack).transpose()?;
     graph.iter_mut().for_each(add_implied_adapters);
-    Ok(Observed { adapter, graph, preceded_by, pause })
+    Ok(ScalingAdapterObserved { adapter, graph, preceded_by, pause })
 }
 
 /// The graph that an adapter names.
@@ -75,7 +75,7 @@ pub fn first_of<'a>(adapters: &'a [ObjectMeta], graph: Option<&str>) -> Option<&
     first.and_then(|first| first.name.as_deref())
 }
 
-impl Caches {
+impl ScalingAdapterCaches {
     /// The adapter that scales a component.
     fn in_charge(&self, component: &Named) -> Option<Key> {
         let (Named::Component(graph, _) | Named::Graph(graph)) = component;

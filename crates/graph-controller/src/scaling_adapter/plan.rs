@@ -9,19 +9,19 @@ use std::{
 use controller_kit::store::Key;
 
 use super::{
-    model::{Observed, Plan, Scale},
+    model::{ComponentScale, ScalingAdapterObserved, ScalingAdapterPlan},
     status,
     validate::validate,
 };
 
 /// Plans for an adapter that is not being deleted.
-pub fn plan(observed: &Observed) -> Plan {
+pub fn plan(observed: &ScalingAdapterObserved) -> ScalingAdapterPlan {
     let target = match validate(observed) {
         Ok(target) => target,
-        Err(no_effect) => return Plan::Idle(no_effect),
+        Err(no_effect) => return ScalingAdapterPlan::Idle(no_effect),
     };
     let replicas = observed.adapter.spec.replicas;
-    let scale = (target.component.desired_replicas() != replicas).then(|| Scale {
+    let scale = (target.component.desired_replicas() != replicas).then(|| ComponentScale {
         index: target.index,
         component: target.component.name.clone(),
         from: target.component.replicas,
@@ -29,7 +29,7 @@ pub fn plan(observed: &Observed) -> Plan {
     });
     let delayed = observed.pause.filter(|_| scale.is_some());
     let scale = scale.filter(|_| delayed.is_none());
-    Plan::Follow { scale, delayed, status: status::of_target(observed, &target) }
+    ScalingAdapterPlan::Follow { scale, delayed, status: status::of_target(observed, &target) }
 }
 
 /// Least time between two changes of the replicas of one component.

@@ -7,12 +7,12 @@ use api_types::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::{
-    model::{Applied, Observed, Outcome, Plan},
-    validate::Target,
+    model::{ScaleOutcome, ScalingAdapterApplied, ScalingAdapterObserved, ScalingAdapterPlan},
+    validate::ScaledComponent,
 };
 
 /// Status of an adapter whose graph is not changed.
-pub fn of_target(observed: &Observed, target: &Target<'_>) -> Status {
+pub fn of_target(observed: &ScalingAdapterObserved, target: &ScaledComponent<'_>) -> Status {
     let before = observed.adapter.status.clone().unwrap_or_default();
     let (name, graph) = (&target.component.name, &observed.adapter.spec.dgd_ref.name);
     let counted = target.graph.status.as_ref().and_then(|status| status.components.get(name));
@@ -24,9 +24,9 @@ pub fn of_target(observed: &Observed, target: &Target<'_>) -> Status {
 }
 
 /// Status after the writes; `None` if the adapter has no effect.
-pub fn of_applied(applied: &Applied, now: Timestamp) -> Option<Status> {
-    let Plan::Follow { status, .. } = &applied.plan else { return None };
-    let scaled = matches!(applied.outcome, Outcome::Scaled).then_some(Time(now));
+pub fn of_applied(applied: &ScalingAdapterApplied, now: Timestamp) -> Option<Status> {
+    let ScalingAdapterPlan::Follow { status, .. } = &applied.plan else { return None };
+    let scaled = matches!(applied.outcome, ScaleOutcome::Scaled).then_some(Time(now));
     Some(Status { last_scale_time: scaled.or(status.last_scale_time.clone()), ..status.clone() })
 }
 

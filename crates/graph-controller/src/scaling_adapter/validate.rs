@@ -2,11 +2,11 @@
 
 use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment};
 
-use super::model::{NoEffect, Observed};
+use super::model::{NoEffect, ScalingAdapterObserved};
 
 /// The component that an adapter scales.
 #[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
+pub struct ScaledComponent<'a> {
     /// The graph.
     pub graph: &'a DynamoGraphDeployment,
     /// Index of the component in the graph.
@@ -19,7 +19,7 @@ pub struct Target<'a> {
 ///
 /// # Errors
 /// The reason why the adapter has no effect.
-pub fn validate(observed: &Observed) -> Result<Target<'_>, NoEffect> {
+pub fn validate(observed: &ScalingAdapterObserved) -> Result<ScaledComponent<'_>, NoEffect> {
     let target = &observed.adapter.spec.dgd_ref;
     let no_target = |message: String| NoEffect { reason: "NoTarget", message };
     let Some(graph) = &observed.graph else {
@@ -44,5 +44,5 @@ pub fn validate(observed: &Observed) -> Result<Target<'_>, NoEffect> {
         );
         return Err(NoEffect { reason: "AnotherAdapterScales", message });
     }
-    Ok(Target { graph, index, component })
+    Ok(ScaledComponent { graph, index, component })
 }

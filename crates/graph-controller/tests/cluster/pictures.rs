@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
 use controller_kit::{
-    apply::{Applier, Error},
+    apply::{Applier, RequestError},
     events::EventSink,
     metrics::Metrics,
     settings::{DISCOVERY_ROLE, OperatorConfiguration},
@@ -15,9 +15,9 @@ use graph_controller::{
     NAME,
     graph::{
         apply,
-        observe::{Caches, cached, grove::GroveCaches},
+        observe::{GraphCaches, cached, grove::GroveCaches},
         plan,
-        settings::Settings,
+        settings::GraphSettings,
         validate::validate,
     },
 };
@@ -53,8 +53,8 @@ where
     store
 }
 
-fn caches(graph: &DynamoGraphDeployment, components: &[Component]) -> Caches {
-    Caches {
+fn caches(graph: &DynamoGraphDeployment, components: &[Component]) -> GraphCaches {
+    GraphCaches {
         graphs: store(std::slice::from_ref(graph)),
         components: store(components),
         accounts: Store::new(),
@@ -80,7 +80,7 @@ fn caches(graph: &DynamoGraphDeployment, components: &[Component]) -> Caches {
 }
 
 /// One pass over the graph, on this picture of its components.
-async fn pass(bed: &Bed, picture: &[Component]) -> Result<(), Error> {
+async fn pass(bed: &Bed, picture: &[Component]) -> Result<(), RequestError> {
     let graph = bed.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
     let caches = caches(&graph, picture);
     let client = bed.client_of_controller();
@@ -88,7 +88,7 @@ async fn pass(bed: &Bed, picture: &[Component]) -> Result<(), Error> {
     let scope = Scope::Namespace(bed.namespace.clone());
     let mut configuration = OperatorConfiguration::default();
     configuration.rbac.discovery_role_name = DISCOVERY_ROLE.to_owned();
-    let settings = Settings::of(&configuration, &scope);
+    let settings = GraphSettings::of(&configuration, &scope);
     let observed = cached(&caches, &settings, &caches.graphs.all().pop().unwrap(), graph).unwrap();
     let valid = validate(&observed.graph, &settings, observed.validation_context()).unwrap();
     let plan = plan::plan(&valid, &observed, Timestamp::now());
@@ -177,7 +177,7 @@ async fn workers_that_the_cache_lacks_are_not_taken_away() {
         let before = first(&bed, recreate).await;
         roll(&bed, recreate).await;
         let error = pass(&bed, &before).await.unwrap_err();
-        assert!(matches!(error, Error::Changed { .. }), "{error}");
+        assert!(matches!(error, RequestError::Changed { .. }), "{error}");
         assert_eq!(least(&bed).await, DESIRED, "with Recreate: {recreate}");
     }
 }
@@ -194,7 +194,7 @@ async fn a_label_is_brought_back_and_the_workers_stay() {
     let api = bed.api::<Component>();
     api.patch(&decode.name_any(), &PatchParams::default(), &patch).await.unwrap();
     let error = pass(&bed, &bed.components("chat").await).await.unwrap_err();
-    assert!(matches!(error, Error::Changed { .. }), "{error}");
+    assert!(matches!(error, RequestError::Changed { .. }), "{error}");
     let repaired = api.get(&decode.name_any()).await.unwrap();
     assert!(repaired.labels().contains_key(label));
     assert_eq!(repaired.spec.component.replicas, Some(5), "decided on when the cache shows it");

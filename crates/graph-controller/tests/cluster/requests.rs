@@ -7,7 +7,7 @@ use api_types::{
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest as Request, RequestPhase},
 };
 use controller_kit::{
-    apply::{Applier, Error},
+    apply::{Applier, RequestError},
     conditions::find,
     controller::{Outputs, reconcile},
     metrics::Metrics,
@@ -17,10 +17,10 @@ use graph_controller::{
     NAME,
     relay::run::{HandOverError, Relay, RelayArgs},
     request::{
-        Reconciler, apply as apply_plan, model,
-        model::{Observed, Plan, Search},
-        observe::{Caches, Observer, gpus::Gpus},
-        settings::Settings,
+        RequestReconciler, apply as apply_plan, model,
+        model::{RequestObserved, RequestPlan, Search},
+        observe::{RequestCaches, RequestObserver, gpus::Gpus},
+        settings::RequestSettings,
     },
 };
 use k8s_openapi::{
@@ -163,7 +163,7 @@ async fn a_config_map_of_somebody_else_is_left_alone_by_controller_and_relay() {
     let words = |key: &str, text: &str| BTreeMap::from([(key.to_owned(), text.to_owned())]);
     let relay = relay_of(request.uid());
     let refused = relay.tell(&words("phase", "SweepingDecode")).await;
-    assert!(matches!(refused, Err(HandOverError::Write(Error::Foreign { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(HandOverError::Write(RequestError::Foreign { .. }))), "{refused:?}");
     assert_eq!(maps.get(name).await.unwrap(), foreign);
 
     maps.delete(name, &DeleteParams::default()).await.unwrap();
@@ -269,8 +269,8 @@ async fn a_request_goes_its_way_under_the_definitions_of_the_go_operator() {
     assert_eq!(bed.writes_of("DynamoGraphDeploymentRequest"), writes);
 }
 
-fn empty_caches() -> Caches {
-    Caches {
+fn empty_caches() -> RequestCaches {
+    RequestCaches {
         requests: Store::new(),
         graphs: Store::new(),
         jobs: Store::new(),
@@ -284,10 +284,10 @@ fn empty_caches() -> Caches {
 /// ClusterRole.
 async fn look_once(bed: &Bed, client: Client, role: &str) {
     let caches = empty_caches();
-    let settings = Arc::new(Settings { profiling_role: Some(role.to_owned()), ..Settings::default() });
+    let settings = Arc::new(RequestSettings { profiling_role: Some(role.to_owned()), ..RequestSettings::default() });
     let applier = Applier::new(client.clone(), NAME, Metrics::new(), Vec::new());
-    let observer = Observer::new(client, applier.clone(), caches, settings);
-    let reconciler = Reconciler { observer, outputs: Outputs::new(applier) };
+    let observer = RequestObserver::new(client, applier.clone(), caches, settings);
+    let reconciler = RequestReconciler { observer, outputs: Outputs::new(applier) };
     let request = serde_json::to_value(bed.api::<Request>().get("chat").await.unwrap()).unwrap();
     reconcile(&reconciler, &Packed::from_value(request).unwrap()).await.unwrap();
 }
@@ -307,10 +307,10 @@ async fn a_hand_over_leaves_nothing_in_memory_for_the_graph() {
     let seen: Vec<Arc<dyn CacheView>> = vec![Arc::new(caches.config_maps.clone())];
     let applier = Applier::new(bed.client_of_controller(), NAME, Metrics::new(), seen);
     let spec = json!(request.spec);
-    let observed = Observed::of(request, spec, Arc::default());
+    let observed = RequestObserved::of(request, spec, Arc::default());
     let uid = graph.uid().unwrap();
     let hand_over = model::HandOver { graph: Box::new(graph), config_maps: vec![map] };
-    let plan = Plan { hand_over: Some(hand_over), ..Plan::default() };
+    let plan = RequestPlan { hand_over: Some(hand_over), ..RequestPlan::default() };
     apply_plan::apply(&applier, &caches, &observed, plan).await.unwrap();
 
     let owners = maps.get("chat-data").await.unwrap().metadata.owner_references.unwrap_or_default();
@@ -387,7 +387,7 @@ async fn a_pod_of_a_tenant_is_no_exporter() {
 
     let address = exporter().await;
     let search = |namespaces: &[&str]| {
-        let mut settings = Settings::default();
+        let mut settings = RequestSettings::default();
         settings.args.dcgm_metrics_endpoint = format!("http://{address}/metrics");
         settings.exporter_namespaces = namespaces.iter().map(|&name| name.to_owned()).collect();
         let gpus = Gpus::new(bed.client.clone(), &settings);

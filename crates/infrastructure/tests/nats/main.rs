@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use async_nats::jetstream::{self, stream::Config};
 use futures::TryStreamExt;
-use infrastructure::{Credentials, Error, Nats};
+use infrastructure::{Credentials, InfrastructureError, Nats};
 use nkeys::KeyPair;
 use test_cluster::{Keys, Security, Server};
 
@@ -74,7 +74,7 @@ async fn a_login_is_shown_to_the_server_and_to_nobody_else() {
         nats(&server, &good).check().await.unwrap();
         for refused in [bad, Credentials::default()] {
             let error = nats(&server, &refused).check().await.unwrap_err();
-            assert!(matches!(error, Error::Nats { .. }), "{error}");
+            assert!(matches!(error, InfrastructureError::Nats { .. }), "{error}");
             assert!(!error.to_string().contains("wrong"), "{error}");
         }
     }
@@ -91,18 +91,18 @@ async fn certificates_come_from_the_secret() {
     let foreign = secret(&[("ca.crt", &other.authority), ("tls.crt", certificate), ("tls.key", key)]);
     for refused in [secret(&ours[..1]), foreign, Credentials::default()] {
         let error = nats(&server, &refused).check().await.unwrap_err();
-        assert!(matches!(&error, Error::Nats { .. }), "{error}");
+        assert!(matches!(&error, InfrastructureError::Nats { .. }), "{error}");
         assert!(error.to_string().contains(&server.address), "{error}");
     }
 
     // A client with a trust root expects TLS: it sends nothing to a server that offers none.
     let open = Server::nats(Security::Open, JETSTREAM).await.unwrap();
     let error = nats(&open, &secret(&ours)).check().await.unwrap_err();
-    assert!(matches!(&error, Error::Nats { .. }), "{error}");
+    assert!(matches!(&error, InfrastructureError::Nats { .. }), "{error}");
 }
 
 #[tokio::test]
 async fn a_server_that_is_not_there_says_so() {
     let error = Nats::new("nats://127.0.0.1:1", &Credentials::default()).check().await.unwrap_err();
-    assert!(matches!(&error, Error::Nats { server, .. } if server == "nats://127.0.0.1:1"), "{error}");
+    assert!(matches!(&error, InfrastructureError::Nats { server, .. } if server == "nats://127.0.0.1:1"), "{error}");
 }

@@ -4,12 +4,12 @@ use clap::CommandFactory;
 
 use super::*;
 use crate::{
-    Cli,
+    KubectlDynamoArgs,
     observe::{Kind, Names},
 };
 
 fn completion(words: &str) -> Completion {
-    let mut command = Cli::command();
+    let mut command = KubectlDynamoArgs::command();
     command.build();
     let words: Vec<_> = words.split(' ').map(str::to_owned).collect();
     complete(&command, &words)
@@ -118,7 +118,7 @@ fn every_positional_argument_has_candidates() {
             check(subcommand, &format!("{path} {}", subcommand.get_name()));
         }
     }
-    let mut command = Cli::command();
+    let mut command = KubectlDynamoArgs::command();
     command.build();
     check(&command, "");
 }

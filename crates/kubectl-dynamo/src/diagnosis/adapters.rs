@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
 
 use super::{
-    model::{Cause, ObjectName, Observed, Weight},
+    model::{Cause, DiagnosisInputs, ObjectName, Weight},
     rules::{self, REJECTIONS},
 };
 
@@ -19,19 +19,24 @@ const REJECTED: &str = "UpdateFailed";
 const RIVAL: &str = "AnotherAdapterScales";
 
 /// Causes in the adapters of a graph.
-pub fn causes(observed: &Observed) -> Vec<Cause> {
+pub fn causes(observed: &DiagnosisInputs) -> Vec<Cause> {
     let Some(mut graph) = observed.graph.clone() else { return Vec::new() };
     add_implied_adapters(&mut graph);
     observed.adapters.iter().filter_map(|adapter| of_adapter(observed, &graph, adapter)).collect()
 }
 
-fn of_adapter(observed: &Observed, graph: &DynamoGraphDeployment, adapter: &Adapter) -> Option<Cause> {
+fn of_adapter(observed: &DiagnosisInputs, graph: &DynamoGraphDeployment, adapter: &Adapter) -> Option<Cause> {
     let is_rival = |other: &&Adapter| other.spec.dgd_ref == adapter.spec.dgd_ref;
     let rivals: Vec<ObjectMeta> =
         observed.adapters.iter().filter(is_rival).map(|other| other.metadata.clone()).collect();
     let first = first_of(&rivals, graph.metadata.uid.as_deref());
     let preceded_by = first.filter(|name| *name != adapter.name_any()).map(str::to_owned);
-    let pass = model::Observed { adapter: adapter.clone(), graph: Some(graph.clone()), preceded_by, pause: None };
+    let pass = model::ScalingAdapterObserved {
+        adapter: adapter.clone(),
+        graph: Some(graph.clone()),
+        preceded_by,
+        pause: None,
+    };
     let kind = Adapter::kind(&()).into_owned();
     let chain = vec![observed.root.object(), ObjectName::new(&kind, &adapter.name_any())];
     let target = match validate(&pass) {

@@ -4,7 +4,7 @@ use api_types::conditions::{self as c, component, graph, model};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
-    model::{Cause, ObjectName, Observed, Subject, Weight},
+    model::{Cause, DiagnosisInputs, ObjectName, Subject, Weight},
     rules,
     rules::REJECTIONS,
 };
@@ -46,7 +46,7 @@ const REPEATED: [&str; 8] = [
 const MULTINODE: [&str; 2] = ["leaderworkerset.x-k8s.io", "grove.io"];
 
 /// Causes of the status of the object and its components, except those that a deeper cause explains.
-pub fn causes(observed: &Observed, deeper: &[Cause]) -> Vec<Cause> {
+pub fn causes(observed: &DiagnosisInputs, deeper: &[Cause]) -> Vec<Cause> {
     let (root, groups) = (&observed.root, observed.groups.as_deref());
     let mut causes = Vec::new();
     for component in observed.components.iter().map(Subject::of_component).filter(|one| one.name != root.name) {
@@ -68,7 +68,7 @@ pub fn causes(observed: &Observed, deeper: &[Cause]) -> Vec<Cause> {
 }
 
 /// The cause of an object that is not ready, where nothing else shows one.
-pub fn unexplained(observed: &Observed) -> Cause {
+pub fn unexplained(observed: &DiagnosisInputs) -> Cause {
     let root = &observed.root;
     let (reason, message) = match root.condition(c::READY) {
         Some(ready) => (ready.reason.as_str(), ready.message.as_str()),

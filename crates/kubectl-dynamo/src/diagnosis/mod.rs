@@ -26,13 +26,16 @@ use status_view::pods::component_of;
 
 pub(crate) use self::model::ObjectName;
 pub use self::{
-    model::{Cause, Diagnosis, Marker, NodeFacts, Observed, Program, Subject, Warning, Weight, Workload},
+    model::{
+        Cause, Diagnosis, DiagnosisInputs, InstallMarker, NamespaceWarning, NodeFacts, ObservedWorkload, Program,
+        Subject, Weight,
+    },
     operator::CONVERSION,
 };
 use crate::diagnosis::pods::facts;
 
 /// Diagnoses an object. A ready object may have causes: notices, and scaling adapters without effect.
-pub fn diagnose(observed: &Observed, now: Timestamp) -> Diagnosis {
+pub fn diagnose(observed: &DiagnosisInputs, now: Timestamp) -> Diagnosis {
     let root = &observed.root;
     let condition = root.condition(READY);
     let ready = condition.is_some_and(|ready| ready.status == "True") && root.is_current() && root.deleted.is_none();
@@ -76,7 +79,7 @@ pub fn owner_of(pod: &Pod) -> Option<ObjectName> {
 }
 
 /// The chain to a component.
-pub fn to_component(observed: &Observed, name: &str) -> Vec<ObjectName> {
+pub fn to_component(observed: &DiagnosisInputs, name: &str) -> Vec<ObjectName> {
     let mut chain = vec![observed.root.object()];
     let component = ObjectName::new(COMPONENT, name);
     if observed.components.iter().any(|known| known.name_any() == name) && chain.first() != Some(&component) {
@@ -86,14 +89,14 @@ pub fn to_component(observed: &Observed, name: &str) -> Vec<ObjectName> {
 }
 
 /// The chain to a workload.
-pub fn to_workload(observed: &Observed, kind: &str, name: &str, component: Option<&str>) -> Vec<ObjectName> {
+pub fn to_workload(observed: &DiagnosisInputs, kind: &str, name: &str, component: Option<&str>) -> Vec<ObjectName> {
     let mut chain = component.map_or_else(|| vec![observed.root.object()], |name| to_component(observed, name));
     chain.push(ObjectName::new(kind, name));
     chain
 }
 
 /// The chain to a pod.
-pub fn to_pod(observed: &Observed, pod: &Pod) -> Vec<ObjectName> {
+pub fn to_pod(observed: &DiagnosisInputs, pod: &Pod) -> Vec<ObjectName> {
     let component = component_of(pod);
     let workload =
         observed.workloads.iter().find(|known| known.component.is_some() && known.component.as_deref() == component);
@@ -111,7 +114,7 @@ pub fn to_pod(observed: &Observed, pod: &Pod) -> Vec<ObjectName> {
 
 /// Names of objects.
 #[derive(Debug, Default)]
-pub struct Needs {
+pub struct NeededObjects {
     /// Secrets.
     pub secrets: BTreeSet<String>,
     /// ConfigMaps.
@@ -123,8 +126,8 @@ pub struct Needs {
 }
 
 /// Returns the objects to look up for a diagnosis of these pods.
-pub fn needs(pods: &[Pod]) -> Needs {
-    let mut needs = Needs::default();
+pub fn needs(pods: &[Pod]) -> NeededObjects {
+    let mut needs = NeededObjects::default();
     for pod in pods.iter().filter(|pod| !status_view::pods::is_ready(pod)) {
         needs.secrets.extend(facts::secrets(pod).chain(facts::pull_secrets(pod)).map(str::to_owned));
         needs.config_maps.extend(facts::config_maps(pod).map(str::to_owned));

@@ -199,7 +199,7 @@ impl Subject {
 
 /// A Deployment, LeaderWorkerSet, PodCliqueSet or Job.
 #[derive(Clone, Debug, Default)]
-pub struct Workload {
+pub struct ObservedWorkload {
     /// Kind.
     pub kind: String,
     /// Name.
@@ -216,7 +216,7 @@ pub struct Workload {
 
 /// A warning event.
 #[derive(Clone, Debug, Default)]
-pub struct Warning {
+pub struct NamespaceWarning {
     /// Kind of the object.
     pub kind: String,
     /// Name of the object.
@@ -269,7 +269,7 @@ pub struct Program {
 
 /// The marker of a namespace-restricted install.
 #[derive(Clone, Debug, Default)]
-pub struct Marker {
+pub struct InstallMarker {
     /// Namespace.
     pub namespace: String,
     /// The install that holds it.
@@ -280,7 +280,7 @@ pub struct Marker {
     pub seconds: i64,
 }
 
-impl Marker {
+impl InstallMarker {
     /// Whether its last renewal has not expired.
     pub fn is_valid(&self, now: Timestamp) -> bool {
         self.renewed.is_some_and(|renewed| now.as_second().saturating_sub(renewed.as_second()) < self.seconds)
@@ -289,7 +289,7 @@ impl Marker {
 
 /// All that a diagnosis is made from. Maps hold what was looked up; an entry of `None` does not exist.
 #[derive(Clone, Debug, Default)]
-pub struct Observed {
+pub struct DiagnosisInputs {
     /// The object that the diagnosis is about.
     pub root: Subject,
     /// The same, if it is a graph.
@@ -301,11 +301,11 @@ pub struct Observed {
     /// Checkpoints that the graph uses, or the checkpoint itself.
     pub checkpoints: Vec<DynamoCheckpoint>,
     /// Workloads of the components.
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<ObservedWorkload>,
     /// Pods of the workloads.
     pub pods: Vec<Pod>,
     /// Warnings of the namespace, the latest first.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<NamespaceWarning>,
     /// Whether Secrets exist that pods name.
     pub secrets: BTreeMap<String, bool>,
     /// Whether ConfigMaps exist that pods name.
@@ -327,7 +327,7 @@ pub struct Observed {
     /// What keeps its namespace, if that is being deleted, as the conditions of the namespace report it.
     pub terminating: Option<Vec<String>>,
     /// Marker of the namespace.
-    pub marker: Option<Marker>,
+    pub marker: Option<InstallMarker>,
     /// Ends of the logs of containers that ended, by pod and container.
     pub logs: BTreeMap<(String, String), String>,
     /// Objects that could not be read, and why.

@@ -3,7 +3,7 @@
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
-    model::{Cause, ObjectName, Observed, Program, Subject, Weight},
+    model::{Cause, DiagnosisInputs, ObjectName, Program, Subject, Weight},
     rules,
     rules::REJECTIONS,
 };
@@ -19,7 +19,7 @@ pub const CONVERSION: &str = "conversion webhook for";
 const REMOVED: [&str; 5] = ["foregroundDeletion", "orphan", "kubernetes.io/", api_types::GROUP, "operator.dynamo/"];
 
 /// The conversion webhook, if objects cannot be read without it. One webhook is for all kinds: one cause.
-pub fn unconverted(observed: &Observed) -> Option<Cause> {
+pub fn unconverted(observed: &DiagnosisInputs) -> Option<Cause> {
     let is_of_conversion = |why: &&String| why.contains(CONVERSION);
     let why = observed.not_read.iter().find(is_of_conversion)?;
     let rule = rules::matching(REJECTIONS, why)?;
@@ -32,7 +32,7 @@ pub fn unconverted(observed: &Observed) -> Option<Cause> {
 }
 
 /// Causes of the object and its components that no controller has acted on.
-pub fn causes(observed: &Observed, ready: bool, now: Timestamp) -> Vec<Cause> {
+pub fn causes(observed: &DiagnosisInputs, ready: bool, now: Timestamp) -> Vec<Cause> {
     let root = &observed.root;
     if let Some(remaining) = &observed.terminating {
         let chain = vec![root.object(), ObjectName::new("Namespace", &root.namespace)];
@@ -52,7 +52,7 @@ pub fn causes(observed: &Observed, ready: bool, now: Timestamp) -> Vec<Cause> {
     components.filter_map(|component| unobserved(observed, &component, ready, now)).take(1).collect()
 }
 
-fn deletion(observed: &Observed, waited: i64) -> Cause {
+fn deletion(observed: &DiagnosisInputs, waited: i64) -> Cause {
     let root = &observed.root;
     let finalizers = root.finalizers.join(", ");
     let is_foreign = root.finalizers.iter().any(|one| !REMOVED.iter().any(|own| one.starts_with(own)));
@@ -67,7 +67,7 @@ fn deletion(observed: &Observed, waited: i64) -> Cause {
 }
 
 /// Returns the cause of a status that is not of the object's latest spec.
-fn unobserved(observed: &Observed, subject: &Subject, ready: bool, now: Timestamp) -> Option<Cause> {
+fn unobserved(observed: &DiagnosisInputs, subject: &Subject, ready: bool, now: Timestamp) -> Option<Cause> {
     let controller = match subject.kind.as_str() {
         "DynamoGraphDeployment" | "DynamoGraphDeploymentRequest" => "graph-controller",
         "DynamoModel" => "model-controller",
@@ -125,13 +125,13 @@ fn unobserved(observed: &Observed, subject: &Subject, ready: bool, now: Timestam
 }
 
 /// The program that serves the namespace: of an install in it, or of any other.
-fn serving<'a>(observed: &'a Observed, controller: &str) -> Option<&'a Program> {
+fn serving<'a>(observed: &'a DiagnosisInputs, controller: &str) -> Option<&'a Program> {
     let named = || observed.programs.iter().flatten().filter(|program| program.name == controller);
     named().find(|program| program.namespace == observed.root.namespace).or_else(|| named().max_by_key(|one| one.ready))
 }
 
 /// Whether the namespace has an install of its own. That it runs, its Deployment shows.
-fn is_installed_in(observed: &Observed, controller: &str) -> bool {
+fn is_installed_in(observed: &DiagnosisInputs, controller: &str) -> bool {
     let mut named = observed.programs.iter().flatten().filter(|program| program.name == controller);
     named.any(|program| program.namespace == observed.root.namespace)
 }

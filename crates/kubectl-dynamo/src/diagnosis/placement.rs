@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{
 };
 
 use super::{
-    model::{Cause, NodeFacts, ObjectName, Observed, Weight},
+    model::{Cause, DiagnosisInputs, NodeFacts, ObjectName, Weight},
     rules,
     rules::SCHEDULING,
 };
@@ -38,7 +38,7 @@ pub fn is_open(code: &str) -> bool {
 
 /// Returns the obstacle on all nodes that a pod selects; none if one of them accepts the pod, or if the nodes are
 /// unknown. Its chain is the node with the cause, if it is one.
-pub fn of_pod(observed: &Observed, pod: &Pod) -> Option<Cause> {
+pub fn of_pod(observed: &DiagnosisInputs, pod: &Pod) -> Option<Cause> {
     let (nodes, spec) = (observed.nodes.as_ref().filter(|nodes| !nodes.is_empty())?, pod.spec.as_ref()?);
     let by_code = |code| rules::by_code(SCHEDULING, code).unwrap_or_default();
     let selected: Vec<&NodeFacts> = nodes.iter().filter(|node| is_selected(spec, node)).collect();
@@ -126,7 +126,7 @@ fn is_met(requirement: &NodeSelectorRequirement, value: Option<&str>) -> bool {
 }
 
 /// The first claim of a pod that cannot be used; it is the chain of the cause.
-pub fn claims_of_pod(observed: &Observed, pod: &Pod) -> Option<Cause> {
+pub fn claims_of_pod(observed: &DiagnosisInputs, pod: &Pod) -> Option<Cause> {
     names(pod).find_map(|name| of_claim(observed, name, observed.claims.get(name)?.as_ref()))
 }
 
@@ -136,7 +136,7 @@ pub fn names(pod: &Pod) -> impl Iterator<Item = &str> {
     volumes.filter_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.as_str()))
 }
 
-fn of_claim(observed: &Observed, name: &str, claim: Option<&PersistentVolumeClaim>) -> Option<Cause> {
+fn of_claim(observed: &DiagnosisInputs, name: &str, claim: Option<&PersistentVolumeClaim>) -> Option<Cause> {
     let found = |code, weight, cause: String, remedy| {
         Some(Cause::new(code, weight, vec![ObjectName::new("PersistentVolumeClaim", name)], cause, remedy))
     };

@@ -6,7 +6,7 @@ use api_types::v1beta1::{RestartPhase, RollingUpdatePhase};
 use status_view::pods::component_of;
 
 use super::{
-    model::{Cause, Observed, Weight, Workload},
+    model::{Cause, DiagnosisInputs, ObservedWorkload, Weight},
     rules,
     rules::REJECTIONS,
 };
@@ -16,11 +16,11 @@ use crate::diagnosis;
 const CREATORS: [&str; 5] = ["ReplicaSet", "StatefulSet", "LeaderWorkerSet", "Job", "PodClique"];
 
 /// Causes of all workloads.
-pub fn causes(observed: &Observed) -> Vec<Cause> {
+pub fn causes(observed: &DiagnosisInputs) -> Vec<Cause> {
     observed.workloads.iter().flat_map(|workload| of_workload(observed, workload)).collect()
 }
 
-fn of_workload(observed: &Observed, workload: &Workload) -> Vec<Cause> {
+fn of_workload(observed: &DiagnosisInputs, workload: &ObservedWorkload) -> Vec<Cause> {
     let chain = || diagnosis::to_workload(observed, &workload.kind, &workload.name, workload.component.as_deref());
     let mut causes = Vec::new();
     if workload.paused {
@@ -49,7 +49,7 @@ fn of_workload(observed: &Observed, workload: &Workload) -> Vec<Cause> {
 }
 
 /// The object that cannot create pods, and the words of the API server.
-fn rejection(observed: &Observed, workload: &Workload) -> Option<(String, String)> {
+fn rejection(observed: &DiagnosisInputs, workload: &ObservedWorkload) -> Option<(String, String)> {
     let own = format!("{} {}", workload.kind, workload.name);
     if let Some(message) = workload.failures.first() {
         return Some((own, message.clone()));
@@ -69,7 +69,7 @@ fn rejection(observed: &Observed, workload: &Workload) -> Option<(String, String
 }
 
 /// Causes that are normal while a graph changes.
-pub fn progress_causes(observed: &Observed) -> Vec<Cause> {
+pub fn progress_causes(observed: &DiagnosisInputs) -> Vec<Cause> {
     let Some(graph) = &observed.graph else { return Vec::new() };
     let status = graph.status.clone().unwrap_or_default();
     let cause =

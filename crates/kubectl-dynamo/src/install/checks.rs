@@ -3,9 +3,9 @@
 use k8s_openapi::jiff::Timestamp;
 use status_view::{Style, Table};
 
-use super::model::{Check, Definition, Install, Right, State, Webhook};
+use super::model::{CheckState, Install, InstallCheck, InstalledDefinition, InstalledWebhook, Right};
 use crate::{
-    diagnosis::{Marker, Program},
+    diagnosis::{InstallMarker, Program},
     view::age,
 };
 
@@ -34,7 +34,7 @@ const SOON: i64 = 30 * 86_400;
 const RENEW: &str = "renew the CA: see the page on certificates";
 
 /// All checks.
-pub fn check(install: &Install, now: Timestamp) -> Vec<Check> {
+pub fn check(install: &Install, now: Timestamp) -> Vec<InstallCheck> {
     let mut checks = definitions(install.definitions.as_deref());
     checks.extend(programs(install.programs.as_deref()));
     checks.extend(webhooks(install.webhooks.as_deref(), now));
@@ -44,21 +44,21 @@ pub fn check(install: &Install, now: Timestamp) -> Vec<Check> {
     checks
 }
 
-fn made(check: &str, state: State, found: impl Into<String>, remedy: &str) -> Check {
-    Check { check: check.to_owned(), state, found: found.into(), remedy: remedy.to_owned() }
+fn made(check: &str, state: CheckState, found: impl Into<String>, remedy: &str) -> InstallCheck {
+    InstallCheck { check: check.to_owned(), state, found: found.into(), remedy: remedy.to_owned() }
 }
 
-fn unknown(check: &str) -> Vec<Check> {
-    vec![made(check, State::Unknown, "you may not read it", "ask a cluster administrator")]
+fn unknown(check: &str) -> Vec<InstallCheck> {
+    vec![made(check, CheckState::Unknown, "you may not read it", "ask a cluster administrator")]
 }
 
-fn definitions(all: Option<&[Definition]>) -> Vec<Check> {
+fn definitions(all: Option<&[InstalledDefinition]>) -> Vec<InstallCheck> {
     let Some(all) = all else { return unknown("definitions") };
     let mut checks = Vec::new();
     for kind in KINDS {
         if !all.iter().any(|one| one.name.split('.').next() == Some(kind)) {
             let check = format!("definition {kind}");
-            checks.push(made(&check, State::Failed, "it does not exist", "install the operator's CRDs"));
+            checks.push(made(&check, CheckState::Failed, "it does not exist", "install the operator's CRDs"));
         }
     }
     for one in all {
@@ -69,13 +69,13 @@ fn definitions(all: Option<&[Definition]>) -> Vec<Check> {
         checks.push(match () {
             () if !one.established => {
                 let remedy = "see its conditions; another definition may have the names";
-                made(&check, State::Failed, "its names are not accepted", remedy)
+                made(&check, CheckState::Failed, "its names are not accepted", remedy)
             }
             () if !old.is_empty() => {
                 let found = format!("{found}; objects are stored in {}, too", old.join(", "));
-                made(&check, State::Warning, found, "the program crds stores them anew; look at its log")
+                made(&check, CheckState::Warning, found, "the program crds stores them anew; look at its log")
             }
-            () => made(&check, State::Ok, found, ""),
+            () => made(&check, CheckState::Ok, found, ""),
         });
     }
     let mut releases: Vec<_> = all.iter().filter_map(|one| one.release.as_deref()).collect();
@@ -83,27 +83,27 @@ fn definitions(all: Option<&[Definition]>) -> Vec<Check> {
     releases.dedup();
     if releases.len() > 1 {
         let found = format!("they are of different releases: {}", releases.join(", "));
-        checks.push(made("definitions", State::Warning, found, "look at the log of the program crds"));
+        checks.push(made("definitions", CheckState::Warning, found, "look at the log of the program crds"));
     }
     checks
 }
 
-fn programs(all: Option<&[Program]>) -> Vec<Check> {
+fn programs(all: Option<&[Program]>) -> Vec<InstallCheck> {
     let Some(all) = all else { return unknown("programs") };
     let mut checks = Vec::new();
     for name in PROGRAMS {
         if !all.iter().any(|one| one.name == name) {
             let check = format!("program {name}");
-            checks.push(made(&check, State::Failed, "it is not installed", "install the operator's chart"));
+            checks.push(made(&check, CheckState::Failed, "it is not installed", "install the operator's chart"));
         }
     }
     for one in all {
         let check = format!("program {}/{}", one.namespace, one.name);
         let found = format!("{} of {} ready, version {}", one.ready, one.desired, one.version);
         let (state, remedy) = match one.ready {
-            0 if one.desired > 0 => (State::Failed, "look at its pods: kubectl describe pods"),
-            ready if ready < one.desired => (State::Warning, "look at its pods: kubectl describe pods"),
-            _ => (State::Ok, ""),
+            0 if one.desired > 0 => (CheckState::Failed, "look at its pods: kubectl describe pods"),
+            ready if ready < one.desired => (CheckState::Warning, "look at its pods: kubectl describe pods"),
+            _ => (CheckState::Ok, ""),
         };
         checks.push(made(&check, state, found, remedy));
     }
@@ -112,84 +112,84 @@ fn programs(all: Option<&[Program]>) -> Vec<Check> {
     versions.dedup();
     if versions.windows(2).any(|pair| matches!(pair, [one, other] if one.0 == other.0)) {
         let found = "programs of one install have different versions";
-        checks.push(made("programs", State::Warning, found, "finish the upgrade: helm upgrade"));
+        checks.push(made("programs", CheckState::Warning, found, "finish the upgrade: helm upgrade"));
     }
     checks
 }
 
-fn webhooks(all: Option<&[Webhook]>, now: Timestamp) -> Vec<Check> {
+fn webhooks(all: Option<&[InstalledWebhook]>, now: Timestamp) -> Vec<InstallCheck> {
     let Some(all) = all else { return unknown("webhooks") };
     if all.is_empty() {
         let found = "there are none: specs are checked by the controllers only";
-        return vec![made("webhooks", State::Warning, found, "install the webhook-server")];
+        return vec![made("webhooks", CheckState::Warning, found, "install the webhook-server")];
     }
     all.iter().map(|one| webhook(one, now)).collect()
 }
 
-fn webhook(one: &Webhook, now: Timestamp) -> Check {
+fn webhook(one: &InstalledWebhook, now: Timestamp) -> InstallCheck {
     let check = format!("webhook {}", one.owner);
     if one.ready == Some(0) {
         let found = format!("Service {} has no ready endpoint", one.service);
-        return made(&check, State::Failed, found, "look at the pods of the webhook-server");
+        return made(&check, CheckState::Failed, found, "look at the pods of the webhook-server");
     }
     if !one.has_ca {
         let remedy = "look at the log of the webhook-server, or set webhook.caBundle";
-        return made(&check, State::Failed, "it has no CA bundle", remedy);
+        return made(&check, CheckState::Failed, "it has no CA bundle", remedy);
     }
     let endpoints = one.ready.map_or("unknown".to_owned(), |ready| ready.to_string());
     let Some(expires) = one.ca_expires else {
-        return made(&check, State::Warning, "its CA bundle cannot be read", RENEW);
+        return made(&check, CheckState::Warning, "its CA bundle cannot be read", RENEW);
     };
     let left = expires.as_second() - now.as_second();
     let found = format!("ready endpoints: {endpoints}, CA expires {}", expires.strftime("%Y-%m-%d"));
     let (state, remedy) = match left {
-        ..0 => (State::Failed, RENEW),
-        0..SOON => (State::Warning, RENEW),
-        _ if one.ready.is_none() => (State::Unknown, "ask a cluster administrator"),
-        _ => (State::Ok, ""),
+        ..0 => (CheckState::Failed, RENEW),
+        0..SOON => (CheckState::Warning, RENEW),
+        _ if one.ready.is_none() => (CheckState::Unknown, "ask a cluster administrator"),
+        _ => (CheckState::Ok, ""),
     };
     made(&check, state, found, remedy)
 }
 
-fn markers(install: &Install, now: Timestamp) -> Vec<Check> {
+fn markers(install: &Install, now: Timestamp) -> Vec<InstallCheck> {
     let Some(markers) = install.markers.as_deref() else { return unknown("markers") };
-    let of_marker = |one: &Marker| {
+    let of_marker = |one: &InstallMarker| {
         let check = format!("marker of namespace {}", one.namespace);
         let found = format!("held by {}, renewed {} ago", one.holder, age(now, one.renewed));
         let expired = "it has expired, and the cluster-wide operator acts; delete the Lease if the install is gone";
-        let (state, remedy) = if one.is_valid(now) { (State::Ok, "") } else { (State::Warning, expired) };
+        let (state, remedy) = if one.is_valid(now) { (CheckState::Ok, "") } else { (CheckState::Warning, expired) };
         made(&check, state, found, remedy)
     };
     markers.iter().map(of_marker).collect()
 }
 
-fn rights(install: &Install) -> Vec<Check> {
+fn rights(install: &Install) -> Vec<InstallCheck> {
     let of_right = |right: &Right| {
         let check = format!("your right to {}", right.what);
         match right.allowed {
-            Some(true) => made(&check, State::Ok, "yes", ""),
+            Some(true) => made(&check, CheckState::Ok, "yes", ""),
             Some(false) => {
                 let found = format!("no; needed by {}", right.needed_by);
-                made(&check, State::Warning, found, "ask a cluster administrator for the right")
+                made(&check, CheckState::Warning, found, "ask a cluster administrator for the right")
             }
-            None => made(&check, State::Unknown, "the API server did not answer", ""),
+            None => made(&check, CheckState::Unknown, "the API server did not answer", ""),
         }
     };
     install.rights.iter().map(of_right).collect()
 }
 
-fn optional(groups: Option<&[String]>) -> Vec<Check> {
+fn optional(groups: Option<&[String]>) -> Vec<InstallCheck> {
     let Some(groups) = groups else { return unknown("optional APIs") };
     let of_group = |(group, purpose): &(&str, &str)| {
         let served = groups.iter().any(|served| served == group);
         let found = if served { "served".to_owned() } else { format!("not served: no {purpose}") };
-        made(&format!("API {group}"), State::Ok, found, "")
+        made(&format!("API {group}"), CheckState::Ok, found, "")
     };
     OPTIONAL.iter().map(of_group).collect()
 }
 
 /// The checks as a table; with `wide`, with remedies.
-pub fn table(checks: &[Check], wide: bool, style: Style) -> String {
+pub fn table(checks: &[InstallCheck], wide: bool, style: Style) -> String {
     let mut table =
         Table::new(if wide { &["CHECK", "STATE", "FOUND", "REMEDY"] } else { &["CHECK", "STATE", "FOUND"] });
     for one in checks {
@@ -198,11 +198,11 @@ pub fn table(checks: &[Check], wide: bool, style: Style) -> String {
     }
     let mut text = table.text();
     let bad = |state| checks.iter().filter(|one| one.state == state).count();
-    let (failed, warnings) = (bad(State::Failed), bad(State::Warning));
+    let (failed, warnings) = (bad(CheckState::Failed), bad(CheckState::Warning));
     let summary = format!("{failed} failed, {warnings} warnings");
     let summary = if failed > 0 { style.bad(&summary) } else { style.good(&summary) };
     text.push_str(&format!("\n{} checks: {summary}\n", checks.len()));
-    for one in checks.iter().filter(|one| !wide && one.state == State::Failed && !one.remedy.is_empty()) {
+    for one in checks.iter().filter(|one| !wide && one.state == CheckState::Failed && !one.remedy.is_empty()) {
         text.push_str(&format!("{}: {}\n", one.check, one.remedy));
     }
     text

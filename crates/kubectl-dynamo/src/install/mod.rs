@@ -7,5 +7,5 @@ mod tests;
 
 pub use self::{
     checks::{check, table},
-    model::{Definition, Install, Right, State, Webhook},
+    model::{CheckState, Install, InstalledDefinition, InstalledWebhook, Right},
 };

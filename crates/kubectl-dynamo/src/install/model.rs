@@ -3,12 +3,12 @@
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
-use crate::diagnosis::{Marker, Program};
+use crate::diagnosis::{InstallMarker, Program};
 
 /// Result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum CheckState {
     /// Well.
     Ok,
     /// Not well yet, or for some only.
@@ -19,7 +19,7 @@ pub enum State {
     Unknown,
 }
 
-impl State {
+impl CheckState {
     /// The word in a table.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -33,11 +33,11 @@ impl State {
 
 /// A check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub struct InstallCheck {
     /// Subject of the check.
     pub check: String,
     /// Result.
-    pub state: State,
+    pub state: CheckState,
     /// Finding.
     pub found: String,
     /// Remedy, if the result is not good.
@@ -47,7 +47,7 @@ pub struct Check {
 
 /// A CustomResourceDefinition of the operator.
 #[derive(Clone, Debug, Default)]
-pub struct Definition {
+pub struct InstalledDefinition {
     /// Name.
     pub name: String,
     /// Versions that are served.
@@ -64,7 +64,7 @@ pub struct Definition {
 
 /// A webhook of the operator, of admission or of a conversion.
 #[derive(Clone, Debug, Default)]
-pub struct Webhook {
+pub struct InstalledWebhook {
     /// Its configuration or CustomResourceDefinition.
     pub owner: String,
     /// Namespace and name of the Service.
@@ -92,13 +92,13 @@ pub struct Right {
 #[derive(Clone, Debug, Default)]
 pub struct Install {
     /// Definitions.
-    pub definitions: Option<Vec<Definition>>,
+    pub definitions: Option<Vec<InstalledDefinition>>,
     /// Webhooks.
-    pub webhooks: Option<Vec<Webhook>>,
+    pub webhooks: Option<Vec<InstalledWebhook>>,
     /// Programs.
     pub programs: Option<Vec<Program>>,
     /// Markers.
-    pub markers: Option<Vec<Marker>>,
+    pub markers: Option<Vec<InstallMarker>>,
     /// API groups that the cluster serves.
     pub groups: Option<Vec<String>>,
     /// Rights of the user.

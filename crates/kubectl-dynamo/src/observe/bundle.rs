@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    connection::{Connection, NamespacedKind, Read},
+    connection::{Connection, Read, ReadableKind},
     family::of_graph,
 };
 
@@ -39,7 +39,7 @@ pub async fn bundle(connection: &Connection, graph: &str) -> Vec<(String, Result
     join_all(reads).await
 }
 
-async fn all<K: NamespacedKind + Serialize>(connection: &Connection, labels: &str) -> (String, Result<Value, String>) {
+async fn all<K: ReadableKind + Serialize>(connection: &Connection, labels: &str) -> (String, Result<Value, String>) {
     let objects = match connection.list::<K>(labels).await {
         Read::Found(found) => serde_json::to_value(found).map_err(|error| error.to_string()),
         Read::Missing => Err("the cluster does not serve this kind".to_owned()),

@@ -10,13 +10,13 @@ use k8s_openapi::api::{
 use kube::{Api, Client, ResourceExt, api::ListParams};
 
 use super::connection::{LIMIT, Read, get, list};
-use crate::diagnosis::{Marker, NodeFacts, Program, Warning};
+use crate::diagnosis::{InstallMarker, NamespaceWarning, NodeFacts, Program};
 
 /// Label selector of what the operator's chart installs.
 pub const OF_OPERATOR: &str = "app.kubernetes.io/part-of=dynamo-operator";
 
 /// Warnings of a namespace, the latest first.
-pub async fn warnings(client: &Client, namespace: &str) -> Read<Vec<Warning>> {
+pub async fn warnings(client: &Client, namespace: &str) -> Read<Vec<NamespaceWarning>> {
     let api: Api<Event> = Api::namespaced(client.clone(), namespace);
     list(&api, &ListParams::default().fields("type=Warning")).await.map(|events| {
         let mut all: Vec<_> = events.into_iter().map(warning).collect();
@@ -25,7 +25,7 @@ pub async fn warnings(client: &Client, namespace: &str) -> Read<Vec<Warning>> {
     })
 }
 
-fn warning(event: Event) -> Warning {
+fn warning(event: Event) -> NamespaceWarning {
     let series = event.series.as_ref();
     let times = [
         event.last_timestamp.as_ref().map(|time| time.0),
@@ -33,7 +33,7 @@ fn warning(event: Event) -> Warning {
         series.and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0),
         event.metadata.creation_timestamp.as_ref().map(|time| time.0),
     ];
-    Warning {
+    NamespaceWarning {
         kind: event.involved_object.kind.unwrap_or_default(),
         name: event.involved_object.name.unwrap_or_default(),
         reason: event.reason.unwrap_or_default(),
@@ -103,21 +103,21 @@ fn program(deployment: &Deployment) -> Program {
 }
 
 /// The marker of a namespace.
-pub async fn marker(client: &Client, namespace: &str) -> Read<Marker> {
+pub async fn marker(client: &Client, namespace: &str) -> Read<InstallMarker> {
     let api: Api<Lease> = Api::namespaced(client.clone(), namespace);
     get(&api, MARKER_LEASE).await.map(of_lease)
 }
 
 /// The markers of all namespaces.
-pub async fn markers(client: &Client) -> Read<Vec<Marker>> {
+pub async fn markers(client: &Client) -> Read<Vec<InstallMarker>> {
     let api: Api<Lease> = Api::all(client.clone());
     let named = ListParams::default().fields(&format!("metadata.name={MARKER_LEASE}"));
     list(&api, &named).await.map(|leases| leases.into_iter().map(of_lease).collect())
 }
 
-fn of_lease(lease: Lease) -> Marker {
+fn of_lease(lease: Lease) -> InstallMarker {
     let spec = lease.spec.unwrap_or_default();
-    Marker {
+    InstallMarker {
         namespace: lease.metadata.namespace.unwrap_or_default(),
         holder: spec.holder_identity.unwrap_or_default(),
         renewed: spec.renew_time.map(|time| time.0),

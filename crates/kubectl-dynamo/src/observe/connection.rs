@@ -40,12 +40,12 @@ pub struct Connection {
 }
 
 /// A kind whose objects are in namespaces.
-pub trait NamespacedKind:
+pub trait ReadableKind:
     Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug
 {
 }
 
-impl<K> NamespacedKind for K where
+impl<K> ReadableKind for K where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug
 {
 }
@@ -127,12 +127,12 @@ impl ConnectionArgs {
 
 impl Connection {
     /// Reads an object of the namespace.
-    pub async fn get<K: NamespacedKind>(&self, name: &str) -> Read<K> {
+    pub async fn get<K: ReadableKind>(&self, name: &str) -> Read<K> {
         get(&Api::namespaced(self.client.clone(), &self.namespace), name).await
     }
 
     /// Lists objects of the namespace by label selector.
-    pub async fn list<K: NamespacedKind>(&self, labels: &str) -> Read<Vec<K>> {
+    pub async fn list<K: ReadableKind>(&self, labels: &str) -> Read<Vec<K>> {
         list(&Api::namespaced(self.client.clone(), &self.namespace), &ListParams::default().labels(labels)).await
     }
 
@@ -140,7 +140,7 @@ impl Connection {
     ///
     /// # Errors
     /// It does not exist, or cannot be read.
-    pub async fn require<K: NamespacedKind>(&self, name: &str) -> anyhow::Result<K> {
+    pub async fn require<K: ReadableKind>(&self, name: &str) -> anyhow::Result<K> {
         let kind = K::kind(&());
         match self.get::<K>(name).await {
             Read::Found(found) => Ok(found),

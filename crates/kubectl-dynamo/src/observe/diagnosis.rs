@@ -23,12 +23,12 @@ use rendering::LeaderWorkerSet;
 
 use super::{
     cluster,
-    connection::{Connection, NamespacedKind, Read, exists, list},
+    connection::{Connection, Read, ReadableKind, exists, list},
     family::{adapters, of_deployment, of_graph, of_job, of_leader_worker_set},
     logs::log,
-    target::{Kind, Target},
+    target::{Kind, TargetObject},
 };
-use crate::diagnosis::{CONVERSION, Observed, Subject, Workload, needs};
+use crate::diagnosis::{CONVERSION, DiagnosisInputs, ObservedWorkload, Subject, needs};
 
 /// Most endpoints of a model whose pods are read, and most containers whose logs are.
 const MOST: usize = 20;
@@ -42,8 +42,8 @@ const BYTES: i64 = 64 * 1024;
 ///
 /// # Errors
 /// The object does not exist or cannot be read. What else cannot be read is in `not_read`.
-pub async fn observe(connection: &Connection, target: &Target) -> anyhow::Result<Observed> {
-    let mut observed = Observed::default();
+pub async fn observe(connection: &Connection, target: &TargetObject) -> anyhow::Result<DiagnosisInputs> {
+    let mut observed = DiagnosisInputs::default();
     let children = match target.kind {
         Kind::Graph => graph(connection, &target.name, &mut observed).await,
         Kind::Component => component(connection, &target.name, &mut observed).await,
@@ -61,8 +61,8 @@ pub async fn observe(connection: &Connection, target: &Target) -> anyhow::Result
 fn unconverted(
     error: anyhow::Error,
     connection: &Connection,
-    target: &Target,
-    observed: &mut Observed,
+    target: &TargetObject,
+    observed: &mut DiagnosisInputs,
 ) -> anyhow::Result<Children> {
     let why = error.to_string();
     if !why.contains(CONVERSION) {
@@ -93,7 +93,7 @@ struct Children {
     job: Option<String>,
 }
 
-async fn graph(connection: &Connection, name: &str, observed: &mut Observed) -> anyhow::Result<Children> {
+async fn graph(connection: &Connection, name: &str, observed: &mut DiagnosisInputs) -> anyhow::Result<Children> {
     let graph: DynamoGraphDeployment = connection.require(name).await?;
     let of_graph = of_graph(name);
     let status = graph.status.clone().unwrap_or_default();
@@ -109,7 +109,7 @@ async fn graph(connection: &Connection, name: &str, observed: &mut Observed) -> 
     Ok(Children { pods: vec![of_graph.clone()], workloads: Some(of_graph), ..Children::default() })
 }
 
-async fn component(connection: &Connection, name: &str, observed: &mut Observed) -> anyhow::Result<Children> {
+async fn component(connection: &Connection, name: &str, observed: &mut DiagnosisInputs) -> anyhow::Result<Children> {
     let component: DynamoComponentDeployment = connection.require(name).await?;
     let set = names::leader_worker_set(name);
     observed.root = Subject::of_component(&component);
@@ -121,7 +121,7 @@ async fn component(connection: &Connection, name: &str, observed: &mut Observed)
     })
 }
 
-async fn model(connection: &Connection, name: &str, observed: &mut Observed) -> anyhow::Result<Children> {
+async fn model(connection: &Connection, name: &str, observed: &mut DiagnosisInputs) -> anyhow::Result<Children> {
     let model: DynamoModel = connection.require(name).await?;
     let endpoints = model.status.iter().flat_map(|status| &status.endpoints).filter(|endpoint| !endpoint.ready);
     let single_pods = endpoints.filter_map(|endpoint| endpoint.pod_name.clone()).take(MOST).collect();
@@ -129,13 +129,13 @@ async fn model(connection: &Connection, name: &str, observed: &mut Observed) -> 
     Ok(Children { single_pods, ..Children::default() })
 }
 
-async fn request(connection: &Connection, name: &str, observed: &mut Observed) -> anyhow::Result<Children> {
+async fn request(connection: &Connection, name: &str, observed: &mut DiagnosisInputs) -> anyhow::Result<Children> {
     let request: DynamoGraphDeploymentRequest = connection.require(name).await?;
     observed.root = Subject::of_request(&request);
     Ok(of_job_named(request.status.and_then(|status| status.profiling_job_name)))
 }
 
-async fn checkpoint(connection: &Connection, name: &str, observed: &mut Observed) -> anyhow::Result<Children> {
+async fn checkpoint(connection: &Connection, name: &str, observed: &mut DiagnosisInputs) -> anyhow::Result<Children> {
     let checkpoint: DynamoCheckpoint = connection.require(name).await?;
     observed.root = Subject::of_checkpoint(&checkpoint);
     let job = checkpoint.status.as_ref().and_then(|status| status.job_name.clone());
@@ -148,7 +148,7 @@ fn of_job_named(job: Option<String>) -> Children {
     Children { pods, job, ..Children::default() }
 }
 
-async fn children_of(connection: &Connection, children: Children, observed: &mut Observed) {
+async fn children_of(connection: &Connection, children: Children, observed: &mut DiagnosisInputs) {
     let (client, namespace) = (&connection.client, connection.namespace.as_str());
     let pods = join_all(children.pods.iter().map(|labels| connection.list::<Pod>(labels)));
     let single = join_all(children.single_pods.iter().map(|name| connection.get::<Pod>(name)));
@@ -180,7 +180,7 @@ async fn children_of(connection: &Connection, children: Children, observed: &mut
     observed.terminating = terminating;
 }
 
-async fn workloads(connection: &Connection, children: &Children) -> Vec<Workload> {
+async fn workloads(connection: &Connection, children: &Children) -> Vec<ObservedWorkload> {
     let mut all = Vec::new();
     if let Some(labels) = &children.workloads {
         let (deployments, sets) =
@@ -209,7 +209,7 @@ fn kept<T: Default>(read: Read<T>, what: &str, not_read: &mut Vec<String>) -> T 
 }
 
 /// Reads logs, and what the pods name that are not ready. Of Secrets and ConfigMaps only the metadata is read.
-async fn named(connection: &Connection, observed: &mut Observed) {
+async fn named(connection: &Connection, observed: &mut DiagnosisInputs) {
     let needs = needs(&observed.pods);
     let secrets = presence::<Secret>(connection, &needs.secrets);
     let config_maps = presence::<ConfigMap>(connection, &needs.config_maps);
@@ -247,7 +247,7 @@ async fn named(connection: &Connection, observed: &mut Observed) {
 /// Annotation of the default storage class.
 const DEFAULT_CLASS: &str = "storageclass.kubernetes.io/is-default-class";
 
-async fn presence<K: NamespacedKind>(connection: &Connection, names: &BTreeSet<String>) -> BTreeMap<String, bool> {
+async fn presence<K: ReadableKind>(connection: &Connection, names: &BTreeSet<String>) -> BTreeMap<String, bool> {
     let api: Api<K> = Api::namespaced(connection.client.clone(), &connection.namespace);
     let api = &api;
     let reads = join_all(names.iter().map(|name| async move { (name.clone(), exists(api, name).await) })).await;

@@ -9,7 +9,7 @@ use kube::{Api, Resource, ResourceExt, api::ListParams};
 use rendering::LeaderWorkerSet;
 
 use super::connection::{Connection, Read, list};
-use crate::{diagnosis::Workload, view::Family};
+use crate::{diagnosis::ObservedWorkload, view::Family};
 
 /// Label selector of what belongs to a graph.
 pub fn of_graph(name: &str) -> String {
@@ -67,11 +67,11 @@ pub async fn graphs(connection: &Connection, all_namespaces: bool) -> anyhow::Re
 }
 
 /// Of a Deployment.
-pub fn of_deployment(deployment: &Deployment) -> Workload {
+pub fn of_deployment(deployment: &Deployment) -> ObservedWorkload {
     let conditions = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let failed = conditions.into_iter().filter(|one| one.type_ == "ReplicaFailure" && one.status == "True");
     let failures = failed.filter_map(|one| one.message.clone());
-    Workload {
+    ObservedWorkload {
         kind: "Deployment".to_owned(),
         name: deployment.name_any(),
         component: owner(deployment),
@@ -82,24 +82,24 @@ pub fn of_deployment(deployment: &Deployment) -> Workload {
 }
 
 /// Of a LeaderWorkerSet.
-pub fn of_leader_worker_set(set: &LeaderWorkerSet) -> Workload {
-    Workload {
+pub fn of_leader_worker_set(set: &LeaderWorkerSet) -> ObservedWorkload {
+    ObservedWorkload {
         kind: "LeaderWorkerSet".to_owned(),
         name: set.name_any(),
         component: owner(set),
         desired: set.spec.replicas.unwrap_or(1),
-        ..Workload::default()
+        ..ObservedWorkload::default()
     }
 }
 
 /// Of a Job.
-pub fn of_job(job: &Job) -> Workload {
-    Workload {
+pub fn of_job(job: &Job) -> ObservedWorkload {
+    ObservedWorkload {
         kind: "Job".to_owned(),
         name: job.name_any(),
         paused: job.spec.as_ref().and_then(|spec| spec.suspend) == Some(true),
         desired: 1,
-        ..Workload::default()
+        ..ObservedWorkload::default()
     }
 }
 

@@ -26,7 +26,7 @@ use super::{
     cluster::{self, OF_OPERATOR},
     connection::{Connection, LIMIT, Read, list},
 };
-use crate::install::{Definition, Install, Right, Webhook};
+use crate::install::{Install, InstalledDefinition, InstalledWebhook, Right};
 
 /// Rights that commands need: verb, group, resource, subresource, commands.
 const RIGHTS: [(&str, &str, &str, &str, &str); 8] = [
@@ -70,10 +70,10 @@ pub async fn install(connection: &Connection) -> Install {
     }
 }
 
-fn definition(one: &CustomResourceDefinition) -> Definition {
+fn definition(one: &CustomResourceDefinition) -> InstalledDefinition {
     let conditions = one.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let served = one.spec.versions.iter().filter(|version| version.served);
-    Definition {
+    InstalledDefinition {
         name: one.name_any(),
         served: served.map(|version| version.name.clone()).collect(),
         stored: one.status.as_ref().and_then(|status| status.stored_versions.clone()).unwrap_or_default(),
@@ -89,7 +89,7 @@ fn webhooks(
     mutating: Read<Vec<MutatingWebhookConfiguration>>,
     definitions: &[CustomResourceDefinition],
     slices: Read<Vec<EndpointSlice>>,
-) -> Option<Vec<Webhook>> {
+) -> Option<Vec<InstalledWebhook>> {
     let mut clients: Vec<(String, String, Option<ByteString>)> = Vec::new();
     let mut add = |owner: String, config: &WebhookClientConfig| {
         let service = config.service.as_ref().map(|service| format!("{}/{}", service.namespace, service.name));
@@ -113,7 +113,7 @@ fn webhooks(
     clients.sort_by(|one, other| (&one.0, &one.1).cmp(&(&other.0, &other.1)));
     clients.dedup_by(|one, other| (&one.0, &one.1) == (&other.0, &other.1));
     let ready = slices.found().map(|slices| ready_endpoints(&slices));
-    let of_client = |(owner, service, ca): (String, String, Option<ByteString>)| Webhook {
+    let of_client = |(owner, service, ca): (String, String, Option<ByteString>)| InstalledWebhook {
         owner,
         ready: ready.as_ref().map(|ready| ready.get(&service).copied().unwrap_or_default()),
         service,

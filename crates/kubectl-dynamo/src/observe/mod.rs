@@ -16,5 +16,5 @@ pub use self::{
     family::{adapters, family, graphs, of_graph},
     install::install,
     logs::{follow, log},
-    target::{Kind, Names, Target, names},
+    target::{Kind, Names, TargetObject, names},
 };

@@ -55,14 +55,14 @@ impl Kind {
 
 /// An object: `NAME` of a graph, or `TYPE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct TargetObject {
     /// Kind.
     pub kind: Kind,
     /// Name.
     pub name: String,
 }
 
-impl FromStr for Target {
+impl FromStr for TargetObject {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -167,10 +167,10 @@ mod tests {
             ("dcd/chat-decode", Kind::Component, "chat-decode"),
         ];
         for (text, kind, name) in table {
-            assert_eq!(text.parse(), Ok(Target { kind, name: name.to_owned() }), "{text}");
+            assert_eq!(text.parse(), Ok(TargetObject { kind, name: name.to_owned() }), "{text}");
         }
         for text in ["", "dgd/", "pod/x", "dgd/a/b"] {
-            assert!(text.parse::<Target>().is_err(), "{text}");
+            assert!(text.parse::<TargetObject>().is_err(), "{text}");
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{
     differences::{FieldChange, content, differences},
-    objects::{ObjectKey, Objects},
+    objects::{ObjectKey, PreviewObjects},
     pods,
     pods::{Excess, Pod},
 };
@@ -37,7 +37,7 @@ pub struct Prediction {
     /// Objects that the controllers or the garbage collector will change.
     pub changes: Vec<ObjectChange>,
     /// Revisions of workers.
-    pub revision: Revision,
+    pub revision: RevisionNames,
     /// Pods that come and go, in their order.
     pub pods: Vec<PodStep>,
     /// Pods, GPUs and capacity in each step; the first is today.
@@ -66,7 +66,7 @@ pub struct ObjectChange {
 
 /// Revisions of workers by their names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Revision {
+pub struct RevisionNames {
     /// Those that run.
     pub before: BTreeSet<String>,
     /// Those that will run.
@@ -108,7 +108,7 @@ impl Prediction {
 
 /// The objects that writes or the garbage collector have changed, of those that are shown. What only had its status
 /// written is none of them.
-pub fn changes(objects: &Objects, is_shown: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectChange> {
+pub fn changes(objects: &PreviewObjects, is_shown: impl Fn(&ObjectKey) -> bool) -> Vec<ObjectChange> {
     let kind = |object: &Value| object["kind"].as_str().unwrap_or_default().to_owned();
     let change = |key: &ObjectKey| {
         let (verb, fields, object) = match (objects.before(key).or_else(|| objects.gained(key)), objects.get(key)) {

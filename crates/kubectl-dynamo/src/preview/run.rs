@@ -9,7 +9,7 @@ use api_types::{
     labels,
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
 };
-use component_controller::component::{self, observe::Observer};
+use component_controller::component::{self, observe::ComponentObserver};
 use controller_kit::{
     apply::Applier,
     controller::{Outputs, Reconcile},
@@ -20,7 +20,7 @@ use controller_kit::{
     store::{Packed, ServedApis},
 };
 use graph_controller::{
-    graph::{self, node_topology::apply::TopologyLabeler, observe::read::Apis, settings::Settings},
+    graph::{self, node_topology::apply::TopologyLabeler, observe::read::Apis, settings::GraphSettings},
     nats_etcd::HealthReceiver,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -30,15 +30,15 @@ use serde_json::Value;
 
 use super::{
     edits,
-    objects::{ObjectKey, Objects},
+    objects::{ObjectKey, PreviewObjects},
     observe,
     observe::{
-        Live, Operator, caches,
-        caches::Source,
+        LiveNamespace, Operator, caches,
+        caches::CacheSources,
         dry_run::{DryRunAnswer, Edit, admit},
-        server::Server,
+        server::MemoryServer,
     },
-    pods::{Excess, Pods, excesses, grove},
+    pods::{Excess, PreviewPods, excesses, grove},
     prediction::{Measure, Prediction, changes, revisions},
 };
 
@@ -76,7 +76,7 @@ pub async fn predict(
             graph
         }
     };
-    let Live { mut objects, pods, quotas, pull_secrets, unserved, unreadable } =
+    let LiveNamespace { mut objects, pods, quotas, pull_secrets, unserved, unreadable } =
         observe::live(client, namespace, now).await?;
     for ((_, plural), why) in &unreadable {
         prediction.notes.push(format!("changes of {plural} are not shown: {why}"));
@@ -107,9 +107,9 @@ pub async fn predict(
     }
     let discovers = operator.configuration.image_pull_secret_discovery.enabled;
     let secrets = pull_secrets.filter(|_| discovers).map(|secrets| caches::pull_secrets(&secrets));
-    let pods = Pods::read(&objects, pods.as_deref());
+    let pods = PreviewPods::read(&objects, pods.as_deref());
     let today = pods.clone();
-    let mut preview = Preview::new(Server::new(objects, client.clone()), operator, key, pods, now);
+    let mut preview = Preview::new(MemoryServer::new(objects, client.clone()), operator, key, pods, now);
     preview.unserved = unserved;
     preview.pull_secrets = secrets;
     prediction.revision.before = preview.revisions();
@@ -131,11 +131,11 @@ pub async fn predict(
 
 /// Both controllers on objects in memory.
 struct Preview<'a> {
-    server: Server,
+    server: MemoryServer,
     operator: &'a Operator,
-    settings: Arc<Settings>,
+    settings: Arc<GraphSettings>,
     key: ObjectKey,
-    pods: Pods,
+    pods: PreviewPods,
     now: Timestamp,
     unserved: Vec<(String, String)>,
     pull_secrets: Option<PullSecrets>,
@@ -158,16 +158,21 @@ impl PreviewController {
 }
 
 impl<'a> Preview<'a> {
-    fn new(server: Server, operator: &'a Operator, key: ObjectKey, pods: Pods, now: Timestamp) -> Self {
+    fn new(server: MemoryServer, operator: &'a Operator, key: ObjectKey, pods: PreviewPods, now: Timestamp) -> Self {
         let controller = |name| PreviewController::new(server.client(&key.namespace), name);
         let (graphs, components) = (controller(graph_controller::NAME), controller(component_controller::NAME));
-        let settings = Arc::new(Settings::of(&operator.configuration, &operator.scope()));
+        let settings = Arc::new(GraphSettings::of(&operator.configuration, &operator.scope()));
         let (unserved, pull_secrets) = (Vec::new(), None);
         Self { server, operator, settings, key, pods, now, unserved, pull_secrets, graphs, components }
     }
 
     /// Repeats both controllers and what becomes of the pods.
-    async fn settle(&mut self, prediction: &mut Prediction, quotas: &[Value], today: &Pods) -> anyhow::Result<()> {
+    async fn settle(
+        &mut self,
+        prediction: &mut Prediction,
+        quotas: &[Value],
+        today: &PreviewPods,
+    ) -> anyhow::Result<()> {
         let measure = Measure::new(today.all(), self.desired_components());
         prediction.steps.push(measure.moment(today.all()));
         let mut failure = None;
@@ -201,8 +206,8 @@ impl<'a> Preview<'a> {
         Ok(())
     }
 
-    fn source<'b>(&'b self, objects: &'b Objects) -> Source<'b> {
-        Source {
+    fn source<'b>(&'b self, objects: &'b PreviewObjects) -> CacheSources<'b> {
+        CacheSources {
             objects,
             pods: &self.pods,
             unserved: &self.unserved,
@@ -216,7 +221,7 @@ impl<'a> Preview<'a> {
         let caches = self.source(&objects).of_graphs();
         let PreviewController { client, outputs } = &self.graphs;
         let labeler = TopologyLabeler::new(outputs, caches.worker_pods.clone());
-        let reconciler = graph::Reconciler {
+        let reconciler = graph::GraphReconciler {
             caches,
             outputs: outputs.clone(),
             pods: Arc::new(PodDiagnostics::new(client.clone())),
@@ -242,8 +247,8 @@ impl<'a> Preview<'a> {
         let source = self.source(&objects);
         let PreviewController { client, outputs } = &self.components;
         let secrets = self.pull_secrets.clone();
-        let reconciler = component::Reconciler {
-            observer: Observer::new(client.clone(), source.of_components(), secrets, source.of_checkpoints()),
+        let reconciler = component::ComponentReconciler {
+            observer: ComponentObserver::new(client.clone(), source.of_components(), secrets, source.of_checkpoints()),
             pods: PodDiagnostics::new(client.clone()),
             outputs: outputs.clone(),
             settings: self.operator.configuration.pods(),
@@ -275,7 +280,7 @@ impl<'a> Preview<'a> {
     }
 
     /// The objects of a kind that are of the graph.
-    fn own_keys<K: Resource<DynamicType = ()>>(&self, objects: &Objects) -> Vec<ObjectKey> {
+    fn own_keys<K: Resource<DynamicType = ()>>(&self, objects: &PreviewObjects) -> Vec<ObjectKey> {
         let resource = ApiResource::erase::<K>(&());
         let is_own = |object: &Value| object["metadata"]["labels"][labels::GRAPH] == self.key.name.as_str();
         let own = objects.of_kind(&resource.group, &resource.plural).filter(|(_, object)| is_own(object));
@@ -321,7 +326,7 @@ impl Round {
     }
 }
 
-fn unpack<K>(objects: &Objects, key: &ObjectKey) -> anyhow::Result<(Packed<K>, K)>
+fn unpack<K>(objects: &PreviewObjects, key: &ObjectKey) -> anyhow::Result<(Packed<K>, K)>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned,
 {

@@ -17,8 +17,8 @@ use crate::{
     diagnosis::diagnose,
     explain::explain,
     install::check,
-    observe::{Connection, Target, bundle, family, install, log, observe},
-    output::Outcome,
+    observe::{Connection, TargetObject, bundle, family, install, log, observe},
+    output::CommandOutcome,
     view::{tree, tree_text},
 };
 
@@ -43,10 +43,10 @@ pub struct BundleArgs {
 ///
 /// # Errors
 /// The graph cannot be read, or the file cannot be written.
-pub async fn run(args: &BundleArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn run(args: &BundleArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let graph = &args.graph;
     let family = family(connection, graph).await?;
-    let target: Target = graph.parse().map_err(anyhow::Error::msg)?;
+    let target: TargetObject = graph.parse().map_err(anyhow::Error::msg)?;
     let now = Timestamp::now();
     let (observed, install, objects) =
         tokio::join!(observe(connection, &target), install(connection), bundle(connection, graph));
@@ -87,7 +87,7 @@ pub async fn run(args: &BundleArgs, connection: &Connection, out: &mut dyn Write
     for omitted in archive.omitted() {
         writeln!(out, "left out, because the archive is full: {omitted}")?;
     }
-    Ok(Outcome::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
 fn json(data: &impl Serialize) -> anyhow::Result<Vec<u8>> {

@@ -7,11 +7,11 @@ use std::{io::Write, sync::mpsc, thread, time::Duration};
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
-use super::Cli;
+use super::KubectlDynamoArgs;
 use crate::{
     completion::{answer, complete as candidates},
     observe::{ConnectionArgs, Names, names},
-    output::Outcome,
+    output::CommandOutcome,
 };
 
 /// The program, as a shell sees it.
@@ -29,11 +29,11 @@ kubectl's own completion (kubectl completion --help) then uses it.";
 pub struct CompletionArgs {
     /// Shell that reads the script
     #[arg(value_enum, value_name = "SHELL")]
-    shell: Target,
+    shell: CompletionShell,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Target {
+enum CompletionShell {
     /// source <(kubectl-dynamo completion bash)
     Bash,
     /// source <(kubectl-dynamo completion zsh)
@@ -46,16 +46,16 @@ enum Target {
 ///
 /// # Errors
 /// The output cannot be written.
-pub fn run(args: &CompletionArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub fn run(args: &CompletionArgs, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let shell = match args.shell {
-        Target::Bash => Shell::Bash,
-        Target::Zsh => Shell::Zsh,
-        Target::Fish => Shell::Fish,
+        CompletionShell::Bash => Shell::Bash,
+        CompletionShell::Zsh => Shell::Zsh,
+        CompletionShell::Fish => Shell::Fish,
     };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
+    clap_complete::generate(shell, &mut KubectlDynamoArgs::command(), PROGRAM, &mut script);
     out.write_all(&script)?;
-    Ok(Outcome::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
 /// The name by which kubectl runs the program to complete its words.
@@ -65,7 +65,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// Candidates for the last of the words that follow `kubectl dynamo`, as kubectl reads them.
 pub fn complete(words: &[String]) -> String {
-    let mut command = Cli::command();
+    let mut command = KubectlDynamoArgs::command();
     command.build();
     let completion = candidates(&command, words);
     let found = completion.names.clone().map(|names| read(completion.connection.clone(), names));
@@ -91,9 +91,11 @@ mod tests {
 
     #[test]
     fn each_script_has_the_commands() {
-        for (shell, start) in
-            [(Target::Bash, "_kubectl__dynamo()"), (Target::Zsh, "#compdef kubectl-dynamo"), (Target::Fish, "# ")]
-        {
+        for (shell, start) in [
+            (CompletionShell::Bash, "_kubectl__dynamo()"),
+            (CompletionShell::Zsh, "#compdef kubectl-dynamo"),
+            (CompletionShell::Fish, "# "),
+        ] {
             let mut out = Vec::new();
             run(&CompletionArgs { shell }, &mut out).unwrap();
             let script = String::from_utf8(out).unwrap();

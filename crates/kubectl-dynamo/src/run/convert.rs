@@ -7,7 +7,7 @@ use api_types::conversion::{ApiVersion, convert_manifests};
 use clap::ValueEnum;
 use serde_json::Value;
 
-use crate::output::Outcome;
+use crate::output::CommandOutcome;
 
 /// Flags of `convert`.
 #[derive(Debug, clap::Args)]
@@ -17,11 +17,11 @@ pub struct ConvertArgs {
     file: PathBuf,
     /// Version to convert to
     #[arg(long, value_enum, default_value = "v1beta1")]
-    to: Version,
+    to: ConvertVersion,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Version {
+enum ConvertVersion {
     /// The deprecated version
     V1alpha1,
     /// The version that is stored
@@ -32,13 +32,13 @@ enum Version {
 ///
 /// # Errors
 /// The input cannot be read, or a document cannot be converted; then nothing is printed.
-pub fn run(args: &ConvertArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub fn run(args: &ConvertArgs, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let to = match args.to {
-        Version::V1alpha1 => ApiVersion::V1Alpha1,
-        Version::V1beta1 => ApiVersion::V1Beta1,
+        ConvertVersion::V1alpha1 => ApiVersion::V1Alpha1,
+        ConvertVersion::V1beta1 => ApiVersion::V1Beta1,
     };
     out.write_all(converted(&super::read(&args.file)?, to)?.as_bytes())?;
-    Ok(Outcome::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
 fn converted(text: &str, to: ApiVersion) -> anyhow::Result<String> {

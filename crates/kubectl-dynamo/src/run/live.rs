@@ -10,7 +10,7 @@ use status_view::{State, Style, line, screen};
 
 use crate::{
     observe::{Connection, family, graphs},
-    output::{Format, Outcome, OutputArgs, write_data},
+    output::{CommandOutcome, OutputArgs, OutputFormat, write_data},
     view::{list_table, summary},
 };
 
@@ -44,24 +44,24 @@ pub async fn run(
     connection: &Connection,
     style: Style,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let format = args.output.output;
     let Some(name) = &args.graph else { return list(args, connection, out).await };
     if args.watch {
         return watch(connection, name, style, out, |_| None).await;
     }
     let state = family(connection, name).await?.state();
-    let text = screen(&state, format == Format::Wide, style);
+    let text = screen(&state, format == OutputFormat::Wide, style);
     write_data(format, &state, [kubectl_name(&state.name)], &text, out)?;
-    Ok(if state.ready { Outcome::Fine } else { Outcome::Unwell })
+    Ok(if state.ready { CommandOutcome::Fine } else { CommandOutcome::Unwell })
 }
 
-async fn list(args: &StatusArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+async fn list(args: &StatusArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let format = args.output.output;
     let all: Vec<_> = graphs(connection, args.all_namespaces).await?.iter().map(summary).collect();
-    let text = list_table(&all, args.all_namespaces, format == Format::Wide, Timestamp::now());
+    let text = list_table(&all, args.all_namespaces, format == OutputFormat::Wide, Timestamp::now());
     write_data(format, &all, all.iter().map(|one| kubectl_name(&one.name)), &text, out)?;
-    Ok(Outcome::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
 /// A graph as kubectl names it.
@@ -84,12 +84,16 @@ pub struct RolloutArgs {
 ///
 /// # Errors
 /// The graph or its children cannot be read.
-pub async fn rollout(args: &RolloutArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn rollout(
+    args: &RolloutArgs,
+    connection: &Connection,
+    out: &mut dyn Write,
+) -> anyhow::Result<CommandOutcome> {
     let end = Instant::now() + Duration::from_secs(args.timeout);
     let ended = |state: &State| match state {
-        State { ready: true, rollout: false, .. } => Some(Outcome::Fine),
-        State { stalled: true, .. } => Some(Outcome::Unwell),
-        _ => (Instant::now() >= end).then_some(Outcome::Unwell),
+        State { ready: true, rollout: false, .. } => Some(CommandOutcome::Fine),
+        State { stalled: true, .. } => Some(CommandOutcome::Unwell),
+        _ => (Instant::now() >= end).then_some(CommandOutcome::Unwell),
     };
     watch(connection, &args.graph, Style::default(), out, ended).await
 }
@@ -100,8 +104,8 @@ async fn watch(
     name: &str,
     style: Style,
     out: &mut dyn Write,
-    ended: impl Fn(&State) -> Option<Outcome>,
-) -> anyhow::Result<Outcome> {
+    ended: impl Fn(&State) -> Option<CommandOutcome>,
+) -> anyhow::Result<CommandOutcome> {
     let mut shown = None;
     let mut pace = tokio::time::interval(PACE);
     loop {

@@ -11,7 +11,7 @@ use status_view::pods::has_ended;
 
 use crate::{
     observe::{Connection, family, follow, log},
-    output::Outcome,
+    output::CommandOutcome,
 };
 
 /// Most pods whose logs are read at once.
@@ -47,7 +47,7 @@ pub struct LogsArgs {
 ///
 /// # Errors
 /// The graph or its pods cannot be read, or there are none.
-pub async fn run(args: &LogsArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn run(args: &LogsArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let family = family(connection, &args.graph).await?;
     let known = |name: &str| family.graph.spec.components.iter().any(|one| one.name.eq_ignore_ascii_case(name));
     if let Some(component) = args.component.as_deref().filter(|name| !known(name)) {
@@ -85,8 +85,8 @@ async fn once(
     pods: &[String],
     params: &LogParams,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
-    let mut outcome = Outcome::Fine;
+) -> anyhow::Result<CommandOutcome> {
+    let mut outcome = CommandOutcome::Fine;
     for pod in pods {
         match log(connection, pod, params).await {
             Ok(text) => {
@@ -96,7 +96,7 @@ async fn once(
             }
             Err(why) => {
                 eprintln!("[{pod}] no log: {why}");
-                outcome = Outcome::Unwell;
+                outcome = CommandOutcome::Unwell;
             }
         }
     }
@@ -108,15 +108,15 @@ async fn followed(
     pods: &[String],
     params: &LogParams,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let mut lines = follow(connection, pods, params).await;
-    let mut outcome = Outcome::Fine;
+    let mut outcome = CommandOutcome::Fine;
     while let Some((pod, line)) = lines.next().await {
         match line {
             Ok(line) => writeln!(out, "[{pod}] {line}")?,
             Err(why) => {
                 eprintln!("[{pod}] no log: {why}");
-                outcome = Outcome::Unwell;
+                outcome = CommandOutcome::Unwell;
             }
         }
         out.flush()?;

@@ -21,7 +21,7 @@ use status_view::Style;
 pub use self::completion::{COMPLETER, complete};
 use crate::{
     observe::ConnectionArgs,
-    output::{Outcome, OutputArgs},
+    output::{CommandOutcome, OutputArgs},
 };
 
 const EXIT_CODES: &str = "\
@@ -33,15 +33,15 @@ Exit codes:
 /// Graphs of the Dynamo operator: why one is not ready, what it consists of, and the operator's install.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-dynamo", bin_name = "kubectl dynamo", version, after_help = EXIT_CODES)]
-pub struct Cli {
+pub struct KubectlDynamoArgs {
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(subcommand)]
-    command: Command,
+    command: KubectlDynamoCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum KubectlDynamoCommand {
     /// Show why an object is not ready, and what to do
     Why(show::WhyArgs),
     /// Show a graph and all that it consists of
@@ -84,22 +84,22 @@ pub struct GraphOutputArgs {
 ///
 /// # Errors
 /// The cluster or a file cannot be read, or the output cannot be written.
-pub async fn run(cli: &Cli, style: Style, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn run(cli: &KubectlDynamoArgs, style: Style, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let connect = async || cli.connection.connect().await;
     match &cli.command {
-        Command::Why(args) => show::show_causes(args, &connect().await?, style, out).await,
-        Command::Tree(args) => show::show_tree(args, &connect().await?, out).await,
-        Command::Status(args) => live::run(args, &connect().await?, style, out).await,
-        Command::Top(args) => show::show_usage(args, &connect().await?, out).await,
-        Command::History(args) => show::show_history(args, &connect().await?, out).await,
-        Command::Logs(args) => logs::run(args, &connect().await?, out).await,
-        Command::Scale(args) => rollout::scale(args, &connect().await?, out).await,
-        Command::Rollout(args) => rollout::run(args, &connect().await?, out).await,
-        Command::Doctor(args) => show::show_checks(args, &connect().await?, style, out).await,
-        Command::Bundle(args) => bundle::run(args, &connect().await?, out).await,
-        Command::Convert(args) => convert::run(args, out),
-        Command::Completion(args) => completion::run(args, out),
-        Command::Plan(args) => preview::run(args, &connect().await?, style, out).await,
+        KubectlDynamoCommand::Why(args) => show::show_causes(args, &connect().await?, style, out).await,
+        KubectlDynamoCommand::Tree(args) => show::show_tree(args, &connect().await?, out).await,
+        KubectlDynamoCommand::Status(args) => live::run(args, &connect().await?, style, out).await,
+        KubectlDynamoCommand::Top(args) => show::show_usage(args, &connect().await?, out).await,
+        KubectlDynamoCommand::History(args) => show::show_history(args, &connect().await?, out).await,
+        KubectlDynamoCommand::Logs(args) => logs::run(args, &connect().await?, out).await,
+        KubectlDynamoCommand::Scale(args) => rollout::scale(args, &connect().await?, out).await,
+        KubectlDynamoCommand::Rollout(args) => rollout::run(args, &connect().await?, out).await,
+        KubectlDynamoCommand::Doctor(args) => show::show_checks(args, &connect().await?, style, out).await,
+        KubectlDynamoCommand::Bundle(args) => bundle::run(args, &connect().await?, out).await,
+        KubectlDynamoCommand::Convert(args) => convert::run(args, out),
+        KubectlDynamoCommand::Completion(args) => completion::run(args, out),
+        KubectlDynamoCommand::Plan(args) => preview::run(args, &connect().await?, style, out).await,
     }
 }
 

@@ -11,7 +11,7 @@ use status_view::Style;
 
 use crate::{
     observe::{Connection, graphs, words},
-    output::{Format, Outcome, OutputArgs, object_name, write_data},
+    output::{CommandOutcome, OutputArgs, OutputFormat, object_name, write_data},
     preview::{Edit, Operator, Prediction, overview, predict, set, set_image},
 };
 
@@ -69,7 +69,7 @@ pub async fn run(
     connection: &Connection,
     style: Style,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let operator = match &args.configuration {
         Some(file) => Operator::configured(&super::read(file)?)?,
         None => Operator::installed(&connection.client, &args.operator_namespace).await?,
@@ -81,7 +81,7 @@ pub async fn run(
     let format = args.output.output;
     let changes = all.iter().flat_map(|prediction| &prediction.changes);
     let names = changes.map(|change| object_name(&change.kind, &change.name));
-    let text = match args.all && format != Format::Wide {
+    let text = match args.all && format != OutputFormat::Wide {
         true => overview(&all, style),
         false => all.iter().map(|prediction| prediction.text(style)).collect(),
     };
@@ -92,13 +92,13 @@ pub async fn run(
     Ok(outcome(&all))
 }
 
-fn outcome(all: &[Prediction]) -> Outcome {
+fn outcome(all: &[Prediction]) -> CommandOutcome {
     if all.iter().any(|prediction| prediction.refused.is_some()) {
-        Outcome::Refused
+        CommandOutcome::Refused
     } else if all.iter().any(Prediction::changes_something) {
-        Outcome::Unwell
+        CommandOutcome::Unwell
     } else {
-        Outcome::Fine
+        CommandOutcome::Fine
     }
 }
 

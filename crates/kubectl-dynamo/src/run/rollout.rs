@@ -18,7 +18,7 @@ use super::live;
 use crate::{
     apply,
     observe::{Connection, adapters, of_graph},
-    output::Outcome,
+    output::CommandOutcome,
     rollout_control::{RolloutRequest, change},
 };
 
@@ -26,11 +26,11 @@ use crate::{
 #[derive(Debug, clap::Args)]
 pub struct ControlArgs {
     #[command(subcommand)]
-    command: Command,
+    command: RolloutCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum RolloutCommand {
     /// Start the pods of all components anew, by spec.restart of the graph
     Restart(RestartArgs),
     /// Keep workers of the revisions that they are of
@@ -76,22 +76,22 @@ struct RestartArgs {
 ///
 /// # Errors
 /// The graph cannot be read, or the API server rejects the change.
-pub async fn run(args: &ControlArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn run(args: &ControlArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     match &args.command {
-        Command::Status(args) => live::rollout(args, connection, out).await,
-        Command::Restart(args) => {
+        RolloutCommand::Status(args) => live::rollout(args, connection, out).await,
+        RolloutCommand::Restart(args) => {
             let id = args.id.clone().unwrap_or_else(|| format!("{:.0}", Timestamp::now()));
             apply::restart(connection, &args.graph, &id).await?;
             writeln!(out, "restart {id} of graph {} requested", args.graph)?;
-            Ok(Outcome::Fine)
+            Ok(CommandOutcome::Fine)
         }
-        Command::Pause(args) => control(&args.graph, RolloutRequest::Pause, connection, out).await,
-        Command::Resume(args) => control(&args.graph, RolloutRequest::Resume, connection, out).await,
-        Command::Undo(args) => {
+        RolloutCommand::Pause(args) => control(&args.graph, RolloutRequest::Pause, connection, out).await,
+        RolloutCommand::Resume(args) => control(&args.graph, RolloutRequest::Resume, connection, out).await,
+        RolloutCommand::Undo(args) => {
             let revisions = revisions(connection, &args.graph).await?;
             control(&args.graph, RolloutRequest::Undo(revisions), connection, out).await
         }
-        Command::Step(args) => {
+        RolloutCommand::Step(args) => {
             let step = Some(args.step.as_str()).filter(|step| *step != "none");
             control(&args.graph, RolloutRequest::Step(step), connection, out).await
         }
@@ -104,13 +104,13 @@ async fn control(
     request: RolloutRequest<'_>,
     connection: &Connection,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let graph = connection.require::<DynamoGraphDeployment>(name).await?;
     let change = match change(&graph, request) {
         Ok(change) => change,
         Err(why) => {
             writeln!(out, "error: {why}")?;
-            return Ok(Outcome::Unwell);
+            return Ok(CommandOutcome::Unwell);
         }
     };
     apply::annotate(connection, name, change.key, change.value.as_deref()).await?;
@@ -118,7 +118,7 @@ async fn control(
     if let Some(note) = change.note {
         writeln!(out, "note: {note}")?;
     }
-    Ok(Outcome::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
 /// Live revisions of the workers of a graph.
@@ -161,12 +161,12 @@ impl FromStr for ReplicaCount {
 ///
 /// # Errors
 /// The graph cannot be read, has no such component, or the API server rejects the change.
-pub async fn scale(args: &ScaleArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+pub async fn scale(args: &ScaleArgs, connection: &Connection, out: &mut dyn Write) -> anyhow::Result<CommandOutcome> {
     let (graph, adapters) =
         tokio::join!(connection.require::<DynamoGraphDeployment>(&args.graph), adapters(connection, &args.graph));
     let (graph, adapters) = (graph?, adapters.or_error("DynamoGraphDeploymentScalingAdapters")?);
     let mut changes = Vec::new();
-    let mut outcome = Outcome::Fine;
+    let mut outcome = CommandOutcome::Fine;
     for ReplicaCount { component, replicas } in &args.counts {
         let Some(index) = graph.spec.components.iter().position(|one| one.name.eq_ignore_ascii_case(component)) else {
             let names: Vec<_> = graph.spec.components.iter().map(|one| one.name.as_str()).collect();
@@ -176,7 +176,7 @@ pub async fn scale(args: &ScaleArgs, connection: &Connection, out: &mut dyn Writ
         match adapters.iter().find(|adapter| adapter.spec.dgd_ref.component_name == name) {
             Some(adapter) => changes.push((name, adapter.name_any(), adapter.spec.replicas, *replicas)),
             None => {
-                outcome = Outcome::Unwell;
+                outcome = CommandOutcome::Unwell;
                 writeln!(
                     out,
                     "component {name} has no scaling adapter: set spec.components[{index}].replicas: {replicas} in the \
@@ -185,7 +185,7 @@ pub async fn scale(args: &ScaleArgs, connection: &Connection, out: &mut dyn Writ
             }
         }
     }
-    if outcome == Outcome::Unwell {
+    if outcome == CommandOutcome::Unwell {
         return Ok(outcome);
     }
     for (component, adapter, before, replicas) in changes {
@@ -196,7 +196,7 @@ pub async fn scale(args: &ScaleArgs, connection: &Connection, out: &mut dyn Writ
         apply::scale(connection, &adapter, replicas).await?;
         writeln!(out, "component {component} scaled from {before} to {replicas} replicas")?;
     }
-    Ok(Outcome::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ use super::GraphOutputArgs;
 use crate::{
     diagnosis::{Weight, diagnose},
     explain::explain,
-    install::{State, check, table},
-    observe::{Connection, Read, Target, family, install, list, observe, of_graph},
-    output::{Format, Outcome, OutputArgs, object_name, write_data},
+    install::{CheckState, check, table},
+    observe::{Connection, Read, TargetObject, family, install, list, observe, of_graph},
+    output::{CommandOutcome, OutputArgs, OutputFormat, object_name, write_data},
     view::{history, history_table, tree, tree_text, usage, usage_table},
 };
 
@@ -28,10 +28,10 @@ pub async fn show_tree(
     args: &GraphOutputArgs,
     connection: &Connection,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let root = tree(&family(connection, &args.graph).await?);
     write_data(args.output.output, &root, root.names(), &tree_text(&root), out)?;
-    Ok(Outcome::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
 /// Prints the revisions.
@@ -42,11 +42,11 @@ pub async fn show_history(
     args: &GraphOutputArgs,
     connection: &Connection,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let revisions = history(&family(connection, &args.graph).await?);
     let names = revisions.iter().map(|one| &one.revision);
     write_data(args.output.output, &revisions, names, &history_table(&revisions, Timestamp::now()), out)?;
-    Ok(Outcome::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
 /// Prints the sums of each component.
@@ -57,7 +57,7 @@ pub async fn show_usage(
     args: &GraphOutputArgs,
     connection: &Connection,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let kind = GroupVersionKind::gvk("metrics.k8s.io", "v1beta1", "PodMetrics");
     let resource = ApiResource::from_gvk_with_plural(&kind, "pods");
     let api: Api<DynamicObject> = Api::namespaced_with(connection.client.clone(), &connection.namespace, &resource);
@@ -75,7 +75,7 @@ pub async fn show_usage(
         text.push_str(&format!("note: usage is not known: {why}\n"));
     }
     write_data(args.output.output, &usage, usage.iter().map(|one| &one.component), &text, out)?;
-    Ok(Outcome::Fine)
+    Ok(CommandOutcome::Fine)
 }
 
 /// Flags of `why`.
@@ -83,7 +83,7 @@ pub async fn show_usage(
 pub struct WhyArgs {
     /// A graph, or TYPE/NAME: dgd, dcd, dynamomodel, dgdr or checkpoint
     #[arg(value_name = "[TYPE/]NAME")]
-    target: Target,
+    target: TargetObject,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -97,14 +97,14 @@ pub async fn show_causes(
     connection: &Connection,
     style: Style,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let observed = observe(connection, &args.target).await?;
     let diagnosis = diagnose(&observed, Timestamp::now());
     let last = diagnosis.causes.iter().filter_map(|cause| cause.chain.last());
     let names = last.map(|object| object_name(&object.kind, &object.name));
     write_data(args.output.output, &diagnosis, names, &explain(&diagnosis, style), out)?;
     let is_well = diagnosis.ready && !diagnosis.causes.iter().any(|cause| cause.weight == Weight::Blocks);
-    Ok(if is_well { Outcome::Fine } else { Outcome::Unwell })
+    Ok(if is_well { CommandOutcome::Fine } else { CommandOutcome::Unwell })
 }
 
 /// Flags of `doctor`.
@@ -123,11 +123,11 @@ pub async fn show_checks(
     connection: &Connection,
     style: Style,
     out: &mut dyn Write,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<CommandOutcome> {
     let checks = check(&install(connection).await, Timestamp::now());
     let format = args.output.output;
-    let failed = || checks.iter().filter(|one| one.state == State::Failed);
-    let text = table(&checks, format == Format::Wide, style);
+    let failed = || checks.iter().filter(|one| one.state == CheckState::Failed);
+    let text = table(&checks, format == OutputFormat::Wide, style);
     write_data(format, &checks, failed().map(|one| &one.check), &text, out)?;
-    Ok(if failed().next().is_some() { Outcome::Unwell } else { Outcome::Fine })
+    Ok(if failed().next().is_some() { CommandOutcome::Unwell } else { CommandOutcome::Fine })
 }

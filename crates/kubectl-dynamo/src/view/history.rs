@@ -11,7 +11,7 @@ use super::{Family, age};
 
 /// A revision: workers of one spec.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Revision {
+pub struct HistoryRevision {
     /// Its suffix in names and labels.
     pub revision: String,
     /// Whether it has objects.
@@ -30,7 +30,7 @@ pub struct Revision {
     since: Option<Timestamp>,
 }
 
-impl From<PreviousRevision> for Revision {
+impl From<PreviousRevision> for HistoryRevision {
     fn from(previous: PreviousRevision) -> Self {
         let since = previous.created.map(|time| time.0);
         Self {
@@ -44,19 +44,19 @@ impl From<PreviousRevision> for Revision {
 }
 
 /// Replaced revisions, then the live ones; the oldest of each first.
-pub fn history(family: &Family) -> Vec<Revision> {
+pub fn history(family: &Family) -> Vec<HistoryRevision> {
     let workers: Vec<_> = family.components.iter().filter(|one| one.spec.component.is_worker()).collect();
-    let mut revisions: BTreeMap<&str, Revision> = BTreeMap::new();
+    let mut revisions: BTreeMap<&str, HistoryRevision> = BTreeMap::new();
     for component in &workers {
         let suffix = revision_history::revision_of(component);
         let spec = &component.spec.component;
         let created = component.metadata.creation_timestamp.as_ref().map(|time| time.0);
         let counts = component.status.as_ref().and_then(|status| status.component.as_ref());
-        let entry = revisions.entry(suffix).or_insert_with(|| Revision {
+        let entry = revisions.entry(suffix).or_insert_with(|| HistoryRevision {
             revision: suffix.to_owned(),
             live: true,
             since: created,
-            ..Revision::default()
+            ..HistoryRevision::default()
         });
         entry.since = entry.since.min(created);
         entry.created = entry.since.map(|time| time.to_string());
@@ -70,12 +70,12 @@ pub fn history(family: &Family) -> Vec<Revision> {
     }
     let mut live: Vec<_> = revisions.into_values().collect();
     live.sort_by_key(|revision| revision.since);
-    let replaced = revision_history::replaced(&workers).into_iter().rev().map(Revision::from);
+    let replaced = revision_history::replaced(&workers).into_iter().rev().map(HistoryRevision::from);
     replaced.chain(live).collect()
 }
 
 /// The revisions as a table.
-pub fn history_table(revisions: &[Revision], now: Timestamp) -> String {
+pub fn history_table(revisions: &[HistoryRevision], now: Timestamp) -> String {
     let mut table = Table::new(&["REVISION", "AGE", "READY", "COMPONENTS", "IMAGES"]);
     for one in revisions {
         let of_live = |text: String| if one.live { text } else { "-".to_owned() };

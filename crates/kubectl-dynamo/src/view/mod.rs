@@ -20,7 +20,7 @@ pub use self::{
     top::{usage, usage_table},
     tree::{tree, tree_text},
 };
-use crate::diagnosis::{Subject, Workload};
+use crate::diagnosis::{ObservedWorkload, Subject};
 
 /// Time between two moments as kubectl has it: `45s`, `12m`, `5h`, `3d`.
 pub fn age(now: Timestamp, since: Option<Timestamp>) -> String {
@@ -41,7 +41,7 @@ pub struct Family {
     /// Its components, of all revisions.
     pub components: Vec<DynamoComponentDeployment>,
     /// Their workloads.
-    pub workloads: Vec<Workload>,
+    pub workloads: Vec<ObservedWorkload>,
     /// Its scaling adapters.
     pub adapters: Vec<DynamoGraphDeploymentScalingAdapter>,
     /// Its pods.

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::diagnosis::Workload;
+use crate::diagnosis::ObservedWorkload;
 
 const NOW: &str = "2026-01-01T01:00:00Z";
 
@@ -78,12 +78,12 @@ fn family() -> Family {
         component("chat-decode-new", "decode", "decode", "new", "2026-01-01T00:58:30Z", 0),
         component("chat-decode-old", "decode", "decode", "old", "2026-01-01T00:00:00Z", 2),
     ];
-    let workload = |name: &str| Workload {
+    let workload = |name: &str| ObservedWorkload {
         kind: "Deployment".to_owned(),
         name: name.to_owned(),
         component: Some(name.to_owned()),
         desired: 2,
-        ..Workload::default()
+        ..ObservedWorkload::default()
     };
     Family {
         graph: serde_json::from_value(graph).unwrap(),

@@ -19,7 +19,7 @@ use crate::{
 
 /// An object, what there is to say of it, and its children.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Node {
+pub struct TreeNode {
     /// Kind.
     pub kind: String,
     /// Name.
@@ -31,7 +31,7 @@ pub struct Node {
     pub children: Vec<Self>,
 }
 
-impl Node {
+impl TreeNode {
     fn new(kind: &str, name: &str, state: String) -> Self {
         Self { kind: kind.to_owned(), name: name.to_owned(), state, children: Vec::new() }
     }
@@ -44,7 +44,7 @@ impl Node {
 }
 
 /// The tree of a graph.
-pub fn tree(family: &Family) -> Node {
+pub fn tree(family: &Family) -> TreeNode {
     let mut root = of_subject(&Subject::of_graph(&family.graph));
     for component in &family.components {
         let name = component.name_any();
@@ -58,7 +58,8 @@ pub fn tree(family: &Family) -> Node {
         }
         for (index, workload) in workloads.enumerate() {
             let paused = if workload.paused { ", paused" } else { "" };
-            let mut child = Node::new(&workload.kind, &workload.name, format!("{} desired{paused}", workload.desired));
+            let mut child =
+                TreeNode::new(&workload.kind, &workload.name, format!("{} desired{paused}", workload.desired));
             // A component has one workload; a second one is being replaced and has lost its pods.
             child.children.extend(if index == 0 { pods.clone() } else { Vec::new() });
             node.children.push(child);
@@ -68,17 +69,17 @@ pub fn tree(family: &Family) -> Node {
     root.children.extend(others(family));
     for adapter in &family.adapters {
         let state = format!("{} = {}", adapter.spec.dgd_ref.component_name, adapter.spec.replicas);
-        root.children.push(Node::new("DynamoGraphDeploymentScalingAdapter", &adapter.name_any(), state));
+        root.children.push(TreeNode::new("DynamoGraphDeploymentScalingAdapter", &adapter.name_any(), state));
     }
     root
 }
 
 /// Pods that no component has, such as those of Grove, by their owner.
-fn others(family: &Family) -> Vec<Node> {
+fn others(family: &Family) -> Vec<TreeNode> {
     let is_known = |pod: &Pod| {
         component_of(pod).is_some_and(|name| family.components.iter().any(|component| component.name_any() == name))
     };
-    let mut by_owner: BTreeMap<(String, String), Vec<Node>> = BTreeMap::new();
+    let mut by_owner: BTreeMap<(String, String), Vec<TreeNode>> = BTreeMap::new();
     let mut alone = Vec::new();
     for pod in family.pods.iter().filter(|pod| !is_known(pod)) {
         match owner_of(pod) {
@@ -88,12 +89,12 @@ fn others(family: &Family) -> Vec<Node> {
     }
     let nodes = by_owner.into_iter().map(|((kind, name), children)| {
         let state = format!("{} pods", children.len());
-        Node { children, ..Node::new(&kind, &name, state) }
+        TreeNode { children, ..TreeNode::new(&kind, &name, state) }
     });
     nodes.chain(alone).collect()
 }
 
-fn of_subject(subject: &Subject) -> Node {
+fn of_subject(subject: &Subject) -> TreeNode {
     let state = match subject.condition(READY) {
         _ if subject.deleted.is_some() => "being deleted".to_owned(),
         _ if !subject.is_current() => "not observed yet".to_owned(),
@@ -101,10 +102,10 @@ fn of_subject(subject: &Subject) -> Node {
         Some(ready) => format!("not ready ({})", ready.reason),
         None => "no status".to_owned(),
     };
-    Node::new(&subject.kind, &subject.name, state)
+    TreeNode::new(&subject.kind, &subject.name, state)
 }
 
-fn of_pod(pod: &Pod) -> Node {
+fn of_pod(pod: &Pod) -> TreeNode {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
     let ready = match () {
         () if pod.metadata.deletion_timestamp.is_some() => ", being deleted",
@@ -114,17 +115,17 @@ fn of_pod(pod: &Pod) -> Node {
     };
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
     let place = node.map(|node| format!(" on {node}")).unwrap_or_default();
-    Node::new("Pod", &pod.name_any(), format!("{phase}{ready}{place}"))
+    TreeNode::new("Pod", &pod.name_any(), format!("{phase}{ready}{place}"))
 }
 
 /// The tree as text, with lines.
-pub fn tree_text(root: &Node) -> String {
+pub fn tree_text(root: &TreeNode) -> String {
     let mut text = line(root, "");
     branches(root, "", &mut text);
     text
 }
 
-fn branches(node: &Node, indent: &str, text: &mut String) {
+fn branches(node: &TreeNode, indent: &str, text: &mut String) {
     for (index, child) in node.children.iter().enumerate() {
         let is_last = index + 1 == node.children.len();
         text.push_str(&line(child, &format!("{indent}{}", if is_last { "└─ " } else { "├─ " })));
@@ -132,6 +133,6 @@ fn branches(node: &Node, indent: &str, text: &mut String) {
     }
 }
 
-fn line(node: &Node, indent: &str) -> String {
+fn line(node: &TreeNode, indent: &str) -> String {
     format!("{indent}{}/{}  {}\n", node.kind, node.name, one_line(&node.state))
 }

@@ -25,7 +25,7 @@ use tokio::{net::TcpStream, sync::Notify, task::JoinSet};
 use tracing::{debug, info, warn};
 
 use super::{
-    DesiredAdapters, Endpoint, Outcome, PoolId, Request,
+    DesiredAdapters, Endpoint, EngineOutcome, EngineRequest, PoolId,
     fleet::{EngineCall, Fleet},
 };
 use crate::engine::protocol::{MAX_RESPONSE_BYTES, encode, outcome_of};
@@ -61,7 +61,7 @@ impl SharedFleet {
     /// Sends requests until dropped, which cancels those under way: the next lists show what they did. Skips namespaces
     /// of other installs.
     pub async fn work(&self, http: Http, changed: mpsc::UnboundedSender<Key>, fence: &Fence) {
-        let mut tasks: JoinSet<(EngineCall, Outcome)> = JoinSet::new();
+        let mut tasks: JoinSet<(EngineCall, EngineOutcome)> = JoinSet::new();
         let mut notify_at: Option<Instant> = None;
         loop {
             let (calls, wake) = {
@@ -77,7 +77,9 @@ impl SharedFleet {
                 tasks.spawn(async move {
                     let outcome = match permit {
                         Some(_until_answered) => http.send(call.socket, &call.request).await,
-                        None => Outcome::Unreachable { reason: "another process serves the namespace".to_owned() },
+                        None => {
+                            EngineOutcome::Unreachable { reason: "another process serves the namespace".to_owned() }
+                        }
                     };
                     (call, outcome)
                 });
@@ -113,17 +115,21 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-fn log(call: &EngineCall, outcome: &Outcome) {
+fn log(call: &EngineCall, outcome: &EngineOutcome) {
     let (pod, engine) = (&call.pod_name, call.socket);
     let namespace = &call.engine.pool.namespace;
     let adapter = call.request.name().map(tracing::field::display);
     match (&call.request, outcome) {
-        (Request::Load { .. }, Outcome::Done) => info!(%namespace, pod, %engine, adapter, "loaded adapter"),
-        (Request::Unload { .. }, Outcome::Done) => info!(%namespace, pod, %engine, adapter, "unloaded adapter"),
-        (Request::List { .. }, Outcome::Listed { names, others }) => {
+        (EngineRequest::Load { .. }, EngineOutcome::Done) => info!(%namespace, pod, %engine, adapter, "loaded adapter"),
+        (EngineRequest::Unload { .. }, EngineOutcome::Done) => {
+            info!(%namespace, pod, %engine, adapter, "unloaded adapter")
+        }
+        (EngineRequest::List { .. }, EngineOutcome::Listed { names, others }) => {
             debug!(%namespace, pod, %engine, adapters = names.len(), others, "listed adapters");
         }
-        (Request::List { .. }, Outcome::NoList) => debug!(%namespace, pod, %engine, "does not list its adapters"),
+        (EngineRequest::List { .. }, EngineOutcome::NoList) => {
+            debug!(%namespace, pod, %engine, "does not list its adapters")
+        }
         (request, outcome) => {
             let request = request.operation();
             warn!(%namespace, pod, %engine, adapter, request, ?outcome, "request to an engine failed");
@@ -172,20 +178,24 @@ impl Http {
     }
 
     /// Sends one request, and returns its outcome within its timeout.
-    pub async fn send(&self, engine: SocketAddr, request: &Request) -> Outcome {
+    pub async fn send(&self, engine: SocketAddr, request: &EngineRequest) -> EngineOutcome {
         let start = Instant::now();
         let exchange = exchange(engine, self.dial.resolve(engine), request);
         let outcome = match tokio::time::timeout(request.timeout(), exchange).await {
             Ok(Ok((status, body))) => outcome_of(request, status, &body),
-            Ok(Err(reason)) => Outcome::Unreachable { reason },
-            Err(_) => Outcome::TimedOut,
+            Ok(Err(reason)) => EngineOutcome::Unreachable { reason },
+            Err(_) => EngineOutcome::TimedOut,
         };
         self.metrics.request_finished(request, &outcome, start.elapsed());
         outcome
     }
 }
 
-async fn exchange(engine: SocketAddr, socket: SocketAddr, request: &Request) -> Result<(StatusCode, Bytes), String> {
+async fn exchange(
+    engine: SocketAddr,
+    socket: SocketAddr,
+    request: &EngineRequest,
+) -> Result<(StatusCode, Bytes), String> {
     let (method, path, body) = encode(request);
     let request = http::Request::builder()
         .method(method)
@@ -258,15 +268,15 @@ impl EngineMetrics {
     }
 
     /// Counts one request.
-    pub fn request_finished(&self, request: &Request, outcome: &Outcome, took: Duration) {
+    pub fn request_finished(&self, request: &EngineRequest, outcome: &EngineOutcome, took: Duration) {
         let operation = request.operation();
         let result = match outcome {
-            Outcome::Done | Outcome::Listed { .. } => "done",
-            Outcome::NoList | Outcome::NotThere => "not_found",
-            Outcome::Unmanaged => "unmanaged",
-            Outcome::Refused { .. } => "refused",
-            Outcome::Unreachable { .. } => "unreachable",
-            Outcome::TimedOut => "timeout",
+            EngineOutcome::Done | EngineOutcome::Listed { .. } => "done",
+            EngineOutcome::NoList | EngineOutcome::NotThere => "not_found",
+            EngineOutcome::Unmanaged => "unmanaged",
+            EngineOutcome::Refused { .. } => "refused",
+            EngineOutcome::Unreachable { .. } => "unreachable",
+            EngineOutcome::TimedOut => "timeout",
         };
         self.requests.get_or_create(&RequestLabels { operation, result }).inc();
         self.duration.get_or_create(&OperationLabels { operation }).observe(took.as_secs_f64());

@@ -9,7 +9,8 @@ use std::{
 use controller_kit::store::Key;
 
 use super::{
-    AdapterName, DesiredAdapter, DesiredAdapters, Endpoint, Outcome, Pace, PoolId, Request, Trust,
+    AdapterName, CopyTrust, DesiredAdapter, DesiredAdapters, Endpoint, EngineLimits, EngineOutcome, EngineRequest,
+    PoolId,
     fleet::{EngineCall, Fleet},
     state::AdapterState,
 };
@@ -69,7 +70,11 @@ pub fn pool() -> PoolId {
 }
 
 pub fn desired_adapter(source: &str) -> DesiredAdapter {
-    DesiredAdapter { source: source.into(), models: BTreeSet::from([Key::new("n", source)]), trust: Trust::Everywhere }
+    DesiredAdapter {
+        source: source.into(),
+        models: BTreeSet::from([Key::new("n", source)]),
+        trust: CopyTrust::Everywhere,
+    }
 }
 
 impl Simulation {
@@ -87,7 +92,7 @@ impl Simulation {
         };
         let now = Instant::now();
         let mut simulation = Self {
-            fleet: Fleet::new(Pace::default()),
+            fleet: Fleet::new(EngineLimits::default()),
             engines: (0..engines).map(engine).collect(),
             desired: DesiredAdapters::default(),
             log: Vec::new(),
@@ -136,7 +141,7 @@ impl Simulation {
 
     /// Another process takes over, which knows nothing.
     pub fn restart_controller(&mut self) {
-        self.fleet = Fleet::new(Pace::default());
+        self.fleet = Fleet::new(EngineLimits::default());
         self.flights.clear();
         self.sync();
     }
@@ -175,14 +180,14 @@ impl Simulation {
     fn launch(&mut self, call: EngineCall) {
         let engine = self.engine(&call);
         let text = match &call.request {
-            Request::List { .. } => "list".to_owned(),
-            Request::Load { name, source, .. } => format!("load {name}={}", source.uri()),
-            Request::Unload { name } => format!("unload {name}"),
+            EngineRequest::List { .. } => "list".to_owned(),
+            EngineRequest::Load { name, source, .. } => format!("load {name}={}", source.uri()),
+            EngineRequest::Unload { name } => format!("unload {name}"),
         };
         self.log.push((engine, text));
         let takes = match (self.engines[engine].mode, &call.request) {
             (Mode::Mute, request) => request.timeout(),
-            (Mode::Slow(time), Request::Load { name, source, timeout }) => {
+            (Mode::Slow(time), EngineRequest::Load { name, source, timeout }) => {
                 let end = (self.now + time, name.to_string(), source.uri().to_owned());
                 self.engines[engine].coming.push(end);
                 time.min(*timeout)
@@ -199,35 +204,36 @@ impl Simulation {
         self.engines.iter().position(|engine| engine.endpoint.socket() == call.socket).unwrap()
     }
 
-    fn answer(&mut self, call: &EngineCall) -> Outcome {
+    fn answer(&mut self, call: &EngineCall) -> EngineOutcome {
         let index = self.engine(call);
         let engine = &mut self.engines[index];
         for (_, name, source) in engine.coming.extract_if(.., |(end, ..)| *end <= self.now) {
             engine.holds.entry(name).or_insert(source);
         }
-        let refused = Outcome::Refused { status: 500, message: "no".to_owned() };
+        let refused = EngineOutcome::Refused { status: 500, message: "no".to_owned() };
         match (engine.mode, &call.request) {
-            (Mode::Gone, _) => Outcome::Unreachable { reason: "refused".to_owned() },
-            (Mode::Mute, _) => Outcome::TimedOut,
-            (Mode::Unmanaged, _) => Outcome::Unmanaged,
-            (_, Request::List { .. }) if !engine.lists => Outcome::NoList,
-            (_, Request::List { counted }) => {
+            (Mode::Gone, _) => EngineOutcome::Unreachable { reason: "refused".to_owned() },
+            (Mode::Mute, _) => EngineOutcome::TimedOut,
+            (Mode::Unmanaged, _) => EngineOutcome::Unmanaged,
+            (_, EngineRequest::List { .. }) if !engine.lists => EngineOutcome::NoList,
+            (_, EngineRequest::List { counted }) => {
                 let names = engine.holds.keys().map(|name| AdapterName::from(name.as_str()));
                 let (names, others): (Vec<_>, Vec<_>) = names.partition(|name| counted.contains(name));
-                Outcome::Listed { names, others: others.len() }
+                EngineOutcome::Listed { names, others: others.len() }
             }
             (Mode::Refusing, _) => refused,
-            (Mode::Lying, _) => Outcome::Done,
-            (Mode::Denying, Request::Unload { .. }) => Outcome::NotThere,
-            (Mode::Slow(time), Request::Load { timeout, .. }) if time > *timeout => Outcome::TimedOut,
-            (Mode::Healthy | Mode::Denying | Mode::Slow(_), Request::Load { name, source, .. }) => {
+            (Mode::Lying, _) => EngineOutcome::Done,
+            (Mode::Denying, EngineRequest::Unload { .. }) => EngineOutcome::NotThere,
+            (Mode::Slow(time), EngineRequest::Load { timeout, .. }) if time > *timeout => EngineOutcome::TimedOut,
+            (Mode::Healthy | Mode::Denying | Mode::Slow(_), EngineRequest::Load { name, source, .. }) => {
                 // As the runtime does: what is there already stays as it is.
                 engine.holds.entry(name.to_string()).or_insert_with(|| source.uri().to_owned());
-                Outcome::Done
+                EngineOutcome::Done
             }
-            (Mode::Healthy | Mode::Slow(_), Request::Unload { name }) => match engine.holds.remove(name.as_str()) {
-                Some(_) => Outcome::Done,
-                None => Outcome::NotThere,
+            (Mode::Healthy | Mode::Slow(_), EngineRequest::Unload { name }) => match engine.holds.remove(name.as_str())
+            {
+                Some(_) => EngineOutcome::Done,
+                None => EngineOutcome::NotThere,
             },
         }
     }

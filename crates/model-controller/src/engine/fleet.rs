@@ -10,7 +10,8 @@ use std::{
 use controller_kit::{fairness::FairQueue, store::Key};
 
 use super::{
-    AdapterName, DesiredAdapter, DesiredAdapters, Endpoint, EngineId, Outcome, Pace, PoolId, Request,
+    AdapterName, DesiredAdapter, DesiredAdapters, Endpoint, EngineId, EngineLimits, EngineOutcome, EngineRequest,
+    PoolId,
     plan::plan,
     record::{record, sent},
     state::{AdapterState, Engine, adapter_state},
@@ -26,13 +27,13 @@ pub struct EngineCall {
     /// Name of its pod, for logs.
     pub pod_name: String,
     /// The request.
-    pub request: Request,
+    pub request: EngineRequest,
 }
 
 /// All engines with adapters to load or to unload.
 #[derive(Debug)]
 pub struct Fleet {
-    pace: Pace,
+    pace: EngineLimits,
     pools: HashMap<PoolId, Pool>,
     /// Engines to plan, by namespace. The places of the queue are the requests under way.
     waiting: FairQueue<EngineId>,
@@ -51,7 +52,7 @@ struct Pool {
 
 impl Fleet {
     /// A fleet without engines.
-    pub fn new(pace: Pace) -> Self {
+    pub fn new(pace: EngineLimits) -> Self {
         Self {
             pace,
             pools: HashMap::new(),
@@ -142,7 +143,7 @@ impl Fleet {
     }
 
     /// Records the outcome of a request.
-    pub fn finish(&mut self, call: &EngineCall, outcome: Outcome, now: Instant) {
+    pub fn finish(&mut self, call: &EngineCall, outcome: EngineOutcome, now: Instant) {
         self.waiting.give_back(&call.engine.pool.namespace);
         let Some(pool) = self.pools.get_mut(&call.engine.pool) else { return };
         let Some(engine) = pool.engines.get_mut(&call.engine) else { return };

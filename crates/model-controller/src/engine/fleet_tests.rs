@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    AdapterName, DesiredAdapters, Endpoint, Outcome, Pace, PoolId, Request,
+    AdapterName, DesiredAdapters, Endpoint, EngineLimits, EngineOutcome, EngineRequest, PoolId,
     fixtures::desired_adapter,
     fleet::{EngineCall, Fleet},
 };
@@ -34,7 +34,7 @@ fn desired(names: &[&str]) -> DesiredAdapters {
 }
 
 fn listed(call: &EngineCall, fleet: &mut Fleet, names: &[&str], now: Instant) {
-    let Request::List { counted } = &call.request else { panic!("{call:?}") };
+    let EngineRequest::List { counted } = &call.request else { panic!("{call:?}") };
     let body = serde_json::json!({ "loras": names }).to_string();
     let outcome = super::protocol::outcome_of(&call.request, http::StatusCode::OK, body.as_bytes());
     assert!(counted.len() <= 3, "{counted:?}");
@@ -44,7 +44,7 @@ fn listed(call: &EngineCall, fleet: &mut Fleet, names: &[&str], now: Instant) {
 /// One tenant's engines that never answer held all requests, and other tenants' adapters waited for minutes.
 #[test]
 fn engines_of_one_namespace_do_not_take_the_requests_of_others() {
-    let (mut fleet, now) = (Fleet::new(Pace::default()), Instant::now());
+    let (mut fleet, now) = (Fleet::new(EngineLimits::default()), Instant::now());
     fleet.sync(&pool("noisy"), &endpoints(250), desired(&["a"]), now);
     let (noisy, _) = fleet.advance(now);
     assert_eq!(noisy.len(), 96, "three quarters");
@@ -56,13 +56,13 @@ fn engines_of_one_namespace_do_not_take_the_requests_of_others() {
     let later = now + Duration::from_millis(50);
     listed(&quiet[0], &mut fleet, &[], later);
     let (next, _) = fleet.advance(later);
-    assert!(matches!(&next[..], [EngineCall { request: Request::Load { .. }, .. }]), "{next:?}");
+    assert!(matches!(&next[..], [EngineCall { request: EngineRequest::Load { .. }, .. }]), "{next:?}");
 }
 
 /// One MiB of names, kept for each engine, was more memory than the process has.
 #[test]
 fn adapters_that_no_model_names_are_counted_and_not_kept() {
-    let (mut fleet, now) = (Fleet::new(Pace::default()), Instant::now());
+    let (mut fleet, now) = (Fleet::new(EngineLimits::default()), Instant::now());
     fleet.sync(&pool("n"), &endpoints(1), desired(&["a"]), now);
     let (calls, _) = fleet.advance(now);
     let names: Vec<String> = (0..10_000).map(|index| format!("x{index}")).chain(["a".to_owned()]).collect();
@@ -74,7 +74,7 @@ fn adapters_that_no_model_names_are_counted_and_not_kept() {
     // A name that a model asks for later is looked for in the engine's list before anything is loaded.
     fleet.sync(&pool("n"), &endpoints(1), desired(&["a", "x7"]), now);
     let (calls, _) = fleet.advance(now);
-    assert!(matches!(&calls[..], [EngineCall { request: Request::List { .. }, .. }]), "{calls:?}");
+    assert!(matches!(&calls[..], [EngineCall { request: EngineRequest::List { .. }, .. }]), "{calls:?}");
     listed(&calls[0], &mut fleet, &names, now);
     assert!(fleet.engine(&calls[0].engine).unwrap().held.contains_key(&"x7".into()));
     let (calls, _) = fleet.advance(now);
@@ -84,7 +84,7 @@ fn adapters_that_no_model_names_are_counted_and_not_kept() {
 /// A name that a model stops asking for before the engine was asked again may still be there.
 #[test]
 fn an_adapter_that_was_not_counted_may_be_held() {
-    let (mut fleet, now) = (Fleet::new(Pace::default()), Instant::now());
+    let (mut fleet, now) = (Fleet::new(EngineLimits::default()), Instant::now());
     fleet.sync(&pool("n"), &endpoints(1), desired(&["a"]), now);
     let (calls, _) = fleet.advance(now);
     listed(&calls[0], &mut fleet, &["a", "old"], now);
@@ -94,8 +94,8 @@ fn an_adapter_that_was_not_counted_may_be_held() {
     let (calls, _) = fleet.advance(now);
     listed(&calls[0], &mut fleet, &["a", "old"], now);
     let (calls, _) = fleet.advance(now);
-    assert!(matches!(&calls[..], [EngineCall { request: Request::Unload { .. }, .. }]), "{calls:?}");
-    fleet.finish(&calls[0], Outcome::Done, now);
+    assert!(matches!(&calls[..], [EngineCall { request: EngineRequest::Unload { .. }, .. }]), "{calls:?}");
+    fleet.finish(&calls[0], EngineOutcome::Done, now);
     let (calls, _) = fleet.advance(now);
     listed(&calls[0], &mut fleet, &["a"], now);
     assert!(fleet.may_hold(&pool("n"), &"old".into()).is_empty());

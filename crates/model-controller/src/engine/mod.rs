@@ -62,9 +62,9 @@ impl fmt::Display for AdapterName {
 
 /// URI from which an adapter is loaded. It may hold credentials, so it is never logged.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Source(Arc<str>);
+pub struct AdapterSource(Arc<str>);
 
-impl Source {
+impl AdapterSource {
     /// The URI.
     pub fn uri(&self) -> &str {
         &self.0
@@ -76,13 +76,13 @@ impl Source {
     }
 }
 
-impl From<&str> for Source {
+impl From<&str> for AdapterSource {
     fn from(uri: &str) -> Self {
         Self(uri.into())
     }
 }
 
-impl fmt::Debug for Source {
+impl fmt::Debug for AdapterSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Source({})", self.digest())
     }
@@ -121,7 +121,7 @@ pub struct Endpoint {
 
 /// A request to an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum EngineRequest {
     /// List the loaded adapters.
     List {
         /// Names to return. Of other adapters, only the number is kept.
@@ -132,7 +132,7 @@ pub enum Request {
         /// Its name.
         name: AdapterName,
         /// Its source.
-        source: Source,
+        source: AdapterSource,
         /// Time limit; the engine downloads the adapter before it responds.
         timeout: Duration,
     },
@@ -143,7 +143,7 @@ pub enum Request {
     },
 }
 
-impl Request {
+impl EngineRequest {
     /// The adapter it is about.
     pub fn name(&self) -> Option<&AdapterName> {
         match self {
@@ -176,7 +176,7 @@ const UNLOAD_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum EngineOutcome {
     /// The engine reported success.
     Done,
     /// The engine lists its adapters.
@@ -210,7 +210,7 @@ pub enum Outcome {
 
 /// Limits and timeouts of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct EngineLimits {
     /// Maximum concurrent requests to all engines. One namespace gets at most three quarters of them.
     pub requests: usize,
     /// Maximum concurrent loads and unloads on one engine.
@@ -229,7 +229,7 @@ pub struct Pace {
     pub unload_timeout: Duration,
 }
 
-impl Default for Pace {
+impl Default for EngineLimits {
     fn default() -> Self {
         Self {
             requests: 128,
@@ -244,7 +244,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl EngineLimits {
     /// Pause after so many failures in a row.
     pub fn pause(&self, failures: u32) -> Duration {
         doubled(self.first_pause, failures.saturating_sub(1)).min(self.longest_pause)
@@ -275,17 +275,17 @@ pub struct DesiredAdapters {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DesiredAdapter {
     /// Location from which it is loaded.
-    pub source: Source,
+    pub source: AdapterSource,
     /// The models that request it.
     pub models: BTreeSet<Key>,
     /// Copies of unknown source that count as this adapter.
-    pub trust: Trust,
+    pub trust: CopyTrust,
 }
 
 /// Copies of unknown source that count. An engine lists such copies although this process did not load them. A list
 /// contains names and no sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Trust {
+pub enum CopyTrust {
     /// All: the source has not changed since it was first loaded.
     #[default]
     Everywhere,
@@ -293,7 +293,7 @@ pub enum Trust {
     Only(Arc<BTreeSet<String>>),
 }
 
-impl Trust {
+impl CopyTrust {
     /// Whether a copy on this endpoint counts.
     pub fn holds_for(&self, endpoint: &Endpoint) -> bool {
         match self {
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn pauses_and_patience_double_up_to_their_limit() {
-        let pace = Pace::default();
+        let pace = EngineLimits::default();
         let pauses: Vec<u64> = [1, 2, 3, 9, 10, 99].map(|failures| pace.pause(failures).as_secs()).to_vec();
         assert_eq!(pauses, [1, 2, 4, 256, 300, 300]);
         let timeout: Vec<u64> = [0, 1, 3, 4, 99].map(|times| pace.load_timeout(times).as_secs()).to_vec();
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_source_is_never_shown() {
-        let source = Source::from("s3://key:secret@bucket/adapter");
+        let source = AdapterSource::from("s3://key:secret@bucket/adapter");
         assert!(!format!("{source:?}").contains("secret"));
         assert_eq!(source.digest().len(), 16);
     }

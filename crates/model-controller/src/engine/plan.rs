@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    AdapterName, Pace, Request,
+    AdapterName, EngineLimits, EngineRequest,
     state::{Engine, Held, ListSupport, RequestFailure},
 };
 use crate::engine::{DesiredAdapter, DesiredAdapters};
@@ -20,9 +20,9 @@ const ABANDONED_PAUSE: Duration = Duration::from_secs(2);
 
 /// Requests to send now, and when to plan again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct EngineStep {
     /// Requests to send.
-    pub start: Vec<Request>,
+    pub start: Vec<EngineRequest>,
     /// Time at which to plan again; `None` if only an event can change the plan.
     pub wake: Option<Instant>,
 }
@@ -32,7 +32,7 @@ enum Need {
     /// Nothing: its state is the desired one, a request is under way, or an event must come first.
     Nothing,
     /// Send this request.
-    Send(Request),
+    Send(EngineRequest),
     /// Request a list, to confirm the last response.
     Confirmation,
     /// Retry at this time.
@@ -40,17 +40,17 @@ enum Need {
 }
 
 /// Plans at most `room` requests to an engine.
-pub fn plan(engine: &Engine, desired: &DesiredAdapters, pace: &Pace, room: usize, now: Instant) -> Step {
+pub fn plan(engine: &Engine, desired: &DesiredAdapters, pace: &EngineLimits, room: usize, now: Instant) -> EngineStep {
     let outage = engine.outage.as_ref().map(|outage| outage.retry_at);
     if engine.listing.is_some() || room == 0 {
-        return Step::default();
+        return EngineStep::default();
     }
     if let Some(retry_at) = outage.filter(|retry_at| *retry_at > now) {
-        return Step { start: Vec::new(), wake: Some(retry_at) };
+        return EngineStep { start: Vec::new(), wake: Some(retry_at) };
     }
     let mut batch = Batch::of(engine, desired, pace, now);
     let serving = engine.endpoint.ready && !desired.is_empty();
-    let question = || Step { start: vec![Request::List { counted: counted(engine, desired) }], wake: None };
+    let question = || EngineStep { start: vec![EngineRequest::List { counted: counted(engine, desired) }], wake: None };
     let unseen = engine.others > 0 && desired.names().any(|name| !engine.counted.contains(name));
     if serving && (engine.must_list || engine.list_at <= now || unseen) {
         return question();
@@ -66,7 +66,7 @@ pub fn plan(engine: &Engine, desired: &DesiredAdapters, pace: &Pace, room: usize
         }
     }
     batch.wakes.extend(serving.then_some(engine.list_at));
-    Step { start: batch.start, wake: batch.wakes.into_iter().min() }
+    EngineStep { start: batch.start, wake: batch.wakes.into_iter().min() }
 }
 
 /// Names to look for in an engine's list: adapters to load or to unload, and those that this process loaded. An engine
@@ -79,14 +79,14 @@ fn counted(engine: &Engine, desired: &DesiredAdapters) -> Arc<BTreeSet<AdapterNa
 /// Next steps for all adapters.
 #[derive(Default)]
 struct Batch {
-    start: Vec<Request>,
+    start: Vec<EngineRequest>,
     confirm: bool,
     wakes: Vec<Instant>,
 }
 
 impl Batch {
     /// Unloads first: they free memory for the loads.
-    fn of(engine: &Engine, desired: &DesiredAdapters, pace: &Pace, now: Instant) -> Self {
+    fn of(engine: &Engine, desired: &DesiredAdapters, pace: &EngineLimits, now: Instant) -> Self {
         let mut batch = Self::default();
         for name in desired.unload.keys().filter(|name| !desired.load.contains_key(*name)) {
             batch.add(unload(engine, name, now));
@@ -107,7 +107,7 @@ impl Batch {
     }
 }
 
-fn load(engine: &Engine, name: &AdapterName, adapter: &DesiredAdapter, pace: &Pace, now: Instant) -> Need {
+fn load(engine: &Engine, name: &AdapterName, adapter: &DesiredAdapter, pace: &EngineLimits, now: Instant) -> Need {
     if engine.running.contains(name) || !engine.endpoint.ready {
         return Need::Nothing;
     }
@@ -128,7 +128,7 @@ fn load(engine: &Engine, name: &AdapterName, adapter: &DesiredAdapter, pace: &Pa
                 engine.request_failures.get(name).filter(|failure| failure.source.as_ref() == Some(&adapter.source));
             let timeout = pace.load_timeout(failure.map_or(0, |failure| failure.timeouts));
             let source = adapter.source.clone();
-            when_due(failure, now, Request::Load { name: name.clone(), source, timeout })
+            when_due(failure, now, EngineRequest::Load { name: name.clone(), source, timeout })
         }
     }
 }
@@ -157,10 +157,10 @@ fn unload(engine: &Engine, name: &AdapterName, now: Instant) -> Need {
 fn drop_copy(engine: &Engine, name: &AdapterName, now: Instant) -> Need {
     // Failed loads do not delay an unload.
     let failure = engine.request_failures.get(name).filter(|failure| failure.source.is_none());
-    when_due(failure, now, Request::Unload { name: name.clone() })
+    when_due(failure, now, EngineRequest::Unload { name: name.clone() })
 }
 
-fn when_due(failure: Option<&RequestFailure>, now: Instant, request: Request) -> Need {
+fn when_due(failure: Option<&RequestFailure>, now: Instant, request: EngineRequest) -> Need {
     match failure.map(|failure| failure.retry_at).filter(|retry_at| *retry_at > now) {
         Some(retry_at) => Need::Later(retry_at),
         None => Need::Send(request),

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, fmt::Write};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{AdapterName, Outcome, Request, state::shorten};
+use super::{AdapterName, EngineOutcome, EngineRequest, state::shorten};
 
 const PATH: &str = "/v1/loras";
 
@@ -22,14 +22,14 @@ pub const MAX_RESPONSE_BYTES: usize = 256 * 1024;
 const LONGEST_ERROR: usize = 64 * 1024;
 
 /// Method, path and body of a request.
-pub fn encode(request: &Request) -> (Method, String, Option<String>) {
+pub fn encode(request: &EngineRequest) -> (Method, String, Option<String>) {
     match request {
-        Request::List { .. } => (Method::GET, PATH.to_owned(), None),
-        Request::Load { name, source, .. } => {
+        EngineRequest::List { .. } => (Method::GET, PATH.to_owned(), None),
+        EngineRequest::Load { name, source, .. } => {
             let body = json!({ "lora_name": name.as_str(), "source": { "uri": source.uri() } });
             (Method::POST, PATH.to_owned(), Some(body.to_string()))
         }
-        Request::Unload { name } => (Method::DELETE, format!("{PATH}/{}", segment(name)), None),
+        EngineRequest::Unload { name } => (Method::DELETE, format!("{PATH}/{}", segment(name)), None),
     }
 }
 
@@ -49,32 +49,32 @@ fn segment(name: &AdapterName) -> String {
 }
 
 /// The outcome that a response means.
-pub fn outcome_of(request: &Request, status: StatusCode, body: &[u8]) -> Outcome {
+pub fn outcome_of(request: &EngineRequest, status: StatusCode, body: &[u8]) -> EngineOutcome {
     if status.is_success() {
         return match request {
-            Request::List { counted } => listed(body, counted).unwrap_or(Outcome::NoList),
-            Request::Load { .. } | Request::Unload { .. } => Outcome::Done,
+            EngineRequest::List { counted } => listed(body, counted).unwrap_or(EngineOutcome::NoList),
+            EngineRequest::Load { .. } | EngineRequest::Unload { .. } => EngineOutcome::Done,
         };
     }
     let text = if body.len() > LONGEST_ERROR { String::new() } else { String::from_utf8_lossy(body).into_owned() };
     match (request, status) {
-        (_, StatusCode::INTERNAL_SERVER_ERROR) if is_unmanaged(request, &text) => Outcome::Unmanaged,
+        (_, StatusCode::INTERNAL_SERVER_ERROR) if is_unmanaged(request, &text) => EngineOutcome::Unmanaged,
         (
-            Request::List { .. },
+            EngineRequest::List { .. },
             StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED,
-        ) => Outcome::NoList,
-        (Request::Unload { .. }, StatusCode::NOT_FOUND) => Outcome::NotThere,
-        (Request::Unload { .. }, _) if text.to_lowercase().contains("not found") => Outcome::NotThere,
-        _ => Outcome::Refused { status: status.as_u16(), message: shorten(&message(&text)) },
+        ) => EngineOutcome::NoList,
+        (EngineRequest::Unload { .. }, StatusCode::NOT_FOUND) => EngineOutcome::NotThere,
+        (EngineRequest::Unload { .. }, _) if text.to_lowercase().contains("not found") => EngineOutcome::NotThere,
+        _ => EngineOutcome::Refused { status: status.as_u16(), message: shorten(&message(&text)) },
     }
 }
 
 /// Whether a worker reports that it has no handler for adapters. Older versions use another text.
-fn is_unmanaged(request: &Request, text: &str) -> bool {
+fn is_unmanaged(request: &EngineRequest, text: &str) -> bool {
     let operation = match request {
-        Request::List { .. } => "list_loras",
-        Request::Load { .. } => "load_lora",
-        Request::Unload { .. } => "unload_lora",
+        EngineRequest::List { .. } => "list_loras",
+        EngineRequest::Load { .. } => "load_lora",
+        EngineRequest::Unload { .. } => "unload_lora",
     };
     let text = text.to_lowercase();
     text.contains("lora management not available")
@@ -89,7 +89,7 @@ fn message(text: &str) -> String {
 }
 
 /// The counted names in a list, and the number of the others; `None` if it is no list.
-fn listed(body: &[u8], counted: &BTreeSet<AdapterName>) -> Option<Outcome> {
+fn listed(body: &[u8], counted: &BTreeSet<AdapterName>) -> Option<EngineOutcome> {
     let answer: Value = serde_json::from_slice(body).ok()?;
     if answer.get("status").and_then(Value::as_str) == Some("error") {
         return None;
@@ -108,7 +108,7 @@ fn listed(body: &[u8], counted: &BTreeSet<AdapterName>) -> Option<Outcome> {
     }
 }
 
-fn count<'a>(all: impl Iterator<Item = &'a str>, counted: &BTreeSet<AdapterName>) -> Outcome {
+fn count<'a>(all: impl Iterator<Item = &'a str>, counted: &BTreeSet<AdapterName>) -> EngineOutcome {
     let (mut names, mut others) = (Vec::new(), 0);
     for name in all {
         match counted.get(&AdapterName::from(name)) {
@@ -116,7 +116,7 @@ fn count<'a>(all: impl Iterator<Item = &'a str>, counted: &BTreeSet<AdapterName>
             None => others += 1,
         }
     }
-    Outcome::Listed { names, others }
+    EngineOutcome::Listed { names, others }
 }
 
 fn name_of(item: &Value) -> Option<&str> {
@@ -130,17 +130,17 @@ mod tests {
 
     use super::*;
 
-    fn load(name: &str) -> Request {
-        Request::Load { name: name.into(), source: "s3://b/a".into(), timeout: Duration::from_secs(1) }
+    fn load(name: &str) -> EngineRequest {
+        EngineRequest::Load { name: name.into(), source: "s3://b/a".into(), timeout: Duration::from_secs(1) }
     }
 
-    fn list() -> Request {
+    fn list() -> EngineRequest {
         let counted = ["a", "b", "c", "org/b", "coming", "there"].map(AdapterName::from);
-        Request::List { counted: Arc::new(BTreeSet::from(counted)) }
+        EngineRequest::List { counted: Arc::new(BTreeSet::from(counted)) }
     }
 
-    fn unload(name: &str) -> Request {
-        Request::Unload { name: name.into() }
+    fn unload(name: &str) -> EngineRequest {
+        EngineRequest::Unload { name: name.into() }
     }
 
     #[test]
@@ -173,18 +173,18 @@ mod tests {
         let list = list();
         let listed = |names: &[&str]| {
             let names = names.iter().map(|name| AdapterName::from(*name)).collect();
-            Outcome::Listed { names, others: 0 }
+            EngineOutcome::Listed { names, others: 0 }
         };
         for (body, outcome) in [
             (r#"{"status":"success","loras":{"a":1,"org/b":7},"count":2}"#, listed(&["a", "org/b"])),
             (r#"{"loras":{"coming":-1,"there":0}}"#, listed(&["there"])),
             (r#"{"loras":{}}"#, listed(&[])),
-            (r#"{"loras":{"a":1,"x":2,"y":3}}"#, Outcome::Listed { names: vec!["a".into()], others: 2 }),
+            (r#"{"loras":{"a":1,"x":2,"y":3}}"#, EngineOutcome::Listed { names: vec!["a".into()], others: 2 }),
             (r#"{"loras":["a",{"lora_name":"b"},{"name":"c"}]}"#, listed(&["a", "b", "c"])),
-            (r#"{"loras":[{"other":"a"}]}"#, Outcome::NoList),
-            (r#"{"status":"error","loras":{}}"#, Outcome::NoList),
-            (r#"{"status":"success"}"#, Outcome::NoList),
-            ("ok", Outcome::NoList),
+            (r#"{"loras":[{"other":"a"}]}"#, EngineOutcome::NoList),
+            (r#"{"status":"error","loras":{}}"#, EngineOutcome::NoList),
+            (r#"{"status":"success"}"#, EngineOutcome::NoList),
+            ("ok", EngineOutcome::NoList),
         ] {
             assert_eq!(outcome_of(&list, StatusCode::OK, body.as_bytes()), outcome, "{body}");
         }
@@ -192,21 +192,21 @@ mod tests {
 
     #[test]
     fn errors_are_distinguished() {
-        let refused = |status, message: &str| Outcome::Refused { status, message: message.to_owned() };
+        let refused = |status, message: &str| EngineOutcome::Refused { status, message: message.to_owned() };
         let unmanaged = r#"{"status":"error","message":"LoRA management not available: no 'load_lora' handler"}"#;
         let older = r#"{"message":"Endpoint 'load_lora' not found in local registry"}"#;
         for (request, status, body, outcome) in [
-            (load("a"), 500, unmanaged, Outcome::Unmanaged),
-            (load("a"), 500, older, Outcome::Unmanaged),
+            (load("a"), 500, unmanaged, EngineOutcome::Unmanaged),
+            (load("a"), 500, older, EngineOutcome::Unmanaged),
             (load("a"), 503, unmanaged, refused(503, "LoRA management not available: no 'load_lora' handler")),
-            (unload("a"), 500, older, Outcome::NotThere),
+            (unload("a"), 500, older, EngineOutcome::NotThere),
             (load("a"), 500, r#"{"message":"LoRA capacity exceeded"}"#, refused(500, "LoRA capacity exceeded")),
             (load("a"), 307, "", refused(307, "")),
             (load("a"), 404, "", refused(404, "")),
-            (unload("a"), 404, "", Outcome::NotThere),
-            (unload("a"), 500, r#"{"message":"LoRA adapter 'a' not found."}"#, Outcome::NotThere),
+            (unload("a"), 404, "", EngineOutcome::NotThere),
+            (unload("a"), 500, r#"{"message":"LoRA adapter 'a' not found."}"#, EngineOutcome::NotThere),
             (unload("a"), 500, "busy", refused(500, "busy")),
-            (list(), 404, "", Outcome::NoList),
+            (list(), 404, "", EngineOutcome::NoList),
             (list(), 503, "warming up", refused(503, "warming up")),
         ] {
             let status = StatusCode::from_u16(status).unwrap();
@@ -214,7 +214,7 @@ mod tests {
         }
         // The message is logged, so it has a limit.
         let talkative = outcome_of(&load("a"), StatusCode::BAD_GATEWAY, "x".repeat(LONGEST_ERROR).as_bytes());
-        assert!(matches!(talkative, Outcome::Refused { message, .. } if message.chars().count() <= 300));
+        assert!(matches!(talkative, EngineOutcome::Refused { message, .. } if message.chars().count() <= 300));
         let long = "x".repeat(LONGEST_ERROR + 1);
         assert_eq!(outcome_of(&load("a"), StatusCode::BAD_GATEWAY, long.as_bytes()), refused(502, ""));
     }

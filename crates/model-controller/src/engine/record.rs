@@ -7,12 +7,12 @@ use std::{
 };
 
 use super::{
-    AdapterName, Outcome, Pace, Request, Source,
+    AdapterName, AdapterSource, EngineLimits, EngineOutcome, EngineRequest,
     state::{Engine, Held, LOST_AFTER, ListSupport, Problem},
 };
 
 /// Records that a request was sent.
-pub fn sent(engine: &mut Engine, request: &Request, now: Instant) {
+pub fn sent(engine: &mut Engine, request: &EngineRequest, now: Instant) {
     match request.name() {
         Some(name) => {
             engine.running.insert(name.clone());
@@ -27,22 +27,22 @@ pub fn sent(engine: &mut Engine, request: &Request, now: Instant) {
 /// Records the outcome of a request. Returns the adapters whose state changed.
 pub fn record(
     engine: &mut Engine,
-    request: &Request,
-    outcome: Outcome,
-    pace: &Pace,
+    request: &EngineRequest,
+    outcome: EngineOutcome,
+    pace: &EngineLimits,
     now: Instant,
 ) -> BTreeSet<AdapterName> {
-    if !matches!(outcome, Outcome::Unreachable { .. } | Outcome::TimedOut) {
+    if !matches!(outcome, EngineOutcome::Unreachable { .. } | EngineOutcome::TimedOut) {
         engine.outage = None;
     }
     match request {
-        Request::List { counted } => listed(engine, counted, outcome, pace, now),
-        Request::Load { name, source, .. } => {
+        EngineRequest::List { counted } => listed(engine, counted, outcome, pace, now),
+        EngineRequest::Load { name, source, .. } => {
             engine.running.remove(name);
             loaded(engine, name, source, outcome, pace, now);
             BTreeSet::from([name.clone()])
         }
-        Request::Unload { name } => {
+        EngineRequest::Unload { name } => {
             engine.running.remove(name);
             unloaded(engine, name, outcome, pace, now);
             BTreeSet::from([name.clone()])
@@ -50,10 +50,17 @@ pub fn record(
     }
 }
 
-fn loaded(engine: &mut Engine, name: &AdapterName, source: &Source, outcome: Outcome, pace: &Pace, now: Instant) {
+fn loaded(
+    engine: &mut Engine,
+    name: &AdapterName,
+    source: &AdapterSource,
+    outcome: EngineOutcome,
+    pace: &EngineLimits,
+    now: Instant,
+) {
     let failure = Some(source.clone());
     match outcome {
-        Outcome::Done => {
+        EngineOutcome::Done => {
             engine.absent.remove(name);
             engine.abandoned.remove(name);
             let source = source.clone();
@@ -66,7 +73,7 @@ fn loaded(engine: &mut Engine, name: &AdapterName, source: &Source, outcome: Out
             };
             engine.held.insert(name.clone(), held);
         }
-        Outcome::TimedOut => {
+        EngineOutcome::TimedOut => {
             // The load may have succeeded, or may succeed later. The next list shows it.
             engine.must_list = true;
             engine.abandoned.insert(name.clone(), now + pace.longest_load_timeout);
@@ -76,58 +83,67 @@ fn loaded(engine: &mut Engine, name: &AdapterName, source: &Source, outcome: Out
     }
 }
 
-fn unloaded(engine: &mut Engine, name: &AdapterName, outcome: Outcome, pace: &Pace, now: Instant) {
+fn unloaded(engine: &mut Engine, name: &AdapterName, outcome: EngineOutcome, pace: &EngineLimits, now: Instant) {
     match outcome {
         // The next list confirms it. Failures are kept until then: an engine may report "not found" and still list the
         // adapter.
-        Outcome::Done | Outcome::NotThere | Outcome::Unmanaged if engine.list != ListSupport::Unsupported => {
+        EngineOutcome::Done | EngineOutcome::NotThere | EngineOutcome::Unmanaged
+            if engine.list != ListSupport::Unsupported =>
+        {
             engine.held.insert(name.clone(), Held::Dropped);
         }
         // Without a list, the response counts.
-        Outcome::Done | Outcome::NotThere | Outcome::Unmanaged => {
+        EngineOutcome::Done | EngineOutcome::NotThere | EngineOutcome::Unmanaged => {
             engine.absent.insert(name.clone());
             engine.held.remove(name);
             engine.request_failures.remove(name);
         }
-        Outcome::TimedOut => {
+        EngineOutcome::TimedOut => {
             engine.must_list = true;
             engine.record_failure(name, None, Problem::TimedOut, pace, now);
         }
         other => {
             // The adapter was probably not loaded; the next list shows it.
-            engine.must_list |= engine.list == ListSupport::Supported && matches!(other, Outcome::Refused { .. });
+            engine.must_list |= engine.list == ListSupport::Supported && matches!(other, EngineOutcome::Refused { .. });
             fail(engine, name, None, other, pace, now);
         }
     }
 }
 
-fn fail(engine: &mut Engine, name: &AdapterName, source: Option<Source>, outcome: Outcome, pace: &Pace, now: Instant) {
+fn fail(
+    engine: &mut Engine,
+    name: &AdapterName,
+    source: Option<AdapterSource>,
+    outcome: EngineOutcome,
+    pace: &EngineLimits,
+    now: Instant,
+) {
     match outcome {
-        Outcome::Unmanaged => engine.record_failure(name, source, Problem::Unmanaged, pace, now),
-        Outcome::Refused { status, message } => {
+        EngineOutcome::Unmanaged => engine.record_failure(name, source, Problem::Unmanaged, pace, now),
+        EngineOutcome::Refused { status, message } => {
             engine.record_failure(name, source, Problem::Refused { status, message }, pace, now);
         }
-        Outcome::NotThere => {
+        EngineOutcome::NotThere => {
             engine.record_failure(name, source, Problem::Refused { status: 404, message: String::new() }, pace, now);
         }
-        Outcome::Unreachable { reason } => engine.record_outage(Problem::Unreachable { reason }, pace, now),
+        EngineOutcome::Unreachable { reason } => engine.record_outage(Problem::Unreachable { reason }, pace, now),
         // No outcomes of a load or an unload; callers handle `TimedOut`.
-        Outcome::Done | Outcome::Listed { .. } | Outcome::NoList | Outcome::TimedOut => {}
+        EngineOutcome::Done | EngineOutcome::Listed { .. } | EngineOutcome::NoList | EngineOutcome::TimedOut => {}
     }
 }
 
 fn listed(
     engine: &mut Engine,
     counted: &Arc<BTreeSet<AdapterName>>,
-    outcome: Outcome,
-    pace: &Pace,
+    outcome: EngineOutcome,
+    pace: &EngineLimits,
     now: Instant,
 ) -> BTreeSet<AdapterName> {
     let in_flight = engine.listing.take().unwrap_or_default();
     engine.must_list = false;
     engine.list_at = now + engine.audit_pause(pace);
     match outcome {
-        Outcome::Listed { names, others } => {
+        EngineOutcome::Listed { names, others } => {
             engine.list = ListSupport::Supported;
             engine.counted = Arc::clone(counted);
             engine.others = others;
@@ -136,8 +152,10 @@ fn listed(
             engine.stale = false;
             apply_list(engine, &names.into_iter().collect(), &in_flight, pace, now)
         }
-        Outcome::NoList | Outcome::NotThere | Outcome::Unmanaged | Outcome::Done => list_unsupported(engine),
-        Outcome::Refused { .. } => {
+        EngineOutcome::NoList | EngineOutcome::NotThere | EngineOutcome::Unmanaged | EngineOutcome::Done => {
+            list_unsupported(engine)
+        }
+        EngineOutcome::Refused { .. } => {
             engine.list_refusals += 1;
             if engine.list == ListSupport::Supported && engine.list_refusals < LOST_AFTER {
                 engine.list_at = now + pace.pause(engine.list_refusals);
@@ -148,11 +166,11 @@ fn listed(
                 now + pace.pause(engine.list_refusals).max(Duration::from_secs(30)).min(pace.longest_pause);
             list_unsupported(engine)
         }
-        Outcome::Unreachable { reason } => {
+        EngineOutcome::Unreachable { reason } => {
             engine.record_outage(Problem::Unreachable { reason }, pace, now);
             list_again(engine, now)
         }
-        Outcome::TimedOut => {
+        EngineOutcome::TimedOut => {
             engine.record_outage(Problem::TimedOut, pace, now);
             list_again(engine, now)
         }
@@ -171,7 +189,7 @@ fn apply_list(
     engine: &mut Engine,
     names: &BTreeSet<AdapterName>,
     in_flight: &BTreeSet<AdapterName>,
-    pace: &Pace,
+    pace: &EngineLimits,
     now: Instant,
 ) -> BTreeSet<AdapterName> {
     let before = std::mem::take(&mut engine.held);

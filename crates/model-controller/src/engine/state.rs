@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{AdapterName, DesiredAdapter, Endpoint, EngineId, Pace, Source};
+use super::{AdapterName, AdapterSource, DesiredAdapter, Endpoint, EngineId, EngineLimits};
 
 /// Failures in a row after which an engine counts as lost, even if its pod is ready.
 pub const LOST_AFTER: u32 = 3;
@@ -71,12 +71,12 @@ pub enum Held {
     /// The load succeeded, and the adapter is not listed yet.
     Accepted {
         /// Its source.
-        source: Source,
+        source: AdapterSource,
     },
     /// It is listed; or the load succeeded and the engine has no list.
     Loaded {
         /// Its source; `None` if this process did not load it.
-        source: Option<Source>,
+        source: Option<AdapterSource>,
     },
     /// The unload succeeded, and no list confirmed it yet.
     Dropped,
@@ -94,7 +94,7 @@ pub struct RequestFailure {
     /// Earliest time of the next attempt.
     pub retry_at: Instant,
     /// The source of the load; failures of another source do not count.
-    pub source: Option<Source>,
+    pub source: Option<AdapterSource>,
 }
 
 /// A problem with an engine.
@@ -213,9 +213,9 @@ impl Engine {
     pub fn record_failure(
         &mut self,
         name: &AdapterName,
-        source: Option<Source>,
+        source: Option<AdapterSource>,
         problem: Problem,
-        pace: &Pace,
+        pace: &EngineLimits,
         now: Instant,
     ) {
         let before = self.request_failures.get(name).filter(|failure| failure.source == source);
@@ -227,7 +227,7 @@ impl Engine {
     }
 
     /// Records a failed connection.
-    pub fn record_outage(&mut self, problem: Problem, pace: &Pace, now: Instant) {
+    pub fn record_outage(&mut self, problem: Problem, pace: &EngineLimits, now: Instant) {
         let failures = self.outage.as_ref().map_or(0, |outage| outage.failures) + 1;
         let retry_at = now + pace.pause(failures);
         self.outage = Some(RequestFailure { problem, failures, timeouts: 0, retry_at, source: None });
@@ -235,7 +235,7 @@ impl Engine {
 
     /// Time until the next audit, with a jitter of a tenth, so that engines that started together are not listed
     /// together.
-    pub fn audit_pause(&self, pace: &Pace) -> Duration {
+    pub fn audit_pause(&self, pace: &EngineLimits) -> Duration {
         let mut hasher = DefaultHasher::new();
         self.id.hash(&mut hasher);
         let share = u32::try_from(hasher.finish() % 200).unwrap_or_default();

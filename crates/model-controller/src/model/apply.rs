@@ -9,7 +9,7 @@ use controller_kit::{
 
 use super::{
     memory_annotation::{self, AnnotationPlan},
-    model::{Applied, Observed, Plan},
+    model::{ModelApplied, ModelObserved, ModelPlan},
     ownership::FINALIZER,
 };
 
@@ -17,15 +17,19 @@ use super::{
 ///
 /// # Errors
 /// Transient failures.
-pub(super) async fn apply(applier: &Applier, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
-    let Plan { needs_finalizer, inputs } = plan;
+pub(super) async fn apply(
+    applier: &Applier,
+    observed: &ModelObserved,
+    plan: ModelPlan,
+) -> Result<ModelApplied, Interruption> {
+    let ModelPlan { needs_finalizer, inputs } = plan;
     let rejection = match needs_finalizer {
         true => applier.add_finalizer(&observed.model, FINALIZER).await.err(),
         false => None,
     };
     match rejection {
         Some(error) if error.class() == Class::Transient => Err(error.into()),
-        rejection => Ok(Applied { inputs, rejection }),
+        rejection => Ok(ModelApplied { inputs, rejection }),
     }
 }
 
@@ -34,7 +38,11 @@ pub(super) async fn apply(applier: &Applier, observed: &Observed, plan: Plan) ->
 ///
 /// # Errors
 /// The response of the API server.
-pub(super) async fn keep_memory(applier: &Applier, observed: &Observed, applied: Applied) -> Result<(), Interruption> {
+pub(super) async fn keep_memory(
+    applier: &Applier,
+    observed: &ModelObserved,
+    applied: ModelApplied,
+) -> Result<(), Interruption> {
     if applied.rejection.is_some() {
         return Ok(());
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::v1alpha1::{AdapterMemory, ModelEndpoint};
 
-use super::{model::Observed, ownership::Requested};
+use super::{model::ModelObserved, ownership::Requested};
 use crate::engine::{
     Endpoint,
     state::{AdapterState, Problem},
@@ -34,7 +34,7 @@ pub struct EndpointSummary {
 
 impl EndpointSummary {
     /// Summarizes all endpoints.
-    pub fn of(observed: &Observed) -> Self {
+    pub fn of(observed: &ModelObserved) -> Self {
         let mut summary = Self::default();
         for endpoint in &observed.found.endpoints {
             let ready = endpoint.ready && summary.is_served_by(observed, endpoint);
@@ -51,7 +51,7 @@ impl EndpointSummary {
     }
 
     /// Whether the engine serves the model, regardless of the readiness of its pod.
-    fn is_served_by(&mut self, observed: &Observed, endpoint: &Endpoint) -> bool {
+    fn is_served_by(&mut self, observed: &ModelObserved, endpoint: &Endpoint) -> bool {
         match &observed.claim.requested {
             Requested::Nothing => return true,
             Requested::Adapter { .. } if observed.taken_by.is_none() => {}
@@ -122,7 +122,7 @@ impl EndpointSummary {
 /// Whether the status last reported the endpoint as ready. It counts until the engine has answered once, so that a
 /// restart of the controller does not report every model as unserved; and only while the status is about the same
 /// adapter.
-fn was_ready(observed: &Observed, endpoint: &Endpoint) -> bool {
+fn was_ready(observed: &ModelObserved, endpoint: &Endpoint) -> bool {
     let Requested::Adapter { name, source } = &observed.claim.requested else { return false };
     let AdapterMemory { model_name, source_digest, .. } = &observed.claim.memory;
     let same = match (model_name, source_digest) {

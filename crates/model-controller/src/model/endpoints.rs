@@ -12,7 +12,7 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-use super::{fallback, fallback::Group};
+use super::{fallback, fallback::WorkerGroup};
 use crate::engine::Endpoint;
 
 /// Label of a slice with the name of its Service.
@@ -35,7 +35,7 @@ pub struct PodFacts {
     /// Whether it serves requests.
     answers: bool,
     /// Its group, if it is a prefill worker that others can cover.
-    pub group: Option<Group>,
+    pub group: Option<WorkerGroup>,
 }
 
 impl PodFacts {
@@ -51,17 +51,17 @@ impl PodFacts {
 }
 
 /// Pods of a namespace by uid.
-pub type Pods = HashMap<Arc<str>, PodFacts>;
+pub type PodsByUid = HashMap<Arc<str>, PodFacts>;
 
 /// Whether the address of an endpoint is its pod's. EndpointSlices can be written by others, and name the pods of other
 /// tenants.
-pub fn is_verified(endpoint: &Endpoint, pods: &Pods) -> bool {
+pub fn is_verified(endpoint: &Endpoint, pods: &PodsByUid) -> bool {
     pods.get(&endpoint.pod).is_some_and(|pod| pod.addresses.contains(&endpoint.address))
 }
 
 /// The endpoints of all slices of a base model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundEndpoints {
     /// Names of the Services.
     pub services: BTreeSet<String>,
     /// One endpoint for each pod, by name.
@@ -90,11 +90,11 @@ fn endpoint(endpoint: &v1::Endpoint) -> Option<Endpoint> {
     Some(Endpoint { pod_name, pod, address, ready })
 }
 
-impl Found {
+impl FoundEndpoints {
     /// Merges slices. A pod in several of them counts once; it is ready if one of them reports it, and has its lowest
     /// IPv4 address, or its lowest IPv6 address if it has no other. Pods that answer no requests do not count, and
     /// neither do endpoints whose address is not that of one of `pods`.
-    pub fn of<'a>(slices: impl Iterator<Item = &'a Slice>, all: &Pods) -> Self {
+    pub fn of<'a>(slices: impl Iterator<Item = &'a Slice>, all: &PodsByUid) -> Self {
         let counts =
             |endpoint: &&Endpoint| is_verified(endpoint, all) && all.get(&endpoint.pod).is_some_and(|pod| pod.answers);
         let mut services = BTreeSet::new();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     /// Pods as the API server reports them.
-    fn pods(all: &[(&str, &[&str], Value)]) -> Pods {
+    fn pods(all: &[(&str, &[&str], Value)]) -> PodsByUid {
         let facts = all.iter().map(|(uid, addresses, labels)| {
             let ips: Vec<Value> = addresses.iter().map(|ip| json!({ "ip": ip })).collect();
             let pod = json!({ "metadata": { "labels": labels }, "status": { "podIP": addresses[0], "podIPs": ips } });
@@ -142,13 +142,13 @@ mod tests {
         facts.collect()
     }
 
-    fn shown(found: &Found) -> Vec<String> {
+    fn shown(found: &FoundEndpoints) -> Vec<String> {
         found.endpoints.iter().map(|e| format!("{} {} {}", e.pod_name, e.url(), e.ready)).collect()
     }
 
     #[test]
     fn pods_become_endpoints_and_nothing_else_does() {
-        let found = Found::of(
+        let found = FoundEndpoints::of(
             [
                 slice(
                     Some("b"),
@@ -188,9 +188,9 @@ mod tests {
         ];
         let expected = ["w http://10.0.0.8:9090 true"];
         let pods = pods(&[("uid-w", &["10.0.0.9", "10.0.0.8", "fd00::1"], json!({}))]);
-        assert_eq!(shown(&Found::of(slices.iter(), &pods)), expected);
-        assert_eq!(shown(&Found::of(slices.iter().rev(), &pods)), expected);
-        assert_eq!(shown(&Found::of(slices[..1].iter(), &pods)), ["w http://[fd00::1]:9090 false"]);
+        assert_eq!(shown(&FoundEndpoints::of(slices.iter(), &pods)), expected);
+        assert_eq!(shown(&FoundEndpoints::of(slices.iter().rev(), &pods)), expected);
+        assert_eq!(shown(&FoundEndpoints::of(slices[..1].iter(), &pods)), ["w http://[fd00::1]:9090 false"]);
     }
 
     #[test]
@@ -199,8 +199,8 @@ mod tests {
         reborn["targetRef"]["uid"] = json!("other");
         let pods = pods(&[("uid-w-0", &["10.0.0.1"], json!({})), ("other", &["10.0.0.1"], json!({}))]);
         let one = [slice(None, json!([pod("w-0", "10.0.0.1", json!({ "ready": true }))]))];
-        let one = Found::of(one.iter(), &pods);
-        let other = Found::of([slice(None, json!([reborn]))].iter(), &pods);
+        let one = FoundEndpoints::of(one.iter(), &pods);
+        let other = FoundEndpoints::of([slice(None, json!([reborn]))].iter(), &pods);
         assert_ne!(one.endpoints[0].pod, other.endpoints[0].pod);
     }
 
@@ -222,7 +222,7 @@ mod tests {
             ("uid-follower", &["10.0.0.2"], json!({ "role": "worker" })),
             ("uid-of-grove", &["10.0.0.3"], of_grove),
         ]);
-        assert_eq!(shown(&Found::of(all.iter(), &pods)), ["leader http://10.0.0.1:9090 true"]);
+        assert_eq!(shown(&FoundEndpoints::of(all.iter(), &pods)), ["leader http://10.0.0.1:9090 true"]);
     }
 
     /// Defect: with rights to EndpointSlices, a tenant could load and unload adapters in the engines of other tenants.
@@ -237,7 +237,7 @@ mod tests {
             ]),
         )];
         let pods = pods(&[("uid-mine", &["10.0.0.1"], json!({}))]);
-        assert_eq!(shown(&Found::of(all.iter(), &pods)), ["mine http://10.0.0.1:9090 true"]);
+        assert_eq!(shown(&FoundEndpoints::of(all.iter(), &pods)), ["mine http://10.0.0.1:9090 true"]);
         let verified = all[0].endpoints.iter().map(|endpoint| is_verified(endpoint, &pods)).collect::<Vec<_>>();
         assert_eq!(verified, [true, false, false]);
     }

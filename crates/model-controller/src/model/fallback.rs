@@ -16,10 +16,10 @@ use kube::ResourceExt;
 use crate::engine::{Endpoint, state::AdapterState};
 
 /// Workers that can replace each other, by name.
-pub type Group = Arc<str>;
+pub type WorkerGroup = Arc<str>;
 
 /// The group of a pod, if it is a prefill worker of vLLM: its graph, or without one its workload.
-pub fn group_of(pod: &Pod) -> Option<Group> {
+pub fn group_of(pod: &Pod) -> Option<WorkerGroup> {
     let label = |key: &str| pod.labels().get(key).map(String::as_str).filter(|value| !value.is_empty());
     let mut role = label(labels::COMPONENT_TYPE)?;
     if role == ComponentType::Worker.as_str() {
@@ -42,13 +42,13 @@ pub fn group_of(pod: &Pod) -> Option<Group> {
 pub fn covered(
     endpoints: &[Endpoint],
     adapter_states: &HashMap<Arc<str>, AdapterState>,
-    groups: &HashMap<Arc<str>, Group>,
+    groups: &HashMap<Arc<str>, WorkerGroup>,
 ) -> HashSet<Arc<str>> {
     let standing = |desired: AdapterState| {
         let ready = endpoints.iter().filter(|endpoint| endpoint.ready);
         ready.filter(move |endpoint| adapter_states.get(&endpoint.pod) == Some(&desired))
     };
-    let capable: HashSet<&Group> =
+    let capable: HashSet<&WorkerGroup> =
         standing(AdapterState::Loaded).filter_map(|endpoint| groups.get(&endpoint.pod)).collect();
     let lame = standing(AdapterState::Unmanaged);
     let lame = lame.filter(|endpoint| groups.get(&endpoint.pod).is_some_and(|group| capable.contains(group)));
@@ -96,7 +96,7 @@ mod tests {
             address: "10.0.0.1".parse().unwrap(),
             ready,
         };
-        let groups = |pods: &[(&str, &str)]| -> HashMap<Arc<str>, Group> {
+        let groups = |pods: &[(&str, &str)]| -> HashMap<Arc<str>, WorkerGroup> {
             pods.iter().map(|(pod, group)| ((*pod).into(), (*group).into())).collect()
         };
         let adapter_states =

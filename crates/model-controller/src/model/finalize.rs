@@ -16,9 +16,9 @@ pub fn plan(holders: usize, waited: Duration, timeout: Duration) -> Option<Durat
 
 /// Start times of the waits of deleted models, by uid, from the clock of this process.
 #[derive(Debug, Default)]
-pub struct Waits(Mutex<HashMap<String, Instant>>);
+pub struct ReleaseWaits(Mutex<HashMap<String, Instant>>);
 
-impl Waits {
+impl ReleaseWaits {
     /// Returns the time that a model has waited.
     pub fn waited(&self, uid: &str) -> Duration {
         let mut since = locked(&self.0);

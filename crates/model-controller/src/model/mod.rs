@@ -21,37 +21,37 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use api_types::v1alpha1::{DynamoModel, DynamoModelStatus};
 use controller_kit::{
-    controller::{Action, Conclusion, Outputs, Pace, Reconcile},
+    controller::{Action, Conclusion, Outputs, Reconcile, StatusPace},
     request::Interruption,
     store::{Packed, UnpackError},
 };
-use finalize::Waits;
+use finalize::ReleaseWaits;
 use jiff::Timestamp;
 use kube::Resource;
-use model::{Applied, Observed, Plan};
-use observe::Observer;
-use ownership::{Claim, FINALIZER};
+use model::{ModelApplied, ModelObserved, ModelPlan};
+use observe::ModelObserver;
+use ownership::{FINALIZER, ModelClaim};
 
 /// Pause before a rejected write is retried.
 const REJECTED_RETRY: Duration = Duration::from_secs(15);
 
 /// Reconciles models.
-pub struct Reconciler {
+pub struct ModelReconciler {
     /// Reads, and syncs the engines.
-    pub observer: Arc<Observer>,
+    pub observer: Arc<ModelObserver>,
     /// Writes.
     pub outputs: Outputs,
     /// Longest wait of a deleted model for engines that do not unload its adapter.
     pub release_timeout: Duration,
     /// Deleted models that wait.
-    pub waits: Waits,
+    pub waits: ReleaseWaits,
 }
 
-impl Reconcile for Reconciler {
+impl Reconcile for ModelReconciler {
     type Object = DynamoModel;
-    type Observed = Observed;
-    type Plan = Plan;
-    type Applied = Applied;
+    type Observed = ModelObserved;
+    type Plan = ModelPlan;
+    type Applied = ModelApplied;
     type Status = DynamoModelStatus;
 
     fn outputs(&self) -> &Outputs {
@@ -78,7 +78,7 @@ impl Reconcile for Reconciler {
         }
         self.outputs.applier.remove_finalizer(packed, FINALIZER).await?;
         self.waits.forget(uid);
-        if model.is_some_and(|model| !Claim::of(&model).leftovers().is_empty()) {
+        if model.is_some_and(|model| !ModelClaim::of(&model).leftovers().is_empty()) {
             self.outputs.events.publish(&packed.object_ref(&()), events::released(&holders));
         }
         Ok(Action::await_change())
@@ -95,19 +95,24 @@ impl Reconcile for Reconciler {
         Some(concluded(before.as_ref(), status))
     }
 
-    async fn observe(&self, _: &Packed<DynamoModel>, model: DynamoModel) -> Result<Observed, Interruption> {
+    async fn observe(&self, _: &Packed<DynamoModel>, model: DynamoModel) -> Result<ModelObserved, Interruption> {
         self.observer.observe(model).await
     }
 
-    fn plan(&self, observed: &Observed, _: Timestamp) -> Plan {
+    fn plan(&self, observed: &ModelObserved, _: Timestamp) -> ModelPlan {
         plan::plan(observed)
     }
 
-    async fn apply(&self, observed: &Observed, plan: Plan) -> Result<Applied, Interruption> {
+    async fn apply(&self, observed: &ModelObserved, plan: ModelPlan) -> Result<ModelApplied, Interruption> {
         apply::apply(&self.outputs.applier, observed, plan).await
     }
 
-    fn conclude(&self, observed: &Observed, applied: &Applied, now: Timestamp) -> Conclusion<DynamoModelStatus> {
+    fn conclude(
+        &self,
+        observed: &ModelObserved,
+        applied: &ModelApplied,
+        now: Timestamp,
+    ) -> Conclusion<DynamoModelStatus> {
         let before = observed.model.status.as_ref();
         let conclusion = concluded(before, status::of_applied(before, applied, now));
         match applied.rejection {
@@ -116,12 +121,12 @@ impl Reconcile for Reconciler {
         }
     }
 
-    async fn after_status(&self, observed: Observed, applied: Applied) -> Result<(), Interruption> {
+    async fn after_status(&self, observed: ModelObserved, applied: ModelApplied) -> Result<(), Interruption> {
         apply::keep_memory(&self.outputs.applier, &observed, applied).await
     }
 }
 
 fn concluded(before: Option<&DynamoModelStatus>, status: DynamoModelStatus) -> Conclusion<DynamoModelStatus> {
     let status_events = events::between(before, &status).into_iter().collect();
-    Conclusion { pace: Pace::Limited, status_events, ..Conclusion::of_status(status) }
+    Conclusion { pace: StatusPace::Limited, status_events, ..Conclusion::of_status(status) }
 }

@@ -6,22 +6,22 @@ use std::{
 };
 
 use api_types::v1alpha1::{AdapterMemory, DynamoModel, ModelEndpoint};
-use controller_kit::{apply::Error, store::Key};
+use controller_kit::{apply::RequestError, store::Key};
 
-use super::{endpoints::Found, ownership::Claim};
+use super::{endpoints::FoundEndpoints, ownership::ModelClaim};
 use crate::engine::{AdapterName, state::AdapterState};
 
 /// Everything that a pass reads.
 #[derive(Debug)]
-pub struct Observed {
+pub struct ModelObserved {
     /// The model.
     pub model: DynamoModel,
     /// The claim of the model.
-    pub claim: Arc<Claim>,
+    pub claim: Arc<ModelClaim>,
     /// Violations in the spec.
     pub violations: Option<String>,
     /// The workers of its base model.
-    pub found: Found,
+    pub found: FoundEndpoints,
     /// The model that owns the name of the adapter, if it is another one.
     pub taken_by: Option<Key>,
     /// State of the adapter on each engine, by the uid of its pod.
@@ -34,31 +34,31 @@ pub struct Observed {
 
 /// Planned writes.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ModelPlan {
     /// Whether to add the finalizer: the deletion may have to unload an adapter.
     pub needs_finalizer: bool,
     /// Inputs of the status.
-    pub inputs: StatusInputs,
+    pub inputs: ModelStatusInputs,
 }
 
 /// Completed writes.
 #[derive(Debug)]
-pub struct Applied {
+pub struct ModelApplied {
     /// Inputs of the status.
-    pub inputs: StatusInputs,
+    pub inputs: ModelStatusInputs,
     /// Reason why the API server rejects the finalizer.
-    pub rejection: Option<Error>,
+    pub rejection: Option<RequestError>,
 }
 
 /// Inputs of the status.
 #[derive(Clone, Debug)]
-pub struct StatusInputs {
+pub struct ModelStatusInputs {
     /// Generation of the spec.
     pub generation: Option<i64>,
     /// Whether the model is an adapter to load.
     pub is_adapter: bool,
     /// Phase of the model.
-    pub phase: Phase,
+    pub phase: ModelPhase,
     /// Number of Services of the base model.
     pub services: usize,
     /// The endpoints.
@@ -69,7 +69,7 @@ pub struct StatusInputs {
 
 /// Phase of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum ModelPhase {
     /// Every endpoint serves it.
     Served,
     /// There is no endpoint.

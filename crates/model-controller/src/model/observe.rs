@@ -20,18 +20,18 @@ use kube::{
 };
 
 use super::{
-    endpoints::{Found, PodFacts, Pods, Slice, is_verified},
+    endpoints::{FoundEndpoints, PodFacts, PodsByUid, Slice, is_verified},
     fallback,
-    fallback::Group,
-    model::Observed,
-    ownership::{Claim, Ownership, Requested, resolve_ownership},
+    fallback::WorkerGroup,
+    model::ModelObserved,
+    ownership::{ModelClaim, Ownership, Requested, resolve_ownership},
 };
 use crate::engine::{
     AdapterName, DesiredAdapter, DesiredAdapters, Endpoint, PoolId, apply::SharedFleet, state::AdapterState,
 };
 
 /// Caches, engines, and a client for objects that are in no cache.
-pub struct Observer {
+pub struct ModelObserver {
     client: Client,
     models: Store<Packed<DynamoModel>>,
     slices: Store<Packed<EndpointSlice>>,
@@ -43,10 +43,10 @@ pub struct Observer {
 /// another model.
 #[derive(Debug, Default)]
 struct ReadModels {
-    claims: ByVersion<Option<Arc<Claim>>>,
+    claims: ByVersion<Option<Arc<ModelClaim>>>,
     slices: ByVersion<Arc<Slice>>,
     /// Pods of endpoints.
-    pods: Pods,
+    pods: PodsByUid,
     /// Time of the last read of the pod of an endpoint that could not be verified.
     refused: HashMap<(Arc<str>, IpAddr), Instant>,
 }
@@ -60,7 +60,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(30);
 /// Maximum pods that are read one by one.
 const ONE_BY_ONE: usize = 5;
 
-impl Observer {
+impl ModelObserver {
     /// An observer of these caches.
     pub fn new(
         client: Client,
@@ -75,13 +75,13 @@ impl Observer {
     ///
     /// # Errors
     /// An API server that does not answer.
-    pub async fn observe(&self, model: DynamoModel) -> Result<Observed, Interruption> {
-        let claim = Arc::new(Claim::of(&model));
+    pub async fn observe(&self, model: DynamoModel) -> Result<ModelObserved, Interruption> {
+        let claim = Arc::new(ModelClaim::of(&model));
         self.verify(&claim.pool).await?;
         let (found, ownership) = self.sync(&claim.pool);
         let adapter_states = self.adapter_states(&claim);
         let groups = self.groups(&found);
-        Ok(Observed {
+        Ok(ModelObserved {
             violations: super::validate::validate(&model.spec).err(),
             model,
             taken_by: ownership.taken.get(&claim.key).cloned(),
@@ -98,18 +98,18 @@ impl Observer {
     /// # Errors
     /// An API server that does not answer.
     pub async fn holders(&self, model: &DynamoModel) -> Result<BTreeSet<String>, Interruption> {
-        let claim = Claim::of(model);
+        let claim = ModelClaim::of(model);
         self.verify(&claim.pool).await?;
         let (_, ownership) = self.sync(&claim.pool);
         Ok(self.lingering(&claim, &ownership.desired).into_values().flatten().collect())
     }
 
     /// Syncs the engines of a pool with the caches. Returns its endpoints and claims.
-    pub fn sync(&self, pool: &PoolId) -> (Found, Ownership) {
+    pub fn sync(&self, pool: &PoolId) -> (FoundEndpoints, Ownership) {
         // Held to the end: of two concurrent syncs, the one that reads later also writes later.
         let mut read = locked(&self.read);
         let slices: Vec<Arc<Slice>> = self.slices_of(&mut read, pool);
-        let found = Found::of(slices.iter().map(AsRef::as_ref), &read.pods);
+        let found = FoundEndpoints::of(slices.iter().map(AsRef::as_ref), &read.pods);
         let claims = self.claims(&mut read);
         let ownership = resolve_ownership(claims.iter().filter(|claim| claim.pool == *pool).map(AsRef::as_ref));
         self.fleet.sync(pool, &found.endpoints, ownership.desired.clone());
@@ -152,24 +152,24 @@ impl Observer {
         concerned.map(|claim| claim.key.clone()).collect()
     }
 
-    fn adapter_states(&self, claim: &Claim) -> HashMap<Arc<str>, AdapterState> {
+    fn adapter_states(&self, claim: &ModelClaim) -> HashMap<Arc<str>, AdapterState> {
         let Requested::Adapter { name, source } = &claim.requested else { return HashMap::new() };
         let desired = DesiredAdapter { source: source.clone(), models: BTreeSet::new(), trust: claim.trust.clone() };
         self.fleet.lock().adapter_states(&claim.pool, name, &desired)
     }
 
     /// Adapters that no model requests and some engine may still hold, with the pods.
-    fn lingering(&self, claim: &Claim, desired: &DesiredAdapters) -> HashMap<AdapterName, Vec<String>> {
+    fn lingering(&self, claim: &ModelClaim, desired: &DesiredAdapters) -> HashMap<AdapterName, Vec<String>> {
         let fleet = self.fleet.lock();
         let unwanted = claim.leftovers().into_iter().filter(|name| desired.unload.contains_key(name));
         let holders = unwanted.map(|name| (name.clone(), fleet.may_hold(&claim.pool, &name)));
         holders.filter(|(_, pods)| !pods.is_empty()).collect()
     }
 
-    fn claims(&self, read: &mut ReadModels) -> Vec<Arc<Claim>> {
+    fn claims(&self, read: &mut ReadModels) -> Vec<Arc<ModelClaim>> {
         let claim = |model: Arc<Packed<DynamoModel>>| {
             // The reconcile of a model that cannot be read reports it.
-            let claim = || model.unpack().ok().map(|model| Arc::new(Claim::of(&model)));
+            let claim = || model.unpack().ok().map(|model| Arc::new(ModelClaim::of(&model)));
             content_of(model.as_ref(), &mut read.claims, claim)
         };
         self.models.all().into_iter().filter_map(claim).collect()
@@ -188,7 +188,7 @@ impl Observer {
     }
 
     /// Returns the prefill workers that can be covered.
-    fn groups(&self, found: &Found) -> HashMap<Arc<str>, Group> {
+    fn groups(&self, found: &FoundEndpoints) -> HashMap<Arc<str>, WorkerGroup> {
         let read = locked(&self.read);
         let known = found.endpoints.iter().filter_map(|endpoint| {
             let group = read.pods.get(&endpoint.pod)?.group.clone()?;

@@ -6,17 +6,17 @@ use api_types::v1alpha1::AdapterMemory;
 
 use super::{
     endpoint_summary::EndpointSummary,
-    model::{Observed, Phase, Plan, StatusInputs},
+    model::{ModelObserved, ModelPhase, ModelPlan, ModelStatusInputs},
     ownership::Requested,
 };
 use crate::engine::AdapterName;
 
 /// Plans the finalizer and the inputs of the status.
-pub fn plan(observed: &Observed) -> Plan {
+pub fn plan(observed: &ModelObserved) -> ModelPlan {
     let summary = EndpointSummary::of(observed);
     let memory = remember(observed, summary.is_complete());
     let needs_finalizer = memory.is_some() && !observed.claim.has_finalizer;
-    let inputs = StatusInputs {
+    let inputs = ModelStatusInputs {
         generation: observed.model.metadata.generation,
         is_adapter: matches!(observed.claim.requested, Requested::Adapter { .. } | Requested::Invalid),
         phase: phase(observed, &summary),
@@ -24,31 +24,31 @@ pub fn plan(observed: &Observed) -> Plan {
         endpoints: summary.endpoints,
         memory,
     };
-    Plan { needs_finalizer, inputs }
+    ModelPlan { needs_finalizer, inputs }
 }
 
-fn phase(observed: &Observed, summary: &EndpointSummary) -> Phase {
+fn phase(observed: &ModelObserved, summary: &EndpointSummary) -> ModelPhase {
     if let Some(violations) = &observed.violations {
-        return Phase::Invalid(violations.clone());
+        return ModelPhase::Invalid(violations.clone());
     }
     if let (Some(other), Requested::Adapter { name, .. }) = (&observed.taken_by, &observed.claim.requested) {
-        return Phase::NameTaken(format!(
+        return ModelPhase::NameTaken(format!(
             "DynamoModel {} of the same base model loads an adapter named {name} from another source; give this one \
              another spec.modelName, or delete the other",
             other.name
         ));
     }
     if summary.endpoints.is_empty() {
-        return Phase::NoEndpoints;
+        return ModelPhase::NoEndpoints;
     }
     if summary.is_served() {
-        return Phase::Served;
+        return ModelPhase::Served;
     }
-    if summary.needs_help { Phase::Failing(summary.message()) } else { Phase::Loading(summary.message()) }
+    if summary.needs_help { ModelPhase::Failing(summary.message()) } else { ModelPhase::Loading(summary.message()) }
 }
 
 /// The memory of loaded adapters for the status, written before any request to an engine.
-fn remember(observed: &Observed, complete: bool) -> Option<AdapterMemory> {
+fn remember(observed: &ModelObserved, complete: bool) -> Option<AdapterMemory> {
     let old = &observed.claim.memory;
     let superseded: BTreeSet<&AdapterName> = observed.lingering.iter().collect();
     let memory = match &observed.claim.requested {

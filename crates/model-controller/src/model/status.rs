@@ -5,17 +5,17 @@ use api_types::{
     v1alpha1::{DynamoModelStatus, ModelEndpoint},
 };
 use controller_kit::{
-    apply::Error,
+    apply::RequestError,
     conditions::{Progress, Status, set_condition, set_progress},
     failure::Class,
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::model::{Applied, Phase, StatusInputs};
+use super::model::{ModelApplied, ModelPhase, ModelStatusInputs};
 
 /// Status after the writes of a pass. `before` is the present status.
-pub fn of_applied(before: Option<&DynamoModelStatus>, applied: &Applied, now: Timestamp) -> DynamoModelStatus {
+pub fn of_applied(before: Option<&DynamoModelStatus>, applied: &ModelApplied, now: Timestamp) -> DynamoModelStatus {
     let status = status(before, &applied.inputs, now);
     match &applied.rejection {
         Some(rejection) => rejected(status, before, rejection, now),
@@ -30,10 +30,10 @@ pub fn unreadable(
     message: String,
     now: Timestamp,
 ) -> DynamoModelStatus {
-    let inputs = StatusInputs {
+    let inputs = ModelStatusInputs {
         generation,
         is_adapter: false,
-        phase: Phase::Invalid(message),
+        phase: ModelPhase::Invalid(message),
         services: 0,
         endpoints: Vec::new(),
         memory: before.and_then(|before| before.adapter.clone()),
@@ -42,7 +42,7 @@ pub fn unreadable(
 }
 
 /// The status. Transition times and conditions of other writers stay.
-fn status(before: Option<&DynamoModelStatus>, inputs: &StatusInputs, now: Timestamp) -> DynamoModelStatus {
+fn status(before: Option<&DynamoModelStatus>, inputs: &ModelStatusInputs, now: Timestamp) -> DynamoModelStatus {
     let mut all = before.map(|before| before.conditions.clone()).unwrap_or_default();
     set_services(&mut all, inputs, now);
     set_readiness(&mut all, inputs, now);
@@ -66,7 +66,7 @@ fn status(before: Option<&DynamoModelStatus>, inputs: &StatusInputs, now: Timest
 fn rejected(
     status: DynamoModelStatus,
     before: Option<&DynamoModelStatus>,
-    error: &Error,
+    error: &RequestError,
     now: Timestamp,
 ) -> DynamoModelStatus {
     let reason = match error.class() {
@@ -79,7 +79,7 @@ fn rejected(
     DynamoModelStatus { conditions: all, adapter: before.and_then(|before| before.adapter.clone()), ..status }
 }
 
-fn set_services(all: &mut Vec<Condition>, inputs: &StatusInputs, now: Timestamp) {
+fn set_services(all: &mut Vec<Condition>, inputs: &ModelStatusInputs, now: Timestamp) {
     let (reason, message) = match inputs.services {
         0 => (
             reason::NO_SERVICES_FOUND,
@@ -93,35 +93,35 @@ fn set_services(all: &mut Vec<Condition>, inputs: &StatusInputs, now: Timestamp)
     set_condition(all, reason::SERVICES_FOUND, found, reason, &message, inputs.generation, now);
 }
 
-fn set_readiness(all: &mut Vec<Condition>, inputs: &StatusInputs, now: Timestamp) {
+fn set_readiness(all: &mut Vec<Condition>, inputs: &ModelStatusInputs, now: Timestamp) {
     let endpoints = match &inputs.phase {
-        Phase::Served if inputs.is_adapter => reason::ALL_ENDPOINTS_READY,
-        Phase::Served => reason::ENDPOINTS_DISCOVERED,
+        ModelPhase::Served if inputs.is_adapter => reason::ALL_ENDPOINTS_READY,
+        ModelPhase::Served => reason::ENDPOINTS_DISCOVERED,
         _ if inputs.endpoints.is_empty() => reason::NO_ENDPOINTS,
         _ => reason::NOT_READY,
     };
     let (ready, message) = match &inputs.phase {
-        Phase::Served => (endpoints, "served by all endpoints"),
-        Phase::NoEndpoints => (endpoints, "no worker of the base model is running"),
-        Phase::Loading(message) => (endpoints, message.as_str()),
-        Phase::Failing(message) => (reason::LOAD_FAILED, message.as_str()),
-        Phase::Invalid(message) => (reason::INVALID_SPEC, message.as_str()),
-        Phase::NameTaken(message) => (reason::NAME_TAKEN, message.as_str()),
+        ModelPhase::Served => (endpoints, "served by all endpoints"),
+        ModelPhase::NoEndpoints => (endpoints, "no worker of the base model is running"),
+        ModelPhase::Loading(message) => (endpoints, message.as_str()),
+        ModelPhase::Failing(message) => (reason::LOAD_FAILED, message.as_str()),
+        ModelPhase::Invalid(message) => (reason::INVALID_SPEC, message.as_str()),
+        ModelPhase::NameTaken(message) => (reason::NAME_TAKEN, message.as_str()),
     };
-    let served = Status::from(inputs.phase == Phase::Served);
+    let served = Status::from(inputs.phase == ModelPhase::Served);
     for (type_, reason) in [(reason::ENDPOINTS_READY, endpoints), (conditions::READY, ready)] {
         set_condition(all, type_, served, reason, message, inputs.generation, now);
     }
 }
 
-fn progress(phase: &Phase) -> Progress {
+fn progress(phase: &ModelPhase) -> Progress {
     match phase {
-        Phase::Served => Progress::Current,
-        Phase::NoEndpoints => Progress::working(reason::NO_ENDPOINTS, "waiting for workers of the base model"),
-        Phase::Loading(message) => Progress::working(reason::PROGRESSING, message),
-        Phase::Failing(message) => Progress::stuck(reason::LOAD_FAILED, message),
-        Phase::Invalid(message) => Progress::stuck(reason::INVALID_SPEC, message),
-        Phase::NameTaken(message) => Progress::stuck(reason::NAME_TAKEN, message),
+        ModelPhase::Served => Progress::Current,
+        ModelPhase::NoEndpoints => Progress::working(reason::NO_ENDPOINTS, "waiting for workers of the base model"),
+        ModelPhase::Loading(message) => Progress::working(reason::PROGRESSING, message),
+        ModelPhase::Failing(message) => Progress::stuck(reason::LOAD_FAILED, message),
+        ModelPhase::Invalid(message) => Progress::stuck(reason::INVALID_SPEC, message),
+        ModelPhase::NameTaken(message) => Progress::stuck(reason::NAME_TAKEN, message),
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
             (403, "denied", "Forbidden"),
         ] {
             let source = Box::new(kube::Error::Api(core::Status::failure(message, "").with_code(code).boxed()));
-            let error = Error::Api { action: "add a finalizer to", object: object(), source };
+            let error = RequestError::Api { action: "add a finalizer to", object: object(), source };
             let status = rejected(desired.clone(), None, &error, Timestamp::UNIX_EPOCH);
             assert_eq!((status.observed_generation, &status.adapter), (Some(3), &None));
             for (type_, value) in [(conditions::READY, "False"), (conditions::RECONCILING, "True")] {

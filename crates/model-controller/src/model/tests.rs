@@ -8,7 +8,7 @@ use std::{
 use controller_kit::store::Key;
 use serde_json::{Value, json};
 
-use super::{endpoints::Found, events::between, *};
+use super::{endpoints::FoundEndpoints, events::between, *};
 use crate::engine::{
     Endpoint,
     state::{AdapterState, Problem},
@@ -35,7 +35,7 @@ fn base() -> Value {
 }
 
 /// Observed data with an endpoint for each state; ready, unless the state is `None`.
-fn observed(model: &Value, adapter_states: &[Option<AdapterState>]) -> Observed {
+fn observed(model: &Value, adapter_states: &[Option<AdapterState>]) -> ModelObserved {
     let model: DynamoModel = serde_json::from_value(model.clone()).unwrap();
     let pod = |index: usize| -> Arc<str> { format!("w-{index}").as_str().into() };
     let endpoints = adapter_states.iter().enumerate().map(|(index, stand)| Endpoint {
@@ -45,11 +45,11 @@ fn observed(model: &Value, adapter_states: &[Option<AdapterState>]) -> Observed 
         ready: stand.is_some(),
     });
     let state = |(index, stand): (usize, &Option<AdapterState>)| Some((pod(index), stand.clone()?));
-    Observed {
-        claim: Arc::new(Claim::of(&model)),
+    ModelObserved {
+        claim: Arc::new(ModelClaim::of(&model)),
         violations: validate::validate(&model.spec).err(),
         model,
-        found: Found { services: BTreeSet::from(["s".to_owned()]), endpoints: endpoints.collect() },
+        found: FoundEndpoints { services: BTreeSet::from(["s".to_owned()]), endpoints: endpoints.collect() },
         taken_by: None,
         adapter_states: adapter_states.iter().enumerate().filter_map(state).collect::<HashMap<_, _>>(),
         lingering: BTreeSet::new(),
@@ -57,10 +57,10 @@ fn observed(model: &Value, adapter_states: &[Option<AdapterState>]) -> Observed 
     }
 }
 
-fn decided(observed: &Observed) -> Decision {
-    let Plan { needs_finalizer, inputs } = plan::plan(observed);
+fn decided(observed: &ModelObserved) -> Decision {
+    let ModelPlan { needs_finalizer, inputs } = plan::plan(observed);
     let (before, now) = (observed.model.status.as_ref(), Timestamp::from_second(1_000).unwrap());
-    let status = status::of_applied(before, &Applied { inputs, rejection: None }, now);
+    let status = status::of_applied(before, &ModelApplied { inputs, rejection: None }, now);
     Decision { needs_finalizer, status }
 }
 

@@ -6,11 +6,11 @@ use api_types::{
 };
 use serde_json::Value;
 
-use crate::engine::{AdapterName, Source};
+use crate::engine::{AdapterName, AdapterSource};
 
 /// A valid model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Valid {
+pub enum ValidModel {
     /// Nothing is to be loaded: the workers serve the model as they are.
     Base,
     /// An adapter to load on every worker.
@@ -18,7 +18,7 @@ pub enum Valid {
         /// Its name.
         name: AdapterName,
         /// Its source.
-        source: Source,
+        source: AdapterSource,
     },
 }
 
@@ -27,7 +27,7 @@ pub enum Valid {
 /// # Errors
 /// All violations in one message, each with field and remedy. A source is never repeated, because it may contain
 /// credentials.
-pub fn validate(spec: &DynamoModelSpec) -> Result<Valid, String> {
+pub fn validate(spec: &DynamoModelSpec) -> Result<ValidModel, String> {
     let uri = spec.source.as_ref().map(|source| source.uri.trim());
     let is_adapter = spec.model_type == ModelType::Lora;
     let required = |path, text: &str| Violation::of_text(path, Reason::Required, Value::Null, text);
@@ -49,8 +49,10 @@ pub fn validate(spec: &DynamoModelSpec) -> Result<Valid, String> {
         return Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
     }
     match uri {
-        Some(uri) if is_adapter => Ok(Valid::Adapter { name: spec.model_name.as_str().into(), source: uri.into() }),
-        _ => Ok(Valid::Base),
+        Some(uri) if is_adapter => {
+            Ok(ValidModel::Adapter { name: spec.model_name.as_str().into(), source: uri.into() })
+        }
+        _ => Ok(ValidModel::Base),
     }
 }
 
@@ -70,10 +72,10 @@ mod tests {
     #[test]
     fn only_lora_models_are_loaded() {
         for model_type in [ModelType::Base, ModelType::Adapter] {
-            assert_eq!(validate(&spec(model_type, Some("nonsense"))), Ok(Valid::Base));
+            assert_eq!(validate(&spec(model_type, Some("nonsense"))), Ok(ValidModel::Base));
         }
         for uri in ["s3://b/a", "hf://o/a@main", "file:///a"] {
-            let adapter = Valid::Adapter { name: "org/adapter".into(), source: uri.into() };
+            let adapter = ValidModel::Adapter { name: "org/adapter".into(), source: uri.into() };
             assert_eq!(validate(&spec(ModelType::Lora, Some(uri))), Ok(adapter));
         }
     }

@@ -27,7 +27,7 @@ use kube::{
 use model_controller::{
     NAME, Options,
     access::ACCESS,
-    engine::{Pace, apply::Dial},
+    engine::{EngineLimits, apply::Dial},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -101,11 +101,11 @@ impl Bed {
         let sockets: Arc<Mutex<HashMap<SocketAddr, SocketAddr>>> = Arc::default();
         let table = Arc::clone(&sockets);
         let dial = Dial::through(move |socket| table.lock().unwrap().get(&socket).copied().unwrap_or(socket));
-        let pace = Pace {
+        let pace = EngineLimits {
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(1),
             unload_timeout: Duration::from_secs(3),
-            ..Pace::default()
+            ..EngineLimits::default()
         };
         let options = Options { pace, dial };
         Self { namespace, client, context, options, sockets, endpoints: Vec::new(), controller: None, _guard: guard }

@@ -18,7 +18,7 @@ use k8s_openapi::{
 use super::{CheckpointStorage, FIRST_ARTIFACT, captured_pod, restore, restore::FOLDER};
 use crate::{
     device_claims,
-    device_claims::Claim,
+    device_claims::ContainerClaim,
     gpus,
     pod::{find, volumes::mount_shared_memory},
     violation::KeepViolations,
@@ -190,7 +190,7 @@ fn launch_together(container: &mut Container) {
 }
 
 /// The claims through which the captured container may have GPUs.
-pub fn claims_of(checkpoint: &DynamoCheckpoint) -> Vec<Claim> {
+pub fn claims_of(checkpoint: &DynamoCheckpoint) -> Vec<ContainerClaim> {
     let job = &checkpoint.spec.job;
     let Some(pod) = &job.pod_template_spec.spec else { return Vec::new() };
     let target = pod.containers.iter().find(|container| container.name == job.target_container());

@@ -9,7 +9,7 @@ use api_types::{
     env,
     gpu_memory_service::{CLAIM, SERVER, SOCKET_DIR, SOCKETS},
     names,
-    v1alpha1::{DynamoCheckpoint, EngineMode},
+    v1alpha1::{AlphaEngineMode, DynamoCheckpoint},
     v1beta1::ComponentSpec,
     violations::Violation,
 };
@@ -46,7 +46,7 @@ pub struct CapturedComponent<'a> {
 
 /// Objects that are needed for a capture.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CapturedPod {
+pub struct CaptureTemplate {
     /// The pod.
     pub template: PodTemplateSpec,
     /// The claim of the GPUs that its processes share, without owner.
@@ -54,7 +54,7 @@ pub struct CapturedPod {
 }
 
 /// The pod that is captured for a component; `None` if the component has no checkpoint.
-pub fn render_captured_pod(input: &RenderInput<'_>, component: &CapturedComponent<'_>) -> Option<CapturedPod> {
+pub fn render_captured_pod(input: &RenderInput<'_>, component: &CapturedComponent<'_>) -> Option<CaptureTemplate> {
     let usage = component.running.checkpoint()?;
     let mut pod = pod::render(input, component.alone, None);
     pod.containers.retain(|container| container.name == usage.target);
@@ -66,7 +66,7 @@ pub fn render_captured_pod(input: &RenderInput<'_>, component: &CapturedComponen
     let shared = component.running.shared_gpus();
     let claim = shared.map(|shared| share_gpus(&mut pod, component, usage.target, usage.clients, shared));
     let (labels, annotations) = metadata(component, usage.overlay);
-    Some(CapturedPod { template: pod_template(labels, annotations, pod), claim })
+    Some(CaptureTemplate { template: pod_template(labels, annotations, pod), claim })
 }
 
 /// Lets the captured process and its clients use one claim.
@@ -112,7 +112,7 @@ pub fn check_shared_gpu_memory(checkpoint: &DynamoCheckpoint) -> Result<(), Vec<
     let Some(service) = checkpoint.spec.gpu_memory_service.as_ref().filter(|service| service.enabled) else {
         return Ok(());
     };
-    if service.mode == EngineMode::InterPod {
+    if service.mode == AlphaEngineMode::InterPod {
         let problem = "is not served for checkpoints";
         return Err(vec![Violation::invalid(format!("{SERVICE}.mode"), "interPod", problem, "write intraPod")]);
     }

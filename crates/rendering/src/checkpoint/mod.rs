@@ -31,7 +31,7 @@ use serde::Serialize;
 
 pub use self::{
     capture::{CaptureSettings, artifact_version, claims_of, render_capture_job},
-    captured_pod::{CapturedComponent, CapturedPod, check_shared_gpu_memory, render_captured_pod},
+    captured_pod::{CaptureTemplate, CapturedComponent, check_shared_gpu_memory, render_captured_pod},
     cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job},
     model::{
         CheckpointConfig, CheckpointStorage, DEFAULT_SECCOMP_PROFILE, FIRST_ARTIFACT, RestoreSource, StorageSettings,

@@ -9,7 +9,7 @@ use k8s_openapi::api::{
 
 /// A claim of a pod that one of its containers uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct ContainerClaim {
     /// The object that has its spec.
     pub source: ClaimSource,
     /// The one of its requests that the container uses; `None` for all.
@@ -38,14 +38,14 @@ impl fmt::Display for ClaimSource {
 const ALL: u32 = 2;
 
 /// The claims of a container, each once. A name that the pod gives to no claim counts for nothing.
-pub(crate) fn of(pod: &PodSpec, container: &Container) -> Vec<Claim> {
+pub(crate) fn of(pod: &PodSpec, container: &Container) -> Vec<ContainerClaim> {
     let used = container.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
     let found = used.filter_map(|used| {
         let claim = pod.resource_claims.iter().flatten().find(|claim| claim.name == used.name)?;
         let template = claim.resource_claim_template_name.clone().filter(|name| !name.is_empty());
         let own = claim.resource_claim_name.clone().filter(|name| !name.is_empty());
         let source = template.map(ClaimSource::Template).or(own.map(ClaimSource::Claim))?;
-        Some(Claim { source, request: used.request.clone().filter(|request| !request.is_empty()) })
+        Some(ContainerClaim { source, request: used.request.clone().filter(|request| !request.is_empty()) })
     });
     found.fold(Vec::new(), |mut all, claim| {
         if !all.contains(&claim) {
@@ -55,7 +55,7 @@ pub(crate) fn of(pod: &PodSpec, container: &Container) -> Vec<Claim> {
     })
 }
 
-impl Claim {
+impl ContainerClaim {
     /// Devices of a class that a container gets through this claim, given its spec.
     pub fn devices(&self, spec: &ResourceClaimSpec, class: &str) -> u32 {
         self.used(spec).map(|request| devices_of(request, class)).sum()
@@ -113,7 +113,8 @@ mod tests {
         ];
         for (requests, request, expected) in table {
             let spec = serde_json::from_value(json!({"devices": {"requests": requests}})).unwrap();
-            let claim = Claim { source: ClaimSource::Claim("c".to_owned()), request: request.map(str::to_owned) };
+            let claim =
+                ContainerClaim { source: ClaimSource::Claim("c".to_owned()), request: request.map(str::to_owned) };
             assert_eq!(claim.devices(&spec, "gpu"), expected, "{requests}");
         }
     }

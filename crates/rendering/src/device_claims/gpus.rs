@@ -7,7 +7,7 @@ use api_types::gpus::is_gpu;
 use k8s_openapi::api::resource::v1::{DeviceClassSpec, DeviceRequest, DeviceSelector, ResourceClaimSpec};
 use thiserror::Error;
 
-use super::claim::{Claim, ClaimSource};
+use super::claim::{ClaimSource, ContainerClaim};
 
 /// DeviceClasses by name; `None` if one exists for all that is known, and may not be read.
 pub type DeviceClasses = BTreeMap<String, Option<DeviceClassSpec>>;
@@ -69,7 +69,7 @@ pub enum GpuCountError {
 }
 
 /// The DeviceClasses that have to be known to count what a container has through a claim.
-pub fn classes_of<'a>(claim: &'a Claim, spec: &'a ResourceClaimSpec) -> BTreeSet<&'a str> {
+pub fn classes_of<'a>(claim: &'a ContainerClaim, spec: &'a ResourceClaimSpec) -> BTreeSet<&'a str> {
     let exact = |request: &'a DeviceRequest| request.exactly.iter().map(|one| one.device_class_name.as_str());
     let others = |request: &'a DeviceRequest| request.first_available.iter().flatten();
     let used = claim
@@ -82,7 +82,10 @@ pub fn classes_of<'a>(claim: &'a Claim, spec: &'a ResourceClaimSpec) -> BTreeSet
 ///
 /// # Errors
 /// The reason why they cannot be counted, and the remedy.
-pub fn count_gpus(claims: &[(Claim, ResourceClaimSpec)], classes: &DeviceClasses) -> Result<u32, GpuCountError> {
+pub fn count_gpus(
+    claims: &[(ContainerClaim, ResourceClaimSpec)],
+    classes: &DeviceClasses,
+) -> Result<u32, GpuCountError> {
     let mut total: u32 = 0;
     for (claim, spec) in claims {
         let mut used = claim.used(spec).peekable();
@@ -225,7 +228,8 @@ mod tests {
 
     fn counted(requests: Value, request: Option<&str>) -> Result<u32, String> {
         let spec: ResourceClaimSpec = serde_json::from_value(json!({ "devices": { "requests": requests } })).unwrap();
-        let claim = Claim { source: ClaimSource::Template("eight".to_owned()), request: request.map(str::to_owned) };
+        let claim =
+            ContainerClaim { source: ClaimSource::Template("eight".to_owned()), request: request.map(str::to_owned) };
         count_gpus(&[(claim, spec)], &classes()).map_err(|problem| problem.to_string())
     }
 
@@ -316,7 +320,7 @@ mod tests {
                 { "name": "o", "deviceClassName": "y" }, { "name": "p", "deviceClassName": "z" }] },
         ] } }))
         .unwrap();
-        let claim = |request: Option<&str>| Claim {
+        let claim = |request: Option<&str>| ContainerClaim {
             source: ClaimSource::Claim("c".to_owned()),
             request: request.map(str::to_owned),
         };

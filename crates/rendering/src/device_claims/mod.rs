@@ -5,7 +5,7 @@ mod gpus;
 mod template;
 
 pub(crate) use claim::of;
-pub use claim::{Claim, ClaimSource};
+pub use claim::{ClaimSource, ContainerClaim};
 pub use gpus::{DeviceClasses, GpuCountError, classes_of, count_gpus};
 pub(crate) use template::claim_spec;
 pub use template::render_claim_template;

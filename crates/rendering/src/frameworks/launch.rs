@@ -6,7 +6,7 @@ use api_types::{
 };
 use k8s_openapi::api::core::v1::Container;
 
-use super::{multinode::Multinode, vllm::executor::Executor};
+use super::{multinode::MultinodePod, vllm::executor::Executor};
 use crate::{RenderInput, ValidatedComponent, gpus, model::CacheMount};
 
 /// Everything about a pod that an engine's command line depends on.
@@ -17,7 +17,7 @@ pub(crate) struct Launch<'a> {
     /// `None`: the component is standalone.
     pub(super) graph: Option<&'a str>,
     /// `None`: the pod is a replica by itself.
-    pub(super) multinode: Option<Multinode<'a>>,
+    pub(super) multinode: Option<MultinodePod<'a>>,
     pub(super) executor: Executor,
     /// Engines in other pods use the same GPU memory.
     pub(super) shares_gpu_memory: bool,
@@ -34,7 +34,7 @@ impl<'a> Launch<'a> {
     pub(crate) fn of(
         input: &RenderInput<'a>,
         valid: &'a ValidatedComponent<'_>,
-        multinode: Option<Multinode<'a>>,
+        multinode: Option<MultinodePod<'a>>,
     ) -> Self {
         Self {
             mpi_secret: input.settings.mpi_secret.as_deref().unwrap_or(names::MPI_SECRET),
@@ -43,7 +43,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    pub(super) fn with_defaults(valid: &'a ValidatedComponent<'_>, multinode: Option<Multinode<'a>>) -> Self {
+    pub(super) fn with_defaults(valid: &'a ValidatedComponent<'_>, multinode: Option<MultinodePod<'a>>) -> Self {
         let shared = valid.shared_gpus.filter(|shared| shared.mode == EngineMode::InterPod);
         Self {
             framework: valid.framework,
@@ -78,7 +78,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A pod of the graph `graph` with nothing special about it.
-    pub(in crate::frameworks) fn launch(multinode: Option<Multinode<'_>>) -> Launch<'_> {
+    pub(in crate::frameworks) fn launch(multinode: Option<MultinodePod<'_>>) -> Launch<'_> {
         Launch {
             framework: None,
             cache: None,

@@ -21,7 +21,7 @@ use api_types::{
 };
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 pub(crate) use launch::Launch;
-pub use multinode::{LEADER_CLIQUE, Multinode, NodeRole, Peers, WORKER_CLIQUE};
+pub use multinode::{LEADER_CLIQUE, MultinodePod, NodeRole, Peers, WORKER_CLIQUE};
 pub use vllm::WAIT_FOR_LEADER;
 pub(crate) use vllm::{WAITS_FOR_LEADER, starts_ray_head_without_command};
 
@@ -36,7 +36,7 @@ impl ValidatedComponent<'_> {
             return true;
         }
         let nodes = self.spec().node_count();
-        let leader = Multinode { role: NodeRole::Leader, nodes, peers: Peers::LeaderWorkerSet };
+        let leader = MultinodePod { role: NodeRole::Leader, nodes, peers: Peers::LeaderWorkerSet };
         let launch = Launch { claimed_gpus, ..Launch::with_defaults(self, Some(leader)) };
         adapt_main(&launch, &mut self.main.clone())
     }
@@ -163,7 +163,7 @@ fn is_space(c: char) -> bool {
 
 /// Adds rank and leader address of each node of a replica; returns whether the engine was found.
 fn adapt_sglang_main(launch: &Launch<'_>, main: &mut Container) -> bool {
-    let Some(Multinode { role, nodes, peers }) = launch.multinode else { return true };
+    let Some(MultinodePod { role, nodes, peers }) = launch.multinode else { return true };
     let (rank, needs_shell) = match role {
         NodeRole::Leader => ("0".to_owned(), false),
         NodeRole::Worker => {
@@ -208,7 +208,7 @@ mod tests {
 
     fn adapted(role: NodeRole, peers: Peers<'_>) -> Container {
         let mut main = container(&["python3", "-m", "dynamo.sglang"], &["--tp", "16"]);
-        adapt_sglang_main(&launch(Some(Multinode { role, nodes: 2, peers })), &mut main);
+        adapt_sglang_main(&launch(Some(MultinodePod { role, nodes: 2, peers })), &mut main);
         main
     }
 

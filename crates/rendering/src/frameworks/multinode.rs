@@ -2,7 +2,7 @@
 
 /// One pod's place in a replica that spans nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Multinode<'a> {
+pub struct MultinodePod<'a> {
     /// Role of the pod within its replica.
     pub role: NodeRole,
     /// Pods of one replica, at least two.

@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-use super::{Launch, Multinode, NodeRole, Peers, command, shell};
+use super::{Launch, MultinodePod, NodeRole, Peers, command, shell};
 use crate::pod::{env, volumes::mount_of};
 
 const KEYS: &str = "/ssh-pk";
@@ -44,7 +44,7 @@ const FORWARDED: [&str; 21] = [
 
 /// Makes the leader start the engine on all nodes, and every other node wait for it.
 pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) {
-    let Some(Multinode { role, nodes, peers }) = launch.multinode else { return };
+    let Some(MultinodePod { role, nodes, peers }) = launch.multinode else { return };
     let keys = VolumeMount { read_only: Some(true), ..mount_of(launch.mpi_secret, KEYS) };
     main.volume_mounts.get_or_insert_default().push(keys);
     env::replace(main, env::value(names::OMPI_KEEP_FQDN, "1"));
@@ -185,7 +185,7 @@ mod tests {
 
     fn adapted(role: NodeRole, peers: Peers<'_>) -> Container {
         let mut main = engine(&["python3", "-m", "dynamo.trtllm"], &["--o", "{\"a\": 'b'}"]);
-        adapt_main(&launch(Some(Multinode { role, nodes: 2, peers })), &mut main);
+        adapt_main(&launch(Some(MultinodePod { role, nodes: 2, peers })), &mut main);
         main
     }
 
@@ -201,7 +201,7 @@ mod tests {
         let main = adapted(NodeRole::Leader, GROVE);
         assert!(!words_of(&main)[2].contains("getent"), "Grove starts the leader last");
         let mut main = container(&["python3", "-m", "dynamo.trtllm"], &[]);
-        adapt_main(&launch(Some(Multinode { role: NodeRole::Leader, nodes: 2, peers: GROVE })), &mut main);
+        adapt_main(&launch(Some(MultinodePod { role: NodeRole::Leader, nodes: 2, peers: GROVE })), &mut main);
         assert!(words_of(&main)[2].contains(" -n 2 "), "each node takes part, whatever is known of its GPUs");
     }
 
@@ -213,7 +213,7 @@ mod tests {
         assert!(words_of(&main)[2].ends_with(&format!(" bash -c {}", shell::literal(inner))), "{}", words_of(&main)[2]);
         let mut main = engine(&["/bin/sh", "-c"], &["cd 'a b' && python3 -m dynamo.trtllm"]);
         let role = NodeRole::Leader;
-        adapt_main(&launch(Some(Multinode { role, nodes: 2, peers: GROVE })), &mut main);
+        adapt_main(&launch(Some(MultinodePod { role, nodes: 2, peers: GROVE })), &mut main);
         let inner = r"trtllm-llmapi-launch /bin/sh -c 'cd '\''a b'\'' && python3 -m dynamo.trtllm'";
         assert!(
             words_of(&main)[2].ends_with(&format!(" bash -c {}", shell::literal(inner))),
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn every_node_mounts_the_key_pair() {
-        let placed = launch(Some(Multinode { role: NodeRole::Worker, nodes: 2, peers: GROVE }));
+        let placed = launch(Some(MultinodePod { role: NodeRole::Worker, nodes: 2, peers: GROVE }));
         let mut pod = PodSpec::default();
         adapt_pod(&placed, &mut pod);
         let volume = pod.volumes.unwrap().remove(0);

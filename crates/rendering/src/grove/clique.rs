@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     DiscoveryBackend, RenderInput, ValidatedComponent,
-    frameworks::{Multinode, Peers},
+    frameworks::{MultinodePod, Peers},
     metadata::Pairs,
     pod, pull_secrets,
 };
@@ -114,7 +114,7 @@ fn clique_annotations(input: &RenderInput<'_>, component: &GroveComponent<'_>, r
 fn pod_spec(input: &RenderInput<'_>, component: &GroveComponent<'_>, plan: &Clique) -> PodSpec {
     let (valid, unknown_type) = (&component.valid, component.unknown_type);
     let (component, nodes) = (valid.component_name(), valid.spec().node_count());
-    let node = |role, peers| Multinode { role, nodes, peers };
+    let node = |role, peers| MultinodePod { role, nodes, peers };
     let multinode = match plan.role {
         CliqueRole::Alone | CliqueRole::MemoryOfRank(_) | CliqueRole::EngineOfRank(_, None) => None,
         CliqueRole::Node(role) => Some(node(role, Peers::Grove { component })),

@@ -40,7 +40,7 @@ pub(crate) use roles::{only_assists, shares_memory_between_pods};
 
 pub use self::{
     clique::Scheduler,
-    readiness::{Classification, GroveReadiness, NotReadyYet, Revision, clique_readiness, group_readiness},
+    readiness::{Classification, GroveReadiness, NotReadyYet, TemplateProgress, clique_readiness, group_readiness},
     roles::{ChildKind, child_of, set_name},
     service::{render_ingress, render_pod_clique_set, render_ray_head_service, render_service, render_virtual_service},
     topology::has_topology,

@@ -21,9 +21,9 @@ pub use types::{
 
 use self::types::is_observed;
 use crate::{
-    RenderInput, ValidatedComponent, Workload,
+    RenderInput, ValidatedComponent, WorkloadObject,
     digest::digest_of,
-    frameworks::{Multinode, NodeRole, Peers},
+    frameworks::{MultinodePod, NodeRole, Peers},
     metadata::{Pairs, pod_template},
     pod,
     pull_secrets::add_pull_secrets,
@@ -70,7 +70,7 @@ fn rollout() -> GroupRollout {
 }
 
 fn template(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, role: NodeRole) -> PodTemplateSpec {
-    let multinode = Multinode { role, nodes: valid.spec().node_count(), peers: Peers::LeaderWorkerSet };
+    let multinode = MultinodePod { role, nodes: valid.spec().node_count(), peers: Peers::LeaderWorkerSet };
     let mut all_labels = valid.pod_labels(input);
     // The set selects its pods itself.
     all_labels.remove(labels::SELECTOR);
@@ -140,7 +140,7 @@ fn nothing_to_run(valid: &ValidatedComponent<'_>) -> Option<Violation> {
     })
 }
 
-impl Workload for LeaderWorkerSet {
+impl WorkloadObject for LeaderWorkerSet {
     fn object_meta(&self) -> &ObjectMeta {
         &self.metadata
     }

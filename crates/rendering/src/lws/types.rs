@@ -14,7 +14,7 @@ use k8s_openapi::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::{Workload, carried_digest};
+use crate::{WorkloadObject, carried_digest};
 
 /// Groups of pods: in each, a leader and the workers that follow it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

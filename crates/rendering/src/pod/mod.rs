@@ -36,7 +36,7 @@ use crate::{
     DiscoveryBackend, RenderInput, ValidatedComponent,
     checkpoint::{Start, restore_pod},
     frameworks,
-    frameworks::{Launch, Multinode},
+    frameworks::{Launch, MultinodePod},
 };
 
 /// Group that owns the pod's volumes where the user says nothing about the pod's security.
@@ -47,7 +47,7 @@ const DEFAULT_SERVICE_ACCOUNT: &str = "default";
 pub(crate) fn render(
     input: &RenderInput<'_>,
     valid: &ValidatedComponent<'_>,
-    multinode: Option<Multinode<'_>>,
+    multinode: Option<MultinodePod<'_>>,
 ) -> PodSpec {
     let launch = Launch::of(input, valid, multinode);
     let context = PodContext::of(input, valid);

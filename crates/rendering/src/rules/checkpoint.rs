@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use api_types::{
     env, gpu_memory_service,
-    v1alpha1::{CheckpointJobSpec, GpuMemoryService},
+    v1alpha1::{AlphaGpuMemoryService, CheckpointJobSpec},
     v1beta1::MAIN_CONTAINER,
 };
 use k8s_openapi::api::core::v1::Container;
@@ -14,7 +14,7 @@ use super::{Features, Findings};
 const POD: &str = "spec.job.podTemplateSpec.spec";
 
 /// Checks a checkpoint as it is.
-pub fn check(service: &GpuMemoryService, job: &CheckpointJobSpec, features: &Features, out: &mut Findings) {
+pub fn check(service: &AlphaGpuMemoryService, job: &CheckpointJobSpec, features: &Features, out: &mut Findings) {
     if !features.checkpoint {
         let text = "checkpoints are switched off in this installation; switch them on in the operator's configuration \
                     (checkpoint.enabled)";
@@ -37,7 +37,7 @@ pub fn warn(job: &CheckpointJobSpec, out: &mut Findings) {
 }
 
 /// A pod that shares GPU memory contains all that this needs: the operator adds nothing to the Job of a checkpoint.
-fn prepared_pod(service: &GpuMemoryService, job: &CheckpointJobSpec, out: &mut Findings) {
+fn prepared_pod(service: &AlphaGpuMemoryService, job: &CheckpointJobSpec, out: &mut Findings) {
     let pod = job.pod_template_spec.spec.clone().unwrap_or_default();
     let clients = service.extra_client_containers.as_deref().unwrap_or_default();
     let names: BTreeSet<&str> = pod.containers.iter().map(|container| container.name.as_str()).collect();

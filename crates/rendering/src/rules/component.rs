@@ -36,7 +36,7 @@ impl Owner<'_> {
 
 /// Context on which the rules about a component depend.
 #[derive(Clone, Copy, Debug)]
-pub struct Context<'a> {
+pub struct ComponentRuleContext<'a> {
     /// Features of the cluster.
     pub features: &'a Features,
     /// Owner of the component.
@@ -48,7 +48,7 @@ pub struct Context<'a> {
 }
 
 /// Checks the component at the path `at`, in the order of its fields.
-pub fn check(at: &str, component: &ComponentSpec, context: &Context<'_>, out: &mut Findings) {
+pub fn check(at: &str, component: &ComponentSpec, context: &ComponentRuleContext<'_>, out: &mut Findings) {
     for (path, fragment, place) in fragment::of_component(at, component) {
         match context.owner {
             Owner::Graph { provider, .. } => fragment::check(&path, fragment, place, provider, out),
@@ -118,7 +118,7 @@ pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, change: 
 }
 
 /// The endpoint picker of a gateway.
-fn endpoint_picker(at: &str, component: &ComponentSpec, context: &Context<'_>, out: &mut Findings) {
+fn endpoint_picker(at: &str, component: &ComponentSpec, context: &ComponentRuleContext<'_>, out: &mut Findings) {
     let is_served = context.features.inference_pool || matches!(context.owner, Owner::Nothing);
     if component.type_ == Some(ComponentType::Epp) && !is_served {
         let text = "an endpoint picker needs the API inference.networking.k8s.io, which this cluster does not serve; \
@@ -144,7 +144,7 @@ fn pod_annotations(at: &str, component: &ComponentSpec, out: &mut Findings) {
 }
 
 /// The head of a Ray cluster is started in front of the container's own command, so there must be one.
-fn elastic_experts(at: &str, component: &ComponentSpec, context: &Context<'_>, out: &mut Findings) {
+fn elastic_experts(at: &str, component: &ComponentSpec, context: &ComponentRuleContext<'_>, out: &mut Findings) {
     let main = component.main_container().filter(|_| context.framework == Some(BackendFramework::Vllm));
     if main.is_some_and(frameworks::starts_ray_head_without_command) {
         let text = "--enable-elastic-ep with --data-parallel-backend ray needs an explicit command, because Ray is started in \
@@ -163,7 +163,7 @@ fn checkpoint(at: &str, component: &ComponentSpec, features: &Features, out: &mu
 }
 
 /// The image that runs the component, and the version of the runtime in it.
-fn image(at: &str, component: &ComponentSpec, context: &Context<'_>, out: &mut Findings) {
+fn image(at: &str, component: &ComponentSpec, context: &ComponentRuleContext<'_>, out: &mut Findings) {
     let image = component.main_container().and_then(|main| main.image.as_deref()).unwrap_or_default();
     if image.is_empty() {
         // The operator names the image of a component that is built.

@@ -8,7 +8,7 @@ use api_types::{
 };
 use serde_json::Value;
 
-use super::{Context, Findings, ProviderChoice, Topology, component_path};
+use super::{Findings, GraphRuleContext, ProviderChoice, Topology, component_path};
 use crate::{
     NodeRole, WorkloadProvider,
     grove::{ChildKind, child_of, shares_memory_between_pods},
@@ -22,7 +22,7 @@ pub(crate) const CONSTRAINT: &str = "topologyConstraint";
 
 /// The place of a fragment, which decides what it is a fragment of.
 #[derive(Debug, Clone, Copy)]
-pub enum Place<'a> {
+pub enum FragmentPlace<'a> {
     /// The graph itself.
     Root,
     /// A component.
@@ -31,7 +31,7 @@ pub enum Place<'a> {
     Role(&'a ComponentSpec, NodeRole),
 }
 
-impl Place<'_> {
+impl FragmentPlace<'_> {
     /// The kind that a fragment here is a fragment of.
     ///
     /// # Errors
@@ -63,11 +63,12 @@ impl Place<'_> {
 }
 
 /// A fragment with its path and place.
-pub type Located<'a> = (String, &'a ProviderOverride, Place<'a>);
+pub type Located<'a> = (String, &'a ProviderOverride, FragmentPlace<'a>);
 
 /// All fragments of a graph.
 pub fn of_graph(spec: &DynamoGraphDeploymentSpec) -> impl Iterator<Item = Located<'_>> {
-    let root = spec.provider_override.iter().map(|root| ("spec.providerOverride".to_owned(), root, Place::Root));
+    let root =
+        spec.provider_override.iter().map(|root| ("spec.providerOverride".to_owned(), root, FragmentPlace::Root));
     let components = spec.components.iter().enumerate();
     root.chain(components.flat_map(|(index, component)| of_component(&component_path(index, component), component)))
 }
@@ -78,9 +79,9 @@ pub fn of_component<'a>(at: &str, component: &'a ComponentSpec) -> Vec<Located<'
     let leader = multinode.and_then(|multinode| multinode.leader.as_ref()?.provider_override.as_ref());
     let worker = multinode.and_then(|multinode| multinode.worker.as_ref()?.provider_override.as_ref());
     let all = [
-        (".", component.provider_override.as_ref(), Place::Component(component)),
-        (".multinode.leader.", leader, Place::Role(component, NodeRole::Leader)),
-        (".multinode.worker.", worker, Place::Role(component, NodeRole::Worker)),
+        (".", component.provider_override.as_ref(), FragmentPlace::Component(component)),
+        (".multinode.leader.", leader, FragmentPlace::Role(component, NodeRole::Leader)),
+        (".multinode.worker.", worker, FragmentPlace::Role(component, NodeRole::Worker)),
     ];
     let field = |(below, fragment, place)| Some((format!("{at}{below}providerOverride"), fragment?, place));
     all.into_iter().filter_map(field).collect()
@@ -89,7 +90,7 @@ pub fn of_component<'a>(at: &str, component: &'a ComponentSpec) -> Vec<Located<'
 /// The target of a fragment that names none, if there is just one possibility.
 pub fn default_target(
     fragment: &ProviderOverride,
-    place: Place<'_>,
+    place: FragmentPlace<'_>,
     provider: ProviderChoice<'_>,
 ) -> Option<&'static str> {
     let is_open = fragment.target.as_deref().unwrap_or_default().is_empty();
@@ -102,7 +103,7 @@ pub fn default_target(
 pub fn check(
     path: &str,
     fragment: &ProviderOverride,
-    place: Place<'_>,
+    place: FragmentPlace<'_>,
     provider: ProviderChoice<'_>,
     out: &mut Findings,
 ) {
@@ -138,7 +139,7 @@ pub fn check(
 
 /// Validates a fragment of a graph that runs on Grove. Without a webhook its target may be absent. Fragments of roles
 /// that do not exist are without effect.
-pub(crate) fn validate(path: &str, fragment: &ProviderOverride, place: Place<'_>) -> Vec<Violation> {
+pub(crate) fn validate(path: &str, fragment: &ProviderOverride, place: FragmentPlace<'_>) -> Vec<Violation> {
     let Ok(expected) = place.target() else { return Vec::new() };
     let mut found = Vec::new();
     if fragment.api_version != grove::API_VERSION {
@@ -157,10 +158,14 @@ fn other_target(path: &str, given: &str, expected: &str) -> Violation {
 }
 
 /// Whether a fragment states where pods may run.
-pub(super) fn writes_topology(fragment: &ProviderOverride, place: Place<'_>, provider: ProviderChoice<'_>) -> bool {
+pub(super) fn writes_topology(
+    fragment: &ProviderOverride,
+    place: FragmentPlace<'_>,
+    provider: ProviderChoice<'_>,
+) -> bool {
     let given = fragment.target.as_deref().filter(|target| !target.is_empty());
     let way: &[&str] = match given.or_else(|| default_target(fragment, place, provider)) {
-        Some(SET) => Place::Root.path(),
+        Some(SET) => FragmentPlace::Root.path(),
         Some(CLIQUE | SCALING_GROUP) => &[CONSTRAINT],
         _ => return false,
     };
@@ -169,7 +174,7 @@ pub(super) fn writes_topology(fragment: &ProviderOverride, place: Place<'_>, pro
 }
 
 /// Fields outside the constraint belong to the operator. Below it, unknown fields are possible: Grove may be newer.
-fn contents(path: &str, fragment: &ProviderOverride, place: Place<'_>) -> Vec<Violation> {
+fn contents(path: &str, fragment: &ProviderOverride, place: FragmentPlace<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     let way = place.path();
     let (mut at, mut value) = (format!("{path}.value"), Some(&fragment.value));
@@ -241,7 +246,7 @@ fn of_policy(spec: &DynamoGraphDeploymentSpec) -> Option<(&str, &str)> {
 pub(super) fn check_topology(
     graph: &DynamoGraphDeployment,
     lacks_grove: Option<&str>,
-    context: &Context<'_>,
+    context: &GraphRuleContext<'_>,
     out: &mut Findings,
 ) {
     // Topologies change while graphs live; what was admitted with one stays.

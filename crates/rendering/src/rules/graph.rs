@@ -14,10 +14,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::{
-    Context, Features, Findings, GRAPH, ProviderChoice, Version, annotation, component,
+    Features, Findings, GRAPH, GraphRuleContext, ProviderChoice, Version, annotation, component,
     component::{ComponentChange, Owner},
     component_path, fragment,
-    fragment::Place,
+    fragment::FragmentPlace,
     lacks_grove, not_supported, power_limit,
     provider::{
         DISCOVERY_CONTAINER, discovery_backend, discovery_mode, grove_update_strategy, vllm_executor, workload_provider,
@@ -31,7 +31,7 @@ fn annotation_path(key: &str) -> String {
 }
 
 /// Checks a graph as it is, in the order of its fields.
-pub fn check(graph: &DynamoGraphDeployment, context: &Context<'_>, out: &mut Findings) {
+pub fn check(graph: &DynamoGraphDeployment, context: &GraphRuleContext<'_>, out: &mut Findings) {
     let (provider, lacks_grove) =
         (ProviderChoice::of(&graph.metadata), lacks_grove(&graph.metadata, context.features.grove));
     let lacks_grove = lacks_grove.as_deref();
@@ -39,7 +39,7 @@ pub fn check(graph: &DynamoGraphDeployment, context: &Context<'_>, out: &mut Fin
     rollout(graph, lacks_grove.is_none(), out);
     let spec = &graph.spec;
     if let Some(root) = &spec.provider_override {
-        fragment::check("spec.providerOverride", root, Place::Root, provider, out);
+        fragment::check("spec.providerOverride", root, FragmentPlace::Root, provider, out);
     }
     let has_priority = spec.priority_class_name.as_deref().is_some_and(|name| !name.is_empty());
     if let Some(reason) = lacks_grove.filter(|_| has_priority) {
@@ -51,7 +51,12 @@ pub fn check(graph: &DynamoGraphDeployment, context: &Context<'_>, out: &mut Fin
         out.extend(grove::check_names(graph));
     }
     let owner = Owner::Graph { provider, lacks_grove };
-    let around = component::Context { features: context.features, owner, framework: spec.backend_framework, is_built };
+    let around = component::ComponentRuleContext {
+        features: context.features,
+        owner,
+        framework: spec.backend_framework,
+        is_built,
+    };
     for (index, component) in spec.components.iter().enumerate() {
         let at = component_path(index, component);
         memory_between_pods(&at, component, lacks_grove, spec.backend_framework, out);

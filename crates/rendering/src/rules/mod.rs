@@ -114,7 +114,7 @@ const GRAPH: &str = "DynamoGraphDeployment";
 
 /// Context on which the rules about a graph depend.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
+pub struct GraphRuleContext<'a> {
     /// Features of the cluster.
     pub features: &'a Features,
     /// Whether the graph is being created.

@@ -14,7 +14,8 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::Value;
 
 use crate::{
-    SharedGpus, WorkloadProvider, device_claims, device_claims::Claim, frameworks, gpus, violation::KeepViolations,
+    SharedGpus, WorkloadProvider, device_claims, device_claims::ContainerClaim, frameworks, gpus,
+    violation::KeepViolations,
 };
 
 const SERVICE: &str = "spec.experimental.gpuMemoryService";
@@ -146,7 +147,7 @@ pub(super) fn check_device_claims(
     framework: Option<BackendFramework>,
     pod: &PodSpec,
     main: &Container,
-) -> Result<Vec<Claim>, Vec<Violation>> {
+) -> Result<Vec<ContainerClaim>, Vec<Violation>> {
     let counted = framework.is_some_and(frameworks::counts_gpus) && spec.is_multinode();
     if !counted || gpus::count(main.resources.as_ref()) != Ok(0) {
         return Ok(Vec::new());

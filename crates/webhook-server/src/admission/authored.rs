@@ -144,7 +144,7 @@ fn below(fields: &[&str], steps: &[Segment]) -> Vec<Segment> {
 mod tests {
     use serde_json::json;
 
-    use super::{super::field::Node, *};
+    use super::{super::field::FieldNode, *};
 
     #[test]
     fn paths_are_told_in_v1alpha1() {
@@ -156,7 +156,7 @@ mod tests {
         } });
         let alpha =
             json!({ "spec": { "services": { "decode": { "extraPodSpec": { "containers": [{ "name": "side" }] } } } } });
-        let spec = Node::root(&beta).field("spec");
+        let spec = FieldNode::root(&beta).field("spec");
         let component = spec.field("components").items().next().unwrap();
         let pod = component.fields(&["podTemplate", "spec"]);
         let container = |name| pod.field("containers").named(name).unwrap();
@@ -203,7 +203,7 @@ mod tests {
         let beta = json!({ "spec": { "components": [{ "name": "decode", "podTemplate": { "spec": {
             "containers": [{ "name": "main" }],
         } } }] } });
-        let component = Node::root(&beta).fields(&["spec", "components"]).items().next().unwrap();
+        let component = FieldNode::root(&beta).fields(&["spec", "components"]).items().next().unwrap();
         let main = component.fields(&["podTemplate", "spec", "containers"]).items().next().unwrap();
         for (list, resource, expected) in [
             ("limits", "x/gpu", "limits.gpu"),

@@ -9,10 +9,10 @@ use api_types::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rendering::rules::{
     Findings, component,
-    component::{ComponentChange, Context, Owner},
+    component::{ComponentChange, ComponentRuleContext, Owner},
 };
 
-use super::{Facts, Request, field::Node, kind::ReviewedKind, request};
+use super::{Facts, Request, field::FieldNode, kind::ReviewedKind, request};
 
 const KIND: &str = ReviewedKind::Component.name();
 const AT: &str = "spec";
@@ -27,7 +27,7 @@ pub(super) fn check(
 ) {
     let preserved = metadata.annotations.as_ref().and_then(PreservedService::of_component_deployment);
     let is_built = preserved.is_some_and(|preserved| preserved.source.is_some());
-    let context = Context { features: &facts.features, owner: Owner::Nothing, framework, is_built };
+    let context = ComponentRuleContext { features: &facts.features, owner: Owner::Nothing, framework, is_built };
     component::check(AT, component, &context, out);
 }
 
@@ -51,9 +51,9 @@ pub(super) fn check_update(
 
 /// Returns the Dynamo namespace of the component of a v1alpha1 object: that of the graph that owns it, the one that its
 /// user specifies if its image is built, or one by its own name.
-pub(super) fn dynamo_namespace(object: &Node<'_>) -> String {
+pub(super) fn dynamo_namespace(object: &FieldNode<'_>) -> String {
     let metadata = object.field("metadata");
-    let is_graph = |owner: &Node<'_>| owner.field("kind").text() == ReviewedKind::Graph.name();
+    let is_graph = |owner: &FieldNode<'_>| owner.field("kind").text() == ReviewedKind::Graph.name();
     let graph = metadata.field("ownerReferences").items().find(is_graph);
     let given = object.fields(&["spec", "dynamoNamespace"]);
     if graph.is_none() && !given.text().is_empty() && is_built(object) {
@@ -65,7 +65,7 @@ pub(super) fn dynamo_namespace(object: &Node<'_>) -> String {
 }
 
 /// Whether the image of a v1alpha1 object's component is built from an archive.
-fn is_built(object: &Node<'_>) -> bool {
+fn is_built(object: &FieldNode<'_>) -> bool {
     let is_empty = |path: &[&str]| object.fields(path).text().is_empty();
     !is_empty(&["spec", "dynamoComponent"]) && is_empty(&["spec", "extraPodSpec", "mainContainer", "image"])
 }

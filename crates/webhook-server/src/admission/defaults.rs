@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     Answer, Facts, Operation, Request,
-    field::{FieldPath, Node},
+    field::{FieldNode, FieldPath},
     kind::{ReviewedKind, in_version},
     subject,
 };
@@ -63,7 +63,7 @@ fn object_at<'v>(value: &'v mut Value, names: &[&str]) -> Option<&'v mut serde_j
 
 /// A component on its own has the name of its object.
 fn fill_name(object: &mut Value) {
-    let root = Node::root(object);
+    let root = FieldNode::root(object);
     let name = root.fields(&["metadata", "name"]).text().to_owned();
     if name.is_empty() || !root.fields(&["spec", "name"]).text().is_empty() {
         return;
@@ -153,7 +153,7 @@ fn put_back(object: &mut Value, old: &Value) {
 
 /// Fields that the user left out, and what they get.
 fn missing(object: &Value, old: Option<&Value>) -> Vec<(FieldPath, Value)> {
-    let (root, graph) = (Node::root(object), subject::graph(object));
+    let (root, graph) = (FieldNode::root(object), subject::graph(object));
     let old = old.map(subject::graph);
     let provider = ProviderChoice::of(&graph.metadata);
     let mut found = Vec::new();
@@ -192,7 +192,7 @@ const PROFILER: &str = "nvcr.io/nvidia/ai-dynamo/dynamo-planner";
 
 /// The image that profiles the model. Without a version of the operator there is none to be derived.
 fn fill_request(object: &mut Value, facts: &Facts) {
-    if !Node::root(object).fields(&["spec", "image"]).text().is_empty() {
+    if !FieldNode::root(object).fields(&["spec", "image"]).text().is_empty() {
         return;
     }
     let given = facts.request_image.clone().filter(|image| !image.is_empty());

@@ -7,14 +7,14 @@ use api_types::{
 use rendering::rules::{Findings, request as rules};
 use serde_json::Value;
 
-use super::{field::Node, is_same};
+use super::{field::FieldNode, is_same};
 
 /// Checks the change of a request. `alphas`: both in v1alpha1, if that is what the user sent; it says some things that
 /// v1beta1 does not.
 pub(super) fn check_update(
     typed: &DynamoGraphDeploymentRequestSpec,
-    [new, old]: [Node<'_>; 2],
-    alphas: Option<[Node<'_>; 2]>,
+    [new, old]: [FieldNode<'_>; 2],
+    alphas: Option<[FieldNode<'_>; 2]>,
     out: &mut Findings,
 ) {
     let (spec, before) = (new.field("spec"), old.field("spec"));
@@ -28,7 +28,7 @@ pub(super) fn check_update(
     let open = !is_applied(&before) && matches!(phase, RequestPhase::Profiling | RequestPhase::Ready);
     // That, and with which runtime, the generated graph is to be created.
     let may_choose = open && (!is_applied(&spec) || phase == RequestPhase::Ready);
-    let stays = |[new, old]: [Node<'_>; 2]| match may_choose {
+    let stays = |[new, old]: [FieldNode<'_>; 2]| match may_choose {
         true => is_same(Some(&without_choice(&new)), Some(&without_choice(&old))),
         false => is_same(Some(new.value), Some(old.value)),
     };
@@ -47,12 +47,12 @@ fn is_acted_upon(phase: RequestPhase) -> bool {
 }
 
 /// Whether the generated graph is created without asking again.
-fn is_applied(spec: &Node<'_>) -> bool {
+fn is_applied(spec: &FieldNode<'_>) -> bool {
     spec.field("autoApply").value != &Value::Bool(false)
 }
 
 /// A spec without what may be chosen late.
-fn without_choice(spec: &Node<'_>) -> Value {
+fn without_choice(spec: &FieldNode<'_>) -> Value {
     let mut rest = spec.value.clone();
     if let Value::Object(fields) = &mut rest {
         fields.remove("autoApply");

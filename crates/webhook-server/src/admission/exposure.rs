@@ -12,8 +12,8 @@ use rendering::{Departure, ExposureObject, ExposureSettings};
 use serde_json::Value;
 
 use super::{
-    Facts, Found, Lookup, Request,
-    field::{FieldPath, Findings, Node},
+    Facts, Lookup, LookupResult, Request,
+    field::{FieldFindings, FieldNode, FieldPath},
     kind::ReviewedKind,
     request,
 };
@@ -56,7 +56,7 @@ pub(super) fn check(
     }
     let before = old.map(|old| exposed(kind, old)).unwrap_or_default();
     let is_stored = |e: &Exposed<'_>| before.iter().any(|b| b.component == e.component && b.ingress == e.ingress);
-    let mut out = Findings::default();
+    let mut out = FieldFindings::default();
     for exposed in exposed(kind, new).iter().filter(|exposed| !is_stored(exposed)) {
         for object in ExposureObject::ALL {
             if let Some(detail) = violation(&exposed.ingress, object, request, facts) {
@@ -86,8 +86,8 @@ fn violation(ingress: &PreservedIngress, object: ExposureObject, request: &Reque
     }
     let right = Lookup::CreateRight { namespace: request.namespace.clone(), object };
     let reason = match facts.found.get(&right) {
-        Some(Found::Object(review)) if review["status"]["allowed"] == true => return None,
-        Some(Found::Unreadable(error)) => {
+        Some(LookupResult::Object(review)) if review["status"]["allowed"] == true => return None,
+        Some(LookupResult::Unreadable(error)) => {
             format!("the right of {:?} to create {resource} is unknown: {error}", request.user_info.username)
         }
         _ => format!("{:?} may not create {resource}.{group}", request.user_info.username),
@@ -96,8 +96,8 @@ fn violation(ingress: &PreservedIngress, object: ExposureObject, request: &Reque
 }
 
 /// The field in the version that the user sent.
-fn place<'a>(kind: ReviewedKind, object: &'a Value, component: Option<&str>, is_alpha: bool) -> Node<'a> {
-    let root = Node::root(object);
+fn place<'a>(kind: ReviewedKind, object: &'a Value, component: Option<&str>, is_alpha: bool) -> FieldNode<'a> {
+    let root = FieldNode::root(object);
     let saved = match kind {
         ReviewedKind::Graph => PreservedGraph::ANNOTATION,
         _ => PreservedComponent::ANNOTATION,
@@ -110,11 +110,11 @@ fn place<'a>(kind: ReviewedKind, object: &'a Value, component: Option<&str>, is_
 }
 
 fn exposed<'a>(kind: ReviewedKind, hub: &'a Value) -> Vec<Exposed<'a>> {
-    let root = Node::root(hub);
+    let root = FieldNode::root(hub);
     let annotations: BTreeMap<String, String> = root.fields(&["metadata", "annotations"]).parse().unwrap_or_default();
     let spec = root.field("spec");
-    let is_frontend = |component: &Node<'_>| component.field("type").text() == ComponentType::Frontend.as_str();
-    let of_graph = |component: &Node<'a>| {
+    let is_frontend = |component: &FieldNode<'_>| component.field("type").text() == ComponentType::Frontend.as_str();
+    let of_graph = |component: &FieldNode<'a>| {
         let name = component.field("name").text();
         Some(Exposed { component: Some(name), ingress: PreservedComponent::of_graph(&annotations, name).ingress? })
     };

@@ -24,7 +24,7 @@ pub struct Facts {
     /// Exposure of frontends; `None`: by the settings of another install.
     pub exposure: Option<ExposureSettings>,
     /// The answer to every lookup that was asked for.
-    pub found: BTreeMap<Lookup, Found>,
+    pub found: BTreeMap<Lookup, LookupResult>,
 }
 
 impl Facts {
@@ -102,7 +102,7 @@ pub enum Lookup {
 
 /// Result of a lookup.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum LookupResult {
     /// The object.
     Object(Value),
     /// There is no such object, or no such kind.

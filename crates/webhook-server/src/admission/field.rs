@@ -12,15 +12,15 @@ const MOST: usize = 200;
 
 /// The violations of an object, in the order of its fields, and warnings.
 #[derive(Debug, Default)]
-pub(super) struct Findings {
+pub(super) struct FieldFindings {
     pub(super) violations: Vec<Violation<FieldPath>>,
     pub(super) warnings: Vec<String>,
 }
 
-impl Findings {
+impl FieldFindings {
     /// What typed rules have found in an object.
     pub(super) fn of(object: &Value, found: rules::Findings) -> Self {
-        let (mut out, root) = (Self::default(), Node::root(object));
+        let (mut out, root) = (Self::default(), FieldNode::root(object));
         found.violations.into_iter().for_each(|violation| out.add(&root, violation));
         for warning in found.warnings {
             out.warn(format!("{}: {}", root.at(&warning.path).path, warning.text));
@@ -34,22 +34,22 @@ impl Findings {
     }
 
     /// The field must be set.
-    pub(super) fn required(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+    pub(super) fn required(&mut self, at: &FieldNode<'_>, text: impl AsRef<str>) {
         self.push(at, Reason::Required, Value::Null, text);
     }
 
     /// The value of the field is not possible.
-    pub(super) fn invalid(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+    pub(super) fn invalid(&mut self, at: &FieldNode<'_>, text: impl AsRef<str>) {
         self.push(at, Reason::Invalid, at.value.clone(), text);
     }
 
     /// The field must not be set, or not by this user.
-    pub(super) fn forbidden(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+    pub(super) fn forbidden(&mut self, at: &FieldNode<'_>, text: impl AsRef<str>) {
         self.push(at, Reason::Forbidden, Value::Null, text);
     }
 
     /// Adds a violation that a typed rule has found below `root`; its value is as the user wrote it.
-    pub(super) fn add(&mut self, root: &Node<'_>, violation: Violation) {
+    pub(super) fn add(&mut self, root: &FieldNode<'_>, violation: Violation) {
         if self.violations.len() < MOST {
             let at = root.at(&violation.path);
             let value = if violation.value.is_null() { Value::Null } else { at.value.clone() };
@@ -58,11 +58,11 @@ impl Findings {
     }
 
     /// The field has more than fits.
-    pub(super) fn too_long(&mut self, at: &Node<'_>, text: impl AsRef<str>) {
+    pub(super) fn too_long(&mut self, at: &FieldNode<'_>, text: impl AsRef<str>) {
         self.push(at, Reason::TooLong, Value::Null, text);
     }
 
-    fn push(&mut self, at: &Node<'_>, reason: Reason, value: Value, text: impl AsRef<str>) {
+    fn push(&mut self, at: &FieldNode<'_>, reason: Reason, value: Value, text: impl AsRef<str>) {
         if self.violations.len() < MOST {
             self.violations.push(Violation::of_text(at.path.clone(), reason, value, text.as_ref()));
         }
@@ -74,13 +74,13 @@ static ABSENT: Value = Value::Null;
 /// A place in an object and what stands there. Null and nothing are the same: the API server drops nulls, and people
 /// write them for "not set".
 #[derive(Debug, Clone)]
-pub(super) struct Node<'a> {
+pub(super) struct FieldNode<'a> {
     pub(super) path: FieldPath,
     /// Null if there is none.
     pub(super) value: &'a Value,
 }
 
-impl<'a> Node<'a> {
+impl<'a> FieldNode<'a> {
     /// The object itself.
     pub(super) fn root(object: &'a Value) -> Self {
         Self { path: FieldPath::default(), value: object }
@@ -297,7 +297,7 @@ mod tests {
             ("[", "[", json!(null)),
             ("", "", object.clone()),
         ] {
-            let node = Node::root(&object).at(path);
+            let node = FieldNode::root(&object).at(path);
             assert_eq!((node.path.to_string().as_str(), node.value), (at, &value), "{path}");
         }
     }

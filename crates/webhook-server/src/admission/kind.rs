@@ -77,7 +77,7 @@ pub(super) fn in_version(object: Value, version: ApiVersion) -> Result<Value, Vi
 /// A path at which the API server asks about objects. The names are those that installed webhook configurations hold,
 /// so they never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Path {
+pub enum AdmissionPath {
     /// Validates DynamoGraphDeployments.
     ValidateGraph,
     /// Validates DynamoComponentDeployments.
@@ -101,7 +101,7 @@ pub enum Path {
     RestorePod,
 }
 
-impl Path {
+impl AdmissionPath {
     /// All of them.
     pub const ALL: [Self; 10] = [
         Self::ValidateGraph,

@@ -22,23 +22,23 @@ use api_types::{
     conversion::{ApiVersion, convert},
     violations::Violation,
 };
-use field::Node;
+use field::FieldNode;
 use json_patch::PatchOperation;
 use kind::ReviewedKind;
 use serde_json::Value;
 
 pub use self::{
-    facts::{CheckpointSettings, Facts, Features, Found, Lookup, Principals},
-    kind::Path,
+    facts::{CheckpointSettings, Facts, Features, Lookup, LookupResult, Principals},
+    kind::AdmissionPath,
     request::{GroupVersionKind, Operation, Request, User},
 };
 
 /// The objects that the rules for this request want to read, without duplicates. Each is fetched once and comes back in
 /// [`Facts::found`], which is empty here. A feature that is off needs none.
 #[must_use]
-pub fn lookups(path: Path, request: &Request, facts: &Facts) -> Vec<Lookup> {
+pub fn lookups(path: AdmissionPath, request: &Request, facts: &Facts) -> Vec<Lookup> {
     let Some(object) = &request.object else { return Vec::new() };
-    if path == Path::RestorePod && facts.features.checkpoint {
+    if path == AdmissionPath::RestorePod && facts.features.checkpoint {
         return restore::lookups(request, object);
     }
     let kind = path.reviewed_kind().filter(|_| path.validates());
@@ -55,7 +55,7 @@ pub fn lookups(path: Path, request: &Request, facts: &Facts) -> Vec<Lookup> {
 /// Decides about one request. Subresources, deletions and connections are admitted as they are, and so are objects that
 /// are being deleted: the removal of a finalizer must not be blocked.
 #[must_use]
-pub fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
+pub fn review(path: AdmissionPath, request: &Request, facts: &Facts) -> Answer {
     let has_subresource = request.subresource.as_ref().is_some_and(|name| !name.is_empty());
     if has_subresource || !matches!(request.operation, Operation::Create | Operation::Update) {
         return Answer::admitted();
@@ -71,7 +71,7 @@ pub fn review(path: Path, request: &Request, facts: &Facts) -> Answer {
 /// all settings is refused here; defaults, restores and warnings are left to its own webhooks. A marker is a Lease that
 /// the namespace's users can write, so it must not switch the rules off.
 #[must_use]
-pub fn review_for_another_install(path: Path, request: &Request, facts: &Facts) -> Answer {
+pub fn review_for_another_install(path: AdmissionPath, request: &Request, facts: &Facts) -> Answer {
     let [most, least] = facts.of_another_install().map(|facts| review(path, request, &facts));
     match (most, least) {
         (Answer::Deny { mut violations, .. }, Answer::Deny { violations: least, .. }) => {
@@ -83,7 +83,7 @@ pub fn review_for_another_install(path: Path, request: &Request, facts: &Facts) 
 }
 
 fn is_deleting(object: &Value) -> bool {
-    Node::root(object).fields(&["metadata", "deletionTimestamp"]).is_set()
+    FieldNode::root(object).fields(&["metadata", "deletionTimestamp"]).is_set()
 }
 
 /// The answer to a request.

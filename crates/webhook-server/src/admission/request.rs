@@ -133,7 +133,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::admission::{Answer, Facts, Path, review};
+    use crate::admission::{AdmissionPath, Answer, Facts, review};
 
     /// As the API server sends it; the spec would be refused in a request for the whole object.
     #[test]
@@ -155,10 +155,10 @@ mod tests {
             request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             serde_json::from_value(request).unwrap()
         };
-        let whole = review(Path::ValidateGraph, &request(json!({})), &Facts::default());
+        let whole = review(AdmissionPath::ValidateGraph, &request(json!({})), &Facts::default());
         assert!(matches!(whole, Answer::Deny { .. }), "{whole:?}");
         let status = request(json!({ "subResource": "status", "requestSubResource": "status" }));
         assert_eq!(status.subresource.as_deref(), Some("status"));
-        assert_eq!(review(Path::ValidateGraph, &status, &Facts::default()), Answer::admitted());
+        assert_eq!(review(AdmissionPath::ValidateGraph, &status, &Facts::default()), Answer::admitted());
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::{
     annotations, labels,
-    v1alpha1::{DynamoCheckpoint, EngineMode},
+    v1alpha1::{AlphaEngineMode, DynamoCheckpoint},
 };
 use controller_kit::request::is_object_name;
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::PodSpec};
@@ -15,7 +15,7 @@ use rendering::checkpoint::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Facts, Found, Lookup, Operation, Request, field::Node};
+use super::{Answer, Facts, Lookup, LookupResult, Operation, Request, field::FieldNode};
 
 /// Returns the lookups for the restore of this pod; none for almost all pods.
 pub(super) fn lookups(request: &Request, pod: &Value) -> Vec<Lookup> {
@@ -51,7 +51,7 @@ impl<'a> Candidate<'a> {
         if request.operation != Operation::Create {
             return None;
         }
-        let metadata = Node::root(pod).field("metadata");
+        let metadata = FieldNode::root(pod).field("metadata");
         let label = |key| metadata.field("labels").key(key).text();
         let annotation = |key| metadata.field("annotations").key(key).text();
         let is_shaped = [labels::CHECKPOINT_ID, labels::CHECKPOINT_SOURCE].iter().any(|key| !label(key).is_empty());
@@ -88,9 +88,9 @@ impl<'a> Candidate<'a> {
 /// The pod as it starts from its checkpoint; `None` if nothing can start from that.
 fn restored(pod: &Value, candidate: &Candidate<'_>, facts: &Facts) -> Result<Option<Value>, String> {
     let object = match facts.found.get(&candidate.checkpoint()) {
-        Some(Found::Object(object)) => object,
-        Some(Found::Unreadable(reason)) => return Err(format!("it could not be read: {reason}")),
-        Some(Found::Missing) | None => return Ok(None),
+        Some(LookupResult::Object(object)) => object,
+        Some(LookupResult::Unreadable(reason)) => return Err(format!("it could not be read: {reason}")),
+        Some(LookupResult::Missing) | None => return Ok(None),
     };
     let checkpoint: DynamoCheckpoint = read(object)?;
     if !checkpoint.can_be_restored() {
@@ -106,7 +106,7 @@ fn restored(pod: &Value, candidate: &Candidate<'_>, facts: &Facts) -> Result<Opt
 
 fn source(checkpoint: &DynamoCheckpoint, candidate: &Candidate<'_>, facts: &Facts) -> Result<RestoreSource, String> {
     let service = checkpoint.spec.gpu_memory_service.as_ref().filter(|service| service.enabled);
-    if service.is_some_and(|service| service.mode != EngineMode::IntraPod) {
+    if service.is_some_and(|service| service.mode != AlphaEngineMode::IntraPod) {
         return Err("GPU memory that is shared between pods cannot be restored".to_owned());
     }
     let chosen = facts.checkpoints.storage.clone();
@@ -124,9 +124,11 @@ fn source(checkpoint: &DynamoCheckpoint, candidate: &Candidate<'_>, facts: &Fact
 /// The storage that the agents of the pod's namespace have mounted.
 fn of_agents(facts: &Facts, candidate: &Candidate<'_>) -> Result<CheckpointStorage, String> {
     let agents: Vec<DaemonSet> = match facts.found.get(&candidate.agents()) {
-        Some(Found::Object(list)) => read(&list["items"])?,
-        Some(Found::Unreadable(reason)) => return Err(format!("the snapshot agents could not be read: {reason}")),
-        Some(Found::Missing) | None => Vec::new(),
+        Some(LookupResult::Object(list)) => read(&list["items"])?,
+        Some(LookupResult::Unreadable(reason)) => {
+            return Err(format!("the snapshot agents could not be read: {reason}"));
+        }
+        Some(LookupResult::Missing) | None => Vec::new(),
     };
     storage_of_agents(&agents)
         .ok_or_else(|| format!("no snapshot agent of namespace {} mounts storage for checkpoints", candidate.namespace))

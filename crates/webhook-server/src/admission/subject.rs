@@ -1,7 +1,7 @@
 //! An object as the rules read it: typed, with a violation for each field that does not fit into its type.
 
 use api_types::{
-    v1alpha1::{CheckpointJobSpec, GpuMemoryService},
+    v1alpha1::{AlphaGpuMemoryService, CheckpointJobSpec},
     v1beta1::{BackendFramework, ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentRequestSpec},
     violations::Violation,
 };
@@ -23,7 +23,7 @@ pub(super) enum Typed {
     Graph(Box<DynamoGraphDeployment>),
     Component { metadata: Box<ObjectMeta>, component: Box<ComponentSpec>, framework: Option<BackendFramework> },
     Request(Box<DynamoGraphDeploymentRequestSpec>),
-    Checkpoint { service: Box<GpuMemoryService>, job: Box<CheckpointJobSpec> },
+    Checkpoint { service: Box<AlphaGpuMemoryService>, job: Box<CheckpointJobSpec> },
     Model,
 }
 

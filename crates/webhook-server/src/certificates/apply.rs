@@ -20,9 +20,9 @@ use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::{
-    Contents, PlaceKind, Target,
+    BundleTarget, Contents, PlaceKind,
     issue::{IssueError, carry_out},
-    plan::{Plan, Write},
+    plan::{CertificatePlan, SecretWrite},
 };
 use crate::{NAME, configurations::Host};
 
@@ -80,7 +80,12 @@ impl Hand {
     ///
     /// # Errors
     /// The API server rejects the write for another reason.
-    pub(super) async fn store(&self, write: &Write, secret: Option<Secret>, now: Timestamp) -> Result<(), WriteError> {
+    pub(super) async fn store(
+        &self,
+        write: &SecretWrite,
+        secret: Option<Secret>,
+        now: Timestamp,
+    ) -> Result<(), WriteError> {
         let contents = carry_out(write, &self.host, now)?;
         let api = self.secrets();
         let done = match secret {
@@ -108,8 +113,8 @@ impl Hand {
     ///
     /// # Errors
     /// The API server rejects the write for another reason than a concurrent write.
-    pub(super) async fn inject(&mut self, plan: &Plan, from: Option<&str>) -> Result<(), WriteError> {
-        let Plan { inject: targets, bundle, publish, .. } = plan;
+    pub(super) async fn inject(&mut self, plan: &CertificatePlan, from: Option<&str>) -> Result<(), WriteError> {
+        let CertificatePlan { inject: targets, bundle, publish, .. } = plan;
         // The ConfigMap may be older than the definitions, and the program `crds` follows the ConfigMap.
         let is_new = self.published.as_ref().is_none_or(|published| published.as_bytes() != bundle);
         let differs = targets.iter().any(|target| target.kind == PlaceKind::Definition);
@@ -150,7 +155,7 @@ impl Hand {
         Ok(())
     }
 
-    async fn inject_one(&self, resource: ApiResource, target: &Target, bundle: &[u8]) -> Result<(), WriteError> {
+    async fn inject_one(&self, resource: ApiResource, target: &BundleTarget, bundle: &[u8]) -> Result<(), WriteError> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
         let set = |path: &str, value| json!({ "op": "add", "path": path, "value": value });
         let version = set("/metadata/resourceVersion", json!(target.resource_version));

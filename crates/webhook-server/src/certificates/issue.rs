@@ -11,7 +11,7 @@ use rcgen::{
 use super::{
     BACKDATE, CA_LIFETIME, Contents, SERVING_LIFETIME,
     material::Authority,
-    plan::{Key, Write},
+    plan::{PemKey, SecretWrite},
 };
 use crate::configurations::Host;
 
@@ -34,7 +34,7 @@ pub enum IssueError {
 ///
 /// # Errors
 /// If the CA that is to sign cannot be used.
-pub fn carry_out(write: &Write, host: &Host, now: Timestamp) -> Result<Contents, IssueError> {
+pub fn carry_out(write: &SecretWrite, host: &Host, now: Timestamp) -> Result<Contents, IssueError> {
     let (authority, ca_key, issuer) = signer(write.signer.as_ref(), now)?;
     let ca = Authority::add_all(authority.into_bytes(), &write.trust);
     let (certificate, key) = match &write.serving {
@@ -46,11 +46,11 @@ pub fn carry_out(write: &Write, host: &Host, now: Timestamp) -> Result<Contents,
 
 /// Certificate and key of the CA as PEM, and the CA ready to sign.
 fn signer(
-    kept: Option<&(Authority, Key)>,
+    kept: Option<&(Authority, PemKey)>,
     now: Timestamp,
 ) -> Result<(String, Vec<u8>, Issuer<'static, KeyPair>), IssueError> {
     match kept {
-        Some((authority, Key(pem))) => {
+        Some((authority, PemKey(pem))) => {
             let text = std::str::from_utf8(pem).map_err(|_| IssueError::Key)?;
             let issuer = Issuer::from_ca_cert_der(&authority.der.as_slice().into(), KeyPair::from_pem(text)?)?;
             Ok((authority.to_pem(), pem.clone(), issuer))

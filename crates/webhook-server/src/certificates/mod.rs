@@ -27,8 +27,8 @@ mod targets;
 use std::time::Duration;
 
 pub use material::Contents;
-pub use run::Keeper;
-pub use targets::{PlaceKind, Target};
+pub use run::CertificateKeeper;
+pub use targets::{BundleTarget, PlaceKind};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

@@ -6,7 +6,7 @@ use api_types::{GROUP, labels};
 use controller_kit::{
     context::Gate,
     settings::CertProvisionMode,
-    store::{Key, Packed, Scope, Source, Store, watch_api, watch_named},
+    store::{Key, Packed, Scope, Store, WatchSource, watch_api, watch_named},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -18,16 +18,16 @@ use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::{
-    Contents, Target,
+    BundleTarget, Contents,
     apply::{Hand, WriteError},
     material::Pair,
-    plan::{Observed, Plan, Policy, plan},
+    plan::{CertificateObserved, CertificatePlan, Policy, plan},
     targets::Definition,
 };
 use crate::{
     changes::{Changes, ticks},
     configurations::{CONVERTED, Host},
-    serve::Serving,
+    serve::CurrentCertificate,
 };
 
 /// Pause after a failure.
@@ -37,16 +37,16 @@ const RETRY: Duration = Duration::from_secs(2);
 const BETWEEN_WRITES: Duration = Duration::from_secs(5);
 
 /// Reconciles the serving certificate, the Secret and all CA bundles.
-pub struct Keeper {
+pub struct CertificateKeeper {
     policy: Policy,
-    serving: Serving,
+    serving: CurrentCertificate,
     trusted: Gate,
     sight: Sight,
     changes: Changes,
     hand: Hand,
 }
 
-impl Keeper {
+impl CertificateKeeper {
     /// `config_map`: where the CA bundle for CRDs is published, if their objects are converted here. `trusted` opens
     /// when the API server can call this server.
     #[must_use]
@@ -55,7 +55,7 @@ impl Keeper {
         policy: Policy,
         secret_name: &str,
         config_map: Option<String>,
-        serving: Serving,
+        serving: CurrentCertificate,
         trusted: Gate,
     ) -> Self {
         let (sight, changes) = Sight::new(&client, &policy, secret_name, config_map.is_some());
@@ -66,7 +66,7 @@ impl Keeper {
     /// Never returns.
     pub async fn run(mut self) {
         self.changes.read_until(self.sight.secrets.wait_until_ready()).await;
-        let (mut memory, mut served, mut last_write) = (Observed::default(), None, None);
+        let (mut memory, mut served, mut last_write) = (CertificateObserved::default(), None, None);
         loop {
             let observed = self.observe(memory);
             let plan = plan(&observed, &self.policy, Timestamp::now());
@@ -78,17 +78,21 @@ impl Keeper {
                     RETRY
                 }
             };
-            memory = Observed { remembered: plan.remember, spread: plan.spread, ..Observed::default() };
+            memory = CertificateObserved {
+                remembered: plan.remember,
+                spread: plan.spread,
+                ..CertificateObserved::default()
+            };
             self.wait(pause.min(plan.again), observed.targets.is_some()).await;
         }
     }
 
-    fn observe(&self, memory: Observed) -> Observed {
+    fn observe(&self, memory: CertificateObserved) -> CertificateObserved {
         let stored = self.sight.secret().map(|secret| Contents::of(&secret.data.unwrap_or_default()));
-        Observed { stored, targets: self.sight.targets(), ..memory }
+        CertificateObserved { stored, targets: self.sight.targets(), ..memory }
     }
 
-    fn serve(&self, plan: &Plan, served: &mut Option<Pair>) {
+    fn serve(&self, plan: &CertificatePlan, served: &mut Option<Pair>) {
         if let Some(pair) = plan.serve.as_ref().filter(|pair| served.as_ref() != Some(*pair)) {
             info!(not_before = %pair.not_before, not_after = %pair.not_after, "serving a new certificate");
             self.serving.replace(pair.key.clone());
@@ -104,7 +108,7 @@ impl Keeper {
     ///
     /// A target that cannot be written does not block the Secret: then one target lacks the CA, while a certificate
     /// that is not renewed would break all of them.
-    async fn act(&mut self, plan: &Plan, last_write: &mut Option<Instant>) -> Result<Duration, WriteError> {
+    async fn act(&mut self, plan: &CertificatePlan, last_write: &mut Option<Instant>) -> Result<Duration, WriteError> {
         let secret = self.sight.secret();
         let version = secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone());
         let injected = self.hand.inject(plan, version.as_deref()).await;
@@ -115,7 +119,7 @@ impl Keeper {
     /// Writes the Secret if planned. Returns when to plan again at the latest.
     async fn write(
         &self,
-        plan: &Plan,
+        plan: &CertificatePlan,
         secret: Option<Secret>,
         last_write: &mut Option<Instant>,
     ) -> Result<Duration, WriteError> {
@@ -163,7 +167,7 @@ impl Sight {
         let host = &policy.host;
         let client = || client.clone();
         let (secrets, secret_watch) =
-            watch_named::<Secret>(&Source::all(client(), &Scope::Namespace(host.namespace.clone())), secret_name);
+            watch_named::<Secret>(&WatchSource::all(client(), &Scope::Namespace(host.namespace.clone())), secret_name);
         let mut changes = vec![ticks(secret_watch)];
         let configurations = (policy.mode == CertProvisionMode::Auto).then(|| {
             let ours =
@@ -203,20 +207,20 @@ impl Sight {
     }
 
     /// All targets with bundles for this server, if they were listed.
-    fn targets(&self) -> Option<Vec<Target>> {
+    fn targets(&self) -> Option<Vec<BundleTarget>> {
         let (mut all, host) = (Vec::new(), &self.host);
         if let Some(Configurations { validating, mutating }) = &self.configurations {
-            all.extend(targets(validating, |object| Target::of_validating(object, host))?);
-            all.extend(targets(mutating, |object| Target::of_mutating(object, host))?);
+            all.extend(targets(validating, |object| BundleTarget::of_validating(object, host))?);
+            all.extend(targets(mutating, |object| BundleTarget::of_mutating(object, host))?);
         }
         for definitions in &self.definitions {
-            all.extend(targets(definitions, |object| Target::of_definition(object, host))?);
+            all.extend(targets(definitions, |object| BundleTarget::of_definition(object, host))?);
         }
         Some(all)
     }
 }
 
 /// What a watch has, as targets, if it was listed.
-fn targets<O: Resource>(store: &Store<O>, target: impl Fn(&O) -> Target) -> Option<Vec<Target>> {
+fn targets<O: Resource>(store: &Store<O>, target: impl Fn(&O) -> BundleTarget) -> Option<Vec<BundleTarget>> {
     store.is_ready().then(|| store.all().iter().map(|object| target(object)).collect())
 }

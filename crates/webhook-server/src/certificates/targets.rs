@@ -19,7 +19,7 @@ use crate::configurations::Host;
 
 /// An object with CA bundles for the Service of this server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct BundleTarget {
     /// Its kind.
     pub kind: PlaceKind,
     /// Its name.
@@ -51,7 +51,7 @@ impl fmt::Display for PlaceKind {
     }
 }
 
-impl Target {
+impl BundleTarget {
     /// The bundles of a ValidatingWebhookConfiguration.
     #[must_use]
     pub fn of_validating(object: &ValidatingWebhookConfiguration, host: &Host) -> Self {

@@ -25,7 +25,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{ISTIO, Offer, SNAPSHOTS, features, missing};
-use crate::admission::{self, Facts, Features, Found, Lookup, Path, Request, User};
+use crate::admission::{self, AdmissionPath, Facts, Features, Lookup, LookupResult, Request, User};
 
 /// Time between two reads of what the API server serves. A new install of Grove is noticed after it.
 const REFRESH: Duration = Duration::from_secs(15);
@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_secs(10);
 
 /// Source of the facts. Cheap to clone; all clones are one.
 #[derive(Clone)]
-pub struct Source {
+pub struct FactSource {
     client: Client,
     /// Reviews of access are no writes: they pass without the fence.
     reviews: Client,
@@ -52,7 +52,7 @@ pub struct Source {
     places: Arc<Semaphore>,
 }
 
-impl Source {
+impl FactSource {
     /// `fixed` holds everything but features and what is looked up; `reviews` is a client without fence.
     #[must_use]
     pub fn new(
@@ -75,7 +75,7 @@ impl Source {
     }
 
     /// All facts for one request.
-    pub async fn facts(&self, path: Path, request: &Request) -> Facts {
+    pub async fn facts(&self, path: AdmissionPath, request: &Request) -> Facts {
         let features = *self.features.read().unwrap_or_else(PoisonError::into_inner);
         let mut facts = Facts { features, ..(*self.fixed).clone() };
         facts.principals.another_operator = self.fence.is_open(&request.namespace);
@@ -122,17 +122,17 @@ impl Source {
         }
     }
 
-    async fn look_up(&self, lookup: &Lookup, user: &User) -> Found {
+    async fn look_up(&self, lookup: &Lookup, user: &User) -> LookupResult {
         // It fails on a semaphore that is closed, and this one never is.
         let in_turn = async {
             let _place = self.places.acquire().await;
             self.get(lookup, user).await
         };
         match timeout(LOOKUP, in_turn).await {
-            Ok(Ok(Some(object))) => Found::Object(object),
-            Ok(Ok(None)) => Found::Missing,
-            Ok(Err(error)) => Found::Unreadable(error.to_string()),
-            Err(_) => Found::Unreadable(format!("no answer within {} s", LOOKUP.as_secs())),
+            Ok(Ok(Some(object))) => LookupResult::Object(object),
+            Ok(Ok(None)) => LookupResult::Missing,
+            Ok(Err(error)) => LookupResult::Unreadable(error.to_string()),
+            Err(_) => LookupResult::Unreadable(format!("no answer within {} s", LOOKUP.as_secs())),
         }
     }
 
@@ -234,7 +234,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
-        let source = Source::new(client.clone(), client, Arc::default(), Fence::unfenced(), Facts::default());
+        let source = FactSource::new(client.clone(), client, Arc::default(), Fence::unfenced(), Facts::default());
         let asked_twice = async {
             let first = listener.accept().await.unwrap();
             let second = listener.accept().await.unwrap();

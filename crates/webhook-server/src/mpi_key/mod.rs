@@ -39,7 +39,7 @@ pub enum KeyError {
     Format(#[from] ssh_key::Error),
     /// The API server refused or did not answer.
     #[error(transparent)]
-    Write(#[from] Box<apply::Error>),
+    Write(#[from] Box<apply::RequestError>),
 }
 
 /// A new key pair as the data of its Secret: the private key in the format of OpenSSH, the public one as a line of

@@ -11,7 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     Reply,
-    peers::{Held, Limited, PeerConnection},
+    peers::{Limited, PeerConnection, PeerPermits},
 };
 
 /// Bodies up to this size need no part of the budget: the number of connections bounds them. So a small request never
@@ -23,7 +23,7 @@ pub(super) const UNIT: usize = 1 << 10;
 /// A body, and its part of the budget.
 pub(super) struct Received {
     pub(super) bytes: Vec<u8>,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<PeerPermits>,
 }
 
 /// Reads a body of at most `limit` bytes. What is too much is read and thrown away, for clients that listen only once

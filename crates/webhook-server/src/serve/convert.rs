@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use api_types::conversion::review::{Outcome, Review};
+use api_types::conversion::review::{Review, ReviewOutcome};
 use hyper::{StatusCode, body::Bytes};
 use tokio::{runtime::Handle, sync::mpsc, task::spawn_blocking, time::timeout};
 use tracing::{error, warn};
@@ -99,11 +99,11 @@ fn stream(body: &[u8], mut out: ReviewParts, values: &Values, metrics: &RequestM
 ///
 /// # Errors
 /// The reason why there is no answer; `None` if the conversion panicked.
-fn counted<E>(metrics: &RequestMetrics, answer: impl FnOnce() -> Result<Outcome, E>) -> Result<(), Option<E>> {
+fn counted<E>(metrics: &RequestMetrics, answer: impl FnOnce() -> Result<ReviewOutcome, E>) -> Result<(), Option<E>> {
     let begin = Instant::now();
     let (objects, answered) = match catch_unwind(AssertUnwindSafe(answer)) {
-        Ok(Ok(Outcome::Converted(objects))) => (Some(objects), Ok(())),
-        Ok(Ok(Outcome::Failed(message))) => {
+        Ok(Ok(ReviewOutcome::Converted(objects))) => (Some(objects), Ok(())),
+        Ok(Ok(ReviewOutcome::Failed(message))) => {
             warn!(message, "a conversion failed");
             (None, Ok(()))
         }

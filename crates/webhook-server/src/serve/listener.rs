@@ -160,11 +160,11 @@ const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 
 /// The certificate for new connections. Cheap to clone; all clones are one.
 #[derive(Debug, Clone, Default)]
-pub struct Serving {
+pub struct CurrentCertificate {
     current: Arc<RwLock<Option<Arc<CertifiedKey>>>>,
 }
 
-impl Serving {
+impl CurrentCertificate {
     /// From now on, new connections get this certificate.
     pub fn replace(&self, key: CertifiedKey) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
@@ -189,7 +189,7 @@ impl Serving {
     }
 }
 
-impl ResolvesServerCert for Serving {
+impl ResolvesServerCert for CurrentCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -248,14 +248,14 @@ impl Clients {
     ///
     /// # Errors
     /// If there is a file and it cannot be used.
-    pub fn acceptor(&self, serving: &Serving) -> Result<(TlsAcceptor, Vec<u8>), ClientsError> {
+    pub fn acceptor(&self, serving: &CurrentCertificate) -> Result<(TlsAcceptor, Vec<u8>), ClientsError> {
         let content = self.read()?;
         Ok((TlsAcceptor::from(Arc::new(serving.config(self.verifier(&content)?)?)), content))
     }
 
     /// Replaces the acceptor after each change of the file, and keeps it while the file cannot be used. Sessions of
     /// clients that an earlier CA signed are not resumed: they are kept in the acceptor.
-    pub async fn follow(&self, serving: &Serving, mut used: Vec<u8>, acceptor: watch::Sender<TlsAcceptor>) {
+    pub async fn follow(&self, serving: &CurrentCertificate, mut used: Vec<u8>, acceptor: watch::Sender<TlsAcceptor>) {
         if *self == Self::Any {
             return std::future::pending().await;
         }

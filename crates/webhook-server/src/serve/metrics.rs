@@ -5,7 +5,7 @@ use std::time::Duration;
 use controller_kit::metrics::Metrics;
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 
-use crate::admission::{Answer, Operation, Path};
+use crate::admission::{AdmissionPath, Answer, Operation};
 
 /// Upper bounds in seconds. The budget for an admission is 3 ms, for an object's conversion 0.1 ms.
 const BUCKETS: [f64; 14] = [0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0];
@@ -51,7 +51,7 @@ impl RequestMetrics {
 
     /// Counts an admission. It goes by its path, of which there are few: what a request says of its kind may be
     /// anything.
-    pub fn admitted(&self, path: Path, operation: Operation, answer: &Answer, took: Duration) {
+    pub fn admitted(&self, path: AdmissionPath, operation: Operation, answer: &Answer, took: Duration) {
         let [kind, operation] = [("resource_type", path.kind()), ("operation", operation.as_str())];
         self.duration.get_or_create(&[kind, operation]).observe(took.as_secs_f64());
         let result = match answer {

@@ -37,13 +37,13 @@ use tracing::{error, info};
 
 use self::body::Values;
 pub use self::{
-    listener::{Clients, ClientsError, Serving, drain_grace, serve},
+    listener::{Clients, ClientsError, CurrentCertificate, drain_grace, serve},
     metrics::RequestMetrics,
 };
 use crate::{
     admission,
-    admission::{Answer, Path},
-    facts::observe::Source,
+    admission::{AdmissionPath, Answer},
+    facts::observe::FactSource,
     review,
 };
 
@@ -70,9 +70,9 @@ const STOPPING: &str = "stopping";
 
 /// Answers requests.
 pub struct Service {
-    paths: BTreeMap<&'static str, Path>,
+    paths: BTreeMap<&'static str, AdmissionPath>,
     /// Without it, only conversion is served.
-    admission: Source,
+    admission: FactSource,
     /// Whether conversion is served. If only one namespace is served, another install converts objects of the whole
     /// cluster.
     converts: bool,
@@ -88,8 +88,8 @@ pub struct Service {
 impl Service {
     /// A service for all paths; `converts` states whether conversion is one of them.
     #[must_use]
-    pub fn new(admission: Source, converts: bool, clients: &Clients, metrics: RequestMetrics) -> Self {
-        let paths = Path::ALL.into_iter().map(|path| (path.as_str(), path)).collect();
+    pub fn new(admission: FactSource, converts: bool, clients: &Clients, metrics: RequestMetrics) -> Self {
+        let paths = AdmissionPath::ALL.into_iter().map(|path| (path.as_str(), path)).collect();
         let limits = Arc::new(PeerLimits {
             bodies: Limited::new(BODIES / body::UNIT),
             admissions: Limited::new(ADMISSIONS),
@@ -149,7 +149,7 @@ impl Service {
         self.admit(path, &body.bytes).await
     }
 
-    async fn admit(&self, path: Path, body: &[u8]) -> Reply {
+    async fn admit(&self, path: AdmissionPath, body: &[u8]) -> Reply {
         let begin = Instant::now();
         let request = match review::decode(body) {
             Ok(request) => request,

@@ -34,7 +34,7 @@ pub(super) struct Limited {
 }
 
 /// A part of it.
-pub(super) type Held = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+pub(super) type PeerPermits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl Limited {
     pub(super) fn new(amount: usize) -> Self {
@@ -47,7 +47,7 @@ impl Limited {
     }
 
     /// Waits for a part, of one peer's share and of the whole.
-    pub(super) async fn take(&self, share: &Arc<Semaphore>, amount: u32) -> Option<Held> {
+    pub(super) async fn take(&self, share: &Arc<Semaphore>, amount: u32) -> Option<PeerPermits> {
         let own = Arc::clone(share).acquire_many_owned(amount).await.ok()?;
         Some((own, Arc::clone(&self.all).acquire_many_owned(amount).await.ok()?))
     }

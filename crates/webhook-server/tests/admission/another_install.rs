@@ -1,7 +1,7 @@
 //! Namespaces that another install has marked.
 
 use serde_json::{Value, json};
-use webhook_server::admission::{Answer, Facts, Path, Request, review_for_another_install};
+use webhook_server::admission::{AdmissionPath, Answer, Facts, Request, review_for_another_install};
 
 use crate::support::*;
 
@@ -52,6 +52,6 @@ fn settings_of_this_install_do_not_count_in_marked_namespaces() {
 fn nothing_is_filled_in_in_marked_namespaces() {
     let plain =
         edited(&graph(), |g| g["spec"]["components"][1].as_object_mut().unwrap().retain(|key, _| key != "replicas"));
-    let answer = review_for_another_install(Path::DefaultGraph, &creation(plain), &facts());
+    let answer = review_for_another_install(AdmissionPath::DefaultGraph, &creation(plain), &facts());
     assert_eq!(answer, Answer::admitted());
 }

@@ -1,7 +1,7 @@
 //! Tests of the defaults.
 
 use serde_json::{Value, json};
-use webhook_server::admission::{Answer, Facts, Path, Request, review};
+use webhook_server::admission::{AdmissionPath, Answer, Facts, Request, review};
 
 use crate::support::*;
 
@@ -15,7 +15,7 @@ fn bare() -> Value {
 }
 
 fn defaulted(request: &Request, facts: &Facts) -> Value {
-    patched(Path::DefaultGraph, request, facts)
+    patched(AdmissionPath::DefaultGraph, request, facts)
 }
 
 fn annotations(graph: &Value) -> (&Value, &Value) {
@@ -176,7 +176,7 @@ fn graphs_of_v1alpha1_get_the_same() {
 #[test]
 fn components_on_their_own_have_the_name_of_their_object() {
     let unnamed = edited(&component(), |c| c["spec"]["name"] = json!(null));
-    let path = Path::DefaultComponent;
+    let path = AdmissionPath::DefaultComponent;
     assert_eq!(patched(path, &creation(unnamed.clone()), &facts())["spec"]["name"], "decode");
     assert_eq!(patched(path, &creation(component()), &facts()), component());
     assert_eq!(patched(path, &change(unnamed.clone(), unnamed.clone()), &facts()), unnamed);
@@ -200,7 +200,7 @@ fn requests_get_an_image() {
         ("1.5.0", Some(""), json!(format!("{repository}:1.5.0"))),
     ] {
         let facts = Facts { operator_version: version.to_owned(), request_image: given.map(str::to_owned), ..facts() };
-        let path = Path::DefaultRequest;
+        let path = AdmissionPath::DefaultRequest;
         assert_eq!(patched(path, &creation(request.clone()), &facts)["spec"]["image"], expected, "{version} {given:?}");
         assert_eq!(patched(path, &change(request.clone(), request.clone()), &facts), request, "only new ones");
     }
@@ -214,7 +214,7 @@ fn what_is_being_deleted_gets_nothing() {
 
 #[test]
 fn another_kind_is_refused_with_a_word_for_the_administrator() {
-    let answer = review(Path::DefaultGraph, &creation(component()), &facts());
+    let answer = review(AdmissionPath::DefaultGraph, &creation(component()), &facts());
     let Answer::Deny { violations, .. } = answer else { panic!("{answer:?}") };
     assert_eq!(violations[0].path, "kind");
     assert!(violations[0].remedy.contains("webhook configurations"), "{}", violations[0]);

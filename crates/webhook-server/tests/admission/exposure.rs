@@ -3,7 +3,9 @@
 use api_types::conversion::{ApiVersion, convert};
 use rendering::{ExposureObject, ExposureSettings};
 use serde_json::{Value, json};
-use webhook_server::admission::{Facts, Found, Lookup, Path, Request, User, lookups, review_for_another_install};
+use webhook_server::admission::{
+    AdmissionPath, Facts, Lookup, LookupResult, Request, User, lookups, review_for_another_install,
+};
 
 use crate::support::*;
 
@@ -50,8 +52,8 @@ fn with_class(class: &str, suffix: &str) -> Value {
 /// The facts after the API server has answered on the rights of the user.
 fn answered(facts: &Facts, request: &Request, allowed: bool) -> Facts {
     let review = json!({ "status": { "allowed": allowed } });
-    let found = lookups(Path::ValidateGraph, request, facts);
-    let found = found.into_iter().map(|lookup| (lookup, Found::Object(review.clone()))).collect();
+    let found = lookups(AdmissionPath::ValidateGraph, request, facts);
+    let found = found.into_iter().map(|lookup| (lookup, LookupResult::Object(review.clone()))).collect();
     Facts { found, ..facts.clone() }
 }
 
@@ -87,7 +89,7 @@ fn exposures_depart_from_the_configuration_only_within_the_rights_of_the_user() 
         let refused = if is_configured { vec![] } else { vec![INGRESS.to_owned()] };
         assert_eq!(verdict(&facts, &request, false), refused, "{ingress}");
         assert_eq!(verdict(&facts, &request, true), [""; 0], "{ingress}");
-        assert_eq!(lookups(Path::ValidateGraph, &request, &facts).is_empty(), is_configured, "{ingress}");
+        assert_eq!(lookups(AdmissionPath::ValidateGraph, &request, &facts).is_empty(), is_configured, "{ingress}");
         let only = |only_configured| ExposureSettings { only_configured, ..facts.exposure.clone().unwrap() };
         let strict = Facts { exposure: Some(only(true)), ..facts.clone() };
         assert_eq!(verdict(&strict, &request, true), refused, "{ingress}");
@@ -100,10 +102,10 @@ fn a_frontend_at_the_gateway_of_the_mesh_is_refused() {
     for facts in [configured(), unconfigured(), facts()] {
         assert_eq!(verdict(&facts, &request, true), [INGRESS]);
     }
-    let marked = review_for_another_install(Path::ValidateGraph, &request, &configured());
+    let marked = review_for_another_install(AdmissionPath::ValidateGraph, &request, &configured());
     assert_eq!(violations(&marked), [INGRESS]);
     let foreign = converted(&exposed(route("team/gateway", "chat", "team.org")));
-    let marked = review_for_another_install(Path::ValidateGraph, &foreign, &configured());
+    let marked = review_for_another_install(AdmissionPath::ValidateGraph, &foreign, &configured());
     assert_eq!(violations(&marked), [""; 0], "the other install has a configuration of its own");
 }
 
@@ -139,7 +141,7 @@ fn the_rights_of_the_operator_expose_nothing() {
     let operator = User { username: OPERATOR.to_owned(), ..User::default() };
     let graph = converted(&exposed(route("team/gateway", "chat", "team.org")));
     let graph = Request { user_info: operator.clone(), ..graph };
-    assert!(lookups(Path::ValidateGraph, &graph, &configured()).is_empty());
+    assert!(lookups(AdmissionPath::ValidateGraph, &graph, &configured()).is_empty());
     assert_eq!(verdict(&configured(), &graph, true), [INGRESS]);
     let component = json!({
         "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment",
@@ -151,7 +153,7 @@ fn the_rights_of_the_operator_expose_nothing() {
     });
     let of_user = converted(&component);
     let right = Lookup::CreateRight { namespace: "team".to_owned(), object: ExposureObject::VirtualService };
-    assert_eq!(lookups(Path::ValidateComponent, &of_user, &configured()), [right]);
+    assert_eq!(lookups(AdmissionPath::ValidateComponent, &of_user, &configured()), [right]);
     assert_eq!(violations(&validate(&of_user, &configured())), ["Forbidden spec.ingress"]);
     let of_operator = Request { user_info: operator, ..of_user };
     assert_eq!(violations(&validate(&of_operator, &configured())), [""; 0], "a copy of what the graph holds");

@@ -9,16 +9,16 @@ use api_types::{
 };
 use serde_json::Value;
 use test_cluster::conformance_kit;
-use webhook_server::admission::{Answer, Facts, Path, review};
+use webhook_server::admission::{AdmissionPath, Answer, Facts, review};
 
 use crate::support::{change, creation, facts, facts_with, kit::documents, patched, validates};
 
 /// Kinds with a path for defaults.
-fn defaults(kind: &str) -> Option<Path> {
+fn defaults(kind: &str) -> Option<AdmissionPath> {
     match kind {
-        "DynamoGraphDeployment" => Some(Path::DefaultGraph),
-        "DynamoComponentDeployment" => Some(Path::DefaultComponent),
-        "DynamoGraphDeploymentRequest" => Some(Path::DefaultRequest),
+        "DynamoGraphDeployment" => Some(AdmissionPath::DefaultGraph),
+        "DynamoComponentDeployment" => Some(AdmissionPath::DefaultComponent),
+        "DynamoGraphDeploymentRequest" => Some(AdmissionPath::DefaultRequest),
         _ => None,
     }
 }
@@ -129,7 +129,7 @@ fn both_versions_of_a_graph_get_the_same_verdict() {
                 let other = convert(document.clone(), there).unwrap();
                 let admits = |object: &Value| {
                     let request = creation(with_defaults(object, &facts));
-                    matches!(review(Path::ValidateGraph, &request, &facts), Answer::Allow { .. })
+                    matches!(review(AdmissionPath::ValidateGraph, &request, &facts), Answer::Allow { .. })
                 };
                 assert_eq!(admits(document), admits(&other), "{}", case.expected["example"]);
             }
@@ -172,7 +172,7 @@ fn graphs_get_the_defaults_that_the_reference_gave_them() {
                     let fields = component.as_object_mut().unwrap();
                     fields.retain(|key, value| !(["replicas", "minAvailable"].contains(&key.as_str()) && *value == 1));
                 }
-                assert_eq!(&patched(Path::DefaultGraph, &creation(bare), &facts), recorded);
+                assert_eq!(&patched(AdmissionPath::DefaultGraph, &creation(bare), &facts), recorded);
                 compared += 1;
             }
         }

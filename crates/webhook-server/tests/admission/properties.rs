@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use webhook_server::admission::{Answer, Facts, GroupVersionKind, Operation, Path, Request, lookups, review};
+use webhook_server::admission::{AdmissionPath, Answer, Facts, GroupVersionKind, Operation, Request, lookups, review};
 
 use crate::{kit, support::*};
 
@@ -92,16 +92,18 @@ fn facts_of_any_kind() -> impl Strategy<Value = Facts> {
 
 /// Asks at every path, as the kind that the path is for.
 fn answers(object: &Value, old: Option<&Value>, facts: &Facts) {
-    for path in Path::ALL {
+    for path in AdmissionPath::ALL {
         for version in ["v1alpha1", "v1beta1"] {
             let kind = match path {
-                Path::ValidateComponent | Path::ValidateComponentAlpha | Path::DefaultComponent => {
-                    "DynamoComponentDeployment"
+                AdmissionPath::ValidateComponent
+                | AdmissionPath::ValidateComponentAlpha
+                | AdmissionPath::DefaultComponent => "DynamoComponentDeployment",
+                AdmissionPath::ValidateRequest | AdmissionPath::DefaultRequest => "DynamoGraphDeploymentRequest",
+                AdmissionPath::ValidateCheckpoint => "DynamoCheckpoint",
+                AdmissionPath::ValidateModel => "DynamoModel",
+                AdmissionPath::ValidateGraph | AdmissionPath::DefaultGraph | AdmissionPath::RestorePod => {
+                    "DynamoGraphDeployment"
                 }
-                Path::ValidateRequest | Path::DefaultRequest => "DynamoGraphDeploymentRequest",
-                Path::ValidateCheckpoint => "DynamoCheckpoint",
-                Path::ValidateModel => "DynamoModel",
-                Path::ValidateGraph | Path::DefaultGraph | Path::RestorePod => "DynamoGraphDeployment",
             };
             let typed = |object: &Value| match object {
                 Value::Object(_) => edited(object, |o| {

@@ -2,7 +2,9 @@
 
 use rendering::checkpoint::CheckpointStorage;
 use serde_json::{Value, json};
-use webhook_server::admission::{Answer, Facts, Features, Found, Lookup, Operation, Path, Request, lookups, review};
+use webhook_server::admission::{
+    AdmissionPath, Answer, Facts, Features, Lookup, LookupResult, Operation, Request, lookups, review,
+};
 
 use crate::support::*;
 
@@ -60,13 +62,13 @@ fn of_team() -> Lookup {
 fn ready() -> Facts {
     let mut facts = facts_with(|features| features.checkpoint = true);
     facts.checkpoints.seccomp_profile = Some("profiles/block-iouring.json".to_owned());
-    facts.found.insert(warm(), Found::Object(checkpoint("Ready")));
-    facts.found.insert(of_team(), Found::Object(agents()));
+    facts.found.insert(warm(), LookupResult::Object(checkpoint("Ready")));
+    facts.found.insert(of_team(), LookupResult::Object(agents()));
     facts
 }
 
 fn restored(pod: Value, facts: &Facts) -> Value {
-    patched(Path::RestorePod, &creation(pod), facts)
+    patched(AdmissionPath::RestorePod, &creation(pod), facts)
 }
 
 #[test]
@@ -118,7 +120,7 @@ fn pods_of_leader_worker_sets_are_restored_like_all_others() {
     assert_eq!(labels["nvidia.com/snapshot-is-restore-target"], "true");
     // A pod without a selector's labels is no pod of a component.
     let stray = edited(&pod(), |pod| pod["metadata"]["labels"]["nvidia.com/selector"] = json!(""));
-    assert_eq!(review(Path::RestorePod, &creation(stray), &ready()), Answer::admitted());
+    assert_eq!(review(AdmissionPath::RestorePod, &creation(stray), &ready()), Answer::admitted());
 }
 
 #[test]
@@ -145,7 +147,7 @@ fn shared_gpu_memory_is_restored_with_its_server() {
     let sharing = edited(&checkpoint("Ready"), |c| {
         c["spec"]["gpuMemoryService"] = json!({ "enabled": true, "extraClientContainers": ["side", "gone"] });
     });
-    facts.found.insert(warm(), Found::Object(sharing));
+    facts.found.insert(warm(), LookupResult::Object(sharing));
     let spec = restored(pod(), &facts)["spec"].clone();
     let server = &spec["initContainers"][0];
     assert_eq!(
@@ -180,9 +182,9 @@ fn pods_that_cannot_be_restored_start_from_nothing() {
         (annotations, "nvidia.com/snapshot-target-containers", json!("engine"), true),
     ] {
         let pod = edited(&pod(), |p| p["metadata"][map][key] = value);
-        let answer = review(Path::RestorePod, &creation(pod.clone()), &ready());
+        let answer = review(AdmissionPath::RestorePod, &creation(pod.clone()), &ready());
         assert_eq!(warnings(&answer).len(), usize::from(reported), "{pod} {answer:?}");
-        assert_eq!(patched(Path::RestorePod, &creation(pod.clone()), &ready()), pod);
+        assert_eq!(patched(AdmissionPath::RestorePod, &creation(pod.clone()), &ready()), pod);
     }
 }
 
@@ -191,24 +193,24 @@ fn what_was_found_decides() {
     let admits = |edit: &dyn Fn(&mut Facts), reported: bool| {
         let mut facts = ready();
         edit(&mut facts);
-        let answer = review(Path::RestorePod, &creation(pod()), &facts);
+        let answer = review(AdmissionPath::RestorePod, &creation(pod()), &facts);
         let Answer::Allow { patch, warnings } = answer else { panic!("{answer:?}") };
         assert!(patch.is_empty());
         assert_eq!(warnings.len(), usize::from(reported), "{warnings:?}");
     };
     admits(&|facts| facts.features.checkpoint = false, false);
-    admits(&|facts| drop(facts.found.insert(warm(), Found::Object(checkpoint("Creating")))), false);
+    admits(&|facts| drop(facts.found.insert(warm(), LookupResult::Object(checkpoint("Creating")))), false);
     // What it kept is being removed.
     let going = edited(&checkpoint("Ready"), |c| c["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
-    admits(&|facts| drop(facts.found.insert(warm(), Found::Object(going.clone()))), false);
-    admits(&|facts| drop(facts.found.insert(warm(), Found::Missing)), false);
-    admits(&|facts| drop(facts.found.insert(warm(), Found::Unreadable("not allowed".to_owned()))), true);
-    admits(&|facts| drop(facts.found.insert(of_team(), Found::Missing)), true);
-    admits(&|facts| drop(facts.found.insert(of_team(), Found::Object(json!({ "items": [] })))), true);
+    admits(&|facts| drop(facts.found.insert(warm(), LookupResult::Object(going.clone()))), false);
+    admits(&|facts| drop(facts.found.insert(warm(), LookupResult::Missing)), false);
+    admits(&|facts| drop(facts.found.insert(warm(), LookupResult::Unreadable("not allowed".to_owned()))), true);
+    admits(&|facts| drop(facts.found.insert(of_team(), LookupResult::Missing)), true);
+    admits(&|facts| drop(facts.found.insert(of_team(), LookupResult::Object(json!({ "items": [] })))), true);
     let between = edited(&checkpoint("Ready"), |c| {
         c["spec"]["gpuMemoryService"] = json!({ "enabled": true, "mode": "interPod" })
     });
-    admits(&|facts| drop(facts.found.insert(warm(), Found::Object(between.clone()))), true);
+    admits(&|facts| drop(facts.found.insert(warm(), LookupResult::Object(between.clone()))), true);
 }
 
 fn on() -> Facts {
@@ -217,14 +219,17 @@ fn on() -> Facts {
 
 #[test]
 fn only_candidates_are_looked_up() {
-    let named = |pod: Value| lookups(Path::RestorePod, &creation(pod), &on());
+    let named = |pod: Value| lookups(AdmissionPath::RestorePod, &creation(pod), &on());
     assert_eq!(named(pod()), [warm(), of_team()]);
     assert!(named(edited(&pod(), |p| p["metadata"]["annotations"] = json!({}))).is_empty());
     let without_namespace = edited(&pod(), |p| p["metadata"]["namespace"] = json!(null));
     let request = Request { namespace: "team".to_owned(), ..creation(without_namespace) };
-    assert_eq!(lookups(Path::RestorePod, &request, &on()), [warm(), of_team()]);
-    assert!(lookups(Path::RestorePod, &Request { operation: Operation::Update, ..creation(pod()) }, &on()).is_empty());
-    assert!(lookups(Path::RestorePod, &creation(pod()), &Facts::default()).is_empty(), "checkpoints are off");
+    assert_eq!(lookups(AdmissionPath::RestorePod, &request, &on()), [warm(), of_team()]);
+    assert!(
+        lookups(AdmissionPath::RestorePod, &Request { operation: Operation::Update, ..creation(pod()) }, &on())
+            .is_empty()
+    );
+    assert!(lookups(AdmissionPath::RestorePod, &creation(pod()), &Facts::default()).is_empty(), "checkpoints are off");
 }
 
 /// A request that no API server sends could name any object.
@@ -232,9 +237,9 @@ fn only_candidates_are_looked_up() {
 fn only_names_in_the_namespace_of_the_request_are_looked_up() {
     let victim = edited(&pod(), |p| p["metadata"]["namespace"] = json!("victim"));
     let request = Request { namespace: "team".to_owned(), ..creation(victim) };
-    assert_eq!(lookups(Path::RestorePod, &request, &on()), [warm(), of_team()]);
+    assert_eq!(lookups(AdmissionPath::RestorePod, &request, &on()), [warm(), of_team()]);
     for name in ["..", "warm?watch=true", "../../victim/dynamocheckpoints/warm", "Warm", "warm/status"] {
         let named = edited(&pod(), |p| p["metadata"]["annotations"]["nvidia.com/dynamo-checkpoint-name"] = json!(name));
-        assert!(lookups(Path::RestorePod, &creation(named), &on()).is_empty(), "{name}");
+        assert!(lookups(AdmissionPath::RestorePod, &creation(named), &on()).is_empty(), "{name}");
     }
 }

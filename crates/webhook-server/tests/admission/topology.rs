@@ -1,7 +1,7 @@
 //! Placement in the topology of the cluster.
 
 use serde_json::{Value, json};
-use webhook_server::admission::{Facts, Found, Lookup, Path, lookups};
+use webhook_server::admission::{AdmissionPath, Facts, Lookup, LookupResult, lookups};
 
 use crate::support::*;
 
@@ -13,8 +13,8 @@ fn binding(name: &str) -> Lookup {
 fn with_topology() -> Facts {
     let levels: Vec<Value> = ["zone", "block", "rack"].map(|domain| json!({ "domain": domain })).into();
     let mut facts = grove();
-    facts.found.insert(binding("fabric"), Found::Object(json!({ "spec": { "levels": levels } })));
-    facts.found.insert(binding("secret"), Found::Unreadable("not allowed".to_owned()));
+    facts.found.insert(binding("fabric"), LookupResult::Object(json!({ "spec": { "levels": levels } })));
+    facts.found.insert(binding("secret"), LookupResult::Unreadable("not allowed".to_owned()));
     facts
 }
 
@@ -89,17 +89,17 @@ fn graphs_that_live_are_not_held_against_the_topology() {
     let old = placed(json!({ "clusterTopologyName": "gone", "packDomain": "rack" }), json!(null));
     let new = edited(&old, |g| g["spec"]["components"][1]["replicas"] = json!(5));
     assert_eq!(violations(&update(&old, &new, &with_topology())), Vec::<String>::new());
-    assert!(lookups(Path::ValidateGraph, &change(old, new), &grove()).is_empty());
+    assert!(lookups(AdmissionPath::ValidateGraph, &change(old, new), &grove()).is_empty());
 }
 
 #[test]
 fn only_topologies_that_a_new_graph_names_are_read() {
-    let named = |object: Value| lookups(Path::ValidateGraph, &creation(object), &grove());
+    let named = |object: Value| lookups(AdmissionPath::ValidateGraph, &creation(object), &grove());
     assert!(named(grove_graph()).is_empty());
     assert_eq!(named(placed(fabric(None), json!(null))), [binding("fabric")]);
     let both = edited(&placed(fabric(None), json!(null)), |g| {
         g["spec"]["experimental"] = json!({ "kvTransferPolicy": { "clusterTopologyName": "fabric" } });
     });
     assert_eq!(named(both), [binding("fabric")], "each once");
-    assert!(lookups(Path::DefaultGraph, &creation(placed(fabric(None), json!(null))), &grove()).is_empty());
+    assert!(lookups(AdmissionPath::DefaultGraph, &creation(placed(fabric(None), json!(null))), &grove()).is_empty());
 }

@@ -2,7 +2,7 @@
 
 use api_types::conversion::{ApiVersion, convert};
 use serde_json::{Value, json};
-use webhook_server::admission::{Answer, GroupVersionKind, Path, Request, review};
+use webhook_server::admission::{AdmissionPath, Answer, GroupVersionKind, Request, review};
 
 use crate::support::*;
 
@@ -340,7 +340,7 @@ fn components_come_as_v1alpha1_too() {
         "metadata": { "name": "decode", "namespace": "team" },
         "spec": { "componentType": "worker", "sharedMemory": { "size": "-1Gi" } },
     });
-    let answer = review(Path::ValidateComponentAlpha, &creation(component), &facts());
+    let answer = review(AdmissionPath::ValidateComponentAlpha, &creation(component), &facts());
     let expected = ["Invalid spec.sharedMemory.size", "Required spec.extraPodSpec.mainContainer.image"];
     assert_eq!(violations(&answer), expected, "{}", words(&answer));
 }
@@ -406,7 +406,7 @@ fn what_is_not_reviewed_is_admitted() {
         ..creation(bad)
     };
     for request in [scale, deletion] {
-        for path in Path::ALL {
+        for path in AdmissionPath::ALL {
             assert_eq!(review(path, &request, &facts()), Answer::admitted(), "{path:?}");
         }
     }

@@ -8,7 +8,7 @@ use api_types::{
 };
 use serde_json::{Value, json};
 use webhook_server::admission::{
-    Answer, Facts, Features, GroupVersionKind, Operation, Path, Principals, Request, User, review,
+    AdmissionPath, Answer, Facts, Features, GroupVersionKind, Operation, Principals, Request, User, review,
 };
 
 /// User name of the operator.
@@ -106,7 +106,7 @@ pub fn warnings(answer: &Answer) -> &[String] {
 }
 
 /// The object as the answer leaves it.
-pub fn patched(path: Path, request: &Request, facts: &Facts) -> Value {
+pub fn patched(path: AdmissionPath, request: &Request, facts: &Facts) -> Value {
     let Answer::Allow { patch, .. } = review(path, request, facts) else { panic!("refused: {request:?}") };
     let mut object = request.object.clone().unwrap();
     json_patch::patch(&mut object, &patch).unwrap();
@@ -114,13 +114,13 @@ pub fn patched(path: Path, request: &Request, facts: &Facts) -> Value {
 }
 
 /// The path on which objects of a kind are validated.
-pub fn validates(kind: &str) -> Option<Path> {
+pub fn validates(kind: &str) -> Option<AdmissionPath> {
     match kind {
-        "DynamoGraphDeployment" => Some(Path::ValidateGraph),
-        "DynamoComponentDeployment" => Some(Path::ValidateComponent),
-        "DynamoGraphDeploymentRequest" => Some(Path::ValidateRequest),
-        "DynamoCheckpoint" => Some(Path::ValidateCheckpoint),
-        "DynamoModel" => Some(Path::ValidateModel),
+        "DynamoGraphDeployment" => Some(AdmissionPath::ValidateGraph),
+        "DynamoComponentDeployment" => Some(AdmissionPath::ValidateComponent),
+        "DynamoGraphDeploymentRequest" => Some(AdmissionPath::ValidateRequest),
+        "DynamoCheckpoint" => Some(AdmissionPath::ValidateCheckpoint),
+        "DynamoModel" => Some(AdmissionPath::ValidateModel),
         _ => None,
     }
 }

@@ -30,7 +30,7 @@ const OF_NO_OBJECT: &str = "1";
 
 /// Flags of `crds apply`.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CrdsApplyArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Service that converts between versions, NAMESPACE/NAME[:PORT] [default: the one that the live definition names;
@@ -51,7 +51,7 @@ enum Converter {
     Given,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &CrdsApplyArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let work = async {
         let client = args.cluster.client().await?;
@@ -69,12 +69,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// A state of a definition: no two states of the spec have the same one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Revision {
+pub(crate) struct DefinitionRevision {
     pub uid: Option<String>,
     pub generation: Option<i64>,
 }
 
-impl Revision {
+impl DefinitionRevision {
     pub fn of(metadata: &ObjectMeta) -> Self {
         Self { uid: metadata.uid.clone(), generation: metadata.generation }
     }
@@ -99,7 +99,7 @@ async fn definitions(client: &Client, service: Option<&ConversionService>) -> an
     }
     let mut names = Vec::new();
     for (name, applied) in all {
-        if let Outcome::Kept { newer } = applied.outcome {
+        if let DefinitionOutcome::Kept { newer } = applied.outcome {
             bail!("{name} was written by release {newer} meanwhile, which is newer than this program");
         }
         established(&api, &name).await.with_context(|| format!("{name} was applied but is not served"))?;
@@ -113,10 +113,10 @@ async fn definitions(client: &Client, service: Option<&ConversionService>) -> an
 pub(crate) async fn definition(
     api: &Api<CustomResourceDefinition>,
     crd: &CustomResourceDefinition,
-) -> anyhow::Result<Applied> {
+) -> anyhow::Result<AppliedDefinition> {
     let name = crd.name_any();
     let applied = apply(api, crd, Converter::Given).await.with_context(|| format!("cannot apply {name}"))?;
-    if !matches!(applied.outcome, Outcome::Kept { .. }) {
+    if !matches!(applied.outcome, DefinitionOutcome::Kept { .. }) {
         established(api, &name).await.with_context(|| format!("{name} was applied but is not served"))?;
     }
     Ok(applied)
@@ -135,7 +135,7 @@ pub(crate) async fn migrate(client: &Client, name: &str, done: &mut Done) -> any
 
 /// Result of applying a definition.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Outcome {
+pub(crate) enum DefinitionOutcome {
     Created,
     /// Another field manager may have written it last.
     Updated {
@@ -148,7 +148,7 @@ pub(crate) enum Outcome {
     },
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for DefinitionOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Created => write!(f, "created"),
@@ -161,9 +161,9 @@ impl fmt::Display for Outcome {
 
 /// A definition that was applied.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Applied {
-    pub outcome: Outcome,
-    pub revision: Revision,
+pub(crate) struct AppliedDefinition {
+    pub outcome: DefinitionOutcome,
+    pub revision: DefinitionRevision,
 }
 
 /// Applies one definition. Others may write it meanwhile, a later release too: every try
@@ -172,7 +172,7 @@ async fn apply(
     api: &Api<CustomResourceDefinition>,
     crd: &CustomResourceDefinition,
     converter: Converter,
-) -> anyhow::Result<Applied> {
+) -> anyhow::Result<AppliedDefinition> {
     loop {
         let live = api.get_opt(&crd.name_any()).await?;
         if let Some(applied) = write(api, crd, converter, live.as_ref()).await? {
@@ -189,10 +189,13 @@ async fn write(
     crd: &CustomResourceDefinition,
     converter: Converter,
     live: Option<&CustomResourceDefinition>,
-) -> anyhow::Result<Option<Applied>> {
+) -> anyhow::Result<Option<AppliedDefinition>> {
     if let Some(live) = live {
         if let Some(newer) = stored::newer_release(live, crd) {
-            return Ok(Some(Applied { outcome: Outcome::Kept { newer }, revision: Revision::of(&live.metadata) }));
+            return Ok(Some(AppliedDefinition {
+                outcome: DefinitionOutcome::Kept { newer },
+                revision: DefinitionRevision::of(&live.metadata),
+            }));
         }
         stored::refuse_downgrade(live, crd)?;
     }
@@ -208,11 +211,11 @@ async fn write(
         after => after?,
     };
     let outcome = match live {
-        None => Outcome::Created,
-        Some(_) if after.resource_version() == version => Outcome::Unchanged,
-        Some(live) => Outcome::Updated { last_writer: stored::last_writer(live).map(str::to_owned) },
+        None => DefinitionOutcome::Created,
+        Some(_) if after.resource_version() == version => DefinitionOutcome::Unchanged,
+        Some(live) => DefinitionOutcome::Updated { last_writer: stored::last_writer(live).map(str::to_owned) },
     };
-    Ok(Some(Applied { outcome, revision: Revision::of(&after.metadata) }))
+    Ok(Some(AppliedDefinition { outcome, revision: DefinitionRevision::of(&after.metadata) }))
 }
 
 /// Waits until the API server serves the definition; fails as soon as it says that it will not.
@@ -269,7 +272,10 @@ mod tests {
             versions.into_iter().find(|version| version.storage).unwrap().name
         };
 
-        assert_eq!(apply(&api, &later(&ours, false), Converter::OfLive).await.unwrap().outcome, Outcome::Created);
+        assert_eq!(
+            apply(&api, &later(&ours, false), Converter::OfLive).await.unwrap().outcome,
+            DefinitionOutcome::Created
+        );
         established(&api, MODELS).await.unwrap();
         let seen = api.get(MODELS).await.unwrap();
         let params = PatchParams::apply("later").force();

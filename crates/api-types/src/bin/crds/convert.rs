@@ -12,17 +12,17 @@ use serde_json::Value;
 
 /// Arguments of `crds convert`.
 #[derive(clap::Args)]
-pub struct Args {
+pub struct CrdsConvertArgs {
     /// Manifests, YAML or JSON, any number of documents; `-` for standard input
     #[arg(short, long, value_name = "FILE")]
     file: PathBuf,
     /// Version to convert to
     #[arg(long, value_enum, default_value = "v1beta1")]
-    to: Version,
+    to: CrdsConvertVersion,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Version {
+enum CrdsConvertVersion {
     /// The deprecated version
     V1alpha1,
     /// The version that is stored, and served by this operator
@@ -33,10 +33,10 @@ enum Version {
 ///
 /// # Errors
 /// The input cannot be read, or a document cannot be converted; then nothing is printed.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &CrdsConvertArgs) -> Result<()> {
     let to = match args.to {
-        Version::V1alpha1 => ApiVersion::V1Alpha1,
-        Version::V1beta1 => ApiVersion::V1Beta1,
+        CrdsConvertVersion::V1alpha1 => ApiVersion::V1Alpha1,
+        CrdsConvertVersion::V1beta1 => ApiVersion::V1Beta1,
     };
     print!("{}", converted(&read(&args.file)?, to)?);
     Ok(())

@@ -22,16 +22,16 @@ Exit codes:
 /// The CustomResourceDefinitions of the Dynamo operator, and their versions.
 #[derive(Parser)]
 #[command(name = "crds", version, after_help = EXIT_CODES)]
-struct Cli {
+struct CrdsArgs {
     #[command(subcommand)]
-    command: Command,
+    command: CrdsCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum CrdsCommand {
     /// Write the definitions to standard output or to files; needs no cluster
     #[command(after_help = EXIT_CODES)]
-    Print(print::Args),
+    Print(print::CrdsPrintArgs),
     /// Apply the definitions to a cluster and wait until it serves them
     ///
     /// Server-side apply as field manager `dynamo-crds`; fields that others set before are taken over, and what others
@@ -42,27 +42,27 @@ enum Command {
     /// Then objects that are still stored in an older version are stored anew, so that the older version is no longer
     /// needed. Reading them takes the conversion webhook: until it answers, the program waits.
     #[command(after_help = EXIT_CODES)]
-    Apply(apply::Args),
+    Apply(apply::CrdsApplyArgs),
     /// Keep the definitions of a cluster as `crds apply` leaves them, until it is stopped
     ///
     /// Beside that, it sets the CA bundle of the conversion webhook, which it takes from a ConfigMap. It watches both,
     /// and sends nothing while neither changes. Definitions of a newer release get the CA bundle only. What fails is
     /// logged and repeated, after a pause that grows from one second to five minutes. Several may run at once.
     #[command(after_help = EXIT_CODES)]
-    Serve(serve::Args),
+    Serve(serve::CrdsServeArgs),
     /// Convert manifests between v1alpha1 and v1beta1; needs no cluster
     ///
     /// Nothing is lost: what the other version cannot say is kept in annotations, from which it comes back.
     #[command(after_help = EXIT_CODES)]
-    Convert(convert::Args),
+    Convert(convert::CrdsConvertArgs),
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
-        Command::Print(args) => print::run(&args),
-        Command::Apply(args) => apply::run(&args),
-        Command::Serve(args) => serve::run(&args),
-        Command::Convert(args) => convert::run(&args),
+    let done = match CrdsArgs::parse().command {
+        CrdsCommand::Print(args) => print::run(&args),
+        CrdsCommand::Apply(args) => apply::run(&args),
+        CrdsCommand::Serve(args) => serve::run(&args),
+        CrdsCommand::Convert(args) => convert::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

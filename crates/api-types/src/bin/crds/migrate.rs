@@ -62,7 +62,7 @@ pub(crate) async fn migrate(client: &Client, name: &str, all_done: &mut Done) ->
         kind: crd.spec.names.kind.clone(),
         plural: crd.spec.names.plural.clone(),
     };
-    let done = Objects { client, resource, work: &work }.migrate().await?;
+    let done = StoredObjects { client, resource, work: &work }.migrate().await?;
     if work.rewrite {
         forget_versions(&crds, name, &work).await?;
     }
@@ -101,19 +101,19 @@ async fn forget_versions(crds: &Api<CustomResourceDefinition>, name: &str, befor
 }
 
 /// Result for one object.
-enum Outcome {
+enum MigrationOutcome {
     Rewritten,
     Cleaned,
     Untouched,
 }
 
-struct Objects<'a> {
+struct StoredObjects<'a> {
     client: &'a Client,
     resource: ApiResource,
     work: &'a Work,
 }
 
-impl Objects<'_> {
+impl StoredObjects<'_> {
     async fn migrate(&self) -> anyhow::Result<Migration> {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &self.resource);
         let mut done = Migration::default();
@@ -132,9 +132,9 @@ impl Objects<'_> {
             let mut outcomes = stream::iter(listed.items).map(|object| self.object(object)).buffer_unordered(PARALLEL);
             while let Some(outcome) = outcomes.next().await {
                 match outcome {
-                    Ok(Outcome::Rewritten) => done.rewritten += 1,
-                    Ok(Outcome::Cleaned) => done.cleaned += 1,
-                    Ok(Outcome::Untouched) => {}
+                    Ok(MigrationOutcome::Rewritten) => done.rewritten += 1,
+                    Ok(MigrationOutcome::Cleaned) => done.cleaned += 1,
+                    Ok(MigrationOutcome::Untouched) => {}
                     Err(error) => failures.push(format!("{error:#}")),
                 }
             }
@@ -150,21 +150,21 @@ impl Objects<'_> {
     }
 
     /// Writes one object without changing it. Who deleted it has nothing stored; who wrote it meanwhile has stored it.
-    async fn object(&self, object: PartialObjectMeta<DynamicObject>) -> anyhow::Result<Outcome> {
+    async fn object(&self, object: PartialObjectMeta<DynamicObject>) -> anyhow::Result<MigrationOutcome> {
         let metadata = object.metadata;
         let namespace = metadata.namespace.clone().unwrap_or_default();
         let name = metadata.name.clone().unwrap_or_default();
         let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &namespace, &self.resource);
         let managed = metadata.managed_fields.as_deref().unwrap_or_default();
         let outcome = if self.work.kept(managed, FIELD_MANAGER).is_some() {
-            self.clean(&api, metadata).await.map(|()| Outcome::Cleaned)
+            self.clean(&api, metadata).await.map(|()| MigrationOutcome::Cleaned)
         } else if self.work.rewrite {
-            self.rewrite(&api, &metadata).await.map(|()| Outcome::Rewritten)
+            self.rewrite(&api, &metadata).await.map(|()| MigrationOutcome::Rewritten)
         } else {
-            Ok(Outcome::Untouched)
+            Ok(MigrationOutcome::Untouched)
         };
         match outcome {
-            Err(error) if matches!(code(&error), Some(404 | 409)) => Ok(Outcome::Untouched),
+            Err(error) if matches!(code(&error), Some(404 | 409)) => Ok(MigrationOutcome::Untouched),
             outcome => outcome.with_context(|| format!("{namespace}/{name}")),
         }
     }

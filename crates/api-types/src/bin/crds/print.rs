@@ -13,10 +13,10 @@ use serde_json::json;
 
 /// Content and destination of the output
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CrdsPrintArgs {
     /// Form of the output
-    #[arg(long, value_enum, default_value_t = Format::Yaml)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = PrintFormat::Yaml)]
+    format: PrintFormat,
     /// Write one file for each definition into this folder (made if missing) instead of standard output
     #[arg(long, value_name = "FOLDER")]
     dir: Option<PathBuf>,
@@ -26,14 +26,14 @@ pub(crate) struct Args {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum PrintFormat {
     /// YAML documents
     Yaml,
     /// JSON; on standard output one object of kind List
     Json,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &CrdsPrintArgs) -> anyhow::Result<()> {
     let crds = crds::all_converted_by(&args.webhook_service)?;
     match &args.dir {
         Some(dir) => write_files(&crds, args.format, dir),
@@ -41,12 +41,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-fn write_files(crds: &[CustomResourceDefinition], format: Format, dir: &Path) -> anyhow::Result<()> {
+fn write_files(crds: &[CustomResourceDefinition], format: PrintFormat, dir: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir).with_context(|| format!("cannot make the folder {}", dir.display()))?;
     for crd in crds {
         let (extension, text) = match format {
-            Format::Yaml => ("yaml", crds::to_yaml(crd)?),
-            Format::Json => ("json", json_text(crd)?),
+            PrintFormat::Yaml => ("yaml", crds::to_yaml(crd)?),
+            PrintFormat::Json => ("json", json_text(crd)?),
         };
         let path = dir.join(crds::file_name(crd)).with_extension(extension);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
@@ -54,10 +54,10 @@ fn write_files(crds: &[CustomResourceDefinition], format: Format, dir: &Path) ->
     Ok(())
 }
 
-fn write_stdout(crds: &[CustomResourceDefinition], format: Format) -> anyhow::Result<()> {
+fn write_stdout(crds: &[CustomResourceDefinition], format: PrintFormat) -> anyhow::Result<()> {
     let text = match format {
-        Format::Yaml => crds.iter().map(crds::to_yaml).collect::<Result<String, _>>()?,
-        Format::Json => json_text(&json!({ "apiVersion": "v1", "kind": "List", "items": crds }))?,
+        PrintFormat::Yaml => crds.iter().map(crds::to_yaml).collect::<Result<String, _>>()?,
+        PrintFormat::Json => json_text(&json!({ "apiVersion": "v1", "kind": "List", "items": crds }))?,
     };
     match io::stdout().write_all(text.as_bytes()) {
         // The reader has seen enough; `crds print | head` is no failure.

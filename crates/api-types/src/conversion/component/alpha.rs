@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     conversion::{
-        lens::{Edit, Side},
+        lens::{RestoreEdit, Side},
         value::{Object, copy, copy_as, insert_filled, is_true, list, nanos, object, put, text},
     },
     v1beta1::ComponentType,
@@ -44,7 +44,7 @@ impl Side for Alpha<'_> {
         alpha_saved::save(self.0, original, rebuilt)
     }
 
-    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<RestoreEdit<'a>> {
         alpha_saved::edits(self.0, saved)
     }
 }

@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 use super::{Name, SIDECAR};
 use crate::conversion::{
     component::main_container::{GPU, to_native},
-    lens::Edit,
+    lens::RestoreEdit,
     value::{
         Object, at, filled, is_empty, is_quantity, is_true, list, name_of, named, nanos, object, places, put, text,
     },
 };
 
-type Path = &'static [&'static str];
+type KeyPath = &'static [&'static str];
 
 /// Fields that depend on each other: they are saved and put back together.
-const GROUPS: [&[Path]; 26] = [
+const GROUPS: [&[KeyPath]; 26] = [
     &[&["annotations"]],
     &[&["labels"]],
     &[&["componentType"], &["subComponentType"]],
@@ -50,7 +50,7 @@ const GROUPS: [&[Path]; 26] = [
 ];
 
 /// Returns the function that restores the items of a group one by one; none if the group is one thing.
-fn by_item(group: &[Path]) -> Option<Place> {
+fn by_item(group: &[KeyPath]) -> Option<PlaceItems> {
     match **group.first()? {
         ["resources"] => Some(place_resources),
         ["envs"] => Some(place_env),
@@ -62,7 +62,7 @@ fn by_item(group: &[Path]) -> Option<Place> {
 }
 
 /// The saved value at `path`, if it says something and is of the type that the schema has there.
-fn saved_at(saved: &Object, path: Path) -> Option<&Value> {
+fn saved_at(saved: &Object, path: KeyPath) -> Option<&Value> {
     let value = at(saved, path).filter(|value| !is_empty(value))?;
     let fits = match *path {
         [
@@ -77,8 +77,8 @@ fn saved_at(saved: &Object, path: Path) -> Option<&Value> {
 }
 
 /// Whether the group is saved. The part of a type is not enough for the type.
-fn is_saved(group: &[Path], saved: &Object) -> bool {
-    let needs_first = group.first() == Some(&(&["componentType"] as Path));
+fn is_saved(group: &[KeyPath], saved: &Object) -> bool {
+    let needs_first = group.first() == Some(&(&["componentType"] as KeyPath));
     let places = if needs_first { &group[..1] } else { group };
     places.iter().any(|path| saved_at(saved, path).is_some())
 }
@@ -109,8 +109,8 @@ pub(super) fn save(name: Name<'_>, original: &Object, rebuilt: &Object) -> Objec
 }
 
 /// Returns the edits that restore saved data.
-pub(super) fn edits<'a>(name: Name<'a>, saved: &'a Object) -> Vec<Edit<'a>> {
-    let mut edits: Vec<Edit<'a>> = Vec::new();
+pub(super) fn edits<'a>(name: Name<'a>, saved: &'a Object) -> Vec<RestoreEdit<'a>> {
+    let mut edits: Vec<RestoreEdit<'a>> = Vec::new();
     for group in GROUPS.into_iter().filter(|group| is_saved(group, saved)) {
         let halves: Vec<_> = group.iter().map(|path| (*path, saved_at(saved, path))).collect();
         edits.push(Box::new(move |alpha| {
@@ -192,7 +192,7 @@ fn tidy(alpha: &mut Object) {
 
 /// Function that returns the items of a projected v1alpha1 component at the places that the two saved lists specify:
 /// those of its own list, and those of the main container.
-type Place = fn(&Object, Option<&Value>, Option<&Value>) -> (Value, Value);
+type PlaceItems = fn(&Object, Option<&Value>, Option<&Value>) -> (Value, Value);
 
 fn items(list: Option<&Value>) -> &[Value] {
     list.and_then(Value::as_array).map_or(&[], Vec::as_slice)

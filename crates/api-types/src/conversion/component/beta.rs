@@ -7,7 +7,7 @@ use super::{
     main_container::{feature_to_alpha, take_apart},
 };
 use crate::conversion::{
-    lens::{Edit, Side},
+    lens::{RestoreEdit, Side},
     value::{Object, copy, copy_as, nanos, object, put, text},
 };
 
@@ -48,7 +48,7 @@ impl Side for Beta<'_> {
         beta_saved::save(original, rebuilt)
     }
 
-    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<RestoreEdit<'a>> {
         beta_saved::edits(self.0, saved)
     }
 }

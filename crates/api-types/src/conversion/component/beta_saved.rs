@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{MAIN, Name, SIDECAR, live_containers};
 use crate::conversion::{
     component::live_container,
-    lens::{Edit, in_groups},
+    lens::{RestoreEdit, in_groups},
     value::{Object, at, copy, fill, insert_filled, is_empty, list, name_of, named, object, places, put, text},
 };
 
@@ -97,8 +97,8 @@ fn main_needs_key(original: &Object, rebuilt: Option<&Object>) -> bool {
 }
 
 /// Returns the edits that restore saved data.
-pub(super) fn edits<'a>(name: Name<'a>, saved: &'a Object) -> Vec<Edit<'a>> {
-    let mut edits: Vec<Edit<'a>> = Vec::new();
+pub(super) fn edits<'a>(name: Name<'a>, saved: &'a Object) -> Vec<RestoreEdit<'a>> {
+    let mut edits: Vec<RestoreEdit<'a>> = Vec::new();
     if let (Name::Object(Some(object)), None) = (name, text(saved, "name")) {
         edits.push(Box::new(move |beta| {
             if text(beta, "name") == Some(object) {
@@ -126,9 +126,9 @@ fn fill_object(beta: &mut Object, key: &str, fields: &Object) {
     }
 }
 
-fn template_edits(saved: &Object) -> Vec<Edit<'_>> {
+fn template_edits(saved: &Object) -> Vec<RestoreEdit<'_>> {
     let containers = containers_of(saved);
-    let mut edits: Vec<Edit<'_>> = Vec::new();
+    let mut edits: Vec<RestoreEdit<'_>> = Vec::new();
     edits.push(Box::new(move |beta| {
         beta.entry("podTemplate").or_insert_with(|| Value::Object(saved.clone()));
     }));
@@ -180,11 +180,13 @@ fn drop_generated_main(beta: &mut Object) {
 
 /// The containers that v1alpha1 does not know, and the fields of others that it does not know: one edit for each
 /// container, one for all if they are many.
-fn container_edits(saved: &[Value]) -> Vec<Edit<'_>> {
+fn container_edits(saved: &[Value]) -> Vec<RestoreEdit<'_>> {
     let says_more =
         |container: &&Object| container.len() > 1 && text(container, "name").is_some_and(|name| name != MAIN);
     let saved: Vec<&Object> = saved.iter().filter_map(Value::as_object).filter(says_more).collect();
-    in_groups(saved).map(|group| Box::new(move |beta: &mut Object| put_containers(beta, &group)) as Edit<'_>).collect()
+    in_groups(saved)
+        .map(|group| Box::new(move |beta: &mut Object| put_containers(beta, &group)) as RestoreEdit<'_>)
+        .collect()
 }
 
 fn put_containers(beta: &mut Object, saved: &[&Object]) {
@@ -216,14 +218,14 @@ fn put_in_order(beta: &mut Object, order: &[&str]) {
 }
 
 /// Key of a mount: name and path.
-type Key<'a> = (Option<&'a Value>, Option<&'a Value>);
+type MountKey<'a> = (Option<&'a Value>, Option<&'a Value>);
 
-fn key(mount: &Value) -> Key<'_> {
+fn key(mount: &Value) -> MountKey<'_> {
     (mount.get("name"), mount.get("mountPath"))
 }
 
 /// First index of each mount in a list.
-fn ranks(mounts: &[Value]) -> HashMap<Key<'_>, usize> {
+fn ranks(mounts: &[Value]) -> HashMap<MountKey<'_>, usize> {
     // From the last to the first, so that the first stays.
     mounts.iter().enumerate().rev().map(|(rank, mount)| (key(mount), rank)).collect()
 }
@@ -246,13 +248,13 @@ pub(super) fn mount_of_cache(beta: &Object) -> Option<Value> {
 }
 
 /// Returns the edits that restore the mounts of the saved main container.
-pub(super) fn mount_edits(main: &Object) -> Vec<Edit<'_>> {
+pub(super) fn mount_edits(main: &Object) -> Vec<RestoreEdit<'_>> {
     let saved = list(main, "volumeMounts");
-    let mut edits: Vec<Edit<'_>> = vec![Box::new(move |beta| drop_generated_mount(beta, saved))];
+    let mut edits: Vec<RestoreEdit<'_>> = vec![Box::new(move |beta| drop_generated_mount(beta, saved))];
     edits.push(Box::new(move |beta| put_mounts_in_order(beta, saved)));
     let says_more = |mount: &&Value| mount.as_object().is_some_and(|fields| fields.len() > 2);
     let groups = in_groups(saved.iter().filter(says_more).collect());
-    edits.extend(groups.map(|group| Box::new(move |beta: &mut Object| fill_mounts(beta, &group)) as Edit<'_>));
+    edits.extend(groups.map(|group| Box::new(move |beta: &mut Object| fill_mounts(beta, &group)) as RestoreEdit<'_>));
     edits
 }
 

@@ -8,12 +8,12 @@ use sha2::{Digest, Sha256};
 use crate::conversion::{ApiVersion, value::Object};
 
 /// Names of lists, and the keys of their entries, with defaults.
-type Keys = (&'static [&'static str], &'static [(&'static str, Option<&'static str>)]);
+type ListKeys = (&'static [&'static str], &'static [(&'static str, Option<&'static str>)]);
 
 /// The keys of the entries of a list, by the name of the list; an optional key has a default.
 ///
 /// Other lists have one owner as a whole.
-const KEYS: [Keys; 8] = [
+const KEYS: [ListKeys; 8] = [
     (
         &[
             "claims",
@@ -243,19 +243,19 @@ fn has_fields(whole: &Object, part: &Object, at: &FieldPlace<'_>) -> bool {
 }
 
 /// Fields that lie together, and the same in smaller parts.
-pub(super) struct Group {
+pub(super) struct FieldGroup {
     /// A field and all below it.
     pub fields: HashSet<String>,
     /// The fields right below it, with all below them.
-    pub parts: Vec<Group>,
+    pub parts: Vec<FieldGroup>,
 }
 
 /// The fields of `of`, by the topmost of them.
-pub(super) fn groups(version: ApiVersion, object: &Value, of: &HashSet<String>) -> Vec<Group> {
+pub(super) fn groups(version: ApiVersion, object: &Value, of: &HashSet<String>) -> Vec<FieldGroup> {
     groups_at(object, &FieldPlace::root(version), of)
 }
 
-fn groups_at(value: &Value, at: &FieldPlace<'_>, of: &HashSet<String>) -> Vec<Group> {
+fn groups_at(value: &Value, at: &FieldPlace<'_>, of: &HashSet<String>) -> Vec<FieldGroup> {
     let mut groups = Vec::new();
     each(value, at, &mut |place, child| {
         let parts = groups_at(child, place, of);
@@ -263,7 +263,7 @@ fn groups_at(value: &Value, at: &FieldPlace<'_>, of: &HashSet<String>) -> Vec<Gr
         if of.contains(&name) {
             let below = parts.iter().flat_map(|part| part.fields.iter().cloned());
             let fields = below.chain([name]).collect();
-            groups.push(Group { fields, parts });
+            groups.push(FieldGroup { fields, parts });
         } else {
             groups.extend(parts);
         }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::{
     COMPONENT_DEPLOYMENT, GRAPH, kind, payload,
-    payload::Keys,
+    payload::AnnotationKeys,
     value::{Object, object},
 };
 use crate::v1beta1::{ComponentType, DynamoGraphDeployment, ScalingAdapterMarker};
@@ -187,7 +187,7 @@ fn field<T: for<'de> Deserialize<'de> + Default>(spec: &Object, key: &str) -> T 
 
 /// The saved spec of v1alpha1.
 fn read(annotations: &Texts, kind_name: &str) -> Option<Object> {
-    let Keys { spec, .. } = kind(kind_name)?.keys;
+    let AnnotationKeys { spec, .. } = kind(kind_name)?.keys;
     match payload::read_spec(annotations.get(spec)?)?.sparse.remove("spec")? {
         Value::Object(spec) => Some(spec),
         _ => None,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     ConversionSource, Extent, lens,
-    lens::{Edit, Saved, Side},
+    lens::{RestoreEdit, Saved, Side},
     value::{Object, at, copy, each_part, insert_filled, is_true, object, put, text},
 };
 
@@ -36,7 +36,7 @@ impl Side for AlphaRequest {
         saved::save_alpha(original, rebuilt)
     }
 
-    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<RestoreEdit<'a>> {
         saved::alpha_edits(saved)
     }
 
@@ -56,7 +56,7 @@ impl Side for BetaRequest {
         saved::save_beta(original, rebuilt)
     }
 
-    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<Edit<'a>> {
+    fn edits<'a>(&'a self, saved: &'a Object) -> Vec<RestoreEdit<'a>> {
         saved::beta_edits(saved)
     }
 

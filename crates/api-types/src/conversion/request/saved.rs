@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use super::spec::PROFILER;
 use crate::conversion::{
-    lens::Edit,
+    lens::RestoreEdit,
     value::{Object, at, is_empty, is_true, name_of, object, put, put_in_part, text},
 };
 
-type Path = &'static [&'static str];
+type SavedPath = &'static [&'static str];
 
 /// Places that v1beta1 cannot say at all.
-const ALPHA_ONLY: [Path; 6] = [
+const ALPHA_ONLY: [SavedPath; 6] = [
     &["spec", "enableGpuDiscovery"],
     &["spec", "deploymentOverrides"],
     &["spec", "profilingConfig", "configMapRef"],
@@ -19,10 +19,10 @@ const ALPHA_ONLY: [Path; 6] = [
     &["status", "backend"],
     &["status", "profilingResults"],
 ];
-const CONFIG: Path = &["spec", "profilingConfig", "config"];
+const CONFIG: SavedPath = &["spec", "profilingConfig", "config"];
 
 /// Places that v1alpha1 cannot say at all.
-const BETA_ONLY: [Path; 11] = [
+const BETA_ONLY: [SavedPath; 11] = [
     &["spec", "hardware"],
     &["spec", "searchStrategy"],
     &["spec", "workload", "concurrency"],
@@ -35,10 +35,10 @@ const BETA_ONLY: [Path; 11] = [
     &["status", "profilerRuns"],
     &["status", "trialGraphs"],
 ];
-const JOB: Path = &["spec", "overrides", "profilingJob"];
-const MOCKER: Path = &["spec", "features", "mocker"];
+const JOB: SavedPath = &["spec", "overrides", "profilingJob"];
+const MOCKER: SavedPath = &["spec", "features", "mocker"];
 
-fn keep(original: &Object, saved: &mut Object, path: Path) {
+fn keep(original: &Object, saved: &mut Object, path: SavedPath) {
     put(saved, path, at(original, path).filter(|value| !value.is_null()).cloned());
 }
 
@@ -99,15 +99,15 @@ fn fill(into: &mut Object, from: &Object) {
 }
 
 /// Adds the fields that are missing in the object at `path`.
-fn fill_in_part(body: &mut Object, path: Path, fields: &Object) {
+fn fill_in_part(body: &mut Object, path: SavedPath, fields: &Object) {
     let mut whole = at(body, path).and_then(Value::as_object).cloned().unwrap_or_default();
     fill(&mut whole, fields);
     put_in_part(body, path, &Value::Object(whole));
 }
 
 /// Returns the edits that restore v1alpha1's saved data.
-pub(super) fn alpha_edits(saved: &Object) -> Vec<Edit<'_>> {
-    let mut edits: Vec<Edit<'_>> = Vec::new();
+pub(super) fn alpha_edits(saved: &Object) -> Vec<RestoreEdit<'_>> {
+    let mut edits: Vec<RestoreEdit<'_>> = Vec::new();
     for path in ALPHA_ONLY {
         if let Some(value) = at(saved, path).filter(|value| !value.is_null() && *value != "") {
             edits.push(Box::new(move |body| put_in_part(body, path, value)));
@@ -161,7 +161,8 @@ pub(super) fn save_beta(original: &Object, rebuilt: &Object) -> Object {
 fn save_beta_status(original: &Object, rebuilt: &Object, saved: &mut Object) {
     let Some(status) = object(original, "status") else { return };
     let phase_lost = status.get("phase") != at(rebuilt, &["status", "phase"]);
-    for path in [&["status", "profilingPhase"] as Path, &["status", "profilingJobName"], &["status", "deploymentInfo"]]
+    for path in
+        [&["status", "profilingPhase"] as SavedPath, &["status", "profilingJobName"], &["status", "deploymentInfo"]]
     {
         keep(original, saved, path);
     }
@@ -190,8 +191,8 @@ fn job_without_known(job: &Object) -> Object {
 }
 
 /// Returns the edits that restore v1beta1's saved data.
-pub(super) fn beta_edits(saved: &Object) -> Vec<Edit<'_>> {
-    let mut edits: Vec<Edit<'_>> = Vec::new();
+pub(super) fn beta_edits(saved: &Object) -> Vec<RestoreEdit<'_>> {
+    let mut edits: Vec<RestoreEdit<'_>> = Vec::new();
     for path in BETA_ONLY {
         if let Some(value) = at(saved, path).filter(|value| !is_empty(value)) {
             edits.push(Box::new(move |body| put_in_part(body, path, value)));
@@ -214,7 +215,7 @@ pub(super) fn beta_edits(saved: &Object) -> Vec<Edit<'_>> {
 /// The saved job, with what the live one says over it.
 fn put_job(body: &mut Object, saved: &Object) {
     let mut whole = at(body, JOB).and_then(Value::as_object).cloned().unwrap_or_default();
-    let containers: Path = &["template", "spec", "containers"];
+    let containers: SavedPath = &["template", "spec", "containers"];
     let live = at(&whole, containers).and_then(Value::as_array).cloned().unwrap_or_default();
     fill(&mut whole, saved);
     if let Some(Value::Array(listed)) = at(saved, containers).cloned() {
@@ -236,8 +237,8 @@ fn join_containers(mut saved: Vec<Value>, live: &[Value]) -> Vec<Value> {
     saved
 }
 
-fn status_edits(saved: &Object) -> Vec<Edit<'_>> {
-    let mut edits: Vec<Edit<'_>> = Vec::new();
+fn status_edits(saved: &Object) -> Vec<RestoreEdit<'_>> {
+    let mut edits: Vec<RestoreEdit<'_>> = Vec::new();
     let phase = text(saved, "phase");
     let dgd = text(saved, "dgdName");
     let of_same_graph = move |body: &Object| at(body, &["status", "dgdName"]).and_then(Value::as_str) == dgd;

@@ -1,7 +1,7 @@
 //! `DynamoGraphDeploymentRequest`, and the review.
 
 use super::*;
-use crate::conversion::review::{Outcome, Review, ReviewError};
+use crate::conversion::review::{Review, ReviewError, ReviewOutcome};
 
 const KIND: &str = "DynamoGraphDeploymentRequest";
 
@@ -186,11 +186,13 @@ fn objects_of_a_review_are_entered_one_by_one() {
         if seen.len() == 2 { Err("too large".to_owned()) } else { Ok(()) }
     };
     let outcome = Review::read(body.as_bytes()).unwrap().answer(&mut Vec::new(), entered).unwrap();
-    assert!(matches!(outcome, Outcome::Failed(text) if text.contains("request.objects[1] (of 11 bytes): too large")));
+    assert!(
+        matches!(outcome, ReviewOutcome::Failed(text) if text.contains("request.objects[1] (of 11 bytes): too large"))
+    );
     assert_eq!(json!(seen), objects);
 }
 
-fn answer(review: &Value) -> Result<(Value, Outcome), ReviewError> {
+fn answer(review: &Value) -> Result<(Value, ReviewOutcome), ReviewError> {
     let (body, mut out) = (review.to_string(), Vec::new());
     let outcome = Review::read(body.as_bytes())?.answer(&mut out, |_| Ok(())).unwrap();
     Ok((serde_json::from_slice(&out).unwrap(), outcome))
@@ -207,7 +209,7 @@ fn a_review() {
                 "request": { "uid": "u", "desiredAPIVersion": "nvidia.com/v1beta1", "objects": objects } })
     };
     let (answered, outcome) = answer(&review(json!([adapter("b"), adapter("a")]))).unwrap();
-    assert_eq!(outcome, Outcome::Converted(2));
+    assert_eq!(outcome, ReviewOutcome::Converted(2));
     assert_eq!(answered["apiVersion"], "apiextensions.k8s.io/v1");
     assert_eq!(answered["kind"], "ConversionReview");
     assert_eq!(answered["response"]["uid"], "u");
@@ -219,7 +221,7 @@ fn a_review() {
     let mut bad = adapter("x");
     bad["kind"] = json!("Pod");
     let (answered, outcome) = answer(&review(json!([adapter("a"), bad, 7]))).unwrap();
-    assert_eq!(outcome, Outcome::Failed(answered["response"]["result"]["message"].as_str().unwrap().to_owned()));
+    assert_eq!(outcome, ReviewOutcome::Failed(answered["response"]["result"]["message"].as_str().unwrap().to_owned()));
     let message = answered["response"]["result"]["message"].as_str().unwrap();
     assert_eq!(answered["response"]["result"]["status"], "Failure");
     assert!(

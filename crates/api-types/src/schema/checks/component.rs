@@ -1,7 +1,7 @@
 //! Rules of components, in graphs and on their own. v1alpha1 calls those of graphs services. `self` is the component
 //! unless a rule is below it.
 
-use super::{Check, engines, same};
+use super::{SchemaCheck, engines, same};
 use crate::{
     conversion::{ApiVersion, COMPONENT_DEPLOYMENT, GRAPH},
     violations,
@@ -17,7 +17,7 @@ pub(super) fn place(kind: &str, version: ApiVersion) -> &'static str {
 }
 
 /// The rules of components of a kind.
-pub(super) fn checks(kind: &'static str, version: ApiVersion) -> impl Iterator<Item = Check> {
+pub(super) fn checks(kind: &'static str, version: ApiVersion) -> impl Iterator<Item = SchemaCheck> {
     let mut checks = picker(version);
     checks.extend(match version {
         ApiVersion::V1Alpha1 => alpha(),
@@ -34,29 +34,29 @@ pub(super) fn checks(kind: &'static str, version: ApiVersion) -> impl Iterator<I
     }
     checks.into_iter().map(move |check| {
         let at = [place(kind, version), &check.at].join(".");
-        Check { kind, version, at: at.trim_end_matches('.').to_owned(), ..check }
+        SchemaCheck { kind, version, at: at.trim_end_matches('.').to_owned(), ..check }
     })
 }
 
 /// Rules of endpoint pickers.
-fn picker(version: ApiVersion) -> Vec<Check> {
+fn picker(version: ApiVersion) -> Vec<SchemaCheck> {
     let other = match version {
         ApiVersion::V1Alpha1 => "self.?componentType.orValue('') != 'epp'",
         ApiVersion::V1Beta1 => "self.?type.orValue('') != 'epp'",
     };
     vec![
-        Check::new("", format!("{other} || !has(self.multinode)"), violations::PICKER_NODES)
+        SchemaCheck::new("", format!("{other} || !has(self.multinode)"), violations::PICKER_NODES)
             .field(".multinode")
             .forbidden()
             .unless_broken(),
-        Check::new("", format!("{other} || self.?replicas.orValue(1) == 1"), violations::PICKER_REPLICAS)
+        SchemaCheck::new("", format!("{other} || self.?replicas.orValue(1) == 1"), violations::PICKER_REPLICAS)
             .field(".replicas")
             .unless_broken(),
-        Check::new("", format!("{other} || has(self.eppConfig)"), violations::PICKER_CONFIG)
+        SchemaCheck::new("", format!("{other} || has(self.eppConfig)"), violations::PICKER_CONFIG)
             .field(".eppConfig")
             .required()
             .unless_broken(),
-        Check::new(
+        SchemaCheck::new(
             "eppConfig",
             "!has(self.configMapRef) || self.configMapRef.?name.orValue('') != ''",
             violations::PICKER_CONFIG_MAP,
@@ -68,11 +68,11 @@ fn picker(version: ApiVersion) -> Vec<Check> {
 }
 
 /// Rules about what only v1alpha1 has, or limits only here.
-fn alpha() -> Vec<Check> {
+fn alpha() -> Vec<SchemaCheck> {
     vec![
-        Check::new("eppConfig", "has(self.configMapRef) != has(self.config)", violations::PICKER_ONE_CONFIG)
+        SchemaCheck::new("eppConfig", "has(self.configMapRef) != has(self.config)", violations::PICKER_ONE_CONFIG)
             .forbidden(),
-        Check::new(
+        SchemaCheck::new(
             "ingress",
             "!self.?enabled.orValue(false) || self.?host.orValue('') != ''",
             violations::INGRESS_HOST,
@@ -84,49 +84,49 @@ fn alpha() -> Vec<Check> {
 }
 
 /// Rules about what only v1beta1 has.
-fn beta() -> Vec<Check> {
+fn beta() -> Vec<SchemaCheck> {
     vec![
         // To read it as a quantity, and plain numbers too, costs more than the API server grants.
-        Check::new(
+        SchemaCheck::new(
             "sharedMemorySize",
             "!string(self).startsWith('-') || self == '-0'",
             violations::negative(violations::MEMORY_SIZE),
         ),
-        Check::new("frontendSidecar", "self != ''", violations::SIDECAR_UNKNOWN),
-        Check::new("", "!has(self.frontendSidecar) || has(self.podTemplate)", violations::SIDECAR_WITHOUT_POD)
+        SchemaCheck::new("frontendSidecar", "self != ''", violations::SIDECAR_UNKNOWN),
+        SchemaCheck::new("", "!has(self.frontendSidecar) || has(self.podTemplate)", violations::SIDECAR_WITHOUT_POD)
             .field(".podTemplate.spec.containers")
             .required()
             .unless_broken(),
     ]
 }
 
-fn what_stays(kind: &str) -> [Check; 2] {
+fn what_stays(kind: &str) -> [SchemaCheck; 2] {
     let anew = violations::anew(kind);
     let [several, were_several] = ["self", "oldSelf"].map(|of| format!("({of}.?multinode.?nodeCount.orValue(1) > 1)"));
     [
-        Check::new("", format!("{several} == {were_several}"), format!("{}; {anew}", violations::NODES_STAY))
+        SchemaCheck::new("", format!("{several} == {were_several}"), format!("{}; {anew}", violations::NODES_STAY))
             .field(".multinode"),
-        Check::new("", same("topologyConstraint"), violations::immutable(anew)).field(".topologyConstraint"),
+        SchemaCheck::new("", same("topologyConstraint"), violations::immutable(anew)).field(".topologyConstraint"),
     ]
 }
 
 const FORCED: &str = ".?experimental.?grove.?forceScalingGroup.orValue(false)";
 const FORCED_FIELD: &str = ".experimental.grove.forceScalingGroup";
 
-fn forced_stays(kind: &str) -> Check {
-    Check::new("", format!("self{FORCED} == oldSelf{FORCED}"), violations::immutable(violations::anew(kind)))
+fn forced_stays(kind: &str) -> SchemaCheck {
+    SchemaCheck::new("", format!("self{FORCED} == oldSelf{FORCED}"), violations::immutable(violations::anew(kind)))
         .field(FORCED_FIELD)
         .shows(format!("(self{FORCED} ? 'true' : 'false')"))
 }
 
 /// Returns checks of fields that only graphs on Grove have; v1alpha1 has one of them.
-fn alone(version: ApiVersion) -> Vec<Check> {
+fn alone(version: ApiVersion) -> Vec<SchemaCheck> {
     let gang = ("!has(self.minAvailable)".to_owned(), ".minAvailable");
     let mut absent = vec![gang];
     if version == ApiVersion::V1Beta1 {
         absent.push((format!("!self{FORCED}"), FORCED_FIELD));
     }
     let check =
-        |(rule, field)| Check::new("", rule, violations::ONLY_ON_GROVE).field(field).forbidden().unless_broken();
+        |(rule, field)| SchemaCheck::new("", rule, violations::ONLY_ON_GROVE).field(field).forbidden().unless_broken();
     absent.into_iter().map(check).collect()
 }

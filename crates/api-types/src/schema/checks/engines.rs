@@ -1,7 +1,7 @@
 //! Rules of shared GPU memory, standby engines and checkpoints. Both versions have them, in other words: v1alpha1 in
 //! the component itself, where each is switched on; v1beta1 in `experimental`, where what is there is on.
 
-use super::Check;
+use super::SchemaCheck;
 use crate::{conversion::ApiVersion, violations};
 
 const CHECKPOINT: &str = "self.?checkpoint.?enabled.orValue(false)";
@@ -93,7 +93,7 @@ impl Words {
 }
 
 /// The rules about what there is.
-pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
+pub(super) fn checks(version: ApiVersion) -> Vec<SchemaCheck> {
     let words = Words::of(version);
     let Words { component_type, component_shares, memory, .. } = words;
     let Words { not_between, failover, failover_mode, modes: [within, between], .. } = words;
@@ -103,10 +103,10 @@ pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
     let same_mode = format!("({failover_mode} == '{between}') == ({memory_mode} == '{between}')");
     let one = format!("{switch}self.?mode.orValue('{within}') != '{within}' || self.?numShadows.orValue(1) <= 1");
     let checkpoint =
-        |rule: String, text: &str| Check::new(place, rule, text).field(".checkpoint").forbidden().unless_broken();
+        |rule: String, text: &str| SchemaCheck::new(place, rule, text).field(".checkpoint").forbidden().unless_broken();
     let clients = |rule: String, text: &str| checkpoint(rule, text).field(".checkpoint.job.gmsClientContainers");
     vec![
-        Check::new(
+        SchemaCheck::new(
             "",
             format!("!{component_shares} || {component_type}.orValue('') in {types}"),
             violations::MEMORY_TYPE,
@@ -114,15 +114,16 @@ pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
         .field(words.field("gpuMemoryService"))
         .forbidden()
         .unless_broken(),
-        Check::new(place, format!("!{failover} || {memory}"), violations::FAILOVER_ALONE)
+        SchemaCheck::new(place, format!("!{failover} || {memory}"), violations::FAILOVER_ALONE)
             .field(".failover")
             .forbidden()
             .unless_broken(),
-        Check::new(place, format!("!{failover} || !{memory} || {same_mode}"), violations::FAILOVER_MODE)
+        SchemaCheck::new(place, format!("!{failover} || !{memory} || {same_mode}"), violations::FAILOVER_MODE)
             .field(".failover.mode")
             .shows(words.shown_mode("self.?failover"))
             .unless_broken(),
-        Check::new(words.field("failover").trim_start_matches('.'), one, violations::SHADOWS).field(".numShadows"),
+        SchemaCheck::new(words.field("failover").trim_start_matches('.'), one, violations::SHADOWS)
+            .field(".numShadows"),
         checkpoint(format!("!{CHECKPOINT} || {not_between}"), violations::CHECKPOINT_BETWEEN_PODS),
         checkpoint(format!("!{CHECKPOINT} || !{failover}"), violations::CHECKPOINT_FAILOVER),
         clients(format!("!({CLIENTS}) || {memory}"), violations::CLIENTS_ALONE),
@@ -131,19 +132,23 @@ pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
 }
 
 /// The rules about what stays as it was created.
-pub(super) fn what_stays(kind: &str, version: ApiVersion) -> [Check; 3] {
+pub(super) fn what_stays(kind: &str, version: ApiVersion) -> [SchemaCheck; 3] {
     let (words, anew) = (Words::of(version), violations::anew(kind));
     let [memory, old_memory] = ["self", "oldSelf"].map(|of| words.is_between(of, "gpuMemoryService"));
     let [failover, old_failover] = ["self", "oldSelf"].map(|of| words.is_between(of, "failover"));
     let [shadows, old_shadows] =
         ["self", "oldSelf"].map(|of| format!("{}.?numShadows.orValue(1)", words.feature(of, "failover")));
     [
-        Check::new("", format!("{memory} == {old_memory}"), format!("{}; {anew}", violations::MEMORY_STAYS))
+        SchemaCheck::new("", format!("{memory} == {old_memory}"), format!("{}; {anew}", violations::MEMORY_STAYS))
             .field(words.field("gpuMemoryService.mode"))
             .shows(words.shown_mode(&words.feature("self", "gpuMemoryService"))),
-        Check::new("", format!("{failover} == {old_failover}"), format!("{}; {anew}", violations::FAILOVER_STAYS))
-            .field(words.field("failover")),
-        Check::new(
+        SchemaCheck::new(
+            "",
+            format!("{failover} == {old_failover}"),
+            format!("{}; {anew}", violations::FAILOVER_STAYS),
+        )
+        .field(words.field("failover")),
+        SchemaCheck::new(
             "",
             format!("!{failover} || !{old_failover} || {shadows} == {old_shadows}"),
             violations::immutable(anew),

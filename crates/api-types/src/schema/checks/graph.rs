@@ -1,6 +1,6 @@
 //! Rules of graphs.
 
-use super::{Check, component, same};
+use super::{SchemaCheck, component, same};
 use crate::{
     conversion::{ApiVersion, GRAPH},
     grove, violations,
@@ -16,7 +16,7 @@ fn restarts(of: &str) -> String {
 }
 
 /// The rules of a graph without those of its components.
-pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
+pub(super) fn checks(version: ApiVersion) -> Vec<SchemaCheck> {
     let constrained = match version {
         ApiVersion::V1Alpha1 => {
             "has(self.services) && self.services.exists(k, has(self.services[k].topologyConstraint))"
@@ -24,7 +24,7 @@ pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
         ApiVersion::V1Beta1 => "has(self.components) && self.components.exists(c, has(c.topologyConstraint))",
     };
     let mut checks = vec![
-        Check::new(
+        SchemaCheck::new(
             "",
             format!(
                 "({ROLLING} != 'Pending' && {ROLLING} != 'InProgress') || \
@@ -36,18 +36,18 @@ pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
         )
         .field(".spec.restart.id")
         .shows("(has(self.spec.restart) ? '\"' + self.spec.restart.id + '\"' : 'null')"),
-        Check::new(
+        SchemaCheck::new(
             "spec.restart.strategy",
             "self.?type.orValue('') != 'Parallel' || !has(self.order) || size(self.order) == 0",
             violations::PARALLEL_ORDER,
         )
         .field(".order")
         .forbidden(),
-        Check::new("spec", format!("has(self.topologyConstraint) || !({constrained})"), violations::TOPOLOGY)
+        SchemaCheck::new("spec", format!("has(self.topologyConstraint) || !({constrained})"), violations::TOPOLOGY)
             .field(".topologyConstraint")
             .required()
             .unless_broken(),
-        Check::new(
+        SchemaCheck::new(
             "spec",
             format!(
                 "!has(self.topologyConstraint) || self.topologyConstraint.?packDomain.orValue('') != '' || ({constrained})"
@@ -57,28 +57,28 @@ pub(super) fn checks(version: ApiVersion) -> Vec<Check> {
         .field(".topologyConstraint.packDomain")
         .required()
         .unless_broken(),
-        Check::new("spec.experimental.kvTransferPolicy.clusterTopologyName", IS_SUBDOMAIN, violations::OBJECT_NAME),
+        SchemaCheck::new("spec.experimental.kvTransferPolicy.clusterTopologyName", IS_SUBDOMAIN, violations::OBJECT_NAME),
     ];
     checks.extend(what_stays());
     if version == ApiVersion::V1Alpha1 {
-        checks.push(Check::new("spec.pvcs[].name", "self != ''", violations::CLAIM_NAME).required());
+        checks.push(SchemaCheck::new("spec.pvcs[].name", "self != ''", violations::CLAIM_NAME).required());
     }
     let components = component::place(GRAPH, version);
     let fragments = ["", ".multinode.leader", ".multinode.worker"].map(|role| format!("{components}{role}"));
     for parent in fragments.iter().map(String::as_str).chain(["spec"]) {
         checks.extend(fragment(parent));
     }
-    checks.into_iter().map(|check| Check { kind: GRAPH, version, ..check }).collect()
+    checks.into_iter().map(|check| SchemaCheck { kind: GRAPH, version, ..check }).collect()
 }
 
-fn what_stays() -> [Check; 3] {
+fn what_stays() -> [SchemaCheck; 3] {
     let stays = || violations::immutable(violations::anew(GRAPH));
     [
-        Check::new("spec", same("backendFramework"), stays())
+        SchemaCheck::new("spec", same("backendFramework"), stays())
             .field(".backendFramework")
             .shows("(has(self.backendFramework) ? '\"' + self.backendFramework + '\"' : 'null')"),
-        Check::new("spec", same("topologyConstraint"), stays()).field(".topologyConstraint"),
-        Check::new(
+        SchemaCheck::new("spec", same("topologyConstraint"), stays()).field(".topologyConstraint"),
+        SchemaCheck::new(
             "spec",
             format!(
                 "(!has(self.experimental) && !has(oldSelf.experimental)) || \
@@ -94,14 +94,14 @@ fn what_stays() -> [Check; 3] {
 }
 
 /// The rules of a fragment in Grove's API, in the field `providerOverride` of `parent`.
-fn fragment(parent: &str) -> [Check; 2] {
+fn fragment(parent: &str) -> [SchemaCheck; 2] {
     let at = |field: &str| format!("{parent}.providerOverride.{field}");
     [
-        Check::new(
+        SchemaCheck::new(
             &at("apiVersion"),
             format!("self == '{}'", grove::API_VERSION),
             violations::supported(&[grove::API_VERSION]),
         ),
-        Check::new(&at("target"), "self == oldSelf", violations::immutable(violations::anew(GRAPH))),
+        SchemaCheck::new(&at("target"), "self == oldSelf", violations::immutable(violations::anew(GRAPH))),
     ]
 }

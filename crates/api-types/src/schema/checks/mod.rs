@@ -28,7 +28,7 @@ const VALIDATIONS: &str = "x-kubernetes-validations";
 
 /// A rule of ours.
 #[derive(Clone, Debug)]
-pub struct Check {
+pub struct SchemaCheck {
     /// Kind of the objects.
     pub kind: &'static str,
     /// Version of the objects.
@@ -57,7 +57,7 @@ enum When {
     Broken,
 }
 
-impl Check {
+impl SchemaCheck {
     fn new(at: &str, rule: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
             kind: "",
@@ -125,7 +125,7 @@ fn of_old(rule: &str) -> String {
 
 /// All of them.
 #[must_use]
-pub fn all() -> Vec<Check> {
+pub fn all() -> Vec<SchemaCheck> {
     let mut all = checks();
     for version in [ApiVersion::V1Alpha1, ApiVersion::V1Beta1] {
         all.extend(graph::checks(version));
@@ -139,7 +139,7 @@ pub fn all() -> Vec<Check> {
 /// # Errors
 /// [`SchemaError::Missing`] if the schema lacks the path of one of them.
 pub fn add(schema: &mut Value, kind: &str, api_version: &str) -> Result<(), SchemaError> {
-    let of_version = |check: &Check| check.kind == kind && check.version.api_version() == api_version;
+    let of_version = |check: &SchemaCheck| check.kind == kind && check.version.api_version() == api_version;
     for check in all().into_iter().filter(of_version) {
         let place = if check.at.is_empty() { &mut *schema } else { edit::property(schema, &check.at)? };
         match &mut place[VALIDATIONS] {
@@ -158,10 +158,10 @@ fn same(field: &str) -> String {
 const MODEL: &str = "DynamoModel";
 
 /// The rules of models, checkpoints and requests.
-fn checks() -> Vec<Check> {
-    let place = |kind, version| move |check| Check { kind, version, ..check };
+fn checks() -> Vec<SchemaCheck> {
+    let place = |kind, version| move |check| SchemaCheck { kind, version, ..check };
     let models = models().into_iter().map(place(MODEL, ApiVersion::V1Alpha1));
-    let checkpoint = Check::new(
+    let checkpoint = SchemaCheck::new(
         "spec",
         "!self.?gpuMemoryService.?enabled.orValue(false) || self.gpuMemoryService.?mode.orValue('intraPod') == 'intraPod'",
         violations::supported(&["intraPod"]),
@@ -169,7 +169,7 @@ fn checks() -> Vec<Check> {
     .field(".gpuMemoryService.mode")
     .shows("'\"' + self.gpuMemoryService.mode + '\"'")
     .unless_broken();
-    let request = Check::new(
+    let request = SchemaCheck::new(
         "spec",
         "self.?searchStrategy.orValue('rapid') != 'thorough' || self.?backend.orValue('auto') != 'auto'",
         violations::THOROUGH,
@@ -183,19 +183,19 @@ fn checks() -> Vec<Check> {
         .collect()
 }
 
-fn models() -> Vec<Check> {
+fn models() -> Vec<SchemaCheck> {
     let schemes = ModelSource::SCHEMES.map(|scheme| format!("'{scheme}'")).join(", ");
     let stays = || violations::immutable(violations::anew(MODEL));
     vec![
-        Check::new("spec.modelName", "self != ''", violations::MODEL_NAME).required(),
-        Check::new("spec.baseModelName", "self != ''", violations::BASE_MODEL_NAME).required(),
-        Check::new("spec.baseModelName", "self == oldSelf", stays()),
-        Check::new("spec.modelType", "self == oldSelf", stays()),
-        Check::new("spec", "self.?modelType.orValue('') != 'lora' || has(self.source)", violations::source())
+        SchemaCheck::new("spec.modelName", "self != ''", violations::MODEL_NAME).required(),
+        SchemaCheck::new("spec.baseModelName", "self != ''", violations::BASE_MODEL_NAME).required(),
+        SchemaCheck::new("spec.baseModelName", "self == oldSelf", stays()),
+        SchemaCheck::new("spec.modelType", "self == oldSelf", stays()),
+        SchemaCheck::new("spec", "self.?modelType.orValue('') != 'lora' || has(self.source)", violations::source())
             .field(".source")
             .required()
             .unless_broken(),
-        Check::new(
+        SchemaCheck::new(
             "spec",
             "self.?modelType.orValue('') != 'lora' || !has(self.source) || self.source.?uri.orValue('') != ''",
             violations::source(),
@@ -205,7 +205,7 @@ fn models() -> Vec<Check> {
         .unless_broken(),
         // At `spec`, because the API server shows the value at which a rule stands, and people put credentials into
         // addresses.
-        Check::new(
+        SchemaCheck::new(
             "spec",
             format!(
                 "self.?modelType.orValue('') != 'lora' || self.?source.?uri.orValue('') == '' || \
@@ -242,7 +242,7 @@ mod tests {
         let all = all();
         for check in &all {
             assert!(!check.kind.is_empty() && !check.text.is_empty() && !check.text.contains('\n'), "{check:?}");
-            let same = |other: &&Check| {
+            let same = |other: &&SchemaCheck| {
                 (&other.kind, other.version, &other.at, &other.field, &other.text)
                     == (&check.kind, check.version, &check.at, &check.field, &check.text)
             };

@@ -25,11 +25,11 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
 };
 use rendering::{
-    Diagnosis, JobEnd,
+    JobEnd, PodDiagnosis,
     checkpoint::{CaptureSettings, artifact_version, check_shared_gpu_memory, render_capture_job},
 };
 
-use super::model::{CapturePhase, Observed, Plan};
+use super::model::{CapturePhase, CheckpointObserved, CheckpointPlan};
 
 /// Awaited before the capture.
 pub(super) const POD: &str = "waiting for the pod of the Job";
@@ -39,7 +39,7 @@ const OTHER_CAPTURE: &str = "waiting for the capture of another version to go";
 const CAPTURED: &str = "waiting for the processes to be captured";
 
 /// Plans the children of a checkpoint that is not being deleted.
-pub fn plan(observed: &Observed) -> Plan {
+pub fn plan(observed: &CheckpointObserved) -> CheckpointPlan {
     let status = observed.checkpoint.status.as_ref();
     let job_name = names::checkpoint_job(&observed.id, artifact_version(&observed.checkpoint));
     let begun = status.is_some_and(|status| status.job_name.as_ref() == Some(&job_name) && !is_duplicate(status));
@@ -55,7 +55,7 @@ pub fn plan(observed: &Observed) -> Plan {
         // The Job of a failed capture is being deleted.
         (CheckpointPhase::Pending, Some(job)) if job.metadata.deletion_timestamp.is_some() => {
             let phase = CapturePhase::Waiting("waiting for an earlier Job to go".to_owned());
-            Plan { delete_jobs: not_deleted(observed.other_jobs.iter()), phase, ..Plan::default() }
+            CheckpointPlan { delete_jobs: not_deleted(observed.other_jobs.iter()), phase, ..CheckpointPlan::default() }
         }
         (_, Some(job)) => capture(observed, job),
         (CheckpointPhase::Creating, None) => without_job(observed),
@@ -70,7 +70,7 @@ fn is_duplicate(status: &DynamoCheckpointStatus) -> bool {
 }
 
 /// Older operators did not record how a checkpoint became ready, and kept its Job.
-fn is_recorded_as_captured(observed: &Observed) -> bool {
+fn is_recorded_as_captured(observed: &CheckpointObserved) -> bool {
     observed.checkpoint.status.as_ref().is_some_and(|status| completed(status, "True", reason::CAPTURED))
 }
 
@@ -81,17 +81,17 @@ fn completed(status: &DynamoCheckpointStatus, value: &str, reason: &str) -> bool
 }
 
 /// Every pass over a recorded end deletes the Job, if it still exists.
-fn settled(observed: &Observed, job_may_go: bool) -> Plan {
+fn settled(observed: &CheckpointObserved, job_may_go: bool) -> CheckpointPlan {
     let jobs = observed.job.iter().filter(|_| job_may_go).chain(&observed.other_jobs);
-    Plan { delete_jobs: not_deleted(jobs), phase: CapturePhase::Settled, ..Plan::default() }
+    CheckpointPlan { delete_jobs: not_deleted(jobs), phase: CapturePhase::Settled, ..CheckpointPlan::default() }
 }
 
 /// The Job shows the reason, so it is deleted only when the status is stored. The status of a duplicate names no Job,
 /// and its elder shows the reason: its Job is deleted at once.
-fn fail(observed: &Observed, reason: &'static str, message: String) -> Plan {
+fn fail(observed: &CheckpointObserved, reason: &'static str, message: String) -> CheckpointPlan {
     let now = observed.job.iter().filter(|_| reason == reason::DUPLICATE);
     let jobs = not_deleted(now.chain(&observed.other_jobs));
-    Plan { delete_jobs: jobs, phase: CapturePhase::Failed { reason, message }, ..Plan::default() }
+    CheckpointPlan { delete_jobs: jobs, phase: CapturePhase::Failed { reason, message }, ..CheckpointPlan::default() }
 }
 
 /// The Jobs that are not being deleted.
@@ -100,12 +100,16 @@ pub fn not_deleted<'a>(jobs: impl Iterator<Item = &'a Job>) -> Vec<Job> {
 }
 
 /// Plans the Job, once everything exists that its pod needs, and nothing is left that would delay its capture.
-fn begin(observed: &Observed) -> Plan {
-    let at = |phase| Plan { delete_jobs: not_deleted(observed.other_jobs.iter()), phase, ..Plan::default() };
+fn begin(observed: &CheckpointObserved) -> CheckpointPlan {
+    let at = |phase| CheckpointPlan {
+        delete_jobs: not_deleted(observed.other_jobs.iter()),
+        phase,
+        ..CheckpointPlan::default()
+    };
     let ours = observed.capture.as_ref().filter(|capture| is_controlled_by(*capture, &observed.uid));
     if let Some(capture) = ours.filter(|capture| is_of_other_version(observed, capture)) {
         let phase = CapturePhase::Waiting(OTHER_CAPTURE.to_owned());
-        return Plan { delete_capture: not_yet_deleted(capture), ..at(phase) };
+        return CheckpointPlan { delete_capture: not_yet_deleted(capture), ..at(phase) };
     }
     let Some(config) = &observed.config else {
         return at(CapturePhase::Blocked { reason: reason::DISABLED, message: disabled() });
@@ -128,7 +132,7 @@ fn begin(observed: &Observed) -> Plan {
         Ok(job) => {
             let waits = POD.to_owned();
             let create_job = Some(Job { metadata: owned(job.metadata, observed), ..job });
-            Plan { create_volume, create_job, ..at(CapturePhase::Capturing { waits, stalled: None }) }
+            CheckpointPlan { create_volume, create_job, ..at(CapturePhase::Capturing { waits, stalled: None }) }
         }
     }
 }
@@ -139,7 +143,7 @@ fn disabled() -> String {
         .to_owned()
 }
 
-fn invalid(observed: &Observed, violations: &[Violation]) -> CapturePhase {
+fn invalid(observed: &CheckpointObserved, violations: &[Violation]) -> CapturePhase {
     let prepared = check_shared_gpu_memory(&observed.checkpoint).is_ok();
     let reason = if prepared { reason::INVALID_SPEC } else { reason::NOT_PREPARED };
     let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
@@ -147,8 +151,12 @@ fn invalid(observed: &Observed, violations: &[Violation]) -> CapturePhase {
 }
 
 /// Plans the capture of the Job's pod. Capture and Job both have to succeed.
-fn capture(observed: &Observed, job: &Job) -> Plan {
-    let at = |phase| Plan { delete_jobs: not_deleted(observed.other_jobs.iter()), phase, ..Plan::default() };
+fn capture(observed: &CheckpointObserved, job: &Job) -> CheckpointPlan {
+    let at = |phase| CheckpointPlan {
+        delete_jobs: not_deleted(observed.other_jobs.iter()),
+        phase,
+        ..CheckpointPlan::default()
+    };
     let wait = |waits: &str| at(CapturePhase::Capturing { waits: waits.to_owned(), stalled: None });
     if observed.config.is_none() {
         return at(CapturePhase::Capturing { waits: disabled(), stalled: Some(reason::DISABLED) });
@@ -159,7 +167,7 @@ fn capture(observed: &Observed, job: &Job) -> Plan {
             return fail(observed, reason::CAPTURE_NAME_TAKEN, message);
         }
         Some(capture) if is_of_other_version(observed, capture) => {
-            return Plan { delete_capture: not_yet_deleted(capture), ..wait(OTHER_CAPTURE) };
+            return CheckpointPlan { delete_capture: not_yet_deleted(capture), ..wait(OTHER_CAPTURE) };
         }
         found => found.as_ref(),
     };
@@ -191,27 +199,27 @@ fn capture(observed: &Observed, job: &Job) -> Plan {
     at(CapturePhase::Ready(message))
 }
 
-fn request_capture(observed: &Observed, at: impl Fn(CapturePhase) -> Plan) -> Plan {
+fn request_capture(observed: &CheckpointObserved, at: impl Fn(CapturePhase) -> CheckpointPlan) -> CheckpointPlan {
     let Some(pod) = &observed.pod else { return at(waiting_for(observed, POD)) };
     if !observed.serves_captures {
         let waits = "the cluster does not serve PodSnapshots of nvidia.com; install the snapshot operator".to_owned();
         return at(CapturePhase::Capturing { waits, stalled: Some(reason::API_MISSING) });
     }
-    Plan { create_capture: Some(render_capture(observed, pod)), ..at(waiting_for(observed, CAPTURED)) }
+    CheckpointPlan { create_capture: Some(render_capture(observed, pod)), ..at(waiting_for(observed, CAPTURED)) }
 }
 
 /// Returns the phase of a wait, with the diagnosis of the Job's pod.
-fn waiting_for(observed: &Observed, what: &str) -> CapturePhase {
+fn waiting_for(observed: &CheckpointObserved, what: &str) -> CapturePhase {
     match &observed.waits.trouble {
         None => CapturePhase::Capturing { waits: what.to_owned(), stalled: None },
-        Some(Diagnosis { cause, message }) => CapturePhase::Capturing {
+        Some(PodDiagnosis { cause, message }) => CapturePhase::Capturing {
             waits: format!("{what}: {message}"),
             stalled: cause.needs_action().then(|| cause.reason()),
         },
     }
 }
 
-fn render_capture(observed: &Observed, pod: &ObjectMeta) -> PodSnapshot {
+fn render_capture(observed: &CheckpointObserved, pod: &ObjectMeta) -> PodSnapshot {
     let checkpoint = &observed.checkpoint;
     let name = checkpoint.metadata.name.clone().unwrap_or_default();
     let labels = [(labels::SNAPSHOT_OWNER, name.clone()), (labels::CHECKPOINT_ID, observed.id.clone())];
@@ -236,7 +244,7 @@ fn render_capture(observed: &Observed, pod: &ObjectMeta) -> PodSnapshot {
 }
 
 /// Whether a capture is of another pod than the present Job's. A capture of the upstream operator has no version.
-fn is_of_other_version(observed: &Observed, capture: &PodSnapshot) -> bool {
+fn is_of_other_version(observed: &CheckpointObserved, capture: &PodSnapshot) -> bool {
     let version = capture.metadata.annotations.as_ref().and_then(|all| all.get(annotations::ARTIFACT_VERSION));
     let other_version = version.is_some_and(|version| version != artifact_version(&observed.checkpoint));
     let uid = Some(&capture.spec.source.pod_ref.uid).filter(|uid| !uid.is_empty());
@@ -264,7 +272,7 @@ fn captured(capture: &PodSnapshot) -> Option<String> {
 }
 
 /// Plans for a deleted Job. A capture without the end of its Job may be incomplete.
-fn without_job(observed: &Observed) -> Plan {
+fn without_job(observed: &CheckpointObserved) -> CheckpointPlan {
     let capture = observed.capture.as_ref().filter(|capture| is_controlled_by(*capture, &observed.uid));
     let Some(capture) = capture.filter(|capture| !is_of_other_version(observed, capture)) else {
         return fail(observed, reason::JOB_DELETED, "checkpoint job was deleted".to_owned());
@@ -276,12 +284,12 @@ fn without_job(observed: &Observed) -> Plan {
     fail(observed, reason::JOB_DELETED_EARLY, message)
 }
 
-fn name_of_capture(observed: &Observed) -> String {
+fn name_of_capture(observed: &CheckpointObserved) -> String {
     let name = observed.checkpoint.metadata.name.as_deref().unwrap_or_default();
     format!("PodSnapshot {}/{name}", observed.namespace)
 }
 
-fn owned(metadata: ObjectMeta, observed: &Observed) -> ObjectMeta {
+fn owned(metadata: ObjectMeta, observed: &CheckpointObserved) -> ObjectMeta {
     let name = observed.checkpoint.metadata.name.as_deref().unwrap_or_default();
     let owner = owner::controller::<DynamoCheckpoint>(name, &observed.uid);
     ObjectMeta { owner_references: Some(vec![owner]), ..metadata }

@@ -1,7 +1,7 @@
 //! Tests of every state of a checkpoint and its children.
 
 use rendering::{
-    Cause,
+    PodCause,
     checkpoint::{CheckpointConfig, CheckpointStorage, StorageLocation, StorageSettings},
 };
 use serde_json::{Value, json};
@@ -9,18 +9,18 @@ use serde_json::{Value, json};
 use super::*;
 use crate::checkpoint::{
     fixtures::{JOB, capture, creating, job, observed, pod},
-    model::Applied,
+    model::CheckpointApplied,
     status,
 };
 
-fn failed(planned: &Plan) -> &'static str {
+fn failed(planned: &CheckpointPlan) -> &'static str {
     match &planned.phase {
         CapturePhase::Failed { reason, .. } => reason,
         other => panic!("{other:?}"),
     }
 }
 
-fn waits(planned: &Plan) -> &str {
+fn waits(planned: &CheckpointPlan) -> &str {
     match &planned.phase {
         CapturePhase::Capturing { waits, .. } => waits,
         other => panic!("{other:?}"),
@@ -65,7 +65,7 @@ fn what_is_in_the_way_of_the_job_is_told_before_it_is_made() {
         storage: CheckpointStorage { claim: "claim".to_owned(), folder: "/c".to_owned() },
         exists: false,
     };
-    let blocked = |edit: &dyn Fn(&mut Observed)| {
+    let blocked = |edit: &dyn Fn(&mut CheckpointObserved)| {
         let mut observed = observed(Value::Null);
         edit(&mut observed);
         let planned = plan(&observed);
@@ -114,8 +114,8 @@ fn the_pod_is_captured_once_it_is_there() {
 
 #[test]
 fn why_the_pod_does_not_run_is_told_until_it_is_captured() {
-    let refused = Diagnosis::from_creation_warning("Job j", "Error creating: a pod is forbidden: exceeded quota");
-    let reported = |trouble: &Diagnosis, edit: &dyn Fn(&mut Observed)| {
+    let refused = PodDiagnosis::from_creation_warning("Job j", "Error creating: a pod is forbidden: exceeded quota");
+    let reported = |trouble: &PodDiagnosis, edit: &dyn Fn(&mut CheckpointObserved)| {
         let mut observed = observed(creating());
         observed.job = Some(job(JOB, ""));
         observed.waits.trouble = Some(trouble.clone());
@@ -123,7 +123,7 @@ fn why_the_pod_does_not_run_is_told_until_it_is_captured() {
         let planned = plan(&observed);
         let status = status::status(
             &observed,
-            &Applied { phase: planned.phase, created: Vec::new(), rejected: false },
+            &CheckpointApplied { phase: planned.phase, created: Vec::new(), rejected: false },
             Default::default(),
         );
         let stalled = status.conditions.into_iter().find(|condition| condition.type_ == "Stalled").unwrap();
@@ -131,21 +131,22 @@ fn why_the_pod_does_not_run_is_told_until_it_is_captured() {
     };
     let words = "waiting for the pod of the Job: Job j: Error creating: a pod is forbidden: exceeded quota";
     assert_eq!(reported(&refused, &|_| ()), (words.to_owned(), "True/PodsRefused".to_owned()));
-    let mute = Diagnosis { cause: Cause::ImagePull, message: "pod p: no image".to_owned() };
-    let captured = |o: &mut Observed| (o.pod, o.capture) = (Some(pod()), Some(capture("")));
-    for edit in [&|o: &mut Observed| o.pod = Some(pod()), &captured] as [&dyn Fn(&mut Observed); 2] {
+    let mute = PodDiagnosis { cause: PodCause::ImagePull, message: "pod p: no image".to_owned() };
+    let captured = |o: &mut CheckpointObserved| (o.pod, o.capture) = (Some(pod()), Some(capture("")));
+    for edit in [&|o: &mut CheckpointObserved| o.pod = Some(pod()), &captured] as [&dyn Fn(&mut CheckpointObserved); 2]
+    {
         let words = "waiting for the processes to be captured: pod p: no image";
         assert_eq!(reported(&mute, edit), (words.to_owned(), "True/ImagePullFailed".to_owned()));
     }
-    let unplaced = Diagnosis { cause: Cause::Unschedulable, message: "pod p: no node".to_owned() };
+    let unplaced = PodDiagnosis { cause: PodCause::Unschedulable, message: "pod p: no node".to_owned() };
     assert_eq!(reported(&unplaced, &|_| ()), (String::new(), "False/Progressing".to_owned()), "a node may come");
-    let loading = Diagnosis { cause: Cause::Probe, message: "pod p: it loads".to_owned() };
+    let loading = PodDiagnosis { cause: PodCause::Probe, message: "pod p: it loads".to_owned() };
     assert_eq!(
         reported(&loading, &captured),
         (String::new(), "False/Progressing".to_owned()),
         "nothing must be changed"
     );
-    let over = |o: &mut Observed| (o.pod, o.capture) = (Some(pod()), Some(capture("Ready")));
+    let over = |o: &mut CheckpointObserved| (o.pod, o.capture) = (Some(pod()), Some(capture("Ready")));
     assert_eq!(reported(&mute, &over).0, "", "the Job has succeeded");
 }
 
@@ -180,9 +181,9 @@ fn capture_and_job_both_have_to_end_well() {
 }
 
 /// Returns the live state after a plan, whose status is stored or lost.
-fn after(planned: &Plan, mut observed: Observed, stored: bool) -> Observed {
+fn after(planned: &CheckpointPlan, mut observed: CheckpointObserved, stored: bool) -> CheckpointObserved {
     if stored {
-        let applied = Applied { phase: planned.phase.clone(), created: Vec::new(), rejected: false };
+        let applied = CheckpointApplied { phase: planned.phase.clone(), created: Vec::new(), rejected: false };
         let after = status::status(&observed, &applied, jiff::Timestamp::UNIX_EPOCH);
         observed.checkpoint.status = Some(after);
     }
@@ -218,7 +219,7 @@ fn a_job_goes_only_once_its_end_is_stored() {
         let before = stored.checkpoint.status.clone();
         let settled = after(&second, stored, true);
         assert_eq!(settled.checkpoint.status, before, "nothing changes");
-        assert_eq!(plan(&settled), Plan::default(), "and nothing is left to do");
+        assert_eq!(plan(&settled), CheckpointPlan::default(), "and nothing is left to do");
     }
 }
 
@@ -342,7 +343,7 @@ fn the_younger_begins_when_the_elder_is_gone() {
     for begun in [Value::Null, creating()] {
         let mut younger = observed(begun);
         younger.elder = Some("first".to_owned());
-        let applied = Applied { phase: plan(&younger).phase, created: Vec::new(), rejected: false };
+        let applied = CheckpointApplied { phase: plan(&younger).phase, created: Vec::new(), rejected: false };
         let status = status::status(&younger, &applied, jiff::Timestamp::UNIX_EPOCH);
         let alone = observed(json!(status));
         assert!(plan(&alone).create_job.is_some(), "{status:?}");

@@ -13,10 +13,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rendering::checkpoint::artifact_version;
 
-use super::model::{Applied, CapturePhase, Observed};
+use super::model::{CapturePhase, CheckpointApplied, CheckpointObserved};
 
 /// Computes the whole status.
-pub fn status(observed: &Observed, applied: &Applied, now: Timestamp) -> DynamoCheckpointStatus {
+pub fn status(observed: &CheckpointObserved, applied: &CheckpointApplied, now: Timestamp) -> DynamoCheckpointStatus {
     let live = observed.checkpoint.status.clone().unwrap_or_default();
     let summary = summary(&applied.phase, &live);
     let expected = names::checkpoint_job(&observed.id, artifact_version(&observed.checkpoint));

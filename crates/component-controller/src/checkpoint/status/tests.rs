@@ -10,7 +10,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 fn status_of(live: Value, phase: CapturePhase) -> DynamoCheckpointStatus {
-    status(&observed(live), &Applied { phase, created: Vec::new(), rejected: false }, at(100))
+    status(&observed(live), &CheckpointApplied { phase, created: Vec::new(), rejected: false }, at(100))
 }
 
 fn condition(status: &DynamoCheckpointStatus, type_: &str) -> String {
@@ -84,7 +84,7 @@ fn a_ready_checkpoint_has_its_time_and_its_capture() {
     observed.capture = Some(capture("Ready"));
     let status = status(
         &observed,
-        &Applied { phase: CapturePhase::Ready(String::new()), created: Vec::new(), rejected: false },
+        &CheckpointApplied { phase: CapturePhase::Ready(String::new()), created: Vec::new(), rejected: false },
         at(100),
     );
     assert_eq!(json!(status)["createdAt"], "1970-01-01T00:01:40Z");

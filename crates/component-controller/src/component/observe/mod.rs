@@ -43,14 +43,14 @@ use self::pull_secrets::ForbiddenNamespaces;
 use super::{
     legacy::volume_name,
     model::{
-        LegacyNeeds, Live, NamedPullSecrets, Observed, ObservedLegacy, ObservedModel, ObsoleteObject, PodGroup,
-        WorkloadKind,
+        ComponentObserved, LegacyNeeds, LiveObject, NamedPullSecrets, ObservedLegacy, ObservedModel, ObsoleteObject,
+        PodGroup, WorkloadKind,
     },
 };
 use crate::checkpoint::observe::CheckpointCaches;
 
 /// The caches.
-pub struct Caches {
+pub struct ComponentCaches {
     /// Deployments.
     pub deployments: Store<Packed<Deployment>>,
     /// LeaderWorkerSets; `None` if the configuration excludes them.
@@ -76,9 +76,9 @@ pub struct Caches {
 }
 
 /// Reads the caches, and with a client what no cache holds.
-pub struct Observer {
+pub struct ComponentObserver {
     client: Client,
-    caches: Caches,
+    caches: ComponentCaches,
     /// `None` if the discovery of pull secrets is switched off.
     secrets: Option<PullSecrets>,
     checkpoints: CheckpointCaches,
@@ -87,9 +87,14 @@ pub struct Observer {
     unexposed: Mutex<HashSet<(String, String)>>,
 }
 
-impl Observer {
+impl ComponentObserver {
     /// Reads these caches. Without `secrets`, no pull secrets are discovered.
-    pub fn new(client: Client, caches: Caches, secrets: Option<PullSecrets>, checkpoints: CheckpointCaches) -> Self {
+    pub fn new(
+        client: Client,
+        caches: ComponentCaches,
+        secrets: Option<PullSecrets>,
+        checkpoints: CheckpointCaches,
+    ) -> Self {
         Self {
             client,
             caches,
@@ -114,14 +119,14 @@ impl Observer {
     ///
     /// # Errors
     /// An unreadable cached child, or a failed request.
-    pub async fn observe(&self, component: DynamoComponentDeployment) -> Result<Observed, Interruption> {
+    pub async fn observe(&self, component: DynamoComponentDeployment) -> Result<ComponentObserved, Interruption> {
         self.checkpoints.wait_until_ready().await;
         let Key { namespace, name } = Key::of(&component);
         let uid = component.metadata.uid.clone().unwrap_or_default();
         let sets = self.caches.leader_worker_sets.as_ref();
         let set = sets.map(|sets| live(sets, &namespace, &names::leader_worker_set(&name))).transpose()?.flatten();
         let named_pull_secrets = self.named_pull_secrets(&namespace, &component).await?;
-        Ok(Observed {
+        Ok(ComponentObserved {
             deployment: live(&self.caches.deployments, &namespace, &name)?,
             leader_worker_set: set,
             serves_leader_worker_sets: sets.is_some_and(Store::is_served),
@@ -152,7 +157,7 @@ impl Observer {
         &self,
         store: &Store<Packed<K>>,
         component: &DynamoComponentDeployment,
-    ) -> Result<Option<Live<K>>, Interruption>
+    ) -> Result<Option<LiveObject<K>>, Interruption>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + Serialize + DeserializeOwned,
     {
@@ -172,7 +177,7 @@ impl Observer {
             && is_controlled_by(&object, &uid)
         {
             let value = serde_json::to_value(&object).unwrap_or_default();
-            return Ok(Some(Live { object, value }));
+            return Ok(Some(LiveObject { object, value }));
         }
         let components = &self.caches.components;
         let uids: HashSet<_> = components.all().iter().filter_map(|component| component.metadata.uid.clone()).collect();
@@ -259,7 +264,7 @@ impl Observer {
 
     /// Owned workloads of the other kind, and objects that older operators made for each replica.
     fn obsolete(&self, component: &DynamoComponentDeployment, uid: &str) -> Result<Vec<ObsoleteObject>, UnpackError> {
-        let Caches { deployments, leader_worker_sets, pod_groups, .. } = &self.caches;
+        let ComponentCaches { deployments, leader_worker_sets, pod_groups, .. } = &self.caches;
         let set = names::leader_worker_set(&component.name_any());
         let is_set = WorkloadKind::of(component) == WorkloadKind::LeaderWorkerSet;
         let deployments = is_set.then(|| children_but(deployments, uid, None)).into_iter().flatten();
@@ -329,11 +334,11 @@ fn model_of(component: &Packed<DynamoComponentDeployment>) -> Option<String> {
 }
 
 /// The live object of that name.
-fn live<K>(store: &Store<Packed<K>>, namespace: &str, name: &str) -> Result<Option<Live<K>>, UnpackError>
+fn live<K>(store: &Store<Packed<K>>, namespace: &str, name: &str) -> Result<Option<LiveObject<K>>, UnpackError>
 where
     K: StaticKind + DeserializeOwned,
 {
-    store.get(&Key::new(namespace, name)).as_deref().map(Live::from_packed).transpose()
+    store.get(&Key::new(namespace, name)).as_deref().map(LiveObject::from_packed).transpose()
 }
 
 /// The children of `uid` of a kind, without the one of a name and those that are being deleted.

@@ -1,10 +1,10 @@
 //! Diagnoses the pods of a component that does not become ready.
 
 use api_types::{labels, names, v1beta1::DynamoComponentDeployment};
-use controller_kit::pods::{PodDiagnostics, PodsOf, Warning};
+use controller_kit::pods::{EventWarning, PodDiagnostics, PodsOf};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
-use rendering::Diagnosis;
+use rendering::PodDiagnosis;
 
 use crate::component::model::WorkloadKind;
 
@@ -26,11 +26,11 @@ pub fn pods_of(component: &DynamoComponentDeployment) -> PodsOf<'_> {
 /// Diagnoses why the pods of a component do not serve. Events are read only for what pods do not show: pods of groups
 /// that are not created, and volumes. `replicas` is the desired count.
 pub async fn diagnose(
-    diagnostics: &PodDiagnostics<Diagnosis>,
+    diagnostics: &PodDiagnostics<PodDiagnosis>,
     component: &DynamoComponentDeployment,
     replicas: i32,
     pods: &[Pod],
-) -> Option<Diagnosis> {
+) -> Option<PodDiagnosis> {
     let namespace = component.namespace().unwrap_or_default();
     let desired = replicas.saturating_mul(component.spec.component.node_count());
     if WorkloadKind::of(component) == WorkloadKind::LeaderWorkerSet && lacks_pods(pods, desired) {
@@ -49,7 +49,7 @@ fn lacks_pods(pods: &[Pod], desired: i32) -> bool {
 
 /// The latest rejection of pods of a LeaderWorkerSet, unless a pod was created since. One StatefulSet has its name and
 /// creates the leaders; each leader has another, of that name and its number, for the other nodes.
-fn rejection(set: &str, pods: &[Pod], warnings: &[Warning]) -> Option<Diagnosis> {
+fn rejection(set: &str, pods: &[Pod], warnings: &[EventWarning]) -> Option<PodDiagnosis> {
     let newest = pods.iter().filter_map(|pod| pod.metadata.creation_timestamp.as_ref()).map(|time| time.0).max();
     let is_ours = |name: &str| {
         name.strip_prefix(set).is_some_and(|rest| {
@@ -57,7 +57,7 @@ fn rejection(set: &str, pods: &[Pod], warnings: &[Warning]) -> Option<Diagnosis>
         })
     };
     let latest = warnings.iter().find(|warning| is_ours(&warning.object) && warning.last >= newest)?;
-    Some(Diagnosis::from_creation_warning(&format!("StatefulSet {}", latest.object), &latest.message))
+    Some(PodDiagnosis::from_creation_warning(&format!("StatefulSet {}", latest.object), &latest.message))
 }
 
 #[cfg(test)]
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_latest_rejection_of_a_groups_pods_is_reported_until_a_pod_is_created() {
-        let warning = |object: &str, second: i64| Warning {
+        let warning = |object: &str, second: i64| EventWarning {
             object: object.to_owned(),
             message: "create Pod w-0 in StatefulSet failed error: exceeded quota: gpus".to_owned(),
             last: Some(jiff::Timestamp::from_second(second).unwrap()),

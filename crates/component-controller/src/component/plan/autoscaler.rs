@@ -13,9 +13,9 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{Resource, ResourceExt};
-use rendering::{LeaderWorkerSet, Workload};
+use rendering::{LeaderWorkerSet, WorkloadObject};
 
-use crate::component::model::{Observed, WorkloadKind};
+use crate::component::model::{ComponentObserved, WorkloadKind};
 
 /// Plans the autoscaler; `None` if there must be none.
 pub(super) fn autoscaler(component: &DynamoComponentDeployment) -> Option<HorizontalPodAutoscaler> {
@@ -39,7 +39,7 @@ pub(super) fn autoscaler(component: &DynamoComponentDeployment) -> Option<Horizo
 }
 
 /// Keeps the replicas that the autoscaler set. It does not act on a workload without replicas, so those are the user's.
-pub fn keep_replicas(observed: &mut Observed) {
+pub fn keep_replicas(observed: &mut ComponentObserved) {
     let live = match WorkloadKind::of(&observed.component) {
         WorkloadKind::Deployment => observed.deployment.as_ref().map(|live| live.object.desired_replicas()),
         WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| live.object.desired_replicas()),

@@ -8,12 +8,12 @@ mod workload;
 use controller_kit::{apply::Desired, request::Interruption, store::is_controlled_by};
 use kube::Resource;
 use rendering::{
-    PodSettings, RenderInput, ValidatedComponent, Workload,
+    PodSettings, RenderInput, ValidatedComponent, WorkloadObject,
     checkpoint::{CheckpointFacts, Start, StorageLocation, render_storage_claim},
     legacy_type_is_worker, render_ingress, render_service, render_virtual_service,
 };
 
-use super::model::{LegacyNeeds, Live, Observed, Plan, Step, WorkloadKind};
+use super::model::{ChildStep, ComponentObserved, ComponentPlan, LegacyNeeds, LiveObject, WorkloadKind};
 
 /// Plans the children of a valid component. `claimed_gpus` is [`RenderInput::claimed_gpus`]; `None` if they cannot be
 /// counted.
@@ -21,18 +21,18 @@ use super::model::{LegacyNeeds, Live, Observed, Plan, Step, WorkloadKind};
 /// # Errors
 /// An object that cannot be written as JSON; never for what validation accepts.
 pub fn plan(
-    observed: &Observed,
+    observed: &ComponentObserved,
     valid: &ValidatedComponent<'_>,
     settings: &PodSettings,
     start: &Start,
     claimed_gpus: Option<u32>,
-) -> Result<Plan, Interruption> {
+) -> Result<ComponentPlan, Interruption> {
     let kind = WorkloadKind::of(&observed.component);
     let live_deployment = observed.deployment.as_ref().map(|live| &live.object);
     let live_set = observed.leader_worker_set.as_ref().map(|live| &live.object);
     let live_workload = match kind {
-        WorkloadKind::LeaderWorkerSet => live_set.map(|set| set as &dyn Workload),
-        WorkloadKind::Deployment => live_deployment.map(|deployment| deployment as &dyn Workload),
+        WorkloadKind::LeaderWorkerSet => live_set.map(|set| set as &dyn WorkloadObject),
+        WorkloadKind::Deployment => live_deployment.map(|deployment| deployment as &dyn WorkloadObject),
     };
     let live_service = observed.service.as_ref().map(|live| &live.object);
     let input = RenderInput {
@@ -86,11 +86,11 @@ pub fn plan(
         Some(_) => workload.decided_on(&version_of(live_workload), "/spec/replicas"),
         None => workload,
     });
-    Ok(Plan {
-        service: Step::new(render_service(&input, valid), live_service, &observed.uid)?,
-        ingress: Step::new(render_ingress(&input, valid), typed(&observed.ingress), &observed.uid)?,
-        virtual_service: Step::new(virtual_service, typed(&observed.virtual_service), &observed.uid)?,
-        autoscaler: Step::new(autoscaler, typed(&observed.autoscaler), &observed.uid)?,
+    Ok(ComponentPlan {
+        service: ChildStep::new(render_service(&input, valid), live_service, &observed.uid)?,
+        ingress: ChildStep::new(render_ingress(&input, valid), typed(&observed.ingress), &observed.uid)?,
+        virtual_service: ChildStep::new(virtual_service, typed(&observed.virtual_service), &observed.uid)?,
+        autoscaler: ChildStep::new(autoscaler, typed(&observed.autoscaler), &observed.uid)?,
         model_services: observed.models.iter().map(model_service).collect::<Result<_, _>>()?,
         kind,
         workload,
@@ -103,11 +103,11 @@ pub fn plan(
 }
 
 /// The version of the live workload; empty if there is none.
-fn version_of(live: Option<&dyn Workload>) -> String {
+fn version_of(live: Option<&dyn WorkloadObject>) -> String {
     live.and_then(|live| live.object_meta().resource_version.clone()).unwrap_or_default()
 }
 
-fn typed<K>(live: &Option<Live<K>>) -> Option<&K> {
+fn typed<K>(live: &Option<LiveObject<K>>) -> Option<&K> {
     live.as_ref().map(|live| &live.object)
 }
 
@@ -119,7 +119,7 @@ fn needs_api<K: Resource<DynamicType = ()>>(object: &K) -> String {
 
 /// The PersistentVolumeClaim for checkpoints if it is missing: to create it, or to wait for it.
 fn checkpoint_volume(
-    observed: &Observed,
+    observed: &ComponentObserved,
     valid: &ValidatedComponent<'_>,
 ) -> Result<(Option<Desired>, Vec<String>), Interruption> {
     let CheckpointFacts { namespace, settings, place, .. } = &observed.checkpoint;

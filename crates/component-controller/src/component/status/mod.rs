@@ -16,14 +16,16 @@ use k8s_openapi::{
     api::apps::v1::{Deployment, DeploymentCondition},
     apimachinery::pkg::apis::meta::v1::Condition,
 };
-use rendering::{Diagnosis, NotReady, Workload};
+use rendering::{NotReady, PodDiagnosis, WorkloadObject};
 
-use super::model::{Applied, Blocked, NamedPullSecrets, Observed, Rejection, RejectionCause, WorkloadKind};
+use super::model::{
+    ComponentApplied, ComponentBlocked, ComponentObserved, NamedPullSecrets, Rejection, RejectionCause, WorkloadKind,
+};
 use crate::component::model::LiveWorkload;
 
 /// Everything that the status depends on.
 #[derive(Clone, Debug)]
-pub struct StatusInputs<'a> {
+pub struct ComponentStatusInputs<'a> {
     /// Generation of the observed spec.
     pub generation: Option<i64>,
     /// Whether all desired pods serve, or what is awaited.
@@ -41,7 +43,7 @@ pub struct StatusInputs<'a> {
 }
 
 /// Progress of a component whose plan was applied. Rejections come first, all of them in one message.
-fn progress_of(applied: &Applied) -> Progress {
+fn progress_of(applied: &ComponentApplied) -> Progress {
     let mut rejections: Vec<&Rejection> = applied.rejections.iter().collect();
     rejections.sort_by_key(|rejection| rejection.cause);
     let message = rejections.iter().map(|rejection| rejection.message.as_str()).collect::<Vec<_>>().join("; ");
@@ -64,9 +66,9 @@ fn progress_of(applied: &Applied) -> Progress {
 }
 
 /// The progress with the diagnosis of pods, unless the cause is known already.
-fn with_diagnosis(progress: Progress, diagnosis: Option<&Diagnosis>) -> Progress {
+fn with_diagnosis(progress: Progress, diagnosis: Option<&PodDiagnosis>) -> Progress {
     match (progress, diagnosis) {
-        (Progress::Working { reason, message }, Some(Diagnosis { cause, message: found }))
+        (Progress::Working { reason, message }, Some(PodDiagnosis { cause, message: found }))
             if reason == reason::PROGRESSING =>
         {
             Progress::working(cause.reason(), format!("{message}; {found}"))
@@ -75,9 +77,9 @@ fn with_diagnosis(progress: Progress, diagnosis: Option<&Diagnosis>) -> Progress
     }
 }
 
-impl<'a> StatusInputs<'a> {
+impl<'a> ComponentStatusInputs<'a> {
     /// Of a component whose plan was applied.
-    pub fn from_applied(observed: &'a Observed, applied: &Applied) -> Self {
+    pub fn from_applied(observed: &'a ComponentObserved, applied: &ComponentApplied) -> Self {
         let mut progress = with_diagnosis(progress_of(applied), applied.diagnosis.as_ref());
         if let Err(why) = &observed.claimed_gpus
             && !matches!(progress, Progress::Stuck { .. })
@@ -100,7 +102,7 @@ impl<'a> StatusInputs<'a> {
     }
 
     /// Of a component that cannot be planned: its live workload, and why.
-    pub fn from_blocked(observed: &'a Observed, blocked: &Blocked) -> Self {
+    pub fn from_blocked(observed: &'a ComponentObserved, blocked: &ComponentBlocked) -> Self {
         let live = observed.component.status.as_ref();
         let known = live.and_then(|live| live.component.as_ref()?.runtime_namespace.clone());
         Self {
@@ -118,7 +120,7 @@ impl<'a> StatusInputs<'a> {
     pub fn from_unreadable(
         generation: Option<i64>,
         live: Option<&DynamoComponentDeploymentStatus>,
-        blocked: &Blocked,
+        blocked: &ComponentBlocked,
     ) -> Self {
         const NO_SECRETS: &NamedPullSecrets = &NamedPullSecrets { any: false, missing: Vec::new() };
         let counts = live.and_then(|live| live.component.as_ref());
@@ -139,14 +141,14 @@ impl<'a> StatusInputs<'a> {
 }
 
 /// Whether pods may show why a component does not serve: it is not stalled.
-pub fn needs_diagnosis(applied: &Applied) -> bool {
+pub fn needs_diagnosis(applied: &ComponentApplied) -> bool {
     matches!(progress_of(applied), Progress::Working { .. })
 }
 
 /// Computes the whole status. `live` is the present one; transition times and conditions of others stay.
 pub fn status(
     live: Option<&DynamoComponentDeploymentStatus>,
-    inputs: &StatusInputs<'_>,
+    inputs: &ComponentStatusInputs<'_>,
     now: Timestamp,
 ) -> DynamoComponentDeploymentStatus {
     let mut all = live.map(|live| live.conditions.clone()).unwrap_or_default();
@@ -167,7 +169,7 @@ pub fn status(
 fn limit_unobserved(
     counts: ComponentReplicaStatus,
     live: Option<&DynamoComponentDeploymentStatus>,
-    inputs: &StatusInputs<'_>,
+    inputs: &ComponentStatusInputs<'_>,
 ) -> ComponentReplicaStatus {
     let (Some(desired), Some(before)) = (inputs.unobserved_replicas, live.and_then(|live| live.component.as_ref()))
     else {
@@ -181,7 +183,7 @@ fn limit_unobserved(
     }
 }
 
-fn set_readiness(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Timestamp) {
+fn set_readiness(all: &mut Vec<Condition>, inputs: &ComponentStatusInputs<'_>, now: Timestamp) {
     let (ready, main, message) = match &inputs.progress {
         Progress::Current => (true, reason::READY, "all desired pods are available"),
         Progress::Working { message, .. } => (false, reason::NOT_READY, message.as_str()),
@@ -202,7 +204,7 @@ fn set_readiness(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Times
 }
 
 /// The condition exists only if the pod template names pull secrets.
-fn set_pull_secrets(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Timestamp) {
+fn set_pull_secrets(all: &mut Vec<Condition>, inputs: &ComponentStatusInputs<'_>, now: Timestamp) {
     let NamedPullSecrets { any, missing } = inputs.pull_secrets;
     if !any {
         all.retain(|condition| condition.type_ != reason::PULL_SECRETS_FOUND);
@@ -225,7 +227,7 @@ fn set_pull_secrets(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Ti
 }
 
 /// The condition exists only if it is false. It blocks nothing: a program may join the nodes by itself.
-fn set_nodes_joined(all: &mut Vec<Condition>, inputs: &StatusInputs<'_>, now: Timestamp) {
+fn set_nodes_joined(all: &mut Vec<Condition>, inputs: &ComponentStatusInputs<'_>, now: Timestamp) {
     if inputs.joins_nodes {
         all.retain(|condition| condition.type_ != reason::NODES_JOINED);
         return;
@@ -262,7 +264,7 @@ fn shortfall(live: &LiveWorkload) -> Option<String> {
 }
 
 fn counts(live: &LiveWorkload) -> String {
-    let workload: &dyn Workload = live.get();
+    let workload: &dyn WorkloadObject = live.get();
     let counts = workload.replica_status(String::new());
     let serving = counts.available_replicas.or(counts.ready_replicas).unwrap_or_default();
     let unit = match live.kind() {

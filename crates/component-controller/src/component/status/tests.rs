@@ -13,8 +13,8 @@ fn progressing(message: &str) -> Progress {
     Progress::working(reason::PROGRESSING, message)
 }
 
-fn inputs(progress: Progress, pull_secrets: &NamedPullSecrets) -> StatusInputs<'_> {
-    StatusInputs {
+fn inputs(progress: Progress, pull_secrets: &NamedPullSecrets) -> ComponentStatusInputs<'_> {
+    ComponentStatusInputs {
         generation: Some(3),
         progress,
         kind: WorkloadKind::Deployment,
@@ -43,7 +43,7 @@ fn counts_of_an_unobserved_spec_are_limited() {
         let component = before.map(counts);
         let live = DynamoComponentDeploymentStatus { component, ..Default::default() };
         let replicas = Some(counts(counted));
-        let inputs = StatusInputs { unobserved_replicas, replicas, ..inputs(progressing("0 of 1"), &secrets) };
+        let inputs = ComponentStatusInputs { unobserved_replicas, replicas, ..inputs(progressing("0 of 1"), &secrets) };
         let limited = status(before.is_some().then_some(&live), &inputs, at(1)).component.unwrap();
         assert_eq!((limited.replicas, limited.ready_replicas), (counted, limited.available_replicas));
         limited.ready_replicas.unwrap()
@@ -63,7 +63,7 @@ fn table(status: &DynamoComponentDeploymentStatus) -> Vec<String> {
 #[test]
 fn every_phase_has_its_conditions() {
     let secrets = NamedPullSecrets::default();
-    let diagnosis = Diagnosis { cause: rendering::Cause::ImagePull, message: "pod w-1: no".into() };
+    let diagnosis = PodDiagnosis { cause: rendering::PodCause::ImagePull, message: "pod w-1: no".into() };
     for (progress, expected) in [
         (
             Progress::Current,
@@ -147,7 +147,7 @@ fn the_most_urgent_rejection_sets_the_reason_and_all_are_in_the_message() {
         object: ObjectId { group: String::new(), kind: "Service".into(), namespace: "n".into(), name: "w".into() },
         message: message.into(),
     };
-    let applied = |rejections| Applied { rejections, ..Applied::default() };
+    let applied = |rejections| ComponentApplied { rejections, ..ComponentApplied::default() };
     let both =
         applied(vec![rejection(RejectionCause::Forbidden, "quota"), rejection(RejectionCause::NameTaken, "taken")]);
     assert_eq!(progress_of(&both), Progress::stuck(reason::NAME_TAKEN, "taken; quota"));
@@ -155,7 +155,8 @@ fn the_most_urgent_rejection_sets_the_reason_and_all_are_in_the_message() {
     assert_eq!(progress_of(&rejected), Progress::stuck(reason::INVALID_SPEC, "bad port"));
     let forbidden = applied(vec![rejection(RejectionCause::Forbidden, "quota")]);
     assert_eq!(progress_of(&forbidden), progressing("quota"));
-    let waiting = Applied { waiting: vec!["Deployment n/w: it is being deleted".into()], ..Applied::default() };
+    let waiting =
+        ComponentApplied { waiting: vec!["Deployment n/w: it is being deleted".into()], ..ComponentApplied::default() };
     assert_eq!(progress_of(&waiting), progressing("Deployment n/w: it is being deleted"));
 }
 
@@ -164,7 +165,7 @@ fn the_most_urgent_rejection_sets_the_reason_and_all_are_in_the_message() {
 fn an_engine_whose_nodes_cannot_be_joined_has_a_condition() {
     let secrets = NamedPullSecrets::default();
     let inputs = inputs(Progress::Current, &secrets);
-    let first = status(None, &StatusInputs { joins_nodes: false, ..inputs.clone() }, at(1));
+    let first = status(None, &ComponentStatusInputs { joins_nodes: false, ..inputs.clone() }, at(1));
     let condition = find(&first.conditions, reason::NODES_JOINED).unwrap();
     assert_eq!((condition.status.as_str(), condition.reason.as_str()), ("False", reason::ENGINE_NOT_FOUND));
     assert!(find(&first.conditions, "Ready").unwrap().status == "True", "it may work nevertheless");

@@ -28,13 +28,13 @@ pub struct BuildSlots {
     pub(super) limit: usize,
     jobs: Store<Packed<Job>>,
     components: Store<Packed<DynamoComponent>>,
-    server: Box<dyn Fn(&str) -> Server + Send + Sync>,
+    server: Box<dyn Fn(&str) -> BuildServer + Send + Sync>,
     state: Mutex<SlotsState>,
 }
 
 /// Process that runs the builds of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Server {
+pub enum BuildServer {
     /// This process.
     This,
     /// Another replica, whose builds count.
@@ -64,7 +64,7 @@ impl BuildSlots {
         limit: usize,
         jobs: Store<Packed<Job>>,
         components: Store<Packed<DynamoComponent>>,
-        server: impl Fn(&str) -> Server + Send + Sync + 'static,
+        server: impl Fn(&str) -> BuildServer + Send + Sync + 'static,
     ) -> Self {
         Self { limit, jobs, components, server: Box::new(server), state: Mutex::default() }
     }
@@ -149,7 +149,7 @@ impl BuildSlots {
     fn is_build(&self, job: &Packed<Job>) -> bool {
         let Some(key) = owner_key::<DynamoComponent, _>(job) else { return false };
         let owner = self.components.get(&key).and_then(|component| component.metadata.uid.clone());
-        (self.server)(&key.namespace) != Server::Operator
+        (self.server)(&key.namespace) != BuildServer::Operator
             && owner.is_some()
             && owner == controller_owner(job).map(|owner| owner.uid.clone())
     }
@@ -171,7 +171,7 @@ impl BuildSlots {
             let found = self.components.get(component);
             let lives = found.is_some_and(|found| found.metadata.deletion_timestamp.is_none());
             // Elsewhere, it does not ask again.
-            lives && (self.server)(&component.namespace) == Server::This
+            lives && (self.server)(&component.namespace) == BuildServer::This
         });
         state
     }

@@ -43,11 +43,11 @@ impl Bench {
         for name in ["a", "b", "c", "d", "e"] {
             components.handle(Event::Apply(component(name)));
         }
-        Self::with(|_| Server::This, jobs, components)
+        Self::with(|_| BuildServer::This, jobs, components)
     }
 
     fn with(
-        server: impl Fn(&str) -> Server + Send + Sync + 'static,
+        server: impl Fn(&str) -> BuildServer + Send + Sync + 'static,
         jobs: Store<Packed<Job>>,
         components: Store<Packed<DynamoComponent>>,
     ) -> Self {
@@ -155,14 +155,14 @@ fn a_place_in_the_queue_does_not_expire() {
 
 #[test]
 fn components_that_ask_elsewhere_do_not_block_the_queue() {
-    for elsewhere in [Server::Operator, Server::Replica] {
+    for elsewhere in [BuildServer::Operator, BuildServer::Replica] {
         let (jobs, components) = (Store::new(), Store::new());
         for name in ["a", "b", "c", "d"] {
             components.handle(Event::Apply(component(name)));
         }
         let moved = Arc::new(AtomicBool::new(false));
         let is_moved = Arc::clone(&moved);
-        let server = move |_: &str| if is_moved.load(Ordering::Relaxed) { elsewhere } else { Server::This };
+        let server = move |_: &str| if is_moved.load(Ordering::Relaxed) { elsewhere } else { BuildServer::This };
         let bench = Bench::with(server, jobs, components);
         assert_eq!(["a", "b", "c"].map(|name| bench.try_acquire(name)), [true, true, false]);
         bench.build_slots.release(&key("a"), bench.now);
@@ -176,14 +176,17 @@ fn components_that_ask_elsewhere_do_not_block_the_queue() {
 
 #[test]
 fn builds_of_other_replicas_count_and_those_of_other_operators_do_not() {
-    for (server, may) in [(Server::Replica, false), (Server::Operator, true)] {
+    for (server, may) in [(BuildServer::Replica, false), (BuildServer::Operator, true)] {
         let (jobs, components) = (Store::new(), Store::new());
         for name in ["a", "b"] {
             components.handle(Event::Apply(component(name)));
             jobs.handle(Event::Apply(job(name, 5, false)));
         }
-        let bench =
-            Bench::with(move |namespace| if namespace == "team" { server } else { Server::This }, jobs, components);
+        let bench = Bench::with(
+            move |namespace| if namespace == "team" { server } else { BuildServer::This },
+            jobs,
+            components,
+        );
         let own = Key::new("own", "c");
         assert_eq!(bench.build_slots.try_acquire(&own, &own, bench.now), may, "{server:?}");
     }
@@ -229,7 +232,7 @@ fn one_namespace_does_not_get_all_slots() {
             components.handle(Event::Apply(Packed::from_value(json!({ "metadata": metadata })).unwrap()));
         }
     }
-    let (build_slots, now) = (BuildSlots::new(4, jobs, components, |_| Server::This), Instant::now());
+    let (build_slots, now) = (BuildSlots::new(4, jobs, components, |_| BuildServer::This), Instant::now());
     let take = |namespace: &str, name: &str| build_slots.try_acquire(&at(namespace, name), &at(namespace, name), now);
     assert_eq!(["a", "b", "c", "d"].map(|name| take("busy", name)), [true, true, true, false]);
     assert_eq!(["a", "b"].map(|name| take("quiet", name)), [true, false], "it gets the remaining slot");
@@ -244,7 +247,7 @@ fn jobs_that_are_no_builds_or_do_not_run_take_no_slot() {
     for name in ["a", "b", "c"] {
         components.handle(Event::Apply(component(name)));
     }
-    let server = |namespace: &str| if namespace == "theirs" { Server::Operator } else { Server::This };
+    let server = |namespace: &str| if namespace == "theirs" { BuildServer::Operator } else { BuildServer::This };
     let bench = Bench::with(server, jobs, components);
     type Edit = fn(&mut Value);
     let edits: [(&str, Edit); 5] = [

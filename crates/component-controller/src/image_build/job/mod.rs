@@ -11,7 +11,7 @@ use k8s_openapi::api::{batch::v1::Job, core::v1::EnvVar};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::settings::{BuildSettings, Defaults, Engine, whole_seconds};
+use super::settings::{BuildEngine, BuildSettings, Defaults, whole_seconds};
 
 /// The container that builds.
 pub const BUILDER: &str = "builder";
@@ -145,7 +145,7 @@ fn pod(input: Input<'_>) -> Result<Value, String> {
     labels.extend(own_labels(input));
     let mut annotations = merged(&defaults.metadata.annotations, extra.annotations);
     annotations.insert(annotations::BUILD_POD_REQUEST.to_owned(), input.name.to_owned());
-    if input.settings.engine == Ok(Engine::BuildkitRootless) {
+    if input.settings.engine == Ok(BuildEngine::BuildkitRootless) {
         annotations.insert(annotations::BUILDER_APPARMOR.to_owned(), "unconfined".to_owned());
     }
     let account = own.service_account_name.or_else(|| defaults.pod.service_account_name.clone());
@@ -195,7 +195,7 @@ fn volumes(input: Input<'_>) -> Vec<Value> {
 
 /// Whether the daemon that builds is in the pod.
 fn has_own_daemon(settings: &BuildSettings) -> bool {
-    settings.engine == Ok(Engine::BuildkitRootless) && settings.buildkit_url.is_none()
+    settings.engine == Ok(BuildEngine::BuildkitRootless) && settings.buildkit_url.is_none()
 }
 
 fn mount((name, path): (&str, &str)) -> Value {
@@ -278,15 +278,15 @@ fn builder(input: Input<'_>) -> Result<Value, String> {
     let settings = input.settings;
     let engine = settings.engine.clone()?;
     let command = match engine {
-        Engine::Kaniko => kaniko(input),
-        Engine::Buildkit | Engine::BuildkitRootless => buildkit(input)?,
+        BuildEngine::Kaniko => kaniko(input),
+        BuildEngine::Buildkit | BuildEngine::BuildkitRootless => buildkit(input)?,
     };
     let mut env = vec![variable("IFS", "''"), variable("DOCKER_CONFIG", DOCKER_CONFIG)];
-    env.extend((engine == Engine::Kaniko && settings.estargz).then(|| variable("GGCR_EXPERIMENT_ESTARGZ", "1")));
+    env.extend((engine == BuildEngine::Kaniko && settings.estargz).then(|| variable("GGCR_EXPERIMENT_ESTARGZ", "1")));
     let own_daemon = has_own_daemon(settings);
     // Processes of a build have no procfs of their own where no container may mount one.
     let sandbox = own_daemon.then_some("--oci-worker-no-process-sandbox");
-    let stargz = (engine != Engine::Kaniko && settings.estargz).then_some("--oci-worker-snapshotter=stargz");
+    let stargz = (engine != BuildEngine::Kaniko && settings.estargz).then_some("--oci-worker-snapshotter=stargz");
     let flags: Vec<&str> = sandbox.into_iter().chain(stargz).collect();
     env.extend((!flags.is_empty()).then(|| variable("BUILDKITD_FLAGS", &flags.join(" "))));
     env.extend(extra_env(input));
@@ -294,10 +294,10 @@ fn builder(input: Input<'_>) -> Result<Value, String> {
     // A sidecar of the mesh needs a moment before anything can be reached.
     let script = format!("sleep 15; {command} && exit 0 || exit {BUILD_FAILED}");
     let security_context = match engine {
-        Engine::Kaniko => json!({ "runAsUser": 0 }),
+        BuildEngine::Kaniko => json!({ "runAsUser": 0 }),
         // A daemon without root makes user namespaces, which the profile of the runtime forbids.
-        Engine::BuildkitRootless if own_daemon => json!({ "seccompProfile": { "type": "Unconfined" } }),
-        Engine::Buildkit | Engine::BuildkitRootless => Value::Null,
+        BuildEngine::BuildkitRootless if own_daemon => json!({ "seccompProfile": { "type": "Unconfined" } }),
+        BuildEngine::Buildkit | BuildEngine::BuildkitRootless => Value::Null,
     };
     let layers = own_daemon.then(|| mount(LAYERS));
     Ok(json!({

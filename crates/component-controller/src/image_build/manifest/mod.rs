@@ -29,10 +29,10 @@ use controller_kit::{conditions::find, fairness::Backoff, store::Key, sync::lock
 use http::{Request, Uri};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::ResourceExt;
-use outbound::{Error, Limits, Outbound};
+use outbound::{Limits, Outbound, OutboundError};
 use tokio::sync::{mpsc, mpsc::Receiver};
 
-use super::model::Obstacle;
+use super::model::ImageBuildObstacle;
 
 /// Limits of a read. The parser gives up before, at 64 MiB.
 const LIMITS: Limits = Limits { patience: Duration::from_secs(15), longest: 65 << 20 };
@@ -56,17 +56,18 @@ pub fn is_due(component: &DynamoComponent) -> bool {
 ///
 /// # Errors
 /// It cannot.
-pub fn check_scheme(address: &str) -> Result<(), Obstacle> {
+pub fn check_scheme(address: &str) -> Result<(), ImageBuildObstacle> {
     if ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme)) {
         return Ok(());
     }
     let text = "the operator reads manifests by http:// and https:// only; set dynamoTag for each service of the graph";
-    Err(Obstacle::Blocked(text.to_owned()))
+    Err(ImageBuildObstacle::Blocked(text.to_owned()))
 }
 
 /// Reads the manifest of the archive at `address`, which is shown as `shown`.
-pub async fn read(client: &Outbound, address: &Uri, shown: &str) -> Result<ArchiveManifest, Obstacle> {
-    let unreachable = |why: &dyn std::fmt::Display| Obstacle::Unreachable(format!("manifest of the archive: {why}"));
+pub async fn read(client: &Outbound, address: &Uri, shown: &str) -> Result<ArchiveManifest, ImageBuildObstacle> {
+    let unreachable =
+        |why: &dyn std::fmt::Display| ImageBuildObstacle::Unreachable(format!("manifest of the archive: {why}"));
     let request = Request::get(address).body(Bytes::new()).map_err(|error| unreachable(&error))?;
     let (pieces, receiver) = mpsc::channel(PIECES);
     let parsed = tokio::task::spawn_blocking(move || parse::read(Pieces::new(receiver)));
@@ -75,9 +76,11 @@ pub async fn read(client: &Outbound, address: &Uri, shown: &str) -> Result<Archi
     match (answer, parsed) {
         (Ok(status), _) if !status.is_success() => Err(unreachable(&format!("{shown} answered {status}"))),
         (_, Ok(Ok(manifest))) => Ok(manifest),
-        (Err(error @ Error::Inside { .. }), _) => Err(Obstacle::Blocked(format!("manifest of the archive: {error}"))),
+        (Err(error @ OutboundError::Inside { .. }), _) => {
+            Err(ImageBuildObstacle::Blocked(format!("manifest of the archive: {error}")))
+        }
         (Err(error), _) => Err(unreachable(&error)),
-        (Ok(_), Ok(Err(error))) => Err(Obstacle::Invalid(format!("archive {shown}: {error}"))),
+        (Ok(_), Ok(Err(error))) => Err(ImageBuildObstacle::Invalid(format!("archive {shown}: {error}"))),
         (Ok(_), Err(error)) => Err(unreachable(&error)),
     }
 }

@@ -30,7 +30,7 @@ use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use outbound::{Limits, Outbound};
 pub use registry::{ImageName, Registries};
 use registry::{RegistryError, answer::login};
-use rendering::{Diagnosis, RegistryHost};
+use rendering::{PodDiagnosis, RegistryHost};
 use serde_json::{Value, json};
 
 use super::{
@@ -39,7 +39,7 @@ use super::{
     job::docker_secret,
     manifest,
     manifest::ReadSlots,
-    model::{ManifestRead, Observed, Obstacle, has_failed, has_succeeded},
+    model::{ImageBuildObserved, ImageBuildObstacle, ManifestRead, has_failed, has_succeeded},
     settings::{BuildSettings, CONFIG_MAP, Defaults},
 };
 
@@ -48,7 +48,7 @@ const LIMITS: Limits = Limits { patience: Duration::from_secs(15), longest: 1 <<
 
 /// The caches.
 #[derive(Clone)]
-pub struct Caches {
+pub struct ImageBuildCaches {
     /// Jobs that build images.
     pub jobs: Store<Packed<Job>>,
     /// Accounts that administrators labelled for builds.
@@ -56,11 +56,11 @@ pub struct Caches {
 }
 
 /// Reads the caches, the API server, registries and API stores.
-pub struct Observer {
+pub struct ImageBuildObserver {
     /// For what no cache holds.
     pub client: Client,
     /// The caches.
-    pub caches: Caches,
+    pub caches: ImageBuildCaches,
     /// The operator's settings.
     pub settings: Arc<BuildSettings>,
     /// For API stores.
@@ -70,22 +70,22 @@ pub struct Observer {
     /// Limits reads of manifests.
     pub manifests: ReadSlots,
     /// Diagnoses pods that do not start.
-    pub pods: PodDiagnostics<Diagnosis>,
+    pub pods: PodDiagnostics<PodDiagnosis>,
 }
 
-impl Observer {
+impl ImageBuildObserver {
     /// Observes one component.
     ///
     /// # Errors
     /// An unreadable cached Job, or a failed request to the API server.
-    pub async fn observe(&self, component: DynamoComponent) -> Result<Observed, Interruption> {
+    pub async fn observe(&self, component: DynamoComponent) -> Result<ImageBuildObserved, Interruption> {
         let (namespace, uid) = (component.namespace().unwrap_or_default(), component.uid().unwrap_or_default());
         let image = image(&component, &namespace, &self.settings);
         let named = image.and_then(ImageName::read).and_then(|named| job::timeout(&component).map(|_| named));
         let image = named.as_ref().map(|named| named.image.clone()).map_err(Clone::clone);
         let job_name =
             names::image_build_job(&uid, &self.fingerprint(&component, image.as_deref().unwrap_or_default()));
-        let mut observed = Observed {
+        let mut observed = ImageBuildObserved {
             component,
             image,
             exists: None,
@@ -142,7 +142,7 @@ impl Observer {
         named: &ImageName,
         job: &str,
         built: bool,
-    ) -> Result<Option<Result<bool, Obstacle>>, Interruption> {
+    ) -> Result<Option<Result<bool, ImageBuildObstacle>>, Interruption> {
         let live = component.status.clone().unwrap_or_default();
         let known = built || is_known(&live, &named.image);
         if is_forced(component) {
@@ -161,7 +161,7 @@ impl Observer {
         component: &DynamoComponent,
         namespace: &str,
         named: &ImageName,
-    ) -> Result<Result<bool, Obstacle>, Interruption> {
+    ) -> Result<Result<bool, ImageBuildObstacle>, Interruption> {
         let login = match docker_secret(component, &self.settings) {
             None => None,
             Some(name) => match self.docker_config(namespace, name).await? {
@@ -171,7 +171,7 @@ impl Observer {
         };
         let secure = !job::is_insecure(component, &self.settings);
         let answer = self.registries.has(named, secure, login).await;
-        Ok(answer.map_err(Obstacle::from))
+        Ok(answer.map_err(ImageBuildObstacle::from))
     }
 
     /// Reads the content of a docker configuration Secret.
@@ -179,10 +179,12 @@ impl Observer {
         &self,
         namespace: &str,
         name: &str,
-    ) -> Result<Result<Option<Vec<u8>>, Obstacle>, Interruption> {
+    ) -> Result<Result<Option<Vec<u8>>, ImageBuildObstacle>, Interruption> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         match find(name, || format!("read Secret {namespace}/{name}"), api.get_opt(name)).await {
-            Ok(None) => Ok(Err(Obstacle::Blocked(format!("Secret {namespace}/{name} does not exist; create it")))),
+            Ok(None) => {
+                Ok(Err(ImageBuildObstacle::Blocked(format!("Secret {namespace}/{name} does not exist; create it"))))
+            }
             Ok(Some(secret)) => Ok(Ok(secret.data.and_then(|mut data| data.remove(DATA_KEY)).map(|data| data.0))),
             Err(error) if error.error_type() == ErrorType::Forbidden => {
                 let text = format!(
@@ -190,7 +192,7 @@ impl Observer {
                      component controller's ServiceAccount get it by a Role in namespace {namespace}, or install the chart with \
                      dynamo-operator.imagePullSecretDiscovery.enabled=true"
                 );
-                Ok(Err(Obstacle::Blocked(text)))
+                Ok(Err(ImageBuildObstacle::Blocked(text)))
             }
             Err(error) => Err(error.into()),
         }
@@ -202,10 +204,10 @@ impl Observer {
         namespace: &str,
         image: &str,
         name: &str,
-    ) -> Result<Result<Job, Obstacle>, Interruption> {
+    ) -> Result<Result<Job, ImageBuildObstacle>, Interruption> {
         let defaults = match self.defaults().await? {
             Ok(defaults) => defaults,
-            Err(violation) => return Ok(Err(Obstacle::Invalid(violation))),
+            Err(violation) => return Ok(Err(ImageBuildObstacle::Invalid(violation))),
         };
         let download = match self.download(component).await {
             Ok(download) => download,
@@ -223,7 +225,7 @@ impl Observer {
             defaults: &defaults,
             settings: &self.settings,
         };
-        Ok(job::render(input).map_err(Obstacle::Invalid))
+        Ok(job::render(input).map_err(ImageBuildObstacle::Invalid))
     }
 
     /// Defaults of all builds. Without the ConfigMap, or its namespace, there are none.
@@ -247,7 +249,7 @@ impl Observer {
         let outcome = self.read_manifest(component).await;
         let mut retry_after = None;
         match &outcome {
-            Err(Obstacle::Unreachable(_)) => {
+            Err(ImageBuildObstacle::Unreachable(_)) => {
                 retry_after = Some(self.manifests.failed(&key, generation, Instant::now()));
             }
             _ => self.manifests.clear(&key),
@@ -255,16 +257,17 @@ impl Observer {
         ManifestRead { outcome: Some(outcome), retry_after }
     }
 
-    async fn read_manifest(&self, component: &DynamoComponent) -> Result<ArchiveManifest, Obstacle> {
+    async fn read_manifest(&self, component: &DynamoComponent) -> Result<ArchiveManifest, ImageBuildObstacle> {
         // A missing setting is no property of the generation.
         let address = self.download(component).await.map_err(|obstacle| match obstacle {
-            Obstacle::Invalid(text) => Obstacle::Blocked(text),
+            ImageBuildObstacle::Invalid(text) => ImageBuildObstacle::Blocked(text),
             other => other,
         })?;
         manifest::check_scheme(&address)?;
         // The query may hold a signature.
         let shown = without_login(address.split('?').next().unwrap_or_default());
-        let uri: Uri = address.parse().map_err(|error| Obstacle::Invalid(format!("archive {shown}: {error}")))?;
+        let uri: Uri =
+            address.parse().map_err(|error| ImageBuildObstacle::Invalid(format!("archive {shown}: {error}")))?;
         let store: Option<Uri> = self.settings.api_store.as_ref().and_then(|store| store.parse().ok());
         let client =
             match store.is_some_and(|store| (store.scheme(), store.authority()) == (uri.scheme(), uri.authority())) {
@@ -275,13 +278,13 @@ impl Observer {
     }
 
     /// Address of the archive: of the spec, or of the API store.
-    async fn download(&self, component: &DynamoComponent) -> Result<String, Obstacle> {
+    async fn download(&self, component: &DynamoComponent) -> Result<String, ImageBuildObstacle> {
         if let Some(url) = component.spec.download_url.as_ref().filter(|url| !url.is_empty()) {
             return Ok(url.clone());
         }
         let (Some(source), Some(store)) = (source(component), self.settings.api_store.as_deref()) else {
             let text = "spec.downloadUrl is not set, and the operator has no API store; set spec.downloadUrl, or API_STORE_ENDPOINT";
-            return Err(Obstacle::Invalid(text.to_owned()));
+            return Err(ImageBuildObstacle::Invalid(text.to_owned()));
         };
         // Others would lead to other addresses of the store.
         if [source.name, source.version].into_iter().any(|part| part.starts_with('.') || !part.chars().all(is_plain)) {
@@ -290,10 +293,10 @@ impl Observer {
                  \"-\", or set spec.downloadUrl",
                 component.spec.dynamo_component
             );
-            return Err(Obstacle::Invalid(text));
+            return Err(ImageBuildObstacle::Invalid(text));
         }
         let version = format!("{store}/api/v1/dynamo_components/{}/versions/{}", source.name, source.version);
-        let unreachable = |why: String| Obstacle::Unreachable(format!("API store: {why}"));
+        let unreachable = |why: String| ImageBuildObstacle::Unreachable(format!("API store: {why}"));
         let answer = self.ask_store(Method::GET, &version).await.map_err(unreachable)?;
         if answer.get("transmission_strategy").and_then(Value::as_str) != Some("presigned_url") {
             return Ok(format!("{version}/download"));
@@ -333,7 +336,7 @@ fn without_login(url: &str) -> String {
     }
 }
 
-impl From<RegistryError> for Obstacle {
+impl From<RegistryError> for ImageBuildObstacle {
     fn from(why: RegistryError) -> Self {
         let text = why.to_string();
         match why {
@@ -356,8 +359,8 @@ struct KnownSource {
 
 /// The meaning of an answer. Where only nodes may log in, the image is built: an existing one is replaced by an equal
 /// one.
-fn evaluate(answer: Result<bool, Obstacle>, before: KnownSource) -> Option<Result<bool, Obstacle>> {
-    if before.nodes_log_in && matches!(answer, Err(Obstacle::Blocked(_))) {
+fn evaluate(answer: Result<bool, ImageBuildObstacle>, before: KnownSource) -> Option<Result<bool, ImageBuildObstacle>> {
+    if before.nodes_log_in && matches!(answer, Err(ImageBuildObstacle::Blocked(_))) {
         return (!before.known).then_some(Ok(false));
     }
     let gone = answer == Ok(false) && before.found;

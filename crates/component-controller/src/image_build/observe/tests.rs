@@ -20,14 +20,14 @@ async fn server(answer: fn(&str, &str) -> (u16, String)) -> String {
     host
 }
 
-fn observer(api_store: &str) -> Observer {
+fn observer(api_store: &str) -> ImageBuildObserver {
     let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
     let endpoint = format!("http://me:secret@{api_store}");
     let settings = BuildSettings::read(|name| (name == "API_STORE_ENDPOINT").then(|| endpoint.clone()));
     let client = Client::try_from(nowhere).unwrap();
-    Observer {
+    ImageBuildObserver {
         client: client.clone(),
-        caches: Caches { jobs: Store::new(), accounts: Store::new() },
+        caches: ImageBuildCaches { jobs: Store::new(), accounts: Store::new() },
         settings: Arc::new(settings),
         outbound: Outbound::new(&outbound::Trust::default()).unwrap(),
         registries: Registries::default(),
@@ -57,10 +57,12 @@ async fn the_api_store_says_where_the_archive_is() {
     let proxied = format!("http://me:secret@{host}/api/v1/dynamo_components/chat/versions/v1/download");
     assert_eq!(place("chat:v1").await, Ok(proxied));
     assert_eq!(place("chat:v2").await, Ok("s3://b/k".to_owned()));
-    let Err(Obstacle::Unreachable(why)) = place("chat:v3").await else { panic!("it answers 404") };
+    let Err(ImageBuildObstacle::Unreachable(why)) = place("chat:v3").await else { panic!("it answers 404") };
     assert!(why.contains("404") && !why.contains("secret"), "conditions show no password: {why}");
     for elsewhere in ["..:v1", "chat/../../admin:v1", "chat:v1?x=", "chat:v1#", "chat:v1%2f.."] {
-        let Err(Obstacle::Invalid(why)) = place(elsewhere).await else { panic!("{elsewhere} is another address") };
+        let Err(ImageBuildObstacle::Invalid(why)) = place(elsewhere).await else {
+            panic!("{elsewhere} is another address")
+        };
         assert!(why.starts_with("spec.dynamoComponent: "), "{why}");
     }
 }
@@ -107,20 +109,20 @@ async fn the_manifest_is_read_from_the_archive_where_a_graph_asks_for_it() {
     assert_eq!((manifest.dynamo_tag.as_str(), manifest.services.len()), ("graphs.agg:Frontend", 1));
 
     let invalid = read("v2").await;
-    assert!(matches!(&invalid.outcome, Some(Err(Obstacle::Invalid(_)))), "{invalid:?}");
+    assert!(matches!(&invalid.outcome, Some(Err(ImageBuildObstacle::Invalid(_)))), "{invalid:?}");
     assert_eq!(invalid.retry_after, None, "the archive does not change");
     let inside = read("v3").await.outcome.unwrap().unwrap_err();
-    assert!(matches!(&inside, Obstacle::Blocked(_)) && !inside.message().contains("secret"), "{inside:?}");
+    assert!(matches!(&inside, ImageBuildObstacle::Blocked(_)) && !inside.message().contains("secret"), "{inside:?}");
 
     let absent = read("v4").await;
-    assert!(matches!(&absent.outcome, Some(Err(Obstacle::Unreachable(_)))), "{absent:?}");
+    assert!(matches!(&absent.outcome, Some(Err(ImageBuildObstacle::Unreachable(_)))), "{absent:?}");
     let paused = read("v4").await;
     assert!(absent.retry_after.is_some() && paused.retry_after.is_some());
     assert_eq!(paused.outcome, None, "no request within the pause");
 
     let mut elsewhere = asking("v1");
     elsewhere.spec.download_url = Some("s3://b/k".to_owned());
-    assert!(matches!(observer.manifest(&elsewhere).await.outcome, Some(Err(Obstacle::Blocked(_)))));
+    assert!(matches!(observer.manifest(&elsewhere).await.outcome, Some(Err(ImageBuildObstacle::Blocked(_)))));
 }
 
 #[test]
@@ -163,8 +165,8 @@ fn one_manifest_of_a_namespace_is_read_at_a_time() {
 /// In a registry that lets nodes in by who they are, the operator sees nothing.
 #[test]
 fn where_nodes_log_in_by_themselves_a_refusal_is_no_hindrance() {
-    let refused = || Err(Obstacle::Blocked("no".to_owned()));
-    let away = || Err(Obstacle::Unreachable("no".to_owned()));
+    let refused = || Err(ImageBuildObstacle::Blocked("no".to_owned()));
+    let away = || Err(ImageBuildObstacle::Unreachable("no".to_owned()));
     let table = [
         // answer, known, found, nodes log in: what it means
         (refused(), false, false, true, Some(Ok(false))),

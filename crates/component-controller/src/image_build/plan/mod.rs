@@ -17,17 +17,17 @@ use k8s_openapi::api::batch::v1::Job;
 use rendering::JobEnd;
 
 use super::{
-    model::{BuildPhase, Log, Observed, Obstacle, Plan, has_succeeded},
+    model::{BuildPhase, ImageBuildObserved, ImageBuildObstacle, ImageBuildPlan, Log, has_succeeded},
     requeue::retry_after,
 };
 
 /// Plans the Jobs of a component that is not being deleted.
-pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
+pub fn plan(observed: &ImageBuildObserved, now: Timestamp) -> ImageBuildPlan {
     let delete: Vec<Job> =
         observed.other_jobs.iter().filter(|job| job.metadata.deletion_timestamp.is_none()).cloned().collect();
-    let mut planned = Plan { create: None, delete, phase: BuildPhase::Available };
+    let mut planned = ImageBuildPlan { create: None, delete, phase: BuildPhase::Available };
     planned.phase = match (&observed.image, &observed.job, &observed.exists) {
-        (Err(violation), _, _) => BuildPhase::Obstructed(Obstacle::Invalid(violation.clone())),
+        (Err(violation), _, _) => BuildPhase::Obstructed(ImageBuildObstacle::Invalid(violation.clone())),
         (Ok(_), Some(job), _) => of_job(observed, job, now, &mut planned.delete),
         (Ok(_), None, Some(Err(obstacle))) => BuildPhase::Obstructed(obstacle.clone()),
         (Ok(_), None, None | Some(Ok(true))) => BuildPhase::Available,
@@ -36,7 +36,7 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
     planned
 }
 
-fn begin(observed: &Observed, create: &mut Option<Box<Job>>) -> BuildPhase {
+fn begin(observed: &ImageBuildObserved, create: &mut Option<Box<Job>>) -> BuildPhase {
     match &observed.rendered {
         Some(Err(obstacle)) => return BuildPhase::Obstructed(obstacle.clone()),
         Some(Ok(job)) => *create = Some(Box::new(job.clone())),
@@ -46,7 +46,7 @@ fn begin(observed: &Observed, create: &mut Option<Box<Job>>) -> BuildPhase {
 }
 
 /// Plans with the owned Job. A failed one is deleted after a pause, and the next pass creates another.
-fn of_job(observed: &Observed, job: &Job, now: Timestamp, delete: &mut Vec<Job>) -> BuildPhase {
+fn of_job(observed: &ImageBuildObserved, job: &Job, now: Timestamp, delete: &mut Vec<Job>) -> BuildPhase {
     if has_succeeded(job) {
         if observed.exists != Some(Ok(false)) {
             return BuildPhase::Available;

@@ -2,7 +2,7 @@
 
 use api_types::v1alpha1::DynamoComponent;
 use controller_kit::pods::JobWaits;
-use rendering::{Cause, Diagnosis};
+use rendering::{PodCause, PodDiagnosis};
 use serde_json::json;
 
 use super::*;
@@ -21,8 +21,8 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-fn observed() -> Observed {
-    Observed {
+fn observed() -> ImageBuildObserved {
+    ImageBuildObserved {
         manifest: Default::default(),
         component: DynamoComponent::new("c", Default::default()),
         image: Ok("r/i:t".to_owned()),
@@ -36,7 +36,7 @@ fn observed() -> Observed {
     }
 }
 
-fn plan_with(edit: impl FnOnce(&mut Observed)) -> Plan {
+fn plan_with(edit: impl FnOnce(&mut ImageBuildObserved)) -> ImageBuildPlan {
     let mut observed = observed();
     edit(&mut observed);
     plan(&observed, at("2026-01-01T00:01:00Z"))
@@ -53,13 +53,16 @@ fn an_image_is_built_where_the_registry_has_none() {
         let planned = plan_with(|o| o.exists = known);
         assert_eq!((planned.phase, planned.create), (BuildPhase::Available, None));
     }
-    let down = plan_with(|o| o.exists = Some(Err(Obstacle::Unreachable("r is down".to_owned()))));
+    let down = plan_with(|o| o.exists = Some(Err(ImageBuildObstacle::Unreachable("r is down".to_owned()))));
     assert_eq!(
         (down.phase, down.create),
-        (BuildPhase::Obstructed(Obstacle::Unreachable("r is down".to_owned())), None)
+        (BuildPhase::Obstructed(ImageBuildObstacle::Unreachable("r is down".to_owned())), None)
     );
-    let closed = plan_with(|o| o.exists = Some(Err(Obstacle::Blocked("no login".to_owned()))));
-    assert_eq!((closed.phase, closed.create), (BuildPhase::Obstructed(Obstacle::Blocked("no login".to_owned())), None));
+    let closed = plan_with(|o| o.exists = Some(Err(ImageBuildObstacle::Blocked("no login".to_owned()))));
+    assert_eq!(
+        (closed.phase, closed.create),
+        (BuildPhase::Obstructed(ImageBuildObstacle::Blocked("no login".to_owned())), None)
+    );
 }
 
 /// An image that was deleted while its Job was kept, for a day, was never built again.
@@ -69,7 +72,7 @@ fn a_removed_image_is_built_again_although_its_job_exists() {
     let gone = plan_with(|o| (o.job, o.rendered) = (complete(), None));
     assert_eq!(gone.phase, BuildPhase::Building { active: false, diagnosis: None });
     assert_eq!((gone.delete.len(), gone.create), (1, None), "a Job of the same name is made once this one is gone");
-    for known in [None, Some(Ok(true)), Some(Err(Obstacle::Unreachable("away".to_owned())))] {
+    for known in [None, Some(Ok(true)), Some(Err(ImageBuildObstacle::Unreachable("away".to_owned())))] {
         let planned = plan_with(|o| (o.job, o.exists) = (complete(), known));
         assert_eq!((planned.phase, planned.delete.len()), (BuildPhase::Available, 0));
     }
@@ -85,11 +88,20 @@ fn a_removed_image_is_built_again_although_its_job_exists() {
 #[test]
 fn violations_are_reported_and_nothing_is_created() {
     let wrong = plan_with(|o| o.image = Err("no".to_owned()));
-    assert_eq!((wrong.phase, wrong.create), (BuildPhase::Obstructed(Obstacle::Invalid("no".to_owned())), None));
-    let wrong = plan_with(|o| o.rendered = Some(Err(Obstacle::Invalid("no".to_owned()))));
-    assert_eq!((wrong.phase, wrong.create), (BuildPhase::Obstructed(Obstacle::Invalid("no".to_owned())), None));
-    let away = plan_with(|o| o.rendered = Some(Err(Obstacle::Unreachable("store".to_owned()))));
-    assert_eq!((away.phase, away.create), (BuildPhase::Obstructed(Obstacle::Unreachable("store".to_owned())), None));
+    assert_eq!(
+        (wrong.phase, wrong.create),
+        (BuildPhase::Obstructed(ImageBuildObstacle::Invalid("no".to_owned())), None)
+    );
+    let wrong = plan_with(|o| o.rendered = Some(Err(ImageBuildObstacle::Invalid("no".to_owned()))));
+    assert_eq!(
+        (wrong.phase, wrong.create),
+        (BuildPhase::Obstructed(ImageBuildObstacle::Invalid("no".to_owned())), None)
+    );
+    let away = plan_with(|o| o.rendered = Some(Err(ImageBuildObstacle::Unreachable("store".to_owned()))));
+    assert_eq!(
+        (away.phase, away.create),
+        (BuildPhase::Obstructed(ImageBuildObstacle::Unreachable("store".to_owned())), None)
+    );
 }
 
 #[test]
@@ -100,7 +112,7 @@ fn the_phase_follows_the_job() {
     );
     let done = plan_with(|o| (o.job, o.exists) = (Some(job("j", Some(("Complete", "")))), None));
     assert_eq!(done.phase, BuildPhase::Available);
-    let diagnosis = Some(Diagnosis { cause: Cause::Unschedulable, message: "pod j-1: no node".to_owned() });
+    let diagnosis = Some(PodDiagnosis { cause: PodCause::Unschedulable, message: "pod j-1: no node".to_owned() });
     let waits = plan_with(|o| {
         o.job = Some(job("j", None));
         o.waits.trouble = diagnosis.clone();
@@ -116,7 +128,7 @@ fn a_failed_build_is_reported_with_its_log_and_tried_again() {
     let failed = |now: &str| {
         let job = Some(job("j", Some(("Failed", "BackoffLimitExceeded"))));
         let log = Some(Log { container: "builder".to_owned(), text: "error: no space left".to_owned() });
-        let observed = Observed { job, log, ..observed() };
+        let observed = ImageBuildObserved { job, log, ..observed() };
         plan(&observed, at(now))
     };
     let early = failed("2026-01-01T00:01:00Z");

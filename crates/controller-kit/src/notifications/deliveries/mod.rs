@@ -19,10 +19,10 @@ use outbound::{Limits, Outbound, Trust};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::plan::{Change, Event};
+use super::plan::{HealthChange, NotificationEvent};
 use crate::{
     fairness::{Backoff, FairQueue},
-    settings::{Format, Receiver},
+    settings::{NotificationFormat, Receiver},
 };
 
 /// Notifications that are sent at the same time.
@@ -54,7 +54,7 @@ pub struct Shipment {
     /// The object.
     pub object: ObjectReference,
     /// The event.
-    pub event: Event,
+    pub event: NotificationEvent,
     /// Indices of the receivers that have accepted the event.
     pub accepted: BTreeSet<usize>,
 }
@@ -97,7 +97,7 @@ impl Deliveries {
     }
 
     /// A reconcile found that this event is due.
-    pub fn offer(&mut self, object: &ObjectReference, event: &Event, now: Instant) -> Delivery {
+    pub fn offer(&mut self, object: &ObjectReference, event: &NotificationEvent, now: Instant) -> Delivery {
         let uid = object.uid.clone().unwrap_or_default();
         let mut accepted = BTreeSet::new();
         if let Some(entry) = self.entries.get_mut(&uid) {
@@ -254,14 +254,19 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 /// Content type and body of a notification.
-pub fn body(format: Format, object: &ObjectReference, event: &Event, sender: &str) -> (&'static str, Value) {
+pub fn body(
+    format: NotificationFormat,
+    object: &ObjectReference,
+    event: &NotificationEvent,
+    sender: &str,
+) -> (&'static str, Value) {
     match format {
-        Format::CloudEvents => ("application/cloudevents+json", cloud_event(object, event, sender)),
-        Format::Slack => ("application/json", json!({ "text": slack(object, event) })),
+        NotificationFormat::CloudEvents => ("application/cloudevents+json", cloud_event(object, event, sender)),
+        NotificationFormat::Slack => ("application/json", json!({ "text": slack(object, event) })),
     }
 }
 
-fn cloud_event(object: &ObjectReference, event: &Event, sender: &str) -> Value {
+fn cloud_event(object: &ObjectReference, event: &NotificationEvent, sender: &str) -> Value {
     let namespace = object.namespace.as_deref().unwrap_or_default();
     let name = object.name.as_deref().unwrap_or_default();
     json!({
@@ -278,13 +283,13 @@ fn cloud_event(object: &ObjectReference, event: &Event, sender: &str) -> Value {
     })
 }
 
-fn slack(object: &ObjectReference, event: &Event) -> String {
+fn slack(object: &ObjectReference, event: &NotificationEvent) -> String {
     let field = |field: &Option<String>| escaped(field.as_deref().unwrap_or_default());
     let object = format!("{} `{}/{}`", field(&object.kind), field(&object.namespace), field(&object.name));
     let reason = escaped(&event.reason);
     match event.change {
-        Change::Failing => format!("*Failing*: {object}: {reason}\n{}", escaped(&event.message)),
-        Change::Resolved => format!("*Resolved*: {object}: {reason}"),
+        HealthChange::Failing => format!("*Failing*: {object}: {reason}\n{}", escaped(&event.message)),
+        HealthChange::Resolved => format!("*Resolved*: {object}: {reason}"),
     }
 }
 
@@ -309,14 +314,15 @@ mod message_tests {
         }
     }
 
-    fn event(change: Change) -> Event {
+    fn event(change: HealthChange) -> NotificationEvent {
         let (reason, message) = ("ImagePullFailed".to_owned(), "<!channel> & co".to_owned());
-        Event { id: "0123".to_owned(), change, reason, message }
+        NotificationEvent { id: "0123".to_owned(), change, reason, message }
     }
 
     #[test]
     fn a_cloud_event_has_its_required_attributes_and_names_the_object() {
-        let (type_, body) = body(Format::CloudEvents, &object(), &event(Change::Failing), "graph-controller");
+        let (type_, body) =
+            body(NotificationFormat::CloudEvents, &object(), &event(HealthChange::Failing), "graph-controller");
         assert_eq!(type_, "application/cloudevents+json");
         assert_eq!(
             body,
@@ -331,9 +337,10 @@ mod message_tests {
 
     #[test]
     fn a_message_has_no_effect_on_the_form_of_slack() {
-        let text = |change| body(Format::Slack, &object(), &event(change), "graph-controller").1["text"].clone();
+        let text =
+            |change| body(NotificationFormat::Slack, &object(), &event(change), "graph-controller").1["text"].clone();
         let failing = "*Failing*: DynamoGraphDeployment `team/graph`: ImagePullFailed\n&lt;!channel&gt; &amp; co";
-        assert_eq!(text(Change::Failing), failing);
-        assert_eq!(text(Change::Resolved), "*Resolved*: DynamoGraphDeployment `team/graph`: ImagePullFailed");
+        assert_eq!(text(HealthChange::Failing), failing);
+        assert_eq!(text(HealthChange::Resolved), "*Resolved*: DynamoGraphDeployment `team/graph`: ImagePullFailed");
     }
 }

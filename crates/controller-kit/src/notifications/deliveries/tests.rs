@@ -3,15 +3,20 @@
 use serde_json::json;
 
 use super::*;
-use crate::notifications::plan::Change;
+use crate::notifications::plan::HealthChange;
 
 fn object(namespace: &str, uid: &str) -> ObjectReference {
     let text = |text: &str| Some(text.to_owned());
     ObjectReference { namespace: text(namespace), uid: text(uid), ..ObjectReference::default() }
 }
 
-fn event(id: &str) -> Event {
-    Event { id: id.to_owned(), change: Change::Failing, reason: "A".to_owned(), message: String::new() }
+fn event(id: &str) -> NotificationEvent {
+    NotificationEvent {
+        id: id.to_owned(),
+        change: HealthChange::Failing,
+        reason: "A".to_owned(),
+        message: String::new(),
+    }
 }
 
 fn send(all: &mut Deliveries, is_accepted: bool, now: Instant) -> Option<Shipment> {

@@ -26,11 +26,11 @@ const EVENT: &str = "event ";
 
 /// Event that receivers are notified of.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Event {
+pub struct NotificationEvent {
     /// The same for each attempt to deliver it, and for no other event.
     pub id: String,
     /// Change of the object.
-    pub change: Change,
+    pub change: HealthChange,
     /// Reason of `Stalled` or `Reconciling`; of a resolved problem, the one that receivers know.
     pub reason: String,
     /// The problem and its remedy.
@@ -39,7 +39,7 @@ pub struct Event {
 
 /// Change of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum HealthChange {
     /// It needs an action of a user, or another one than receivers know.
     Failing,
     /// It is as its spec asks again.
@@ -48,15 +48,15 @@ pub enum Change {
 
 /// The event that receivers do not know yet, if one is due. Work in progress is none: a problem is resolved when the
 /// object is ready.
-pub fn due(status: &Value, uid: &str) -> Option<Event> {
+pub fn due(status: &Value, uid: &str) -> Option<NotificationEvent> {
     let (stalled, reconciling) = (condition(status, STALLED)?, condition(status, RECONCILING)?);
     let is_trouble = |found: &Value| is_true(found) && component::trouble(text(found, "reason")).is_some();
     let problem = Some(stalled).filter(|found| is_true(found)).or(Some(reconciling).filter(|found| is_trouble(found)));
     let notified = condition(status, NOTIFIED);
     let known = notified.filter(|notified| is_true(notified)).map(|notified| text(notified, "reason"));
     let (change, reason) = match (problem.map(|problem| text(problem, "reason")), known) {
-        (Some(reason), known) if known != Some(reason) => (Change::Failing, reason),
-        (None, Some(known)) if !is_true(reconciling) => (Change::Resolved, known),
+        (Some(reason), known) if known != Some(reason) => (HealthChange::Failing, reason),
+        (None, Some(known)) if !is_true(reconciling) => (HealthChange::Resolved, known),
         _ => return None,
     };
     let before = notified.map(|notified| text(notified, "message")).unwrap_or_default();
@@ -67,18 +67,18 @@ pub fn due(status: &Value, uid: &str) -> Option<Event> {
     }
     let id = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     let message = problem.map(|problem| shortened(text(problem, "message"))).unwrap_or_default();
-    Some(Event { id, change, reason: reason.to_owned(), message })
+    Some(NotificationEvent { id, change, reason: reason.to_owned(), message })
 }
 
 /// Records in a status that receivers know an event.
-pub fn record(status: &mut Value, event: &Event, now: Timestamp) {
+pub fn record(status: &mut Value, event: &NotificationEvent, now: Timestamp) {
     let reason = match event.change {
-        Change::Failing => event.reason.as_str(),
-        Change::Resolved => RESOLVED,
+        HealthChange::Failing => event.reason.as_str(),
+        HealthChange::Resolved => RESOLVED,
     };
     let now = Timestamp::from_second(now.as_second()).unwrap_or(now);
     let notified = json!({
-        "type": NOTIFIED, "status": if event.change == Change::Failing { "True" } else { "False" },
+        "type": NOTIFIED, "status": if event.change == HealthChange::Failing { "True" } else { "False" },
         "reason": reason, "message": format!("{EVENT}{}", event.id), "lastTransitionTime": now.to_string(),
     });
     replace(status, Some(notified));
@@ -89,7 +89,7 @@ pub fn carry_over(status: &mut Value, live: &Value) {
     replace(status, condition(live, NOTIFIED).cloned());
 }
 
-impl Change {
+impl HealthChange {
     /// As in the type of an event.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Change, NOTIFIED, carry_over, condition, due, record};
+use super::{HealthChange, NOTIFIED, carry_over, condition, due, record};
 
 /// State of an object as its conditions say it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +35,7 @@ fn now() -> Timestamp {
 }
 
 /// Returns the events that are delivered for one state after another, and the final status.
-fn deliver(states: &[State]) -> (Vec<(Change, String)>, Value) {
+fn deliver(states: &[State]) -> (Vec<(HealthChange, String)>, Value) {
     let (mut live, mut delivered) = (json!({}), Vec::new());
     for state in states {
         let mut next = status(*state);
@@ -52,8 +52,8 @@ fn deliver(states: &[State]) -> (Vec<(Change, String)>, Value) {
 
 #[test]
 fn changes_are_delivered_once_and_work_in_progress_is_none() {
-    let failing = |reason: &str| (Change::Failing, reason.to_owned());
-    let resolved = |reason: &str| (Change::Resolved, reason.to_owned());
+    let failing = |reason: &str| (HealthChange::Failing, reason.to_owned());
+    let resolved = |reason: &str| (HealthChange::Resolved, reason.to_owned());
     let table: [(&[State], Vec<_>); 8] = [
         (&[Working, Ready, Working, Ready], vec![]),
         (&[Working, Stalled("A"), Stalled("A")], vec![failing("A")]),

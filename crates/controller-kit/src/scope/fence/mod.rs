@@ -17,12 +17,12 @@ use tracing::{info, warn};
 
 use super::{
     Excluded, MARKER_LEASE, MAX_AGE, Marker, Markers, Released,
-    look::{Found, Look},
+    look::{Look, MarkerLookup},
     shard::{Permit, Shard, ShardWork},
 };
 use crate::{
     settings::OperatorConfiguration,
-    store::{CacheChange, Packed, Scope, Source, Watch, watch_named_briskly},
+    store::{CacheChange, Packed, Scope, Watch, WatchSource, watch_named_briskly},
     sync::locked,
 };
 
@@ -41,7 +41,7 @@ pub struct Fence {
 #[derive(Debug)]
 struct SharedFence {
     role: Role,
-    observed: Mutex<Observed>,
+    observed: Mutex<FenceObserved>,
     /// Until when the process leads; none without leader election.
     leads_until: Mutex<Option<Instant>>,
     /// Until when it is the elected one of several that act; none if all that lead do so alone.
@@ -54,13 +54,13 @@ struct SharedFence {
 
 /// Observations of the process.
 #[derive(Debug, Default)]
-struct Observed {
+struct FenceObserved {
     markers: Markers,
     /// Time at which the last request that the API server has answered was sent; none until the markers are known.
     true_at: Option<Instant>,
 }
 
-impl Observed {
+impl FenceObserved {
     fn hold(&self, now: Instant) -> bool {
         self.true_at.is_some_and(|at| now.duration_since(at) < MAX_AGE)
     }
@@ -84,7 +84,7 @@ enum Wake {
     /// The watch has brought all that there is.
     Ready,
     /// A look has ended.
-    Found(Found),
+    Found(MarkerLookup),
     /// Time passes.
     Tick,
 }
@@ -270,7 +270,7 @@ impl Fence {
         }
         // After an outage markers seem to have expired, and are renewed at once: who hears of it late acts in vain, or
         // beside another.
-        let (store, leases) = watch_named_briskly::<Lease>(&Source::all(client.clone(), scope), MARKER_LEASE);
+        let (store, leases) = watch_named_briskly::<Lease>(&WatchSource::all(client.clone(), scope), MARKER_LEASE);
         let ready = async move { store.wait_until_ready().await }.boxed();
         let (fence, api) = (self.clone(), scope.api(client));
         tokio::spawn(async move { fence.keep(leases, ready, api).await });
@@ -326,7 +326,7 @@ impl Fence {
 
     /// Records what a read has found. Returns whether the process knows again where it may act, after a time in which
     /// it did not.
-    fn conclude(&self, found: Found, now: Instant) -> bool {
+    fn conclude(&self, found: MarkerLookup, now: Instant) -> bool {
         let answer = match found {
             Ok(answer) => answer,
             Err(error) => {

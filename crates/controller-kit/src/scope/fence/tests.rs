@@ -33,7 +33,7 @@ impl Fence {
     }
 }
 
-fn found(second: u32, started: Instant) -> Found {
+fn found(second: u32, started: Instant) -> MarkerLookup {
     Ok(MarkerAnswer { started, markers: HashMap::from([("team".to_owned(), marker(second))]) })
 }
 

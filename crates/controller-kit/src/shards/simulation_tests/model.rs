@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use super::super::{member::Record, replica::Replica};
-use crate::shards::{Answer, Request, Target};
+use crate::shards::{LeaseAnswer, LeaseRequest, LeaseTarget};
 
 pub(super) const NAMESPACES: [&str; 6] = ["team-a", "team-b", "prod", "default", "inference", "x"];
 
@@ -31,9 +31,9 @@ impl Random {
 #[derive(Debug, Clone)]
 pub(super) enum Event {
     Tick,
-    Shown(Target, Option<Record>),
-    Arrives(Request, Instant, u64),
-    Answered(Target, Instant, u64, Answer),
+    Shown(LeaseTarget, Option<Record>),
+    Arrives(LeaseRequest, Instant, u64),
+    Answered(LeaseTarget, Instant, u64, LeaseAnswer),
     WorkEnds(usize),
     Ready,
     Read(u64),
@@ -64,9 +64,9 @@ pub(super) struct Process {
     pub(super) offset: u64,
     pub(super) rate: u64,
     /// Delivery time of the last watch event of each Lease: events come in order.
-    pub(super) shown: BTreeMap<Target, u64>,
+    pub(super) shown: BTreeMap<LeaseTarget, u64>,
     /// Requests whose answers have not come, by number.
-    pub(super) open: BTreeMap<Target, u64>,
+    pub(super) open: BTreeMap<LeaseTarget, u64>,
     pub(super) running: [u64; NAMESPACES.len()],
 }
 

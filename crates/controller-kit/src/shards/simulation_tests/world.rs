@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     places::{Places, Span, place},
-    shards::{Answer, Request, Target},
+    shards::{LeaseAnswer, LeaseRequest, LeaseTarget},
 };
 
 /// Length of a schedule and of the quiet time at its end, in ms.
@@ -31,7 +31,7 @@ pub struct World {
     order: u64,
     queue: BinaryHeap<Reverse<(u64, u64, usize, u64)>>,
     events: BTreeMap<u64, Event>,
-    leases: BTreeMap<Target, Record>,
+    leases: BTreeMap<LeaseTarget, Record>,
     version: u64,
     away_until: u64,
     processes: Vec<Process>,
@@ -218,7 +218,7 @@ impl World {
         self.processes[index].replica = Replica::new(&format!("p{index}-{life}"));
         self.disturbed = self.disturbed.max(self.now + 5_000);
         self.note(format!("{index} starts"));
-        for target in Target::all() {
+        for target in LeaseTarget::all() {
             let record = self.leases.get(&target).cloned();
             self.show(index, target, record);
         }
@@ -255,7 +255,7 @@ impl World {
             Disturbance::HangingWatches(length) => self.processes[index].hangs_until = self.now + length,
             Disturbance::Outage(length) => self.away_until = self.now + length,
             Disturbance::Deletion(number) => {
-                let target = Target::all().nth(number).unwrap();
+                let target = LeaseTarget::all().nth(number).unwrap();
                 if self.leases.remove(&target).is_some() {
                     (0..self.processes.len()).for_each(|index| self.show(index, target, None));
                 }
@@ -264,7 +264,7 @@ impl World {
     }
 
     /// A watch of a process delivers a change, in order, some time from now.
-    fn show(&mut self, index: usize, target: Target, record: Option<Record>) {
+    fn show(&mut self, index: usize, target: LeaseTarget, record: Option<Record>) {
         let late = if self.random.one_in(200) { self.random.below(4_000) } else { self.random.below(60) };
         self.disturbed = self.disturbed.max(if late > 1_000 { self.now + late } else { 0 });
         let process = &mut self.processes[index];
@@ -274,22 +274,22 @@ impl World {
         self.at(at, index, Event::Shown(target, record));
     }
 
-    fn arrives(&mut self, index: usize, life: u64, request: Request, started: Instant, number: u64) {
+    fn arrives(&mut self, index: usize, life: u64, request: LeaseRequest, started: Instant, number: u64) {
         if self.away_until > self.now {
             return;
         }
         let target = request.target();
         let answer = match request {
-            Request::Read(_) => Answer::Found(self.leases.get(&target).cloned()),
-            Request::Write { replaces, holder, acknowledged, assignment, .. } => {
+            LeaseRequest::Read(_) => LeaseAnswer::Found(self.leases.get(&target).cloned()),
+            LeaseRequest::Write { replaces, holder, acknowledged, assignment, .. } => {
                 if self.leases.get(&target).map(|record| record.version) == replaces {
                     self.version += 1;
                     let record = Record { holder, version: self.version, acknowledged, assignment };
                     self.leases.insert(target, record.clone());
                     (0..self.processes.len()).for_each(|index| self.show(index, target, Some(record.clone())));
-                    Answer::Written(record)
+                    LeaseAnswer::Written(record)
                 } else {
-                    Answer::Conflict
+                    LeaseAnswer::Conflict
                 }
             }
         };
@@ -330,7 +330,7 @@ impl World {
             let at = self.now + self.delay();
             self.processes[index].open.insert(target, number);
             self.at(at, index, Event::Arrives(request, now, number));
-            self.at(self.now + REQUEST_TIMEOUT, index, Event::Answered(target, now, number, Answer::Unknown));
+            self.at(self.now + REQUEST_TIMEOUT, index, Event::Answered(target, now, number, LeaseAnswer::Unknown));
         }
     }
 

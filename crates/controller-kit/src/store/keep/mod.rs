@@ -49,7 +49,7 @@ pub enum Keep {
 }
 
 /// Rule for the part that a cache keeps of the object with this metadata.
-pub type Rule = fn(&ObjectMeta) -> Keep;
+pub type KeepRule = fn(&ObjectMeta) -> Keep;
 
 /// Keeps every object up to [`OBJECT_BYTES`]. For custom resources of users.
 #[must_use]

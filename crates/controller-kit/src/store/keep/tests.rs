@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::store::Packed;
 
-fn cached(rule: Rule, object: &Value) -> Packed<Deployment> {
+fn cached(rule: KeepRule, object: &Value) -> Packed<Deployment> {
     Packed::<DynamicObject>::from_value(object.clone()).unwrap().kept(rule).of_kind()
 }
 
@@ -44,7 +44,7 @@ fn content_is_kept_of_our_own_objects_only() {
     ] {
         let object = of(owner, mark);
         for (rule, is_kept) in [
-            (owned_by::<DynamoGraphDeployment> as Rule, owned),
+            (owned_by::<DynamoGraphDeployment> as KeepRule, owned),
             (owned_or_orphaned::<DynamoGraphDeployment>, ours),
             (templates_of::<DynamoGraphDeployment>, ours),
             (owned_by::<DynamoComponentDeployment>, owner == component),

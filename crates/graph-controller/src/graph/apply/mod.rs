@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, future::Future};
 
 use api_types::{labels, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
-    apply::{Applier, Desired, Error, Outcome},
+    apply::{Applier, ApplyOutcome, Desired, RequestError},
     events::EventSink,
     failure::Class,
     store::{Key, Packed, Store, controller_owner},
@@ -30,20 +30,20 @@ use tracing::{debug, warn};
 use self::writer::{Writer, Written};
 pub use crate::graph::model::Tally;
 use crate::graph::{
-    model::{Applied, Observed, Plan},
-    observe::{Caches, live_value},
+    model::{GraphApplied, GraphObserved, GraphPlan},
+    observe::{GraphCaches, live_value},
 };
 
 /// Writes what differs, as far as the API server lets it.
 pub async fn apply(
     applier: &Applier,
     events: &EventSink,
-    caches: &Caches,
-    observed: &Observed,
-    plan: &Plan,
-) -> Applied {
+    caches: &GraphCaches,
+    observed: &GraphObserved,
+    plan: &GraphPlan,
+) -> GraphApplied {
     let writer = Writer { applier, events, graph: &observed.graph };
-    let mut applied = Applied { live: observed.present().cloned().collect(), ..Applied::default() };
+    let mut applied = GraphApplied { live: observed.present().cloned().collect(), ..GraphApplied::default() };
     let rest = async {
         let (mut tally, accounts_exist) = objects::before_pods(writer, caches, &plan.objects).await;
         tally.add(objects::write(writer, caches, &plan.checkpoints).await);
@@ -103,10 +103,10 @@ pub async fn apply(
 /// Shrinks and deletes components that the spec no longer names, once the new ones were asked for.
 async fn remove_old(
     writer: Writer<'_>,
-    caches: &Caches,
-    observed: &Observed,
-    plan: &Plan,
-    applied: &mut Applied,
+    caches: &GraphCaches,
+    observed: &GraphObserved,
+    plan: &GraphPlan,
+    applied: &mut GraphApplied,
     may_go: impl Fn(&DynamoComponentDeployment) -> bool,
 ) {
     for old in plan.old.iter().filter(|old| may_go(old)) {
@@ -130,16 +130,16 @@ async fn remove_old(
 /// workers away that the picture lacks, so the write is refused unless the object is still that of the picture.
 async fn write_component(
     writer: Writer<'_>,
-    caches: &Caches,
-    observed: &Observed,
+    caches: &GraphCaches,
+    observed: &GraphObserved,
     object: &DynamoComponentDeployment,
-) -> Result<Written, Error> {
+) -> Result<Written, RequestError> {
     let seen = observed.components.iter().find(|d| d.metadata.name == object.metadata.name);
     let version = seen.and_then(ResourceExt::resource_version).unwrap_or_default();
     writer.write_as(&caches.components, object, |desired| desired.decided_on(&version, "/spec/replicas")).await
 }
 
-impl Applied {
+impl GraphApplied {
     fn take(&mut self, written: Written<DynamoComponentDeployment>) {
         match written {
             Written::As(after) => {
@@ -180,7 +180,7 @@ pub async fn write_shared<K>(
     parent_uid: &str,
     store: &Store<Packed<K>>,
     object: &K,
-) -> Result<Option<String>, Error>
+) -> Result<Option<String>, RequestError>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {
@@ -198,7 +198,7 @@ pub async fn write_binding(
     parent_uid: &str,
     store: &Store<Packed<RoleBinding>>,
     object: &RoleBinding,
-) -> Result<Option<String>, Error> {
+) -> Result<Option<String>, RequestError> {
     let live = store.get(&Key::of(object)).filter(|live| controller_owner(live.as_ref()).is_none());
     if let Some(live) = live
         && live.unpack().is_ok_and(|binding| binding.role_ref != object.role_ref)
@@ -215,7 +215,7 @@ async fn write_beside<K>(
     parent_uid: &str,
     object: &K,
     live: Option<&Value>,
-) -> Result<Option<String>, Error>
+) -> Result<Option<String>, RequestError>
 where
     K: Resource<DynamicType = ()> + Serialize,
 {
@@ -226,7 +226,7 @@ where
         }
     }
     match applier.apply(&desired, live).await {
-        Ok(Outcome::Waiting { reason }) => Ok(Some(format!("{}: {reason}", desired.id()))),
+        Ok(ApplyOutcome::Waiting { reason }) => Ok(Some(format!("{}: {reason}", desired.id()))),
         Ok(_) => Ok(None),
         Err(error) if error.class() == Class::Foreign => {
             debug!(%error, "used as it is");

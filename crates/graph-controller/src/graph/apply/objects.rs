@@ -11,7 +11,7 @@ use api_types::{
     v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter,
 };
 use controller_kit::{
-    apply::{Desired, Error, MetadataPatch, ObjectId},
+    apply::{Desired, MetadataPatch, ObjectId, RequestError},
     failure::Class,
     store::{Key, Packed, Store, controller_owner},
 };
@@ -30,17 +30,17 @@ use super::{
 };
 use crate::graph::{
     model::{
-        Child, ComponentCheckpoint, DesiredCheckpoint, GraphVolume, GrovePlan, MARKS, Objects, Observed, Scale,
-        SharedAccount, Tally,
+        Child, ComponentCheckpoint, DesiredCheckpoint, GraphObjects, GraphObserved, GraphVolume, GrovePlan, GroveScale,
+        MARKS, SharedAccount, Tally,
     },
-    observe::{Caches, live_value},
+    observe::{GraphCaches, live_value},
 };
 
-type Waits = Result<Option<String>, Error>;
+type WaitResult = Result<Option<String>, RequestError>;
 
 /// Writes what pods cannot start without. Of that, only a missing account makes the API server refuse the pods; whether
 /// all accounts are there is returned as well.
-pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> (Tally, bool) {
+pub(super) async fn before_pods(writer: Writer<'_>, caches: &GraphCaches, objects: &GraphObjects) -> (Tally, bool) {
     let builds = writer.write_all(&caches.builds, objects.build.as_slice());
     let accounts = writer.write_all(&caches.accounts, objects.account.as_slice());
     let shared = objects.shared_accounts.iter().map(|shared| shared_account(writer, caches, shared));
@@ -64,7 +64,7 @@ pub(super) async fn before_pods(writer: Writer<'_>, caches: &Caches, objects: &O
 }
 
 /// Runs steps that may wait for an object, a few at a time.
-async fn each(steps: Vec<impl Future<Output = Waits>>) -> Tally {
+async fn each(steps: Vec<impl Future<Output = WaitResult>>) -> Tally {
     bounded(steps).await.into_iter().collect()
 }
 
@@ -73,7 +73,7 @@ fn is_known<K: Resource<DynamicType = ()>>(store: &Store<Packed<K>>, object: &K)
 }
 
 /// Writes what pods find sooner or later.
-pub(super) async fn beside_pods(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Tally {
+pub(super) async fn beside_pods(writer: Writer<'_>, caches: &GraphCaches, objects: &GraphObjects) -> Tally {
     let bindings = objects.shared_accounts.iter().map(|shared| shared_binding(writer, caches, &shared.binding));
     let bindings = each(bindings.collect());
     let pool = writer.write_all(&caches.pools, objects.pool.as_slice());
@@ -91,7 +91,7 @@ pub(super) async fn beside_pods(writer: Writer<'_>, caches: &Caches, objects: &O
 }
 
 /// Writes what the account of the pods may do.
-pub(super) async fn rights(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Tally {
+pub(super) async fn rights(writer: Writer<'_>, caches: &GraphCaches, objects: &GraphObjects) -> Tally {
     let mut tally = writer.write_all(&caches.roles, objects.role.as_slice()).await;
     // The API server refuses a binding of a role that is not there.
     if !tally.failed.is_empty() && !objects.role.iter().all(|role| is_known(&caches.roles, role)) {
@@ -105,7 +105,7 @@ pub(super) async fn rights(writer: Writer<'_>, caches: &Caches, objects: &Object
 
 /// Writes the binding of the graph's account. The role of a binding cannot be changed: one that names another, which is
 /// gone or of another install, is made anew, and deleted only if the API server lets us create the new one.
-async fn own_binding(writer: Writer<'_>, caches: &Caches, object: &RoleBinding) -> Waits {
+async fn own_binding(writer: Writer<'_>, caches: &GraphCaches, object: &RoleBinding) -> WaitResult {
     let live = caches.bindings.get(&Key::of(object));
     let is_ours = |live: &Packed<RoleBinding>| match controller_owner(live) {
         Some(owner) => owner.uid == writer.uid(),
@@ -125,7 +125,7 @@ async fn own_binding(writer: Writer<'_>, caches: &Caches, object: &RoleBinding) 
 }
 
 /// Others scale by it meanwhile: what was decided on an older count must not be written.
-async fn write_adapter(writer: Writer<'_>, caches: &Caches, object: &Adapter) -> Waits {
+async fn write_adapter(writer: Writer<'_>, caches: &GraphCaches, object: &Adapter) -> WaitResult {
     let is_there = caches.adapters.get(&Key::of(object)).is_some();
     let written = writer.write_as(&caches.adapters, object, Desired::only_if_unchanged).await?;
     if matches!(written, Written::As(_)) {
@@ -138,7 +138,7 @@ async fn write_adapter(writer: Writer<'_>, caches: &Caches, object: &Adapter) ->
 }
 
 /// Deletes the adapters of components that no longer ask for one, and the autoscalers that scaled them before.
-pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Tally {
+pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &GraphCaches, objects: &GraphObjects) -> Tally {
     let mut tally = writer.prune(&caches.autoscalers, named_in(&objects.autoscalers)).await;
     let is_desired = |name: &str| objects.adapters.desired.iter().any(|desired| desired == name);
     let publish = |name: &str| {
@@ -150,7 +150,7 @@ pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &Caches, objects:
 }
 
 /// Deletes what is no longer desired and nothing runs on.
-pub(super) async fn prune(writer: Writer<'_>, caches: &Caches, objects: &Objects) -> Tally {
+pub(super) async fn prune(writer: Writer<'_>, caches: &GraphCaches, objects: &GraphObjects) -> Tally {
     let mut tally = writer.prune(&caches.builds, named_in(objects.build.as_slice())).await;
     tally.add(writer.prune(&caches.config_maps, named_in(&objects.config_maps)).await);
     tally.add(writer.prune(&caches.services, named_in(&objects.services)).await);
@@ -167,11 +167,11 @@ fn named_in<K: Resource>(objects: &[K]) -> impl Fn(&str) -> bool {
     move |name| objects.iter().any(|object| object.meta().name.as_deref() == Some(name))
 }
 
-async fn shared_account(writer: Writer<'_>, caches: &Caches, shared: &SharedAccount) -> Waits {
+async fn shared_account(writer: Writer<'_>, caches: &GraphCaches, shared: &SharedAccount) -> WaitResult {
     write_shared(writer.applier, writer.uid(), &caches.accounts, &shared.account).await
 }
 
-async fn shared_binding(writer: Writer<'_>, caches: &Caches, object: &RoleBinding) -> Waits {
+async fn shared_binding(writer: Writer<'_>, caches: &GraphCaches, object: &RoleBinding) -> WaitResult {
     match write_binding(writer.applier, writer.uid(), &caches.bindings, object).await {
         Err(error) if error.is_not_found() => Ok(Some(format!(
             "RoleBinding {}: there is no ClusterRole {}, which the operator's chart brings",
@@ -183,7 +183,7 @@ async fn shared_binding(writer: Writer<'_>, caches: &Caches, object: &RoleBindin
 }
 
 /// The Service of a base model. Another graph with this model may have made it; when it goes, this graph makes it anew.
-async fn model_service(writer: Writer<'_>, caches: &Caches, object: &Service) -> Waits {
+async fn model_service(writer: Writer<'_>, caches: &GraphCaches, object: &Service) -> WaitResult {
     match writer.write(&caches.model_services, object).await {
         Ok(written) => Ok(written.reason()),
         Err(error) if error.class() == Class::Foreign => Ok(None),
@@ -192,13 +192,13 @@ async fn model_service(writer: Writer<'_>, caches: &Caches, object: &Service) ->
 }
 
 /// Asks for the manifest in the archive of a DynamoComponent that another owner made.
-async fn manifest(writer: Writer<'_>, build: &DynamoComponent) -> Waits {
+async fn manifest(writer: Writer<'_>, build: &DynamoComponent) -> WaitResult {
     let patch = MetadataPatch::default().annotation(annotations::READ_MANIFEST, Some(labels::TRUE));
     writer.applier.patch_metadata(build, writer.uid(), &patch).await.map(|_| None)
 }
 
 /// Makes a claim that is missing, if that is desired. What is there stays as it is: it holds data.
-async fn volume(writer: Writer<'_>, claim: &GraphVolume) -> Waits {
+async fn volume(writer: Writer<'_>, claim: &GraphVolume) -> WaitResult {
     let id = ObjectId::named::<PersistentVolumeClaim>(&writer.graph.namespace().unwrap_or_default(), &claim.name);
     let live = writer.applier.find::<PersistentVolumeClaim>(&id.namespace, &id.name).await?;
     Ok(match (&live, &claim.make) {
@@ -215,8 +215,8 @@ async fn volume(writer: Writer<'_>, claim: &GraphVolume) -> Waits {
 /// written only if `accounts_exist`.
 pub(super) async fn apply(
     writer: Writer<'_>,
-    caches: &Caches,
-    observed: &Observed,
+    caches: &GraphCaches,
+    observed: &GraphObserved,
     plan: &GrovePlan,
     accounts_exist: bool,
 ) -> (Option<PodCliqueSet>, Tally) {
@@ -235,7 +235,7 @@ pub(super) async fn apply(
         Some(Written::Not) | None => live.cloned(),
     };
     // What Grove made of the set before is scaled even if the set cannot be changed.
-    for Scale { child, from, to } in &plan.scale {
+    for GroveScale { child, from, to } in &plan.scale {
         let scaled = match child {
             Child::PodClique(clique) => writer.applier.scale(clique.as_ref(), writer.uid(), *from, *to).await,
             Child::PodCliqueScalingGroup(group) => writer.applier.scale(group.as_ref(), writer.uid(), *from, *to).await,
@@ -246,7 +246,7 @@ pub(super) async fn apply(
 }
 
 /// Writes the checkpoints.
-pub(super) async fn write(writer: Writer<'_>, caches: &Caches, checkpoints: &[ComponentCheckpoint]) -> Tally {
+pub(super) async fn write(writer: Writer<'_>, caches: &GraphCaches, checkpoints: &[ComponentCheckpoint]) -> Tally {
     let mut tally = Tally::default();
     for checkpoint in checkpoints.iter().filter_map(|checkpoint| checkpoint.desired.as_ref()) {
         tally.take_waiting(write_one(writer, caches, checkpoint).await);
@@ -255,7 +255,7 @@ pub(super) async fn write(writer: Writer<'_>, caches: &Caches, checkpoints: &[Co
 }
 
 /// Writes a checkpoint, and then the claim that belongs to it.
-async fn write_one(writer: Writer<'_>, caches: &Caches, checkpoint: &DesiredCheckpoint) -> Waits {
+async fn write_one(writer: Writer<'_>, caches: &GraphCaches, checkpoint: &DesiredCheckpoint) -> WaitResult {
     let (namespace, name) = (checkpoint.object.namespace().unwrap_or_default(), checkpoint.object.name_any());
     let live = live_value(&caches.checkpoints, &namespace, &name);
     let now = match writer.write_checkpoint(checkpoint, live.as_ref()).await? {
@@ -273,11 +273,11 @@ async fn write_one(writer: Writer<'_>, caches: &Caches, checkpoint: &DesiredChec
 /// The claim belongs to the checkpoint, so that it goes with it.
 async fn write_claim(
     writer: Writer<'_>,
-    caches: &Caches,
+    caches: &GraphCaches,
     claim: &ResourceClaimTemplate,
     checkpoint: &str,
     uid: &str,
-) -> Waits {
+) -> WaitResult {
     if !caches.claim_templates.is_served() {
         caches.claim_templates.need();
         return Ok(Some(unserved(claim)));
@@ -303,7 +303,11 @@ pub(super) async fn prune_checkpoints(writer: Writer<'_>, stale: &[DynamoCheckpo
 impl Writer<'_> {
     /// One that is kept when the graph goes has no owner; its labels say whose it is. It loses the owner before
     /// anything else is said of it: whatever happens in between, it is there still.
-    async fn write_checkpoint(&self, checkpoint: &DesiredCheckpoint, live: Option<&Value>) -> Result<Written, Error> {
+    async fn write_checkpoint(
+        &self,
+        checkpoint: &DesiredCheckpoint,
+        live: Option<&Value>,
+    ) -> Result<Written, RequestError> {
         let object =
             if checkpoint.goes_with_graph { self.owned(&checkpoint.object) } else { checkpoint.object.clone() };
         let mut desired = Desired::of(&object, self.uid())?;

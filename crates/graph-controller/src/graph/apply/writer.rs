@@ -2,7 +2,7 @@
 
 use api_types::{labels, owner, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
-    apply::{Applier, Desired, Error, Outcome, Removed},
+    apply::{Applier, ApplyOutcome, Desired, Removed, RequestError},
     events::{Event, EventSink},
     store::{Packed, Store},
 };
@@ -67,7 +67,7 @@ impl Writer<'_> {
     }
 
     /// Applies one child.
-    pub(super) async fn write<K>(&self, store: &Store<Packed<K>>, object: &K) -> Result<Written, Error>
+    pub(super) async fn write<K>(&self, store: &Store<Packed<K>>, object: &K) -> Result<Written, RequestError>
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
@@ -80,7 +80,7 @@ impl Writer<'_> {
         store: &Store<Packed<K>>,
         object: &K,
         conditions: impl FnOnce(Desired) -> Desired,
-    ) -> Result<Written, Error>
+    ) -> Result<Written, RequestError>
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
@@ -95,7 +95,7 @@ impl Writer<'_> {
         mut desired: Desired,
         object: &ObjectMeta,
         live: Option<&Value>,
-    ) -> Result<Written, Error> {
+    ) -> Result<Written, RequestError> {
         if live.is_none_or(was_made_by_an_operator) {
             let (key, value) = mark_of_ours(object);
             desired = desired.adopt_if_labelled(key, &value);
@@ -109,7 +109,7 @@ impl Writer<'_> {
     }
 
     /// Creates one child of a kind that no cache holds.
-    pub(super) async fn create<K>(&self, object: &K) -> Result<Written, Error>
+    pub(super) async fn create<K>(&self, object: &K) -> Result<Written, RequestError>
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
@@ -142,11 +142,11 @@ impl Writer<'_> {
         tally
     }
 
-    pub(super) async fn send(&self, desired: &Desired, live: Option<&Value>) -> Result<Written, Error> {
+    pub(super) async fn send(&self, desired: &Desired, live: Option<&Value>) -> Result<Written, RequestError> {
         Ok(match self.applier.apply(desired, live).await? {
-            Outcome::Created(value) | Outcome::Updated(value) => Written::As(Box::new(value)),
-            Outcome::Unchanged => Written::Not,
-            Outcome::Waiting { reason } => Written::Waits(format!("{}: {reason}", desired.id())),
+            ApplyOutcome::Created(value) | ApplyOutcome::Updated(value) => Written::As(Box::new(value)),
+            ApplyOutcome::Unchanged => Written::Not,
+            ApplyOutcome::Waiting { reason } => Written::Waits(format!("{}: {reason}", desired.id())),
         })
     }
 

@@ -30,7 +30,7 @@ use rendering::{
     legacy::{Awaited, names_image, pull_with, use_image},
 };
 
-use crate::graph::model::{LegacyResources, Obstacle, Progress, is_controller};
+use crate::graph::model::{GraphObstacle, LegacyResources, ObstacleProgress, is_controller};
 
 /// Annotations that are copied to the DynamoComponent.
 const HANDED_ON: [&str; 3] = [annotations::FORCE_BUILD, annotations::INSECURE_REGISTRY, annotations::STORAGE_NAMESPACE];
@@ -43,7 +43,7 @@ const HANDED_ON: [&str; 3] = [annotations::FORCE_BUILD, annotations::INSECURE_RE
 pub fn translate(
     graph: &DynamoGraphDeployment,
     live: Option<&DynamoComponent>,
-) -> Result<Option<(DynamoGraphDeploymentSpec, LegacyResources)>, Obstacle> {
+) -> Result<Option<(DynamoGraphDeploymentSpec, LegacyResources)>, GraphObstacle> {
     let Some(mut said) = PreservedGraph::of(graph.annotations()) else { return Ok(None) };
     let (mut spec, mut legacy, mut problems) = (graph.spec.clone(), LegacyResources::default(), Vec::new());
     let is_run = spec.components.is_empty() || !spec.components.iter().all(names_image);
@@ -76,14 +76,14 @@ pub fn translate(
             Err(violation) => problems.push(below(violation, &component.name, "pvc.")),
         }
     }
-    if problems.is_empty() { Ok(Some((spec, legacy))) } else { Err(Obstacle::of_violations(&problems)) }
+    if problems.is_empty() { Ok(Some((spec, legacy))) } else { Err(GraphObstacle::of_violations(&problems)) }
 }
 
 /// The spec with `DYN_DEPLOYMENT_CONFIG` applied to its components; `None` if it has none.
 ///
 /// # Errors
 /// All violations.
-pub fn configured(spec: &DynamoGraphDeploymentSpec) -> Result<Option<DynamoGraphDeploymentSpec>, Obstacle> {
+pub fn configured(spec: &DynamoGraphDeploymentSpec) -> Result<Option<DynamoGraphDeploymentSpec>, GraphObstacle> {
     let inherited = spec.env.as_deref().unwrap_or_default();
     if !spec.components.iter().any(|component| legacy::is_configured(component, inherited)) {
         return Ok(None);
@@ -95,7 +95,7 @@ pub fn configured(spec: &DynamoGraphDeploymentSpec) -> Result<Option<DynamoGraph
             problems.push(violation.at(|_| format!("{at}.env[{}]", env_names::DYN_DEPLOYMENT_CONFIG)));
         }
     }
-    if problems.is_empty() { Ok(Some(spec)) } else { Err(Obstacle::of_violations(&problems)) }
+    if problems.is_empty() { Ok(Some(spec)) } else { Err(GraphObstacle::of_violations(&problems)) }
 }
 
 /// Configures a component that runs a built image. Returns its violations. A manifest may say what it runs.
@@ -109,10 +109,12 @@ fn below(violation: Violation, service: &str, part: &str) -> Violation {
     violation.at(|path| format!("spec.services[{service}].{part}{path}"))
 }
 
-fn refuse(awaited: Awaited) -> Obstacle {
-    Obstacle {
+fn refuse(awaited: Awaited) -> GraphObstacle {
+    GraphObstacle {
         ready_reason: conditions::graph::IMAGE_NOT_READY,
-        progress: awaited.stuck.map_or(Progress::Reconciling(conditions::graph::IMAGE_AWAITED), Progress::Stalled),
+        progress: awaited
+            .stuck
+            .map_or(ObstacleProgress::Reconciling(conditions::graph::IMAGE_AWAITED), ObstacleProgress::Stalled),
         message: awaited.message,
     }
 }

@@ -29,7 +29,7 @@ type StringMap = BTreeMap<String, String>;
 
 /// Values that the plan adds to the spec of a component.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Placement<'a> {
+pub struct PlannedFields<'a> {
     /// Its worker revision; none for other components and for workers older than revisions.
     pub revision: Option<&'a RevisionSuffix>,
     /// Fingerprint of that revision, an annotation of the object.
@@ -48,7 +48,7 @@ pub struct Placement<'a> {
 pub fn component_deployment(
     graph: &ValidGraph<'_>,
     component: &ComponentSpec,
-    placement: Placement<'_>,
+    placement: PlannedFields<'_>,
 ) -> DynamoComponentDeployment {
     let revision = placement.revision.filter(|_| component.is_worker());
     let fixed_labels = fixed_labels(graph, component, revision);

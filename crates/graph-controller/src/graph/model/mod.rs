@@ -10,13 +10,13 @@ mod rollout;
 mod valid;
 
 pub use self::{
-    applied::{Applied, Tally, Troubles},
-    needs::{GroveNeeds, LegacyResources, Needs, Reads, Served, Target, TopologyNeed},
-    observed::{LiveCheckpoints, LiveGrove, MARKS, Observed, RunningPods, is_controller, is_current, is_stalled},
-    obstacle::{Blocked, Obstacle, Progress},
+    applied::{GraphApplied, Tally, Troubles},
+    needs::{ClusterApis, GraphNeeds, GraphTarget, GroveNeeds, LegacyResources, Reads, TopologyNeed},
+    observed::{GraphObserved, LiveCheckpoints, LiveGrove, MARKS, RunningPods, is_controller, is_current, is_stalled},
+    obstacle::{GraphBlocked, GraphObstacle, ObstacleProgress},
     plan::{
-        Adapters, Capture, Child, ComponentCheckpoint, DesiredCheckpoint, GraphVolume, GrovePlan, Objects, Plan,
-        Removal, Rollout, Scale, SharedAccount,
+        Adapters, Capture, Child, ComponentCheckpoint, DesiredCheckpoint, GraphObjects, GraphPlan, GraphVolume,
+        GrovePlan, GroveScale, Removal, Rollout, SharedAccount,
     },
     rollout::{RolloutCondition, RolloutHold, RolloutRecord},
     valid::{ValidGraph, ValidationContext},

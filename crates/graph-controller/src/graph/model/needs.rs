@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use api_types::{conversion::preserved::PreservedClaim, v1alpha1::DynamoComponent, v1beta1::DynamoGraphDeploymentSpec};
-use rendering::{WorkloadProvider, device_claims::Claim};
+use rendering::{WorkloadProvider, device_claims::ContainerClaim};
 
-use super::Obstacle;
+use super::GraphObstacle;
 
 /// The graph as it is reconciled.
 #[derive(Clone, Debug, Default)]
-pub struct Target {
+pub struct GraphTarget {
     /// The provider of its workloads.
     pub provider: WorkloadProvider,
     /// The spec, if it differs from the stored one: translated from the legacy API, configured, scaled by adapters.
@@ -20,9 +20,9 @@ pub struct Target {
 
 /// Required reads past the caches.
 #[derive(Clone, Debug, Default)]
-pub struct Needs {
+pub struct GraphNeeds {
     /// The graph for which it is read.
-    pub target: Target,
+    pub target: GraphTarget,
     /// Whether the cluster serves LeaderWorkerSets.
     pub leader_worker_sets: bool,
     /// Required reads of a graph on Grove.
@@ -37,7 +37,7 @@ pub struct GroveNeeds {
     /// The cluster topology of the KV-transfer policy.
     pub topology: Option<TopologyNeed>,
     /// Claims whose GPUs must be counted, by component.
-    pub gpu_claims: BTreeMap<String, Vec<Claim>>,
+    pub gpu_claims: BTreeMap<String, Vec<ContainerClaim>>,
 }
 
 /// A cluster topology that a KV-transfer policy names.
@@ -55,7 +55,7 @@ pub struct TopologyNeed {
 #[derive(Clone, Debug, Default)]
 pub struct Reads {
     /// APIs that the cluster serves.
-    pub served: Served,
+    pub served: ClusterApis,
     /// The queue of the KAI scheduler, if it does not exist.
     pub missing_queue: Option<String>,
     /// Domains of the cluster topology; `None` if it does not exist.
@@ -66,7 +66,7 @@ pub struct Reads {
 
 /// APIs that the cluster serves. None by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Served {
+pub struct ClusterApis {
     /// LeaderWorkerSets, for replicas that span nodes.
     pub leader_worker_sets: bool,
     /// Grove.
@@ -92,5 +92,5 @@ pub struct LegacyResources {
     /// Volumes of single components.
     pub claims: Vec<PreservedClaim>,
     /// Reason why the image is not built yet.
-    pub awaited: Option<Obstacle>,
+    pub awaited: Option<GraphObstacle>,
 }

@@ -16,8 +16,8 @@ use controller_kit::{apply::APPLIED_ANNOTATION, conditions::is_true, store::cont
 use kube::Resource;
 use rendering::{PullSecretIndex, WorkloadProvider, checkpoint::StorageLocation};
 
-use super::{Blocked, valid::ValidationContext};
-use crate::graph::model::{LegacyResources, Reads, Served, Target};
+use super::{GraphBlocked, valid::ValidationContext};
+use crate::graph::model::{ClusterApis, GraphTarget, LegacyResources, Reads};
 
 /// Pods of one DynamoComponentDeployment that have not ended. The object itself may be gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct RunningPods {
 
 /// A graph and all objects that belong to it, at one moment. Everything after the reads is computed from this.
 #[derive(Clone, Debug)]
-pub struct Observed {
+pub struct GraphObserved {
     /// The graph: as it is stored, but for the scaling adapters that `autoscaling` implies, until [`Self::with_target`]
     /// makes it the one that is reconciled.
     pub graph: DynamoGraphDeployment,
@@ -41,7 +41,7 @@ pub struct Observed {
     /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
     pub running_pods: BTreeMap<String, RunningPods>,
     /// APIs that the cluster serves; as far as caches show them until [`Self::with_reads`].
-    pub served: Served,
+    pub served: ClusterApis,
     /// Checkpoints that the graph made or names.
     pub checkpoints: LiveCheckpoints,
     /// Its objects on Grove.
@@ -59,10 +59,10 @@ pub struct Observed {
     /// Whether its discovery account is bound to a Role of its own, which is there.
     pub has_own_role: bool,
     /// Reason why nothing can be planned.
-    pub blocked: Option<Blocked>,
+    pub blocked: Option<GraphBlocked>,
 }
 
-impl Observed {
+impl GraphObserved {
     /// A graph without any other object.
     pub fn new(graph: DynamoGraphDeployment) -> Self {
         Self {
@@ -70,7 +70,7 @@ impl Observed {
             components: Vec::new(),
             adapters: Vec::new(),
             running_pods: BTreeMap::new(),
-            served: Served::default(),
+            served: ClusterApis::default(),
             checkpoints: LiveCheckpoints::default(),
             grove: LiveGrove::default(),
             build: None,
@@ -84,7 +84,7 @@ impl Observed {
     }
 
     /// The graph as it is reconciled.
-    pub fn with_target(mut self, target: Target) -> Self {
+    pub fn with_target(mut self, target: GraphTarget) -> Self {
         self.graph.spec = target.spec.unwrap_or(self.graph.spec);
         Self { provider: target.provider, legacy: target.legacy, ..self }
     }

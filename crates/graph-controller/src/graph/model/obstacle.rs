@@ -5,7 +5,7 @@ use controller_kit::store::UnpackError;
 
 /// The kstatus condition of a graph that is not ready, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum ObstacleProgress {
     /// Waits for a change by a user or administrator.
     Stalled(&'static str),
     /// Continues by itself.
@@ -14,37 +14,37 @@ pub enum Progress {
 
 /// Reason why a graph cannot be reconciled: violations of its spec, something that the cluster lacks, or a rejection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Obstacle {
+pub struct GraphObstacle {
     /// Reason of the `Ready` condition.
     pub ready_reason: &'static str,
     /// Whether it continues by itself.
-    pub progress: Progress,
+    pub progress: ObstacleProgress,
     /// All problems: field path, what is wrong, what to do.
     pub message: String,
 }
 
 /// Reason why nothing is planned for a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Blocked {
+pub enum GraphBlocked {
     /// Only a change of the graph helps.
-    Violation(Obstacle),
+    Violation(GraphObstacle),
     /// The API server rejected a read.
-    Rejection(Obstacle),
+    Rejection(GraphObstacle),
 }
 
-impl Blocked {
+impl GraphBlocked {
     /// The obstacle.
-    pub fn obstacle(&self) -> &Obstacle {
+    pub fn obstacle(&self) -> &GraphObstacle {
         match self {
             Self::Violation(obstacle) | Self::Rejection(obstacle) => obstacle,
         }
     }
 }
 
-impl Obstacle {
+impl GraphObstacle {
     /// Something that needs a change by a user or administrator; with the reasons of `Ready` and of `Stalled`.
     pub fn stalled(ready_reason: &'static str, reason: &'static str, message: String) -> Self {
-        Self { ready_reason, progress: Progress::Stalled(reason), message }
+        Self { ready_reason, progress: ObstacleProgress::Stalled(reason), message }
     }
 
     /// A stored form that this version does not know.

@@ -23,16 +23,16 @@ use k8s_openapi::{
 };
 
 use super::{
-    Obstacle,
+    GraphObstacle,
     rollout::{RolloutCondition, RolloutHold},
 };
 
 /// Planned writes and deletions, in the order of the fields: an account before the pods that run under it, new workers
 /// before old ones are drained, deletions last.
 #[derive(Default)]
-pub struct Plan {
+pub struct GraphPlan {
     /// Objects that the graph needs beside its components.
-    pub objects: Objects,
+    pub objects: GraphObjects,
     /// The checkpoints that components start from.
     pub checkpoints: Vec<ComponentCheckpoint>,
     /// The graph's own checkpoints that no component uses any more.
@@ -55,7 +55,7 @@ pub struct Plan {
     /// Annotations of the graph for the upstream operator and for admission.
     pub bookkeeping: MetadataPatch,
     /// Reason why only [`Self::objects`] are planned; live components stay.
-    pub obstacle: Option<Obstacle>,
+    pub obstacle: Option<GraphObstacle>,
 }
 
 /// A DynamoComponentDeployment to delete.
@@ -102,7 +102,7 @@ impl Rollout {
 
 /// Objects that the graph needs beside its components, without owner.
 #[derive(Default)]
-pub struct Objects {
+pub struct GraphObjects {
     /// The discovery account; none if no component discovers through Kubernetes. An account that is not desired any
     /// more stays until the graph is deleted: running pods must not lose it.
     pub account: Option<ServiceAccount>,
@@ -231,14 +231,14 @@ pub struct GrovePlan {
     /// The desired PodCliqueSet, without owner.
     pub set: PodCliqueSet,
     /// Objects of Grove to scale.
-    pub scale: Vec<Scale>,
+    pub scale: Vec<GroveScale>,
     /// Whether the live set is not written yet: Grove would replace serving pods by pods that must wait.
     pub held_back: bool,
 }
 
 /// An object of Grove to scale.
 #[derive(Clone, Debug)]
-pub struct Scale {
+pub struct GroveScale {
     /// The object.
     pub child: Child,
     /// Its live replicas.

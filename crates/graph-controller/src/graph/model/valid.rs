@@ -7,10 +7,10 @@ use api_types::{
     v1beta1::{BackendFramework, ComponentSpec, ComponentType, DynamoGraphDeploymentSpec},
 };
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
-use rendering::{DiscoveryBackend, WorkloadProvider, device_claims::Claim};
+use rendering::{DiscoveryBackend, WorkloadProvider, device_claims::ContainerClaim};
 
-use super::Served;
-use crate::graph::{model::Obstacle, settings::Settings};
+use super::ClusterApis;
+use crate::graph::{model::GraphObstacle, settings::GraphSettings};
 
 /// A graph whose spec has no violation.
 #[derive(Clone, Debug)]
@@ -36,11 +36,11 @@ pub struct ValidGraph<'a> {
     /// Domains of the cluster topology that the KV-transfer policy names.
     pub topology_domains: &'a [String],
     /// The operator's configuration.
-    pub settings: &'a Settings,
+    pub settings: &'a GraphSettings,
     /// Reason why no component can be started although the spec is valid.
-    pub obstacle: Option<Obstacle>,
+    pub obstacle: Option<GraphObstacle>,
     /// Claims whose GPUs must be counted before a component can be rendered, by component.
-    pub gpu_claims: BTreeMap<&'a str, Vec<Claim>>,
+    pub gpu_claims: BTreeMap<&'a str, Vec<ContainerClaim>>,
     /// The GPUs behind them. On Grove only: the component controller renders other components.
     pub claimed_gpus: BTreeMap<&'a str, u32>,
 }
@@ -68,13 +68,13 @@ pub struct ValidationContext<'a> {
     /// The provider of its workloads.
     pub provider: WorkloadProvider,
     /// APIs that the cluster serves.
-    pub served: Served,
+    pub served: ClusterApis,
     /// The queue of the KAI scheduler that the graph names, if it does not exist.
     pub missing_queue: Option<&'a str>,
     /// Domains of the cluster topology that the KV-transfer policy names, if that exists.
     pub topology_domains: Option<&'a [String]>,
     /// Reason why its image is not built yet.
-    pub awaited_image: Option<&'a Obstacle>,
+    pub awaited_image: Option<&'a GraphObstacle>,
     /// GPUs behind claims by component, or why they cannot be counted.
     pub claimed_gpus: Option<&'a BTreeMap<String, Result<u32, String>>>,
 }

@@ -7,9 +7,11 @@ use rendering::WorkloadProvider;
 
 use super::{
     legacy,
-    model::{GroveNeeds, Needs, Observed, Obstacle, Served, Target, TopologyNeed, ValidationContext},
+    model::{
+        ClusterApis, GraphNeeds, GraphObserved, GraphObstacle, GraphTarget, GroveNeeds, TopologyNeed, ValidationContext,
+    },
     provider,
-    settings::Settings,
+    settings::GraphSettings,
     validate::validate,
 };
 
@@ -17,16 +19,16 @@ use super::{
 ///
 /// # Errors
 /// No workload provider can be chosen, or the graph of the legacy API has violations.
-pub fn needs(cached: &Observed, settings: &Settings) -> Result<Needs, Obstacle> {
+pub fn needs(cached: &GraphObserved, settings: &GraphSettings) -> Result<GraphNeeds, GraphObstacle> {
     let target = target(cached, settings)?;
     let spec = target.spec.as_ref().unwrap_or(&cached.graph.spec);
     let leader_worker_sets =
         target.provider == WorkloadProvider::Component && spec.components.iter().any(ComponentSpec::is_multinode);
     let grove = (target.provider == WorkloadProvider::Grove).then(|| grove_needs(cached, spec, settings));
-    Ok(Needs { leader_worker_sets, grove, target })
+    Ok(GraphNeeds { leader_worker_sets, grove, target })
 }
 
-fn target(cached: &Observed, settings: &Settings) -> Result<Target, Obstacle> {
+fn target(cached: &GraphObserved, settings: &GraphSettings) -> Result<GraphTarget, GraphObstacle> {
     let provider = provider::choose(cached, settings)?;
     let (translated, legacy) = legacy::translate(&cached.graph, cached.build.as_ref())?.unzip();
     let legacy = legacy.unwrap_or_default();
@@ -48,22 +50,22 @@ fn target(cached: &Observed, settings: &Settings) -> Result<Target, Obstacle> {
         Cow::Owned(spec) => Some(spec),
         Cow::Borrowed(_) => None,
     };
-    Ok(Target { provider, spec, legacy })
+    Ok(GraphTarget { provider, spec, legacy })
 }
 
 /// A context in which the cluster lacks nothing: what it lacks is an obstacle and no violation.
-fn context(cached: &Observed, provider: WorkloadProvider) -> ValidationContext<'_> {
-    let served = Served { leader_worker_sets: true, ..cached.served };
+fn context(cached: &GraphObserved, provider: WorkloadProvider) -> ValidationContext<'_> {
+    let served = ClusterApis { leader_worker_sets: true, ..cached.served };
     ValidationContext { provider, served, ..ValidationContext::default() }
 }
 
-fn with_spec(cached: &Observed, spec: &DynamoGraphDeploymentSpec) -> DynamoGraphDeployment {
+fn with_spec(cached: &GraphObserved, spec: &DynamoGraphDeploymentSpec) -> DynamoGraphDeployment {
     DynamoGraphDeployment { metadata: cached.graph.metadata.clone(), spec: spec.clone(), status: None }
 }
 
 /// The components with the counts of their scaling adapters; `None` if that changes nothing. The adapter is the source
 /// of truth: a count that is set on the graph must not take workers away until it is reverted.
-fn scaled(cached: &Observed, components: &[ComponentSpec]) -> Option<Vec<ComponentSpec>> {
+fn scaled(cached: &GraphObserved, components: &[ComponentSpec]) -> Option<Vec<ComponentSpec>> {
     let count_of = |component: &ComponentSpec| {
         let live = cached.adapters.iter().find(|live| {
             let target = &live.spec.dgd_ref;
@@ -82,7 +84,7 @@ fn scaled(cached: &Observed, components: &[ComponentSpec]) -> Option<Vec<Compone
     components.iter().any(|component| count_of(component).is_some()).then(|| components.iter().map(scale).collect())
 }
 
-fn grove_needs(cached: &Observed, spec: &DynamoGraphDeploymentSpec, settings: &Settings) -> GroveNeeds {
+fn grove_needs(cached: &GraphObserved, spec: &DynamoGraphDeploymentSpec, settings: &GraphSettings) -> GroveNeeds {
     let topology = spec.kv_transfer_policy().and_then(|policy| {
         Some(TopologyNeed {
             name: policy.cluster_topology_name.clone()?,

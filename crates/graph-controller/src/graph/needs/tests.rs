@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::graph::{
     fixtures::{graph_with, grove, observed, owner, settings},
-    model::{LiveGrove, Progress},
+    model::{LiveGrove, ObstacleProgress},
 };
 
 fn live(replicas: i32) -> Adapter {
@@ -119,5 +119,5 @@ fn only_what_the_provider_of_a_graph_needs_is_read() {
 fn a_graph_without_a_provider_needs_nothing_and_says_why() {
     let graph = graph_with(|g| g["metadata"]["annotations"] = json!({ "nvidia.com/workload-provider": "other" }));
     let obstacle = needs(&observed(&graph, vec![]), settings()).unwrap_err();
-    assert!(matches!(obstacle.progress, Progress::Stalled(_)), "{obstacle:?}");
+    assert!(matches!(obstacle.progress, ObstacleProgress::Stalled(_)), "{obstacle:?}");
 }

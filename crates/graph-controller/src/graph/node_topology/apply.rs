@@ -8,7 +8,7 @@ use std::{
 
 use api_types::{labels, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
-    apply::{Error, MetadataPatch},
+    apply::{MetadataPatch, RequestError},
     controller::Outputs,
     events::Event,
     failure::Class,
@@ -64,7 +64,7 @@ pub struct LabelingResult {
     /// Delay until a repetition because of something that no watch shows.
     pub again: Option<Duration>,
     /// The first error. Pods that it does not concern are labeled.
-    pub failed: Option<Error>,
+    pub failed: Option<RequestError>,
 }
 
 impl LabelingResult {
@@ -74,7 +74,7 @@ impl LabelingResult {
     }
 
     /// Keeps the first error; returns the results.
-    fn collect<T>(&mut self, answers: Vec<Result<T, Error>>) -> Vec<T> {
+    fn collect<T>(&mut self, answers: Vec<Result<T, RequestError>>) -> Vec<T> {
         let mut good = Vec::new();
         for answer in answers {
             match answer {
@@ -134,7 +134,7 @@ impl TopologyLabeler {
         node: Option<&NodeLabels>,
         parent: &str,
         now: Instant,
-    ) -> Result<(), Error> {
+    ) -> Result<(), RequestError> {
         let pod = PartialObjectMeta::<Pod> { metadata: topology.pod.clone(), ..PartialObjectMeta::default() };
         if !topology.missing.is_empty() {
             let note = match node.and_then(|node| node.hidden.as_ref()) {
@@ -155,7 +155,7 @@ impl TopologyLabeler {
 
     /// The levels of a cluster topology; `None` if it does not exist or must not be read, which the graph's status
     /// says.
-    async fn levels(&self, topology: &str) -> Result<Option<(String, Vec<Level>)>, Error> {
+    async fn levels(&self, topology: &str) -> Result<Option<(String, Vec<Level>)>, RequestError> {
         let binding = match get(&self.outputs.applier, &topology_bindings(), topology).await {
             Err(error) if error.class() == Class::Forbidden => None,
             other => other?,
@@ -167,14 +167,14 @@ impl TopologyLabeler {
     }
 
     /// The node of a pod, from its spec, which no cache holds.
-    async fn node_of(&self, namespace: &str, pod: &str) -> Result<(String, Option<String>), Error> {
+    async fn node_of(&self, namespace: &str, pod: &str) -> Result<(String, Option<String>), RequestError> {
         let live = self.outputs.applier.find::<Pod>(namespace, pod).await?;
         let node = live.as_ref().and_then(|live| live.pointer("/spec/nodeName")?.as_str());
         Ok((pod.to_owned(), node.filter(|name| !name.is_empty()).map(str::to_owned)))
     }
 
     /// The labels of a node; `None` if it does not exist.
-    async fn node(&self, name: &str) -> Result<Option<(String, NodeLabels)>, Error> {
+    async fn node(&self, name: &str) -> Result<Option<(String, NodeLabels)>, RequestError> {
         let labels = match self.outputs.applier.find::<Node>("", name).await {
             Ok(None) => return Ok(None),
             Ok(Some(node)) => NodeLabels { labels: labels_of(&node), hidden: None },

@@ -32,13 +32,13 @@ use rendering::checkpoint::{StorageLocation, storage_of_agents};
 
 use self::grove::GroveCaches;
 use crate::graph::{
-    model::{LiveCheckpoints, MARKS, Observed, RunningPods, Served, is_controller},
-    settings::Settings,
+    model::{ClusterApis, GraphObserved, LiveCheckpoints, MARKS, RunningPods, is_controller},
+    settings::GraphSettings,
 };
 
 /// The caches of this controller.
 #[derive(Clone)]
-pub struct Caches {
+pub struct GraphCaches {
     /// Graphs.
     pub graphs: Store<Packed<DynamoGraphDeployment>>,
     /// Components of all graphs.
@@ -89,11 +89,11 @@ pub struct Caches {
 /// An object that the graph owns has a form that this version does not know. Planning without that object could
 /// start its workers a second time.
 pub fn cached(
-    caches: &Caches,
-    settings: &Settings,
+    caches: &GraphCaches,
+    settings: &GraphSettings,
     packed: &Packed<DynamoGraphDeployment>,
     mut graph: DynamoGraphDeployment,
-) -> Result<Observed, UnpackError> {
+) -> Result<GraphObserved, UnpackError> {
     add_implied_adapters(&mut graph);
     let namespace = graph.namespace().unwrap_or_default();
     let owned = caches.components.children_of(&graph.uid().unwrap_or_default());
@@ -111,8 +111,11 @@ pub fn cached(
     if has_set && graph.spec.components.iter().any(|component| component.desired_replicas() == 0) {
         grove.running_pods = count_pods(caches, &graph);
     }
-    let served =
-        Served { grove: caches.grove.is_served(), checkpoints: settings.snapshots.is_some(), ..Served::default() };
+    let served = ClusterApis {
+        grove: caches.grove.is_served(),
+        checkpoints: settings.snapshots.is_some(),
+        ..ClusterApis::default()
+    };
     if has_set || served.grove {
         grove.unknown_types = grove::unknown_types(&packed.value(), graph.annotations());
         checkpoints.place = place(caches, settings, &namespace);
@@ -122,7 +125,7 @@ pub fn cached(
         false => BTreeMap::new(),
     };
     let build = build_of(graph.annotations()).and_then(|name| caches.builds.get(&Key::new(&namespace, &name)));
-    Ok(Observed {
+    Ok(GraphObserved {
         components,
         adapters: adapters(caches, &graph)?,
         running_pods,
@@ -132,12 +135,12 @@ pub fn cached(
         build: build.map(|build| build.unpack()).transpose()?,
         missing_key: missing_key(caches, settings, &namespace),
         has_own_role: has_own_role(caches, &graph),
-        ..Observed::new(graph)
+        ..GraphObserved::new(graph)
     })
 }
 
 /// Whether a Role is there that only the discovery account of this graph has, and it is bound as it should be.
-fn has_own_role(caches: &Caches, graph: &DynamoGraphDeployment) -> bool {
+fn has_own_role(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> bool {
     let (namespace, name) = (graph.namespace().unwrap_or_default(), graph.name_any());
     let (role, account) = (names::discovery_role(&name), names::discovery_service_account(&name));
     let binding = caches.bindings.get(&Key::new(&namespace, &names::discovery_role_binding(&name)));
@@ -156,7 +159,7 @@ pub fn build_of(annotations: &BTreeMap<String, String>) -> Option<String> {
 }
 
 /// Name of the Secret with the SSH key for MPI, if the namespace lacks it.
-fn missing_key(caches: &Caches, settings: &Settings, namespace: &str) -> Option<String> {
+fn missing_key(caches: &GraphCaches, settings: &GraphSettings, namespace: &str) -> Option<String> {
     let is_missing = |name: &String| caches.mpi_keys.get(&Key::new(namespace, name)).is_none();
     settings.mpi_key.clone().filter(is_missing)
 }
@@ -170,7 +173,7 @@ fn is_orphan_of<K: Resource>(graph: &DynamoGraphDeployment, object: &K) -> bool 
 }
 
 /// The scaling adapters under the names of those that the components ask for.
-fn adapters(caches: &Caches, graph: &DynamoGraphDeployment) -> Result<Vec<Adapter>, UnpackError> {
+fn adapters(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> Result<Vec<Adapter>, UnpackError> {
     let namespace = graph.namespace().unwrap_or_default();
     let names = graph.spec.components.iter().filter(|component| component.scaling_adapter.is_some());
     let names =
@@ -195,7 +198,7 @@ fn is_changing(graph: &DynamoGraphDeployment, components: &[DynamoComponentDeplo
 
 /// Pods by component. They count as long as they exist and have not ended, terminating ones included: they still hold
 /// their GPUs.
-fn count_pods(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeMap<String, usize> {
+fn count_pods(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> BTreeMap<String, usize> {
     let mut running = BTreeMap::new();
     for pod in pods_of_graph(caches, graph) {
         if let Some(component) = pod.labels().get(labels::COMPONENT) {
@@ -206,7 +209,7 @@ fn count_pods(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeMap<String
 }
 
 /// The same by the name of the DynamoComponentDeployment.
-fn running_pods(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeMap<String, RunningPods> {
+fn running_pods(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> BTreeMap<String, RunningPods> {
     let mut running: BTreeMap<String, RunningPods> = BTreeMap::new();
     for pod in pods_of_graph(caches, graph) {
         if let Some(object) = component_of(pod.labels()) {
@@ -218,7 +221,7 @@ fn running_pods(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeMap<Stri
     running
 }
 
-fn pods_of_graph(caches: &Caches, graph: &DynamoGraphDeployment) -> Vec<Arc<PartialObjectMeta<Pod>>> {
+fn pods_of_graph(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> Vec<Arc<PartialObjectMeta<Pod>>> {
     let (namespace, name) = (graph.namespace(), graph.name_any());
     let mut pods = caches.worker_pods.all();
     pods.retain(|pod| pod.namespace() == namespace && pod.labels().get(labels::GRAPH) == Some(&name));
@@ -241,7 +244,7 @@ where
 
 /// The checkpoints that a graph made or names. Free for a graph without checkpoints.
 fn cached_checkpoints(
-    caches: &Caches,
+    caches: &GraphCaches,
     graph: &DynamoGraphDeployment,
     components: &[DynamoComponentDeployment],
 ) -> LiveCheckpoints {
@@ -266,7 +269,7 @@ fn cached_checkpoints(
 }
 
 /// Storage of the checkpoints of a namespace.
-fn place(caches: &Caches, settings: &Settings, namespace: &str) -> StorageLocation {
+fn place(caches: &GraphCaches, settings: &GraphSettings, namespace: &str) -> StorageLocation {
     let Some(snapshots) = &settings.snapshots else { return StorageLocation::Unknown };
     match snapshots.storage.storage() {
         Err(problem) => StorageLocation::Invalid(problem),
@@ -280,7 +283,7 @@ fn place(caches: &Caches, settings: &Settings, namespace: &str) -> StorageLocati
     }
 }
 
-fn in_use(caches: &Caches, graph: &DynamoGraphDeployment) -> BTreeSet<String> {
+fn in_use(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> BTreeSet<String> {
     let namespace = graph.namespace().unwrap_or_default();
     let components = caches.components.in_namespace(&namespace).into_iter();
     let components = components.filter_map(|d| reference(&d.unpack().ok()?.spec.component).map(str::to_owned));

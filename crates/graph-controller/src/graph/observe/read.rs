@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::{grove::PodCliqueSet, labels, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
-    apply::{Applier, Error, ObjectId},
+    apply::{Applier, ObjectId, RequestError},
     claims::claimed_gpus,
     failure::Class,
     pods::{PodDiagnostics, PodsOf},
@@ -17,8 +17,8 @@ use serde_json::Value;
 
 use super::grove::{kai_queues, topology_bindings, volcano_groups};
 use crate::graph::{
-    model::{GroveNeeds, Needs, Observed, Reads, Served, TopologyNeed, Troubles},
-    settings::Settings,
+    model::{ClusterApis, GraphNeeds, GraphObserved, GroveNeeds, Reads, TopologyNeed, Troubles},
+    settings::GraphSettings,
 };
 
 /// APIs that a graph may need and of which no object is cached.
@@ -36,7 +36,7 @@ pub struct Apis {
 
 impl Apis {
     /// Those that the settings use; nothing is asked yet.
-    pub fn new(apis: &ServedApis, settings: &Settings) -> Self {
+    pub fn new(apis: &ServedApis, settings: &GraphSettings) -> Self {
         let served = |resource| ServedApi::new(apis, resource);
         let leader_worker_sets = ApiResource::erase::<LeaderWorkerSet>(&());
         Self {
@@ -55,12 +55,12 @@ impl Apis {
 pub async fn read(
     applier: &Applier,
     apis: &Apis,
-    settings: &Settings,
-    cached: &Observed,
-    needs: &Needs,
-) -> Result<Reads, Error> {
+    settings: &GraphSettings,
+    cached: &GraphObserved,
+    needs: &GraphNeeds,
+) -> Result<Reads, RequestError> {
     let leader_worker_sets = needs.leader_worker_sets && is_served(apis.leader_worker_sets.as_ref()).await?;
-    let reads = Reads { served: Served { leader_worker_sets, ..cached.served }, ..Reads::default() };
+    let reads = Reads { served: ClusterApis { leader_worker_sets, ..cached.served }, ..Reads::default() };
     match &needs.grove {
         Some(grove) => read_grove(applier, apis, settings, cached, grove, reads).await,
         None => Ok(reads),
@@ -70,11 +70,11 @@ pub async fn read(
 async fn read_grove(
     applier: &Applier,
     apis: &Apis,
-    settings: &Settings,
-    cached: &Observed,
+    settings: &GraphSettings,
+    cached: &GraphObserved,
     needs: &GroveNeeds,
     mut reads: Reads,
-) -> Result<Reads, Error> {
+) -> Result<Reads, RequestError> {
     let served = cached.served.grove;
     reads.served.kai = match needs.live_kai {
         Some(kai) => kai,
@@ -104,7 +104,7 @@ async fn read_grove(
 ///
 /// # Errors
 /// The API server rejects the request, or does not answer.
-pub async fn is_served(api: Option<&ServedApi>) -> Result<bool, Error> {
+pub async fn is_served(api: Option<&ServedApi>) -> Result<bool, RequestError> {
     match api {
         Some(api) => api.is_served().await,
         None => Ok(false),
@@ -113,7 +113,7 @@ pub async fn is_served(api: Option<&ServedApi>) -> Result<bool, Error> {
 
 /// Whether a queue exists. An install for one namespace has no right to read it; then it counts as existing, and pods
 /// that stay pending show that it does not.
-async fn exists(applier: &Applier, queue: &str) -> Result<bool, Error> {
+async fn exists(applier: &Applier, queue: &str) -> Result<bool, RequestError> {
     match get(applier, &kai_queues(), queue).await {
         Ok(found) => Ok(found.is_some()),
         Err(error) if error.class() == Class::Forbidden => Ok(true),
@@ -125,7 +125,7 @@ async fn exists(applier: &Applier, queue: &str) -> Result<bool, Error> {
 ///
 /// An install for one namespace has no right to read it. Live pods keep the domains that they were rendered with; a new
 /// graph gets the domain that it names. The status names the missing right.
-async fn domains(applier: &Applier, topology: &TopologyNeed) -> Result<(Option<Vec<String>>, bool), Error> {
+async fn domains(applier: &Applier, topology: &TopologyNeed) -> Result<(Option<Vec<String>>, bool), RequestError> {
     match get(applier, &topology_bindings(), &topology.name).await {
         Ok(found) => Ok((found.as_ref().map(levels), false)),
         Err(error) if error.class() == Class::Forbidden => {
@@ -140,7 +140,7 @@ async fn domains(applier: &Applier, topology: &TopologyNeed) -> Result<(Option<V
 ///
 /// # Errors
 /// The API server rejects the request, or does not answer.
-pub async fn get(applier: &Applier, resource: &ApiResource, name: &str) -> Result<Option<Value>, Error> {
+pub async fn get(applier: &Applier, resource: &ApiResource, name: &str) -> Result<Option<Value>, RequestError> {
     applier.get(resource, &ObjectId::new(resource, "", name)).await
 }
 
@@ -177,7 +177,7 @@ pub async fn troubles(diagnostics: &PodDiagnostics<Troubles>, pods: Vec<Pod>) ->
 #[cfg(test)]
 mod tests {
     use kube::{Client, Config};
-    use rendering::Cause;
+    use rendering::PodCause;
     use serde_json::{Value, json};
 
     use super::*;
@@ -204,7 +204,7 @@ mod tests {
             vec![pod("a-1", json!("A"), gated), pod("a-2", json!("A"), unplaced), pod("b", json!("B"), gated), serving];
         let found = troubles(&diagnostics(), pods).await.unwrap();
         let causes: Vec<_> = found.iter().map(|(name, trouble)| (name.as_str(), trouble.cause)).collect();
-        assert_eq!(causes, [("A", Cause::Unschedulable), ("B", Cause::Gated)]);
+        assert_eq!(causes, [("A", PodCause::Unschedulable), ("B", PodCause::Gated)]);
         assert_eq!(found["A"].message, "pod a-2: no node");
     }
 }

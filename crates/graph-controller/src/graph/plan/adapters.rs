@@ -15,10 +15,10 @@ use k8s_openapi::{
 use kube::{Resource, ResourceExt};
 
 use super::{add_graph_label, metadata};
-use crate::graph::model::{Adapters, Observed, ValidGraph};
+use crate::graph::model::{Adapters, GraphObserved, ValidGraph};
 
 /// Decides on the adapters of a graph.
-pub fn adapters(graph: &ValidGraph<'_>, observed: &Observed) -> Adapters {
+pub fn adapters(graph: &ValidGraph<'_>, observed: &GraphObserved) -> Adapters {
     let asking = graph.spec.components.iter().filter(|component| component.scaling_adapter.is_some());
     let all: Vec<_> = asking.map(|component| adapter(graph, component)).collect();
     let desired = all.iter().map(ResourceExt::name_any).collect();
@@ -44,7 +44,7 @@ fn adapter(graph: &ValidGraph<'_>, component: &ComponentSpec) -> Adapter {
 }
 
 /// The desired adapter; none if the live one is right, whatever its replicas.
-fn to_write(observed: &Observed, mut desired: Adapter) -> Option<Adapter> {
+fn to_write(observed: &GraphObserved, mut desired: Adapter) -> Option<Adapter> {
     let Some(live) = observed.adapters.iter().find(|live| live.metadata.name == desired.metadata.name) else {
         return Some(desired);
     };

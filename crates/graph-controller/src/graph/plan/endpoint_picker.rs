@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::graph::{
         fixtures::{graph_with, settings, valid_with},
-        settings::Settings,
+        settings::GraphSettings,
     };
 
     fn with_picker(config: serde_json::Value) -> DynamoGraphDeployment {
@@ -194,7 +194,7 @@ mod tests {
                 "apiVersion: {API_VERSION}\nkind: {KIND}\nserviceMesh: {{provider: istio, istio: {{tlsMode: {mode}, \
                  clientCertificate: /cert, privateKey: /key}}}}\ndns: {{clusterDomain: k8s.example}}"
             );
-            let settings = Settings::of(&parse(&text).unwrap().0, &Scope::Cluster);
+            let settings = GraphSettings::of(&parse(&text).unwrap().0, &Scope::Cluster);
             let rule = destination_rule(&valid_with(&graph, &settings)).unwrap();
             assert_eq!(rule.spec.host, "chat-frontend.team-a.svc.k8s.example");
             json!(rule.spec.traffic_policy.tls)

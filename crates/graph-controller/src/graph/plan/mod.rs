@@ -41,15 +41,15 @@ use rendering::WorkloadProvider;
 
 use self::workers::plan_workers;
 use crate::graph::{
-    merge::{Placement, component_deployment, origin_version, sets_annotation},
-    model::{Observed, Plan, Removal, Rollout, ValidGraph},
+    merge::{PlannedFields, component_deployment, origin_version, sets_annotation},
+    model::{GraphObserved, GraphPlan, Removal, Rollout, ValidGraph},
 };
 
 /// Decides on a valid graph that is not being deleted. Only the deadline of a rollout depends on `now`.
-pub fn plan(graph: &ValidGraph<'_>, observed: &Observed, now: Timestamp) -> Plan {
-    let mut plan = Plan { objects: objects::objects(graph, observed), ..Plan::default() };
+pub fn plan(graph: &ValidGraph<'_>, observed: &GraphObserved, now: Timestamp) -> GraphPlan {
+    let mut plan = GraphPlan { objects: objects::objects(graph, observed), ..GraphPlan::default() };
     if graph.obstacle.is_some() {
-        return Plan { obstacle: graph.obstacle.clone(), old: scaled(graph, observed), ..plan };
+        return GraphPlan { obstacle: graph.obstacle.clone(), old: scaled(graph, observed), ..plan };
     }
     match graph.provider {
         WorkloadProvider::Component => plan_components(graph, observed, now, &mut plan),
@@ -60,7 +60,7 @@ pub fn plan(graph: &ValidGraph<'_>, observed: &Observed, now: Timestamp) -> Plan
 }
 
 /// While an image is awaited, components that are not changing revision can still be scaled.
-fn scaled(graph: &ValidGraph<'_>, observed: &Observed) -> Vec<DynamoComponentDeployment> {
+fn scaled(graph: &ValidGraph<'_>, observed: &GraphObserved) -> Vec<DynamoComponentDeployment> {
     let scale = |component: &ComponentSpec| {
         let mut live = observed.present().filter(|d| d.spec.component.name == component.name);
         let (Some(only), None) = (live.next(), live.next()) else { return None };
@@ -73,7 +73,7 @@ fn scaled(graph: &ValidGraph<'_>, observed: &Observed) -> Vec<DynamoComponentDep
 }
 
 /// The component provider: an object for each component, and for each revision of its workers.
-fn plan_components(graph: &ValidGraph<'_>, observed: &Observed, now: Timestamp, plan: &mut Plan) {
+fn plan_components(graph: &ValidGraph<'_>, observed: &GraphObserved, now: Timestamp, plan: &mut GraphPlan) {
     let origin_version = origin_version(&observed.graph, &observed.components);
     let (workers, others): (Vec<_>, Vec<_>) = observed.present().partition(|d| d.spec.component.is_worker());
     let target = graph.workers().next().map(|_| revision::target(graph, &workers));
@@ -86,10 +86,10 @@ fn plan_components(graph: &ValidGraph<'_>, observed: &Observed, now: Timestamp, 
     }
     for component in graph.spec.components.iter().filter(|c| !c.is_worker()) {
         let checkpoint = checkpoints::of(&plan.checkpoints, &component.name);
-        let placement = Placement {
+        let placement = PlannedFields {
             origin_version: &origin_version,
             checkpoint: checkpoint.map(|checkpoint| checkpoint.name.as_str()),
-            ..Placement::default()
+            ..PlannedFields::default()
         };
         let mut desired = component_deployment(graph, component, placement);
         let live =
@@ -116,7 +116,7 @@ fn plan_components(graph: &ValidGraph<'_>, observed: &Observed, now: Timestamp, 
 
 /// The engine that a component was stored with stays for its life, as admission has it. Older versions of the Go
 /// operator left it open, and what pods run does not change by a word that says what they run already.
-fn keep_engines(observed: &Observed, plan: &mut Plan) {
+fn keep_engines(observed: &GraphObserved, plan: &mut GraphPlan) {
     for desired in &mut plan.components {
         if let Some(live) = observed.present().find(|d| d.metadata.name == desired.metadata.name) {
             desired.spec.backend_framework = live.spec.backend_framework;
@@ -126,7 +126,7 @@ fn keep_engines(observed: &Observed, plan: &mut Plan) {
 
 /// An object that is desired under its name is never deleted, whatever else it was before; one without an owner that
 /// is not desired is adopted, so that it can be deleted in the next pass.
-fn keep_desired_and_adopt_the_rest(observed: &Observed, plan: &mut Plan) {
+fn keep_desired_and_adopt_the_rest(observed: &GraphObserved, plan: &mut GraphPlan) {
     let desired: BTreeSet<String> = plan.components.iter().map(ResourceExt::name_any).collect();
     plan.delete.retain(|removal| !desired.contains(&removal.name));
     plan.old.retain(|d| !desired.contains(&d.name_any()));
@@ -158,7 +158,7 @@ fn with_replicas(d: &DynamoComponentDeployment, replicas: i32) -> DynamoComponen
     }
 }
 
-fn removal(observed: &Observed, d: &DynamoComponentDeployment) -> Option<Removal> {
+fn removal(observed: &GraphObserved, d: &DynamoComponentDeployment) -> Option<Removal> {
     let uid = d.metadata.uid.clone().filter(|_| observed.is_owner(d))?;
     Some(Removal { name: d.name_any(), uid })
 }

@@ -16,13 +16,13 @@ use super::{
     endpoint_picker, metadata,
 };
 use crate::graph::{
-    model::{GraphVolume, Objects, Observed, ValidGraph},
+    model::{GraphObjects, GraphObserved, GraphVolume, ValidGraph},
     plan::add_graph_label,
 };
 
 /// Plans what the graph needs beside its components.
-pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
-    let mut objects = Objects {
+pub fn objects(graph: &ValidGraph<'_>, observed: &GraphObserved) -> GraphObjects {
+    let mut objects = GraphObjects {
         shared_accounts: shared_accounts(graph),
         config_maps: endpoint_picker::config_map(graph).into_iter().collect(),
         volumes: volumes(graph, &observed.legacy.claims),
@@ -33,7 +33,7 @@ pub fn objects(graph: &ValidGraph<'_>, observed: &Observed) -> Objects {
         autoscalers: autoscalers(graph),
         manifest_of: observed.legacy.manifest_of.clone(),
         build: observed.legacy.build.clone(),
-        ..Objects::default()
+        ..GraphObjects::default()
     };
     if graph.provider == WorkloadProvider::Grove {
         objects.model_services = model_services(graph);

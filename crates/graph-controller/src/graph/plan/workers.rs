@@ -16,21 +16,21 @@ use super::{
     removal, revision,
     revision::{Revision, live_counts, revisions, sort_by_age},
     rollout,
-    rollout::Live,
+    rollout::LiveCounts,
     spread, with_replicas,
 };
 use crate::graph::{
-    merge::{Placement, component_deployment},
-    model::{Capture, ComponentCheckpoint, Observed, Plan, Rollout, ValidGraph, is_current, is_stalled},
+    merge::{PlannedFields, component_deployment},
+    model::{Capture, ComponentCheckpoint, GraphObserved, GraphPlan, Rollout, ValidGraph, is_current, is_stalled},
 };
 
 /// Plans the revisions of all workers: which is the target, how many replicas each has, which are done with.
 pub(super) fn plan_workers(
     graph: &ValidGraph<'_>,
-    observed: &Observed,
+    observed: &GraphObserved,
     workers: &[&DynamoComponentDeployment],
     (course, origin_version, now): (&Course, &str, Timestamp),
-    plan: &mut Plan,
+    plan: &mut GraphPlan,
 ) {
     let target = &course.target;
     // What a revision has beyond the spec goes, unless the workers stay of that revision.
@@ -129,7 +129,7 @@ fn live_workers<'a>(
                 revision_history::extended(own, workers)
             }
         };
-        let placement = Placement {
+        let placement = PlannedFields {
             revision: suffix,
             fingerprint: Some(&course.target.fingerprint),
             replicas: component.desired_replicas(),
@@ -156,7 +156,7 @@ fn live_workers<'a>(
 /// The replicas of all worker components, with what they were planned from.
 fn planned(
     course: &Course,
-    observed: &Observed,
+    observed: &GraphObserved,
     live: &[LiveWorkers<'_>],
     checkpoints: &[ComponentCheckpoint],
 ) -> Vec<(rollout::Component, rollout::Targets)> {
@@ -195,7 +195,12 @@ fn planned(
 /// Old revisions but for the oldest, which served alone before the rollout, were superseded before they were complete.
 /// A worker that the user has removed from the spec goes with a revision that serves no requests, and a drained
 /// revision is deleted at once.
-fn collect_superseded(graph: &ValidGraph<'_>, observed: &Observed, revisions: &[Revision<'_>], plan: &mut Plan) {
+fn collect_superseded(
+    graph: &ValidGraph<'_>,
+    observed: &GraphObserved,
+    revisions: &[Revision<'_>],
+    plan: &mut GraphPlan,
+) {
     for superseded in revisions.iter().skip(1) {
         let removed = superseded.members.iter().filter(|d| !graph.has_worker(&d.spec.component.name));
         if superseded.serves_nobody() {
@@ -216,13 +221,13 @@ fn strategy_of(desired: &DynamoComponentDeployment) -> RolloutStrategy {
 }
 
 /// Replicas of a live worker of the target revision. A status of an older spec may count workers that are being removed.
-fn new_counts(d: &DynamoComponentDeployment) -> Live {
+fn new_counts(d: &DynamoComponentDeployment) -> LiveCounts {
     let counts = live_counts(d);
-    Live { available: if is_current(d) { counts.available } else { 0 }, ..counts }
+    LiveCounts { available: if is_current(d) { counts.available } else { 0 }, ..counts }
 }
 
 /// Describes the remains of an old worker; none if nothing is left.
-fn remains_of(observed: &Observed, d: &DynamoComponentDeployment) -> Option<String> {
+fn remains_of(observed: &GraphObserved, d: &DynamoComponentDeployment) -> Option<String> {
     let name = d.name_any();
     let reported = d.status.as_ref().and_then(|s| s.component.as_ref()).map_or(0, |c| c.replicas);
     match (reported, observed.running_pods.get(&name)) {
@@ -237,7 +242,7 @@ fn ready_replicas(d: &DynamoComponentDeployment) -> i32 {
 }
 
 /// Whether no pod of an old worker is left, not even a terminating one.
-fn is_drained(observed: &Observed, d: &DynamoComponentDeployment) -> bool {
+fn is_drained(observed: &GraphObserved, d: &DynamoComponentDeployment) -> bool {
     let pods_reported = d.status.as_ref().and_then(|s| s.component.as_ref()).map_or(0, |c| c.replicas);
     d.spec.component.desired_replicas() == 0
         && is_current(d)

@@ -7,7 +7,7 @@ use api_types::{
 use controller_kit::conditions::{Status, set_condition};
 use k8s_openapi::jiff::Timestamp;
 
-use crate::graph::model::{Obstacle, Progress};
+use crate::graph::model::{GraphObstacle, ObstacleProgress};
 
 /// A status that is being computed for one generation of a graph.
 pub(super) struct Draft {
@@ -62,10 +62,10 @@ impl Draft {
     }
 
     /// Sets the conditions of an obstacle.
-    pub(super) fn obstruct(&mut self, obstacle: &Obstacle) {
+    pub(super) fn obstruct(&mut self, obstacle: &GraphObstacle) {
         match obstacle.progress {
-            Progress::Stalled(reason) => self.stall(obstacle.ready_reason, reason, &obstacle.message),
-            Progress::Reconciling(reason) => {
+            ObstacleProgress::Stalled(reason) => self.stall(obstacle.ready_reason, reason, &obstacle.message),
+            ObstacleProgress::Reconciling(reason) => {
                 self.progress(obstacle.ready_reason, &obstacle.message);
                 self.set(c::RECONCILING, true, reason, &obstacle.message);
             }

@@ -24,14 +24,14 @@ use self::{
     draft::Draft,
     rollout::{held, rolling_update, rollout_progressing},
 };
-use crate::graph::model::{Applied, Observed, Obstacle, Plan, Served, is_current, is_stalled};
+use crate::graph::model::{ClusterApis, GraphApplied, GraphObserved, GraphObstacle, GraphPlan, is_current, is_stalled};
 
 /// Status of a graph after the writes of its plan.
 pub fn status(
-    observed: &Observed,
-    plan: &Plan,
-    applied: &Applied,
-    rejection: Option<&Obstacle>,
+    observed: &GraphObserved,
+    plan: &GraphPlan,
+    applied: &GraphApplied,
+    rejection: Option<&GraphObstacle>,
     now: Timestamp,
 ) -> DynamoGraphDeploymentStatus {
     if let Some(obstacle) = &plan.obstacle {
@@ -58,7 +58,7 @@ pub fn status(
 }
 
 /// Sets the progress of a graph that runs as components.
-fn report_components(draft: &mut Draft, plan: &Plan, applied: &Applied) {
+fn report_components(draft: &mut Draft, plan: &GraphPlan, applied: &GraphApplied) {
     let by_name: BTreeMap<String, &DynamoComponentDeployment> =
         applied.live.iter().map(|d| (d.name_any(), d)).collect();
     let desired: Vec<&DynamoComponentDeployment> =
@@ -105,7 +105,7 @@ fn report_components(draft: &mut Draft, plan: &Plan, applied: &Applied) {
 }
 
 /// The previous status, with what does not depend on a plan.
-fn begin(observed: &Observed, now: Timestamp) -> Draft {
+fn begin(observed: &GraphObserved, now: Timestamp) -> Draft {
     let mut draft = carried_over(&observed.graph, observed.provider, observed.served, now);
     tell_of_key(&mut draft, observed);
     draft
@@ -113,7 +113,7 @@ fn begin(observed: &Observed, now: Timestamp) -> Draft {
 
 /// Sets the condition that names the missing SSH key for MPI. The webhook server reads it and creates the Secret; pods
 /// that mount the Secret wait for it.
-fn tell_of_key(draft: &mut Draft, observed: &Observed) {
+fn tell_of_key(draft: &mut Draft, observed: &GraphObserved) {
     let graph = &observed.graph;
     let namespace = graph.namespace().unwrap_or_default();
     let spans_nodes = graph.spec.components.iter().any(|component| component.is_multinode());
@@ -140,14 +140,14 @@ fn nodes_joined(draft: &mut Draft, unjoined: &[String]) {
 }
 
 /// The checkpoints that components wait for.
-fn checkpoints_awaited(plan: &Plan) -> Option<String> {
+fn checkpoints_awaited(plan: &GraphPlan) -> Option<String> {
     let awaited = plan.checkpoints.iter().filter_map(|one| Some((&one.component, one.awaited.as_ref()?)));
     let lines: Vec<_> = awaited.map(|(component, what)| format!("{component} waits for {what}")).collect();
     (!lines.is_empty()).then(|| format!("Waiting for checkpoints: {}", lines.join("; ")))
 }
 
 /// A failed checkpoint stalls the graph.
-fn wait_for_checkpoints(draft: &mut Draft, plan: &Plan, message: &str) {
+fn wait_for_checkpoints(draft: &mut Draft, plan: &GraphPlan, message: &str) {
     let reason = c::graph::WAITING_FOR_CHECKPOINT;
     if plan.checkpoints.iter().any(|one| one.failed && one.awaited.is_some()) {
         draft.stall(reason, c::graph::CHECKPOINT_FAILED, message);
@@ -176,7 +176,7 @@ fn trouble_of(
 }
 
 /// Status of a graph with an obstacle. Live objects stay unchanged and in the status.
-pub fn of_obstacle(observed: &Observed, obstacle: &Obstacle, now: Timestamp) -> DynamoGraphDeploymentStatus {
+pub fn of_obstacle(observed: &GraphObserved, obstacle: &GraphObstacle, now: Timestamp) -> DynamoGraphDeploymentStatus {
     let mut draft = begin(observed, now);
     // What is desired is unknown, so every object counts, the newest of a component as its current one.
     let mut live: Vec<_> = observed.present().collect();
@@ -192,15 +192,20 @@ pub fn of_obstacle(observed: &Observed, obstacle: &Obstacle, now: Timestamp) -> 
 /// Status of a graph that cannot be parsed. The rest of the previous status stays.
 pub fn of_unreadable(
     graph: &DynamoGraphDeployment,
-    obstacle: &Obstacle,
+    obstacle: &GraphObstacle,
     now: Timestamp,
 ) -> DynamoGraphDeploymentStatus {
-    let mut draft = carried_over(graph, WorkloadProvider::Component, Served::default(), now);
+    let mut draft = carried_over(graph, WorkloadProvider::Component, ClusterApis::default(), now);
     draft.obstruct(obstacle);
     draft.status
 }
 
-fn carried_over(graph: &DynamoGraphDeployment, provider: WorkloadProvider, served: Served, now: Timestamp) -> Draft {
+fn carried_over(
+    graph: &DynamoGraphDeployment,
+    provider: WorkloadProvider,
+    served: ClusterApis,
+    now: Timestamp,
+) -> Draft {
     let mut draft = Draft::of(graph, now);
     match unserved_fields(graph, provider, served) {
         fields if fields.is_empty() => draft.remove(c::SPEC_SERVED),
@@ -251,7 +256,7 @@ fn add(a: Option<i32>, b: Option<i32>) -> Option<i32> {
 }
 
 /// Lists the objects that the graph waits for, one entry each: missing, behind its spec, or not available and why.
-fn waiting_for(plan: &Plan, live: &BTreeMap<String, &DynamoComponentDeployment>) -> Vec<String> {
+fn waiting_for(plan: &GraphPlan, live: &BTreeMap<String, &DynamoComponentDeployment>) -> Vec<String> {
     let mut waiting = Vec::new();
     for desired in &plan.components {
         let name = desired.name_any();
@@ -277,7 +282,7 @@ fn condition<'a>(d: &'a DynamoComponentDeployment, type_: &str) -> Option<&'a Co
 }
 
 /// A stalled component stalls its graph, with the component's message.
-fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Obstacle> {
+fn obstacle_of(d: &DynamoComponentDeployment) -> Option<GraphObstacle> {
     let stalled = condition(d, c::STALLED).filter(|_| is_stalled(d))?;
     let reason = match stalled.reason.as_str() {
         c::component::NAME_TAKEN => c::graph::NAME_TAKEN,
@@ -285,7 +290,7 @@ fn obstacle_of(d: &DynamoComponentDeployment) -> Option<Obstacle> {
         _ => c::graph::INVALID_SPEC,
     };
     let message = format!("component {}: {}", d.spec.component.name, stalled.message);
-    Some(Obstacle::stalled(c::graph::SOME_NOT_READY, reason, message))
+    Some(GraphObstacle::stalled(c::graph::SOME_NOT_READY, reason, message))
 }
 
 #[cfg(test)]

@@ -6,31 +6,31 @@ use api_types::{
     conditions::graph as reason,
     v1beta1::{ComponentSpec, DynamoGraphDeployment},
 };
-use controller_kit::{apply::Error, failure::Class};
+use controller_kit::{apply::RequestError, failure::Class};
 use kube::ResourceExt;
 use rendering::WorkloadProvider;
 
-use crate::graph::model::{Obstacle, Progress, Served};
+use crate::graph::model::{ClusterApis, GraphObstacle, ObstacleProgress};
 
 /// One obstacle for all rejections of a reconcile, with the most urgent reason. `None` if all failures are transient:
 /// those change no status.
-pub fn rejection<'a>(failed: impl IntoIterator<Item = &'a Error>) -> Option<Obstacle> {
+pub fn rejection<'a>(failed: impl IntoIterator<Item = &'a RequestError>) -> Option<GraphObstacle> {
     let mut refused: Vec<_> = failed.into_iter().filter_map(|error| Some((refusal(error.class())?, error))).collect();
     refused.sort_by_key(|((urgency, ..), _)| *urgency);
     let ((_, ready_reason, progress), _) = *refused.first()?;
     let messages: Vec<_> = refused.iter().map(|(_, error)| error.to_string()).collect();
-    Some(Obstacle { ready_reason, progress, message: messages.join("; ") })
+    Some(GraphObstacle { ready_reason, progress, message: messages.join("; ") })
 }
 
 /// The urgency of a rejection (the lower, the more urgent), the reason of `Ready`, and the progress. `None` for what
 /// changes no status.
-fn refusal(class: Class) -> Option<(u8, &'static str, Progress)> {
+fn refusal(class: Class) -> Option<(u8, &'static str, ObstacleProgress)> {
     match class {
-        Class::Foreign => Some((0, reason::FAILED, Progress::Stalled(reason::NAME_TAKEN))),
-        Class::Invalid => Some((1, reason::FAILED, Progress::Stalled(reason::INVALID_SPEC))),
+        Class::Foreign => Some((0, reason::FAILED, ObstacleProgress::Stalled(reason::NAME_TAKEN))),
+        Class::Invalid => Some((1, reason::FAILED, ObstacleProgress::Stalled(reason::INVALID_SPEC))),
         // Both end without a change of the spec, and the rest continues.
-        Class::Forbidden => Some((2, reason::SOME_NOT_READY, Progress::Reconciling(reason::FORBIDDEN))),
-        Class::Webhook => Some((3, reason::SOME_NOT_READY, Progress::Reconciling(reason::WEBHOOK_UNAVAILABLE))),
+        Class::Forbidden => Some((2, reason::SOME_NOT_READY, ObstacleProgress::Reconciling(reason::FORBIDDEN))),
+        Class::Webhook => Some((3, reason::SOME_NOT_READY, ObstacleProgress::Reconciling(reason::WEBHOOK_UNAVAILABLE))),
         Class::Transient => None,
     }
 }
@@ -46,7 +46,7 @@ const HIDDEN: &str = " (the operator has no right to get clustertopologybindings
 
 /// Paths of the fields without effect under this provider, in the order of the object, each with its reason where that
 /// is not the provider; empty for most graphs.
-pub fn unserved_fields(graph: &DynamoGraphDeployment, provider: WorkloadProvider, served: Served) -> Vec<String> {
+pub fn unserved_fields(graph: &DynamoGraphDeployment, provider: WorkloadProvider, served: ClusterApis) -> Vec<String> {
     let (spec, as_components) = (&graph.spec, provider == WorkloadProvider::Component);
     let pinned = graph.annotations().get(annotations::WORKLOAD_PROVIDER);
     let elsewhere = pinned.is_some_and(|pinned| pinned != provider.as_str());
@@ -98,9 +98,9 @@ mod tests {
         ObjectId { group: String::new(), kind: kind.into(), namespace: "team-a".into(), name: "chat".into() }
     }
 
-    fn answer(kind: &str, code: u16, message: &str) -> Error {
+    fn answer(kind: &str, code: u16, message: &str) -> RequestError {
         let source = Box::new(kube::Error::Api(Status::failure(message, "").with_code(code).boxed()));
-        Error::Api { action: "apply", object: object(kind), source }
+        RequestError::Api { action: "apply", object: object(kind), source }
     }
 
     const UNREACHABLE: &str =
@@ -112,23 +112,23 @@ mod tests {
         for (code, message) in [(409, ""), (429, ""), (500, "etcdserver: leader changed"), (503, ""), (504, "")] {
             assert_eq!(rejection(&[answer("Role", code, message)]), None, "{code} {message}");
         }
-        assert_eq!(rejection(&[Error::Changed { object: object("Role") }]), None);
-        assert_eq!(rejection(&[Error::Timeout { action: "create", object: object("Role") }]), None);
+        assert_eq!(rejection(&[RequestError::Changed { object: object("Role") }]), None);
+        assert_eq!(rejection(&[RequestError::Timeout { action: "create", object: object("Role") }]), None);
         assert_eq!(rejection(&[]), None);
     }
 
     #[test]
     fn answers_about_one_object_name_it_under_a_reason() {
-        let foreign = Error::Foreign { object: object("Role"), reason: "it has no owner".to_owned() };
+        let foreign = RequestError::Foreign { object: object("Role"), reason: "it has no owner".to_owned() };
         for (error, ready, progress) in [
-            (foreign, reason::FAILED, Progress::Stalled(reason::NAME_TAKEN)),
-            (answer("Role", 422, "x"), reason::FAILED, Progress::Stalled(reason::INVALID_SPEC)),
-            (answer("Role", 413, "x"), reason::FAILED, Progress::Stalled(reason::INVALID_SPEC)),
-            (answer("Role", 403, "x"), reason::SOME_NOT_READY, Progress::Reconciling(reason::FORBIDDEN)),
+            (foreign, reason::FAILED, ObstacleProgress::Stalled(reason::NAME_TAKEN)),
+            (answer("Role", 422, "x"), reason::FAILED, ObstacleProgress::Stalled(reason::INVALID_SPEC)),
+            (answer("Role", 413, "x"), reason::FAILED, ObstacleProgress::Stalled(reason::INVALID_SPEC)),
+            (answer("Role", 403, "x"), reason::SOME_NOT_READY, ObstacleProgress::Reconciling(reason::FORBIDDEN)),
             (
                 answer("Role", 500, UNREACHABLE),
                 reason::SOME_NOT_READY,
-                Progress::Reconciling(reason::WEBHOOK_UNAVAILABLE),
+                ObstacleProgress::Reconciling(reason::WEBHOOK_UNAVAILABLE),
             ),
         ] {
             let found = rejection([&error]).unwrap();
@@ -145,7 +145,7 @@ mod tests {
             answer("ServiceAccount", 422, "a bad name"),
         ];
         let found = rejection(&failed).unwrap();
-        assert_eq!(found.progress, Progress::Stalled(reason::INVALID_SPEC));
+        assert_eq!(found.progress, ObstacleProgress::Stalled(reason::INVALID_SPEC));
         let expected = format!(
             "cannot apply ServiceAccount team-a/chat: a bad name; cannot apply Ingress team-a/chat: {UNREACHABLE}"
         );
@@ -162,7 +162,10 @@ mod ignored_fields_tests {
 
     #[test]
     fn an_ordinary_graph_is_served_whole() {
-        assert_eq!(unserved_fields(&graph(), WorkloadProvider::Component, Served::default()), Vec::<String>::new());
+        assert_eq!(
+            unserved_fields(&graph(), WorkloadProvider::Component, ClusterApis::default()),
+            Vec::<String>::new()
+        );
     }
 
     #[test]
@@ -183,7 +186,7 @@ mod ignored_fields_tests {
             "spec.components[Decode].topologyConstraint",
             "spec.components[Decode].experimental.grove.forceScalingGroup",
         ];
-        assert_eq!(unserved_fields(&graph, WorkloadProvider::Component, Served::default()), expected);
+        assert_eq!(unserved_fields(&graph, WorkloadProvider::Component, ClusterApis::default()), expected);
     }
 
     #[test]
@@ -191,18 +194,18 @@ mod ignored_fields_tests {
         let graph = graph_with(|g| {
             g["spec"]["components"][1]["experimental"] = json!({ "checkpoint": { "enabled": true } });
         });
-        let reported = unserved_fields(&graph, WorkloadProvider::Component, Served::default());
+        let reported = unserved_fields(&graph, WorkloadProvider::Component, ClusterApis::default());
         assert!(
             reported.len() == 1 && reported[0].starts_with("spec.components[Decode].experimental.checkpoint ("),
             "{reported:?}"
         );
-        let served = Served { checkpoints: true, ..Served::default() };
+        let served = ClusterApis { checkpoints: true, ..ClusterApis::default() };
         assert_eq!(unserved_fields(&graph, WorkloadProvider::Component, served), Vec::<String>::new());
     }
 
     #[test]
     fn a_topology_that_may_not_be_read_is_named_with_the_right_and_who_grants_it() {
-        let served = Served { topology_hidden: true, ..Served::default() };
+        let served = ClusterApis { topology_hidden: true, ..ClusterApis::default() };
         let reported = unserved_fields(&graph(), WorkloadProvider::Grove, served);
         assert_eq!(reported.len(), 1, "{reported:?}");
         for part in ["kvTransferPolicy.clusterTopologyName", "clustertopologybindings.grove.io", "clusterReads=true"] {
@@ -218,6 +221,6 @@ mod ignored_fields_tests {
             g["spec"]["components"][0]["minAvailable"] = json!(1);
         });
         let expected = ["metadata.annotations[nvidia.com/workload-provider]"];
-        assert_eq!(unserved_fields(&graph, WorkloadProvider::Grove, Served::default()), expected);
+        assert_eq!(unserved_fields(&graph, WorkloadProvider::Grove, ClusterApis::default()), expected);
     }
 }

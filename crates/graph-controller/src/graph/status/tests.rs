@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::*;
 use crate::graph::{
     fixtures::{graph, graph_with, live, observed, set_image, valid},
-    model::{Progress, ValidationContext},
+    model::{ObstacleProgress, ValidationContext},
     plan::plan,
     validate::validate,
 };
@@ -17,7 +17,7 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 fn status_of(graph: &DynamoGraphDeployment, live: Vec<DynamoComponentDeployment>) -> DynamoGraphDeploymentStatus {
     let valid = valid(graph);
     let plan = plan(&valid, &observed(graph, live.clone()), NOW);
-    status(&observed(graph, vec![]), &plan, &Applied { live, ..Applied::default() }, None, NOW)
+    status(&observed(graph, vec![]), &plan, &GraphApplied { live, ..GraphApplied::default() }, None, NOW)
 }
 
 fn fresh(graph: &DynamoGraphDeployment, available: impl Fn(i32) -> i32) -> Vec<DynamoComponentDeployment> {
@@ -154,9 +154,9 @@ fn a_refused_spec_keeps_what_is_known_of_the_workers() {
     let mut running = graph();
     running.status = Some(status_of(&graph(), fresh(&graph(), |n| n)));
     running.metadata.generation = Some(2);
-    let refusal = Obstacle {
+    let refusal = GraphObstacle {
         ready_reason: "failed_to_reconcile_the_resources",
-        progress: Progress::Stalled("InvalidSpec"),
+        progress: ObstacleProgress::Stalled("InvalidSpec"),
         message: "m".into(),
     };
     let status = of_obstacle(&observed(&running, fresh(&graph(), |n| n)), &refusal, NOW);
@@ -171,14 +171,14 @@ fn a_graph_whose_workers_wait_for_their_checkpoint_says_so() {
         let checkpoint = serde_json::json!({ "enabled": true, "startupPolicy": "WaitForCheckpoint" });
         g["spec"]["components"][1]["experimental"] = serde_json::json!({ "checkpoint": checkpoint });
     });
-    let settings = crate::graph::settings::Settings {
+    let settings = crate::graph::settings::GraphSettings {
         snapshots: Some(Default::default()),
         ..crate::graph::fixtures::settings().clone()
     };
     let valid = crate::graph::fixtures::valid_with(&graph, &settings);
     let plan = plan(&valid, &observed(&graph, vec![]), NOW);
     let live: Vec<_> = plan.components.iter().map(|d| live(d, d.spec.component.desired_replicas())).collect();
-    let status = status(&observed(&graph, vec![]), &plan, &Applied { live, ..Applied::default() }, None, NOW);
+    let status = status(&observed(&graph, vec![]), &plan, &GraphApplied { live, ..GraphApplied::default() }, None, NOW);
     assert_eq!(status.state, GraphState::Pending);
     let (_, reason, message) = is(&status, "Ready");
     assert_eq!(reason, "waiting_for_checkpoint");
@@ -208,14 +208,15 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
             g["status"] = serde_json::json!({ "conditions": before });
         });
         let settings = crate::graph::fixtures::settings();
-        let served = Served { leader_worker_sets: true, ..Served::default() };
+        let served = ClusterApis { leader_worker_sets: true, ..ClusterApis::default() };
         let valid = validate(&graph, settings, ValidationContext { served, ..ValidationContext::default() }).unwrap();
-        let observed = Observed { missing_key, ..observed(&graph, vec![]) };
+        let observed = GraphObserved { missing_key, ..observed(&graph, vec![]) };
         let plan = plan(&valid, &observed, NOW);
         assert_eq!(plan.components.len(), 2, "{what}");
-        let status = status(&observed, &plan, &Applied::default(), None, NOW);
+        let status = status(&observed, &plan, &GraphApplied::default(), None, NOW);
         // A graph that no API can run asks for it too, as it does of the upstream operator.
-        let refusal = Obstacle { ready_reason: "r", progress: Progress::Stalled("s"), message: "m".into() };
+        let refusal =
+            GraphObstacle { ready_reason: "r", progress: ObstacleProgress::Stalled("s"), message: "m".into() };
         for status in [status, of_obstacle(&observed, &refusal, NOW)] {
             let condition = status.conditions.iter().find(|c| c.type_ == "MPIKeyAvailable");
             assert_eq!(condition.map(|c| c.message.as_str()), expected, "{what}");

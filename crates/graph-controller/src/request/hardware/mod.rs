@@ -9,7 +9,7 @@ use api_types::{
     v1beta1::{GpuSku, Hardware},
 };
 
-use crate::request::model::Found;
+use crate::request::model::FoundHardware;
 
 /// No more GPUs than this are planned with unless the user says so: the profiler's search grows with them.
 const MOST_GPUS: i32 = 32;
@@ -47,7 +47,11 @@ pub fn fill(given: Hardware, known: &Hardware) -> Hardware {
 ///
 /// # Errors
 /// The reason why there is nothing to choose.
-pub fn choose(nodes: &[NodeGpus], desired: Option<GpuSku>, has_rdma: impl Fn(&str) -> bool) -> Result<Found, String> {
+pub fn choose(
+    nodes: &[NodeGpus],
+    desired: Option<GpuSku>,
+    has_rdma: impl Fn(&str) -> bool,
+) -> Result<FoundHardware, String> {
     let fits = |node: &&NodeGpus| desired.is_none_or(|desired| infer(&node.model) == Some(desired));
     let candidates = nodes.iter().filter(|node| node.count > 0).filter(fits);
     // Of equal ones the first by name, so that the answer does not depend on who answered first.
@@ -68,7 +72,7 @@ pub fn choose(nodes: &[NodeGpus], desired: Option<GpuSku>, has_rdma: impl Fn(&st
     });
     let alike = i32::try_from(alike.count()).unwrap_or(i32::MAX);
     let unknown = || format!("unknown GPU model {:?}", best.model);
-    Ok(Found {
+    Ok(FoundHardware {
         unknown_model: kind.is_none().then(unknown),
         hardware: Hardware {
             gpu_sku: kind,

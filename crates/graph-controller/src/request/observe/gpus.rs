@@ -28,7 +28,7 @@ use tracing::{info, warn};
 use crate::request::{
     hardware::{NodeGpus, add_labelled, choose, dcgm, of_labels, says_rdma},
     model::Search,
-    settings::Settings,
+    settings::RequestSettings,
 };
 
 /// By one of these, the pods of exporters are known.
@@ -70,7 +70,7 @@ pub struct Gpus {
 
 impl Gpus {
     /// Looks for exporters where the settings allow it.
-    pub fn new(client: Client, settings: &Settings) -> Self {
+    pub fn new(client: Client, settings: &RequestSettings) -> Self {
         let (endpoint, namespaces) =
             (settings.args.dcgm_metrics_endpoint.clone(), settings.exporter_namespaces.clone());
         Self { client, endpoint, exporter_namespaces: namespaces, last: Arc::default() }

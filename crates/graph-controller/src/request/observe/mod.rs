@@ -13,7 +13,7 @@ use api_types::{
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest},
 };
 use controller_kit::{
-    apply::{Applier, Error, ObjectId, timed},
+    apply::{Applier, ObjectId, RequestError, timed},
     failure::Class,
     pods::PodDiagnostics,
     request::Interruption,
@@ -32,22 +32,22 @@ use kube::{
     Client, ResourceExt,
     api::{Api, ListParams},
 };
-use rendering::{Diagnosis, JobEnd};
+use rendering::{JobEnd, PodDiagnosis};
 use serde_json::Value;
 
 use self::gpus::Gpus;
 use super::{
-    model::{Observed, Search},
-    phase::{Phase, graph_name, phase_of},
+    model::{RequestObserved, Search},
+    phase::{RequestLifecycle, graph_name, phase_of},
     plan,
-    settings::Settings,
+    settings::RequestSettings,
     validate,
 };
 use crate::request::{cost, cost::Trials};
 
 /// The caches of requests.
 #[derive(Clone)]
-pub struct Caches {
+pub struct RequestCaches {
     /// Requests.
     pub requests: Store<Packed<DynamoGraphDeploymentRequest>>,
     /// Graphs.
@@ -64,21 +64,21 @@ pub struct Caches {
 
 /// The caches, and a client for what no cache holds.
 #[derive(Clone)]
-pub struct Observer {
+pub struct RequestObserver {
     client: Client,
     applier: Applier,
     /// The caches.
-    pub caches: Caches,
+    pub caches: RequestCaches,
     gpus: Gpus,
-    pods: Arc<PodDiagnostics<Diagnosis>>,
-    settings: Arc<Settings>,
+    pods: Arc<PodDiagnostics<PodDiagnosis>>,
+    settings: Arc<RequestSettings>,
     /// Since when outputs are missing, by the uid of the request.
     missing: Arc<Mutex<HashMap<String, Instant>>>,
 }
 
-impl Observer {
+impl RequestObserver {
     /// Reads from these caches.
-    pub fn new(client: Client, applier: Applier, caches: Caches, settings: Arc<Settings>) -> Self {
+    pub fn new(client: Client, applier: Applier, caches: RequestCaches, settings: Arc<RequestSettings>) -> Self {
         let gpus = Gpus::new(client.clone(), &settings);
         let pods = Arc::new(PodDiagnostics::new(client.clone()));
         Self { client, applier, caches, gpus, pods, settings, missing: Arc::default() }
@@ -92,24 +92,24 @@ impl Observer {
         &self,
         packed: &Packed<DynamoGraphDeploymentRequest>,
         request: DynamoGraphDeploymentRequest,
-    ) -> Result<Observed, Interruption> {
+    ) -> Result<RequestObserved, Interruption> {
         let spec = packed.value().get_mut("spec").map(Value::take).unwrap_or_default();
         let Key { namespace, name } = Key::of(packed);
         let at = |name: String| Key::new(&namespace, &name);
         let job = self.caches.jobs.get(&at(names::profiling_job(&name))).map(|job| job.unpack());
         let output = self.caches.config_maps.get(&at(names::profiling_output(&name))).map(|map| map.unpack());
         let graph = self.caches.graphs.get(&at(graph_name(&request))).map(|graph| graph.unpack());
-        let mut observed = Observed {
+        let mut observed = RequestObserved {
             output: output.transpose()?,
             config_maps: self.config_maps_of(&namespace, &name),
             graph: graph.transpose()?,
             job: job.transpose()?,
-            ..Observed::of(request, spec, self.settings.clone())
+            ..RequestObserved::of(request, spec, self.settings.clone())
         };
         if plan::begins(&observed) {
             self.read_for_profiling(&mut observed).await?;
         }
-        if phase_of(&observed.request) == Phase::Profiling {
+        if phase_of(&observed.request) == RequestLifecycle::Profiling {
             self.read_profiler(&mut observed).await?;
             self.read_output(&mut observed).await?;
             read_trials(&self.client, &self.caches.graphs, &mut observed).await?;
@@ -118,7 +118,7 @@ impl Observer {
     }
 
     /// Reads why the profiler's pod does not start, or how it failed.
-    async fn read_profiler(&self, observed: &mut Observed) -> Result<(), Error> {
+    async fn read_profiler(&self, observed: &mut RequestObserved) -> Result<(), RequestError> {
         let Some(job) = observed.job.as_ref().filter(|job| observed.is_ours(*job)) else { return Ok(()) };
         observed.waits = self.pods.waits_of_job(job, Timestamp::now()).await;
         if JobEnd::Failed.of(job).is_some() {
@@ -128,7 +128,7 @@ impl Observer {
     }
 
     /// Reads the output past the cache before it counts as lost: a watch may lag behind that of the Job, or hang.
-    async fn read_output(&self, observed: &mut Observed) -> Result<(), Error> {
+    async fn read_output(&self, observed: &mut RequestObserved) -> Result<(), RequestError> {
         if !plan::awaits_output(observed) {
             locked(&self.missing).remove(&observed.uid);
             return Ok(());
@@ -149,7 +149,7 @@ impl Observer {
 
     /// The ConfigMap of the name of the profiler's output that no cache shows, because it has not the labels of ours:
     /// what counts is whose it is.
-    async fn hidden_output(&self, observed: &Observed) -> Result<Option<ConfigMap>, Error> {
+    async fn hidden_output(&self, observed: &RequestObserved) -> Result<Option<ConfigMap>, RequestError> {
         let id = ObjectId::named::<ConfigMap>(&observed.namespace, &names::profiling_output(&observed.name));
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &observed.namespace);
         match timed("read", &id, api.get_metadata_opt(&id.name)).await {
@@ -170,7 +170,7 @@ impl Observer {
         ours.filter_map(|map| map.unpack().ok()).collect()
     }
 
-    async fn read_for_profiling(&self, observed: &mut Observed) -> Result<(), Interruption> {
+    async fn read_for_profiling(&self, observed: &mut RequestObserved) -> Result<(), Interruption> {
         if observed.job.is_none() && observed.output.is_none() {
             observed.output = self.hidden_output(observed).await?;
         }
@@ -199,7 +199,7 @@ impl Observer {
 }
 
 /// Describes the ends of the containers of a failed Job.
-async fn failures(client: &Client, observed: &Observed) -> Result<Vec<String>, Error> {
+async fn failures(client: &Client, observed: &RequestObserved) -> Result<Vec<String>, RequestError> {
     let selector = format!("{}={}", labels::JOB_NAME, names::profiling_job(&observed.name));
     let pods = list(client, observed, &selector).await?;
     Ok(pods.iter().flat_map(|pod| statuses(pod)).filter_map(failure).collect())
@@ -210,8 +210,8 @@ async fn failures(client: &Client, observed: &Observed) -> Result<Vec<String>, E
 async fn read_trials(
     client: &Client,
     graphs: &Store<Packed<DynamoGraphDeployment>>,
-    observed: &mut Observed,
-) -> Result<(), Error> {
+    observed: &mut RequestObserved,
+) -> Result<(), RequestError> {
     let here = graphs.in_namespace(&observed.namespace);
     let of_request = here.iter().filter(|graph| graph.owner_references().iter().any(|o| o.uid == observed.uid));
     let running: BTreeSet<String> = of_request.map(|graph| graph.name_any()).collect();
@@ -227,7 +227,7 @@ async fn read_trials(
     Ok(())
 }
 
-async fn list(client: &Client, observed: &Observed, selector: &str) -> Result<Vec<Pod>, Error> {
+async fn list(client: &Client, observed: &RequestObserved, selector: &str) -> Result<Vec<Pod>, RequestError> {
     let api: Api<Packed<Pod>> = Api::namespaced(client.clone(), &observed.namespace);
     let object = ObjectId::named::<Pod>(&observed.namespace, selector);
     let pods = timed("list", &object, api.list(&ListParams::default().labels(selector))).await?;

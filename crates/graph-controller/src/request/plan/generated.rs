@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::at;
 use crate::request::{
-    model::{HandOver, Observed, Plan, Stage},
+    model::{HandOver, RequestObserved, RequestPlan, Stage},
     phase::{graph_name, graph_was_there, is_graph_of},
 };
 
@@ -125,7 +125,7 @@ pub fn with_runtime(mut graph: Value, version: Option<&str>) -> Value {
 }
 
 /// Makes the graph that was selected, or follows it.
-pub(super) fn follow(observed: &Observed) -> Plan {
+pub(super) fn follow(observed: &RequestObserved) -> RequestPlan {
     let deployed = observed.status().phase == Some(RequestPhase::Deployed);
     if !observed.request.spec.auto_apply && !deployed {
         return at(Stage::Ready);
@@ -142,7 +142,7 @@ pub(super) fn follow(observed: &Observed) -> Plan {
 }
 
 /// The sentence about a graph of the desired name that is foreign.
-pub fn taken(observed: &Observed, name: &str) -> String {
+pub fn taken(observed: &RequestObserved, name: &str) -> String {
     format!(
         "DynamoGraphDeployment {}/{name} exists and was not made for this request; delete it, or give the request's graph another \
          name with spec.overrides.dgd.metadata.name in a new request",
@@ -150,7 +150,7 @@ pub fn taken(observed: &Observed, name: &str) -> String {
     )
 }
 
-fn make(observed: &Observed, name: &str) -> Plan {
+fn make(observed: &RequestObserved, name: &str) -> RequestPlan {
     let message = format!("DynamoGraphDeployment {name} is being made");
     let mut plan = at(Stage::Deploying { reason: reason::DEPLOYMENT_IN_PROGRESS, message, stuck: false });
     let version = observed.request.spec.runtime_version_override.as_deref();
@@ -180,7 +180,7 @@ fn add(metadata: &mut serde_json::Map<String, Value>, what: &str, key: &str, val
     }
 }
 
-fn serving(observed: &Observed, graph: &DynamoGraphDeployment) -> Plan {
+fn serving(observed: &RequestObserved, graph: &DynamoGraphDeployment) -> RequestPlan {
     let status = graph.status.as_ref();
     let successful = status.is_some_and(|status| status.state == GraphState::Successful);
     let before = observed.status();
@@ -205,7 +205,7 @@ fn serving(observed: &Observed, graph: &DynamoGraphDeployment) -> Plan {
 }
 
 /// ConfigMaps of the proposal that have no owner, except the one to which the profiler's output is copied.
-fn is_to_be_handed_over(map: &ConfigMap, observed: &Observed) -> bool {
+fn is_to_be_handed_over(map: &ConfigMap, observed: &RequestObserved) -> bool {
     map.name_any() != names::profiling_output(&observed.name)
         && controller_owner(map).is_none()
         && map.metadata.deletion_timestamp.is_none()

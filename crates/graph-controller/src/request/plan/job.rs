@@ -21,7 +21,7 @@ use super::{
     overrides,
     overrides::{PROFILER, RELAY},
 };
-use crate::request::{model::Observed, validate::ValidRequest};
+use crate::request::{model::RequestObserved, validate::ValidRequest};
 
 /// Folder of the profiler's output.
 pub const OUTPUT_FOLDER: &str = "/data";
@@ -33,7 +33,7 @@ const CONFIG_FILE: &str = "disagg.yaml";
 const USER: i64 = 1000;
 
 /// Renders the Job, owned by the request.
-pub fn render(request: &ValidRequest<'_>, observed: &Observed) -> Job {
+pub fn render(request: &ValidRequest<'_>, observed: &RequestObserved) -> Job {
     let spec = JobSpec {
         backoff_limit: Some(0),
         pod_failure_policy: Some(disruptions_are_no_failures()),
@@ -66,7 +66,7 @@ fn disruptions_are_no_failures() -> PodFailurePolicy {
     PodFailurePolicy { rules: vec![rule] }
 }
 
-fn metadata(observed: &Observed) -> ObjectMeta {
+fn metadata(observed: &RequestObserved) -> ObjectMeta {
     let labels = [
         (labels::APP, labels::PROFILER.to_owned()),
         (labels::REQUEST, names::label_value(&observed.name)),
@@ -82,7 +82,7 @@ fn metadata(observed: &Observed) -> ObjectMeta {
     }
 }
 
-fn pod(request: &ValidRequest<'_>, observed: &Observed) -> PodSpec {
+fn pod(request: &ValidRequest<'_>, observed: &RequestObserved) -> PodSpec {
     let claim = |name: &str, read_only: bool| PersistentVolumeClaimVolumeSource {
         claim_name: name.to_owned(),
         read_only: read_only.then_some(true),
@@ -131,7 +131,7 @@ pub(super) fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
     }
 }
 
-fn profiler(request: &ValidRequest<'_>, observed: &Observed) -> Container {
+fn profiler(request: &ValidRequest<'_>, observed: &RequestObserved) -> Container {
     let mut mounts = vec![mount(OUTPUT, OUTPUT_FOLDER, false)];
     mounts.extend(request.config_map.as_ref().map(|_| mount(CONFIG, CONFIG_FOLDER, true)));
     mounts.extend(request.model_cache().map(|(_, path)| mount(CACHE, path, true)));
@@ -150,7 +150,7 @@ fn profiler(request: &ValidRequest<'_>, observed: &Observed) -> Container {
 }
 
 /// By name, as the upstream operator has it.
-fn environment(observed: &Observed) -> Vec<EnvVar> {
+fn environment(observed: &RequestObserved) -> Vec<EnvVar> {
     let plain = |(name, value): (&str, String)| EnvVar { name: name.to_owned(), value: Some(value), value_from: None };
     let of_request = [
         (env::DGDR_NAME, observed.name.clone()),
@@ -176,7 +176,7 @@ fn environment(observed: &Observed) -> Vec<EnvVar> {
     all
 }
 
-fn relay(observed: &Observed) -> Container {
+fn relay(observed: &RequestObserved) -> Container {
     let args = &observed.settings.args;
     let flags = [
         "relay-output".to_owned(),

@@ -26,36 +26,36 @@ pub use self::{
     profiling::{awaits_output, is_overdue},
 };
 use super::{
-    model::{Observed, Plan, Stage},
-    phase::{Phase, phase_of},
+    model::{RequestObserved, RequestPlan, Stage},
+    phase::{RequestLifecycle, phase_of},
 };
 
 /// Plans the next step of a request that is not being deleted.
-pub fn plan(observed: &Observed, now: Timestamp) -> Plan {
+pub fn plan(observed: &RequestObserved, now: Timestamp) -> RequestPlan {
     let mut plan = match phase_of(&observed.request) {
-        Phase::New => profiling::begin(observed),
-        Phase::Changed => profiling::begin_again(observed),
-        Phase::Profiling => profiling::follow(observed, now),
-        Phase::Known if observed.selected().is_some() => generated::follow(observed),
-        Phase::Known => profiling::follow(observed, now),
-        Phase::Ended => profiling::generate_late(observed).unwrap_or_default(),
+        RequestLifecycle::New => profiling::begin(observed),
+        RequestLifecycle::Changed => profiling::begin_again(observed),
+        RequestLifecycle::Profiling => profiling::follow(observed, now),
+        RequestLifecycle::Known if observed.selected().is_some() => generated::follow(observed),
+        RequestLifecycle::Known => profiling::follow(observed, now),
+        RequestLifecycle::Ended => profiling::generate_late(observed).unwrap_or_default(),
     };
-    if matches!(phase_of(&observed.request), Phase::Profiling | Phase::Known) {
+    if matches!(phase_of(&observed.request), RequestLifecycle::Profiling | RequestLifecycle::Known) {
         plan.findings.drift = profiling::drift(observed);
     }
     plan
 }
 
 /// Whether a profiler is started now, or would be without an obstacle: only then its dependencies must be read.
-pub fn begins(observed: &Observed) -> bool {
+pub fn begins(observed: &RequestObserved) -> bool {
     match phase_of(&observed.request) {
-        Phase::New => true,
-        Phase::Profiling => profiling::is_lost(observed),
-        Phase::Known => observed.selected().is_none() && profiling::is_lost(observed),
-        Phase::Changed | Phase::Ended => false,
+        RequestLifecycle::New => true,
+        RequestLifecycle::Profiling => profiling::is_lost(observed),
+        RequestLifecycle::Known => observed.selected().is_none() && profiling::is_lost(observed),
+        RequestLifecycle::Changed | RequestLifecycle::Ended => false,
     }
 }
 
-fn at(stage: Stage) -> Plan {
-    Plan { stage, ..Plan::default() }
+fn at(stage: Stage) -> RequestPlan {
+    RequestPlan { stage, ..RequestPlan::default() }
 }

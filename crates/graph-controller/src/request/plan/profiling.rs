@@ -16,7 +16,7 @@ use super::{at, config::profiled_spec, generated, job, output, overrides::RELAY}
 use crate::{
     graph::plan::discovery::shared_account,
     request::{
-        model::{Observed, Plan, Profiling, Stage},
+        model::{Profiling, RequestObserved, RequestPlan, Stage},
         phase::desired_graph_name,
         validate::validate,
     },
@@ -27,7 +27,7 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts the profiler, as soon as the spec is right and nothing of an earlier one is left.
-pub(super) fn begin(observed: &Observed) -> Plan {
+pub(super) fn begin(observed: &RequestObserved) -> RequestPlan {
     let valid = match validate(observed) {
         Ok(valid) => valid,
         Err(obstacles) if obstacles.unanswered => return at(Stage::Waiting(obstacles.messages.join("\n"))),
@@ -58,7 +58,7 @@ pub(super) fn begin(observed: &Observed) -> Plan {
 }
 
 /// A failed request whose spec has changed. Only what was profiled for the same spec is kept.
-pub(super) fn begin_again(observed: &Observed) -> Plan {
+pub(super) fn begin_again(observed: &RequestObserved) -> RequestPlan {
     let same = observed.job.as_ref().is_some_and(|job| job::profiled_for(job) == Some(&profiled_spec(&observed.spec)));
     if same && observed.selected().is_some() {
         return generated::follow(observed);
@@ -67,10 +67,10 @@ pub(super) fn begin_again(observed: &Observed) -> Plan {
 }
 
 /// Removes what is left of an earlier profile.
-fn clear(observed: &Observed, waits: String) -> Plan {
+fn clear(observed: &RequestObserved, waits: String) -> RequestPlan {
     let job = observed.own_job().filter(|job| job.metadata.deletion_timestamp.is_none());
     let output = observed.own_output().filter(|map| map.metadata.deletion_timestamp.is_none());
-    Plan { delete_job: job.cloned(), delete_output: output.cloned(), ..at(Stage::Waiting(waits)) }
+    RequestPlan { delete_job: job.cloned(), delete_output: output.cloned(), ..at(Stage::Waiting(waits)) }
 }
 
 fn going<K: ResourceExt>(kind: &str, object: &K) -> String {
@@ -82,42 +82,42 @@ fn taken(what: &str) -> Stage {
     Stage::Blocked { reason: reason::NAME_TAKEN, message }
 }
 
-fn account(observed: &Observed) -> Option<crate::graph::model::SharedAccount> {
+fn account(observed: &RequestObserved) -> Option<crate::graph::model::SharedAccount> {
     let role = observed.settings.profiling_role.as_deref()?;
     Some(shared_account(&observed.namespace, names::PROFILING_SERVICE_ACCOUNT, role))
 }
 
-fn is_of_this_spec(job: &Job, observed: &Observed) -> bool {
+fn is_of_this_spec(job: &Job, observed: &RequestObserved) -> bool {
     job::profiled_for(job).is_none_or(|spec| spec == profiled_spec(&observed.spec))
 }
 
 /// Returns the reason why the present spec is not the one that the Job profiles.
-pub(super) fn drift(observed: &Observed) -> Option<String> {
+pub(super) fn drift(observed: &RequestObserved) -> Option<String> {
     let job = observed.own_job()?;
     let note = "the spec was changed after profiling had begun, which has no effect; take the change back, or make a new request";
     (!is_of_this_spec(job, observed)).then(|| note.to_owned())
 }
 
 /// Whether there is nothing of a profiler to follow: its Job was deleted before it had output.
-pub(super) fn is_lost(observed: &Observed) -> bool {
+pub(super) fn is_lost(observed: &RequestObserved) -> bool {
     let reported = output::read(observed.own_output());
     observed.own_job().is_none() && reported.failure.is_none() && !reported.succeeded
 }
 
 /// Whether a profiler has ended well, and no output of it is there.
-pub fn awaits_output(observed: &Observed) -> bool {
+pub fn awaits_output(observed: &RequestObserved) -> bool {
     let reported = output::read(observed.own_output());
     let job = observed.own_job();
     job.is_some_and(|job| JobEnd::Complete.of(job).is_some()) && reported.failure.is_none() && reported.config.is_none()
 }
 
 /// Whether the output has been missing for so long that it counts as lost, if the API server does not have it either.
-pub fn is_overdue(observed: &Observed) -> bool {
+pub fn is_overdue(observed: &RequestObserved) -> bool {
     observed.output_missing_for >= PATIENCE
 }
 
 /// A request that failed for want of an output, or because of it, and has one by now.
-pub(super) fn generate_late(observed: &Observed) -> Option<Plan> {
+pub(super) fn generate_late(observed: &RequestObserved) -> Option<RequestPlan> {
     let status = observed.request.status.as_ref()?;
     find(&status.conditions, reason::SPEC_GENERATED).filter(|found| found.reason == reason::GENERATION_FAILED)?;
     let reported = output::read(observed.own_output());
@@ -125,7 +125,7 @@ pub(super) fn generate_late(observed: &Observed) -> Option<Plan> {
 }
 
 /// Follows the profiler.
-pub(super) fn follow(observed: &Observed, now: Timestamp) -> Plan {
+pub(super) fn follow(observed: &RequestObserved, now: Timestamp) -> RequestPlan {
     let reported = output::read(observed.own_output());
     let Some(job) = observed.own_job() else {
         // Jobs may be removed once they have ended; what the profiler left is what counts.
@@ -159,12 +159,12 @@ pub(super) fn follow(observed: &Observed, now: Timestamp) -> Plan {
     }))
 }
 
-fn failure_of(why: &str, observed: &Observed) -> String {
+fn failure_of(why: &str, observed: &RequestObserved) -> String {
     let why = if why.is_empty() { "the profiling Job failed" } else { why };
     [why].into_iter().chain(observed.pod_failures.iter().map(String::as_str)).collect::<Vec<_>>().join("; ")
 }
 
-fn wait_for_output(observed: &Observed, now: Timestamp) -> Plan {
+fn wait_for_output(observed: &RequestObserved, now: Timestamp) -> RequestPlan {
     let name = names::profiling_output(&observed.name);
     if is_overdue(observed) {
         return at(Stage::GenerationFailed(format!(
@@ -182,7 +182,7 @@ fn wait_for_output(observed: &Observed, now: Timestamp) -> Plan {
 }
 
 /// The profiler has ended well.
-pub(super) fn generate(observed: &Observed, config: Option<&str>) -> Plan {
+pub(super) fn generate(observed: &RequestObserved, config: Option<&str>) -> RequestPlan {
     let name = desired_graph_name(&observed.request);
     let generated = match generated::read(config.unwrap_or_default(), &name) {
         Ok(generated) => generated,
@@ -202,7 +202,7 @@ pub(super) fn generate(observed: &Observed, config: Option<&str>) -> Plan {
 }
 
 /// A ConfigMap of the proposal in the namespace of the request, found again by labels.
-fn tracked(map: ConfigMap, observed: &Observed) -> ConfigMap {
+fn tracked(map: ConfigMap, observed: &RequestObserved) -> ConfigMap {
     let mut labels = map.metadata.labels.unwrap_or_default();
     labels.extend(generated::tracking_labels(&observed.name, &observed.namespace));
     ConfigMap {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::begins;
 use crate::request::{
     fixtures::observed_with,
-    model::{Applied, Observed, Plan, Search, Stage},
+    model::{RequestApplied, RequestObserved, RequestPlan, Search, Stage},
     status::status,
 };
 
@@ -42,12 +42,12 @@ fn output(data: Value) -> ConfigMap {
     serde_json::from_value(json!({ "metadata": metadata, "data": data })).unwrap()
 }
 
-fn in_phase(phase: &str) -> Observed {
+fn in_phase(phase: &str) -> RequestObserved {
     observed_with(|r| r["status"] = json!({ "phase": phase, "observedGeneration": 1 }))
 }
 
 /// A request whose graph is known, after an edit of its status.
-fn known(phase: &str, auto_apply: bool, edit: impl FnOnce(&mut Value)) -> Observed {
+fn known(phase: &str, auto_apply: bool, edit: impl FnOnce(&mut Value)) -> RequestObserved {
     observed_with(|r| {
         let graph = json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
             "metadata": { "name": "chat-dgd" }, "spec": { "components": [{ "name": "A" }] } });
@@ -75,8 +75,8 @@ fn graph(state: &str, uid: Option<&str>) -> api_types::v1beta1::DynamoGraphDeplo
 }
 
 /// Phase and reason of `Succeeded` after a plan was carried out as it is.
-fn reported(observed: &Observed, plan: Plan) -> (RequestPhase, String) {
-    let applied = Applied {
+fn reported(observed: &RequestObserved, plan: RequestPlan) -> (RequestPhase, String) {
+    let applied = RequestApplied {
         stage: plan.stage,
         findings: plan.findings,
         job: observed.job.clone(),
@@ -89,7 +89,7 @@ fn reported(observed: &Observed, plan: Plan) -> (RequestPhase, String) {
     (status.phase.unwrap(), succeeded.reason.clone())
 }
 
-fn follows(observed: &Observed) -> (RequestPhase, String) {
+fn follows(observed: &RequestObserved) -> (RequestPhase, String) {
     reported(observed, super::plan(observed, now()))
 }
 
@@ -144,10 +144,15 @@ fn an_exporter_that_does_not_answer_leaves_the_request_pending_and_is_named() {
 fn profiling_goes_through_its_phases() {
     let mut observed = in_phase("Profiling");
     observed.job = Some(job(json!([])));
-    let reason = |observed: &Observed| {
+    let reason = |observed: &RequestObserved| {
         let plan = super::plan(observed, now());
-        let applied =
-            Applied { stage: plan.stage, findings: plan.findings, job: None, made_graph: None, refused: Vec::new() };
+        let applied = RequestApplied {
+            stage: plan.stage,
+            findings: plan.findings,
+            job: None,
+            made_graph: None,
+            refused: Vec::new(),
+        };
         let status = status(observed, &applied, now());
         (status.profiling_phase, find(&status.conditions, "Profiling").unwrap().reason.clone())
     };
@@ -165,8 +170,8 @@ fn a_profiler_whose_pod_does_not_run_says_why() {
         let mut observed = in_phase("Profiling");
         observed.job = Some(job(json!([])));
         observed.waits.trouble = rendering::diagnose(&[serde_json::from_value(pod).unwrap()]);
-        let Plan { stage, findings, .. } = super::plan(&observed, now());
-        let applied = Applied { stage, findings, job: None, made_graph: None, refused: Vec::new() };
+        let RequestPlan { stage, findings, .. } = super::plan(&observed, now());
+        let applied = RequestApplied { stage, findings, job: None, made_graph: None, refused: Vec::new() };
         let conditions = status(&observed, &applied, now()).conditions;
         let says = |type_: &str| find(&conditions, type_).map(|c| (c.reason.clone(), c.message.clone())).unwrap();
         (says("Stalled"), says("Profiling"), says("Ready").1)
@@ -251,7 +256,7 @@ fn the_graph_is_made_once_and_followed() {
 fn a_graph_that_served_and_no_longer_does_is_degraded_until_it_serves() {
     let mut observed = known("Deployed", true, |_| ());
     observed.graph = Some(graph("pending", None));
-    let reason = |observed: &Observed| match super::plan(observed, now()).stage {
+    let reason = |observed: &RequestObserved| match super::plan(observed, now()).stage {
         Stage::Deploying { reason, .. } => reason,
         other => panic!("{other:?}"),
     };
@@ -420,7 +425,7 @@ fn an_output_that_comes_late_is_used() {
         r["status"] = json!({ "phase": "Failed", "observedGeneration": 1, "conditions": failed });
     });
     observed.job = Some(job(ended("Complete")));
-    assert_eq!(super::plan(&observed, now()), Plan::default());
+    assert_eq!(super::plan(&observed, now()), RequestPlan::default());
     observed.output = Some(output(json!({ "profiler_status": "success", "final_config.yaml": GRAPH })));
     assert!(super::plan(&observed, now()).findings.graph.is_some(), "{:?}", super::plan(&observed, now()).stage);
 }
@@ -446,5 +451,5 @@ fn a_failed_request_whose_spec_changed_begins_again() {
     deleted.job = Some(profiled);
     assert!(super::plan(&deleted, now()).graph.is_some());
     let ended = in_phase("Failed");
-    assert_eq!(super::plan(&ended, now()), Plan::default(), "nothing happens without a change");
+    assert_eq!(super::plan(&ended, now()), RequestPlan::default(), "nothing happens without a change");
 }

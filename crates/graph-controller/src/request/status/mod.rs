@@ -10,7 +10,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp}
 
 use super::{
     cost,
-    model::{Applied, Observed, Profiling, Stage},
+    model::{Profiling, RequestApplied, RequestObserved, Stage},
 };
 
 /// Types that speak of a profile and its graph; what is refused or begins anew has neither.
@@ -18,7 +18,11 @@ const OF_PROFILE: [&str; 4] =
     [reason::PROFILING, reason::SPEC_GENERATED, reason::DEPLOYMENT_READY, conditions::SPEC_SERVED];
 
 /// The whole status.
-pub fn status(observed: &Observed, applied: &Applied, now: Timestamp) -> DynamoGraphDeploymentRequestStatus {
+pub fn status(
+    observed: &RequestObserved,
+    applied: &RequestApplied,
+    now: Timestamp,
+) -> DynamoGraphDeploymentRequestStatus {
     let mut status = observed.status();
     status.observed_generation = observed.request.metadata.generation;
     remember(&mut status, observed, applied, now);
@@ -46,7 +50,12 @@ pub fn of_unreadable(
 }
 
 /// Records the data that conditions do not contain.
-fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed, applied: &Applied, now: Timestamp) {
+fn remember(
+    status: &mut DynamoGraphDeploymentRequestStatus,
+    observed: &RequestObserved,
+    applied: &RequestApplied,
+    now: Timestamp,
+) {
     match &applied.stage {
         Stage::Invalid { .. } | Stage::Waiting(_) | Stage::Blocked { .. } | Stage::JobRefused(_) => {
             *status = DynamoGraphDeploymentRequestStatus {
@@ -98,7 +107,7 @@ fn remember(status: &mut DynamoGraphDeploymentRequestStatus, observed: &Observed
     }
 }
 
-fn replicas(observed: &Observed) -> Option<DeploymentInfo> {
+fn replicas(observed: &RequestObserved) -> Option<DeploymentInfo> {
     let components = &observed.graph.as_ref()?.status.as_ref()?.components;
     let sum = |count: fn(&api_types::v1beta1::ComponentReplicaStatus) -> i32| components.values().map(count).sum();
     Some(DeploymentInfo {
@@ -222,7 +231,7 @@ fn profiling_reason(profiling: &Profiling) -> String {
 }
 
 /// A spec that is no longer the one that was profiled for. While it is unknown, the condition stays.
-fn set_drift(setter: &mut Setter, observed: &Observed, applied: &Applied) {
+fn set_drift(setter: &mut Setter, observed: &RequestObserved, applied: &RequestApplied) {
     match &applied.findings.drift {
         Some(message) => setter.set(conditions::SPEC_SERVED, false, reason::SPEC_CHANGE_REJECTED, message),
         None if observed.job.is_some() => setter.remove(&[conditions::SPEC_SERVED]),

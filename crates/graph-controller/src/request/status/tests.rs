@@ -29,7 +29,7 @@ impl Life {
         let plan = plan(&observed, now);
         let job = plan.job.or(observed.job.clone());
         let (stage, findings) = (plan.stage, plan.findings);
-        let applied = Applied { stage, findings, job, made_graph: None, refused: Vec::new() };
+        let applied = RequestApplied { stage, findings, job, made_graph: None, refused: Vec::new() };
         let status = status(&observed, &applied, now);
         self.status = json!(status);
         status.gpu_minutes

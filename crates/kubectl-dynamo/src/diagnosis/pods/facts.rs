@@ -7,7 +7,7 @@ use k8s_openapi::{
 };
 use kube::ResourceExt;
 
-use crate::diagnosis::model::{ObjectName, Observed, Warning};
+use crate::diagnosis::model::{DiagnosisInputs, NamespaceWarning, ObjectName};
 
 /// The container that a message of a diagnosis names.
 pub fn container_in(message: &str) -> Option<&str> {
@@ -41,22 +41,22 @@ pub fn started(pod: &Pod, name: &str) -> Option<Timestamp> {
 
 /// Warnings about a pod with one of some reasons, the latest first.
 pub fn warnings<'a>(
-    observed: &'a Observed,
+    observed: &'a DiagnosisInputs,
     pod: &'a Pod,
     reasons: &'static [&'static str],
-) -> impl Iterator<Item = &'a Warning> {
+) -> impl Iterator<Item = &'a NamespaceWarning> {
     let name = pod.name_any();
-    let about = move |one: &&Warning| one.kind == "Pod" && one.name == name;
+    let about = move |one: &&NamespaceWarning| one.kind == "Pod" && one.name == name;
     observed.warnings.iter().filter(about).filter(|one| reasons.contains(&one.reason.as_str()))
 }
 
 /// The first image pull secret of a pod that does not exist.
-pub fn missing_pull_secret<'a>(observed: &Observed, pod: &'a Pod) -> Option<&'a str> {
+pub fn missing_pull_secret<'a>(observed: &DiagnosisInputs, pod: &'a Pod) -> Option<&'a str> {
     pull_secrets(pod).find(|name| observed.secrets.get(*name) == Some(&false))
 }
 
 /// A Secret or ConfigMap that a pod needs and that does not exist; with a message, one that it names.
-pub fn missing_reference(observed: &Observed, pod: &Pod, message: &str) -> Option<ObjectName> {
+pub fn missing_reference(observed: &DiagnosisInputs, pod: &Pod, message: &str) -> Option<ObjectName> {
     let fits = |name: &str| message.is_empty() || message.contains(name);
     let secret = secrets(pod).find(|name| observed.secrets.get(*name) == Some(&false) && fits(name));
     let map = || config_maps(pod).find(|name| observed.config_maps.get(*name) == Some(&false) && fits(name));
@@ -111,7 +111,7 @@ pub fn pull_secrets(pod: &Pod) -> impl Iterator<Item = &str> {
 }
 
 /// The architectures of the nodes.
-pub fn architectures(observed: &Observed) -> Option<String> {
+pub fn architectures(observed: &DiagnosisInputs) -> Option<String> {
     let mut known: Vec<&str> = Vec::new();
     for node in observed.nodes.iter().flatten() {
         if !node.architecture.is_empty() && !known.contains(&node.architecture.as_str()) {
@@ -122,7 +122,7 @@ pub fn architectures(observed: &Observed) -> Option<String> {
 }
 
 /// Reports the GPUs that a pod requests, and the number of nodes with GPUs.
-pub fn gpus(observed: &Observed, pod: &Pod) -> Vec<String> {
+pub fn gpus(observed: &DiagnosisInputs, pod: &Pod) -> Vec<String> {
     let mut facts = vec![format!("the pod requests {} GPUs", gpus::of_pod(pod))];
     if let Some(nodes) = &observed.nodes {
         let with_gpus = nodes.iter().filter(|node| node.has_gpus).count();

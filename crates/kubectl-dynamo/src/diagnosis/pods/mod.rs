@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::ResourceExt;
-use rendering::{Cause as PodCause, diagnose};
+use rendering::{PodCause, diagnose};
 use status_view::pods::{component_of, has_ended, is_ready};
 
 use super::{
-    model::{Cause, ObjectName, Observed, Weight},
+    model::{Cause, DiagnosisInputs, ObjectName, Weight},
     operator::seconds,
     placement, rules,
-    rules::{ENDS, IMAGES, LOGS, Rule, SCHEDULING, SETUP, VOLUMES},
+    rules::{CauseRule, ENDS, IMAGES, LOGS, SCHEDULING, SETUP, VOLUMES},
 };
 use crate::diagnosis;
 
@@ -27,7 +27,7 @@ const STARTED: i64 = 5 * 60;
 const SETUP_EVENTS: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"];
 
 /// Causes of all pods; those of one component that are alike are one.
-pub fn causes(observed: &Observed, now: Timestamp) -> Vec<Cause> {
+pub fn causes(observed: &DiagnosisInputs, now: Timestamp) -> Vec<Cause> {
     let mut by_component: BTreeMap<Option<&str>, Vec<&Pod>> = BTreeMap::new();
     for pod in &observed.pods {
         by_component.entry(component_of(pod)).or_default().push(pod);
@@ -35,7 +35,7 @@ pub fn causes(observed: &Observed, now: Timestamp) -> Vec<Cause> {
     by_component.values().flat_map(|pods| of_component(observed, pods, now)).collect()
 }
 
-fn of_component(observed: &Observed, pods: &[&Pod], now: Timestamp) -> Vec<Cause> {
+fn of_component(observed: &DiagnosisInputs, pods: &[&Pod], now: Timestamp) -> Vec<Cause> {
     // A pod that ended has mostly been replaced.
     let live: Vec<&Pod> = pods.iter().copied().filter(|pod| !has_ended(pod)).collect();
     let judged = if live.is_empty() { pods.to_vec() } else { live };
@@ -61,7 +61,7 @@ fn of_component(observed: &Observed, pods: &[&Pod], now: Timestamp) -> Vec<Cause
 }
 
 /// The cause of one pod; its chain is only the object that the pod lacks.
-fn of_pod(observed: &Observed, pod: &Pod, now: Timestamp) -> Option<Cause> {
+fn of_pod(observed: &DiagnosisInputs, pod: &Pod, now: Timestamp) -> Option<Cause> {
     if let Some(found) = on_lost_node(observed, pod) {
         return Some(found);
     }
@@ -99,7 +99,7 @@ fn of_pod(observed: &Observed, pod: &Pod, now: Timestamp) -> Option<Cause> {
 }
 
 /// The cause as the first rule says that fits, else as the reason of the condition says.
-fn by_rule(table: &'static [Rule], cause: PodCause, message: String) -> Cause {
+fn by_rule(table: &'static [CauseRule], cause: PodCause, message: String) -> Cause {
     let rule = rules::matching(table, &message);
     let remedy = rule.map(|rule| rule.remedy).or_else(|| rules::by_reason(cause.reason())).unwrap_or("look at the pod");
     let code = rule.map_or(cause.reason(), |rule| rule.code);
@@ -107,7 +107,7 @@ fn by_rule(table: &'static [Rule], cause: PodCause, message: String) -> Cause {
     Cause::new(code, weight, Vec::new(), message, remedy)
 }
 
-fn on_lost_node(observed: &Observed, pod: &Pod) -> Option<Cause> {
+fn on_lost_node(observed: &DiagnosisInputs, pod: &Pod) -> Option<Cause> {
     let node = pod.spec.as_ref()?.node_name.as_deref()?;
     let nodes = observed.nodes.as_ref()?;
     let lost = || nodes.iter().filter(|node| node.not_ready);
@@ -143,7 +143,7 @@ fn gates(pod: &Pod) -> Option<Cause> {
 }
 
 /// The scheduler does not look at a pod before its claims for devices exist, and says nothing of it.
-fn device_claim(observed: &Observed, pod: &Pod) -> Option<Cause> {
+fn device_claim(observed: &DiagnosisInputs, pod: &Pod) -> Option<Cause> {
     pod.spec.as_ref().filter(|spec| spec.node_name.is_none())?;
     let found = |chain, cause: String, remedy: &str| Cause {
         evidence: vec!["the scheduler waits for the claim before it looks for a node".to_owned()],
@@ -159,7 +159,7 @@ fn device_claim(observed: &Observed, pod: &Pod) -> Option<Cause> {
     Some(found(Vec::new(), warning.message.clone(), remedy))
 }
 
-fn image(observed: &Observed, pod: &Pod, message: String) -> Cause {
+fn image(observed: &DiagnosisInputs, pod: &Pod, message: String) -> Cause {
     // Older kubelets say the cause in the event only, and others beside it.
     let pulls = || facts::warnings(observed, pod, &["Failed"]).filter(|one| one.message.contains("pull"));
     let pulls = pulls().find(|one| rules::matching(IMAGES, &one.message).is_some()).or_else(|| pulls().next());
@@ -193,7 +193,7 @@ fn image(observed: &Observed, pod: &Pod, message: String) -> Cause {
     found
 }
 
-fn ended(observed: &Observed, pod: &Pod, message: String) -> Cause {
+fn ended(observed: &DiagnosisInputs, pod: &Pod, message: String) -> Cause {
     let container = facts::container_in(&message).unwrap_or_default().to_owned();
     let log = observed.logs.get(&(pod.name_any(), container.clone())).map(String::as_str);
     let killed = facts::warnings(observed, pod, &["Unhealthy"]).find(|one| one.message.starts_with("Liveness"));
@@ -223,7 +223,7 @@ fn ended(observed: &Observed, pod: &Pod, message: String) -> Cause {
 }
 
 /// The cause that the end of a log names: in its last line, or in the last one before that is an error.
-fn cause_in(log: &str) -> Option<(&'static Rule, &str)> {
+fn cause_in(log: &str) -> Option<(&'static CauseRule, &str)> {
     let is_error = |line: &str| {
         let line = line.to_lowercase();
         ["error", "exception", "fatal", "failed", "cannot"].iter().any(|word| line.contains(word))
@@ -232,7 +232,7 @@ fn cause_in(log: &str) -> Option<(&'static Rule, &str)> {
     lines.find_map(|(_, line)| Some((rules::matching(LOGS, line)?, line)))
 }
 
-fn unschedulable(observed: &Observed, pod: &Pod, message: String) -> Cause {
+fn unschedulable(observed: &DiagnosisInputs, pod: &Pod, message: String) -> Cause {
     let mut found = by_rule(SCHEDULING, PodCause::Unschedulable, message);
     let scheduler = vec![format!("the scheduler: {}", found.cause)];
     if (found.code.starts_with("Claim") || found.code == "Unschedulable")
@@ -253,7 +253,7 @@ fn unschedulable(observed: &Observed, pod: &Pod, message: String) -> Cause {
     found
 }
 
-fn starting(observed: &Observed, pod: &Pod, cause: PodCause, message: String) -> Cause {
+fn starting(observed: &DiagnosisInputs, pod: &Pod, cause: PodCause, message: String) -> Cause {
     if let Some(warning) = facts::warnings(observed, pod, &SETUP_EVENTS).next() {
         let mut found = by_rule(VOLUMES, PodCause::Volume, warning.message.clone());
         found.evidence.push(format!("event {}, {} times", warning.reason, warning.count));
@@ -269,7 +269,7 @@ fn starting(observed: &Observed, pod: &Pod, cause: PodCause, message: String) ->
     by_rule(&[], cause, message)
 }
 
-fn probe(observed: &Observed, pod: &Pod, message: String, now: Timestamp) -> Cause {
+fn probe(observed: &DiagnosisInputs, pod: &Pod, message: String, now: Timestamp) -> Cause {
     let mut found = by_rule(&[], PodCause::Probe, message);
     let container = facts::container_in(&found.cause).unwrap_or_default();
     let is_startup = found.cause.contains("startup probe");

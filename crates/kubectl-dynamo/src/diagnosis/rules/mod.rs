@@ -11,7 +11,7 @@ pub use pods::{ENDS, IMAGES, LOGS, NODE, PRESSURE, SCHEDULING, SETUP, VOLUMES, i
 
 /// A cause that is recognized by words of Kubernetes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct CauseRule {
     /// All of them are in the message, in whatever case.
     pub words: &'static [&'static str],
     /// Code of the cause.
@@ -21,23 +21,23 @@ pub struct Rule {
 }
 
 /// The first rule that fits a message.
-pub fn matching(rules: &'static [Rule], message: &str) -> Option<&'static Rule> {
+pub fn matching(rules: &'static [CauseRule], message: &str) -> Option<&'static CauseRule> {
     let message = message.to_lowercase();
     rules.iter().find(|rule| rule.words.iter().all(|word| message.contains(word)))
 }
 
 /// The remedy of the first rule with a code.
-pub fn by_code(rules: &'static [Rule], code: &str) -> Option<&'static str> {
+pub fn by_code(rules: &'static [CauseRule], code: &str) -> Option<&'static str> {
     rules.iter().find(|rule| rule.code == code).map(|rule| rule.remedy)
 }
 
 /// Constructor for the tables.
-const fn rule(words: &'static [&'static str], code: &'static str, remedy: &'static str) -> Rule {
-    Rule { words, code, remedy }
+const fn rule(words: &'static [&'static str], code: &'static str, remedy: &'static str) -> CauseRule {
+    CauseRule { words, code, remedy }
 }
 
 /// The API server rejects an object.
-pub const REJECTIONS: &[Rule] = &[
+pub const REJECTIONS: &[CauseRule] = &[
     rule(&["exceeded quota"], "QuotaExceeded", QUOTA),
     rule(
         &["failed quota"],

@@ -1,9 +1,9 @@
 //! Rules for pods: images, scheduling, volumes, set-up and ends of containers.
 
-use super::{Rule, rule};
+use super::{CauseRule, rule};
 
 /// An image cannot be pulled.
-pub const IMAGES: &[Rule] = &[
+pub const IMAGES: &[CauseRule] = &[
     rule(&["no match for platform"], "ImageArchitecture", ARCHITECTURE),
     rule(&["no matching manifest"], "ImageArchitecture", ARCHITECTURE),
     rule(&["invalidimagename"], "ImageNameInvalid", "correct the name of the image in the pod template"),
@@ -46,7 +46,7 @@ const MISSING: &str = "correct name and tag of the image, or push the image to t
 
 /// No node fits a pod. The scheduler asks in this order, from the last question to the first: nodes that fail a later one
 /// are closer to taking the pod.
-pub const SCHEDULING: &[Rule] = &[
+pub const SCHEDULING: &[CauseRule] = &[
     rule(&["persistentvolumeclaim", "not found"], "ClaimMissing", CLAIM),
     rule(
         &["unbound immediate persistentvolumeclaims"],
@@ -114,7 +114,7 @@ const GPU: &str = "free GPUs, add nodes with GPUs, or lower replicas or GPUs of 
                    needs GPUs too (annotation nvidia.com/deployment-rolling-update-max-surge: \"0\")";
 
 /// A volume cannot be mounted, or a sandbox cannot be made.
-pub const VOLUMES: &[Rule] = &[
+pub const VOLUMES: &[CauseRule] = &[
     rule(&["references non-existent secret key"], "SecretKeyMissing", "add the key to the Secret, or correct it"),
     rule(&["secret", "not found"], "SecretMissing", "create the Secret in the namespace, or correct its name"),
     rule(&["configmap", "not found"], "ConfigMapMissing", "create the ConfigMap in the namespace, or correct its name"),
@@ -140,7 +140,7 @@ pub const VOLUMES: &[Rule] = &[
 ];
 
 /// A container cannot be set up.
-pub const SETUP: &[Rule] = &[
+pub const SETUP: &[CauseRule] = &[
     rule(&["couldn't find key", "secret"], "SecretKeyMissing", "add the key to the Secret, or correct it"),
     rule(&["couldn't find key", "configmap"], "ConfigMapKeyMissing", "add the key to the ConfigMap, or correct it"),
     rule(&["secret", "not found"], "SecretMissing", "create the Secret in the namespace, or correct its name"),
@@ -159,7 +159,7 @@ pub const SETUP: &[Rule] = &[
 ];
 
 /// A container or a pod ended.
-pub const ENDS: &[Rule] = &[
+pub const ENDS: &[CauseRule] = &[
     rule(&["exec format error"], "ImageArchitecture", ARCHITECTURE),
     rule(&["evicted", "ephemeral"], "EvictedForDisk", "request more ephemeral-storage, or put large files on a volume"),
     rule(
@@ -205,7 +205,7 @@ pub const PRESSURE: &str = "free disk space, memory or process ids on the node, 
 pub const NODE: &str = "start the node again, or delete it (kubectl delete node) so that its pods are replaced";
 
 /// The end of the log of a container that ended.
-pub const LOGS: &[Rule] = &[
+pub const LOGS: &[CauseRule] = &[
     rule(&["exec format error"], "ImageArchitecture", ARCHITECTURE),
     rule(
         &["cuda out of memory"],

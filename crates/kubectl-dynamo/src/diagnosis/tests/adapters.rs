@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use super::{Row, fixtures::warn, row};
-use crate::diagnosis::{Observed, Program};
+use crate::diagnosis::{DiagnosisInputs, Program};
 
 const KIND: &str = "DynamoGraphDeploymentScalingAdapter";
 
 /// Adds an adapter for a component of the graph.
-fn adapter(observed: &mut Observed, name: &str, component: &str, replicas: i32) {
+fn adapter(observed: &mut DiagnosisInputs, name: &str, component: &str, replicas: i32) {
     let adapter = json!({
         "apiVersion": "nvidia.com/v1beta1", "kind": KIND, "metadata": { "name": name, "namespace": "team" },
         "spec": { "replicas": replicas, "dgdRef": { "name": "chat", "componentName": component } },
@@ -17,7 +17,7 @@ fn adapter(observed: &mut Observed, name: &str, component: &str, replicas: i32) 
 }
 
 /// The decode component has an adapter.
-fn scaled(observed: &mut Observed, replicas: i32) {
+fn scaled(observed: &mut DiagnosisInputs, replicas: i32) {
     let graph = observed.graph.as_mut().unwrap();
     graph.spec.components[1].scaling_adapter = Some(Default::default());
     adapter(observed, "chat-decode", "decode", replicas);

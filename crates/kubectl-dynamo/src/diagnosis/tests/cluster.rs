@@ -3,11 +3,11 @@
 use serde_json::json;
 
 use super::{Row, fixtures::condition, row};
-use crate::diagnosis::{Marker, Observed, Program, Subject};
+use crate::diagnosis::{DiagnosisInputs, InstallMarker, Program, Subject};
 
 const GRAPH: &str = "DynamoGraphDeployment/chat";
 
-fn program(observed: &mut Observed, ready: i32) {
+fn program(observed: &mut DiagnosisInputs, ready: i32) {
     observed.programs = Some(vec![Program {
         name: "graph-controller".to_owned(),
         namespace: "dynamo-system".to_owned(),
@@ -17,11 +17,11 @@ fn program(observed: &mut Observed, ready: i32) {
     }]);
 }
 
-fn unobserved(observed: &mut Observed) {
+fn unobserved(observed: &mut DiagnosisInputs) {
     observed.root.observed_generation = Some(-1);
 }
 
-fn status(observed: &mut Observed, status: serde_json::Value) {
+fn status(observed: &mut DiagnosisInputs, status: serde_json::Value) {
     let graph = observed.graph.as_mut().unwrap();
     graph.status = serde_json::from_value(status).unwrap();
 }
@@ -71,11 +71,11 @@ pub fn operator() -> Vec<Row> {
             |o| {
                 unobserved(o);
                 program(o, 1);
-                o.marker = Some(Marker {
+                o.marker = Some(InstallMarker {
                     holder: "namespace-restricted-operator-1.5.0".to_owned(),
                     renewed: Some("2026-01-01T00:59:50Z".parse().unwrap()),
                     seconds: 30,
-                    ..Marker::default()
+                    ..InstallMarker::default()
                 });
             },
             "Fenced",
@@ -95,11 +95,11 @@ pub fn operator() -> Vec<Row> {
                 unobserved(o);
                 program(o, 0);
                 o.programs.as_mut().unwrap()[0].namespace = "team".to_owned();
-                o.marker = Some(Marker {
+                o.marker = Some(InstallMarker {
                     holder: "namespace-restricted-operator-1.5.0".to_owned(),
                     renewed: Some("2026-01-01T00:59:50Z".parse().unwrap()),
                     seconds: 30,
-                    ..Marker::default()
+                    ..InstallMarker::default()
                 });
             },
             "OperatorDown",
@@ -187,8 +187,8 @@ pub fn progress() -> Vec<Row> {
 }
 
 /// Another object than a graph.
-fn other(observed: &mut Observed, kind: &str, name: &str, conditions: &[(&str, &str, &str, &str)]) {
-    *observed = Observed {
+fn other(observed: &mut DiagnosisInputs, kind: &str, name: &str, conditions: &[(&str, &str, &str, &str)]) {
+    *observed = DiagnosisInputs {
         root: Subject {
             kind: kind.to_owned(),
             name: name.to_owned(),
@@ -201,11 +201,11 @@ fn other(observed: &mut Observed, kind: &str, name: &str, conditions: &[(&str, &
                 .collect(),
             ..Subject::default()
         },
-        ..Observed::default()
+        ..DiagnosisInputs::default()
     };
 }
 
-fn model(observed: &mut Observed) {
+fn model(observed: &mut DiagnosisInputs) {
     let text = "worker chat-decode-a refuses the adapter: no such repository";
     let conditions = [
         ("Ready", "False", "LoadFailed", text),
@@ -215,7 +215,7 @@ fn model(observed: &mut Observed) {
     other(observed, "DynamoModel", "lora", &conditions);
 }
 
-fn no_workers(observed: &mut Observed) {
+fn no_workers(observed: &mut DiagnosisInputs) {
     let conditions = [
         ("ServicesFound", "False", "NoServicesFound", "no component of this namespace refers to the base model"),
         ("Ready", "False", "NoEndpoints", "no worker of the base model is running"),
@@ -224,7 +224,7 @@ fn no_workers(observed: &mut Observed) {
     other(observed, "DynamoModel", "lora", &conditions);
 }
 
-fn checkpoint(observed: &mut Observed) {
+fn checkpoint(observed: &mut DiagnosisInputs) {
     let conditions = [
         ("JobCompleted", "False", "PodSnapshotFailed", "the agent of node-1 failed"),
         ("Stalled", "True", "CheckpointFailed", "the agent of node-1 failed"),
@@ -233,7 +233,7 @@ fn checkpoint(observed: &mut Observed) {
     other(observed, "DynamoCheckpoint", "c", &conditions);
 }
 
-fn request(observed: &mut Observed) {
+fn request(observed: &mut DiagnosisInputs) {
     let conditions = [
         ("Profiling", "False", "ProfilingFailed", "container profiler ended with exit code 1"),
         ("Succeeded", "False", "Failed", "profiling failed"),

@@ -7,7 +7,7 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 
-use crate::diagnosis::{NodeFacts, Observed, Subject, Warning, Workload};
+use crate::diagnosis::{DiagnosisInputs, NamespaceWarning, NodeFacts, ObservedWorkload, Subject};
 
 /// The time of all tests.
 pub const NOW: &str = "2026-01-01T01:00:00Z";
@@ -60,18 +60,18 @@ fn pod(name: &str, component: &str) -> Pod {
     .unwrap()
 }
 
-fn workload(component: &str) -> Workload {
-    Workload {
+fn workload(component: &str) -> ObservedWorkload {
+    ObservedWorkload {
         kind: "Deployment".to_owned(),
         name: component.to_owned(),
         component: Some(component.to_owned()),
         desired: 1,
-        ..Workload::default()
+        ..ObservedWorkload::default()
     }
 }
 
 /// A graph with two components whose status says that it comes up, and whose pods are ready.
-pub fn graph() -> Observed {
+pub fn graph() -> DiagnosisInputs {
     let graph = serde_json::from_value(json!({
         "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": meta("chat"),
         "spec": { "components": [
@@ -93,17 +93,17 @@ pub fn graph() -> Observed {
         condition(RECONCILING, "True", "Progressing", "Resources not ready: chat-decode-1a2b3c4d"),
         condition(STALLED, "False", "NotStalled", ""),
     ];
-    Observed {
+    DiagnosisInputs {
         root,
         graph: Some(graph),
         components: vec![component("chat-frontend", "Frontend"), component(COMPONENT, "decode")],
         workloads: vec![workload("chat-frontend"), workload(COMPONENT)],
         pods: vec![pod("chat-frontend-a", "chat-frontend"), pod(POD, COMPONENT)],
-        ..Observed::default()
+        ..DiagnosisInputs::default()
     }
 }
 
-fn container(observed: &mut Observed, list: &str, name: &str, state: Value) {
+fn container(observed: &mut DiagnosisInputs, list: &str, name: &str, state: Value) {
     let mut status = json!({ "name": name, "image": "r/engine:1", "imageID": "", "ready": false, "restartCount": 3 });
     status.as_object_mut().unwrap().extend(state.as_object().unwrap().clone());
     let mut whole = json!({ "phase": "Pending", "conditions": [{ "type": "Ready", "status": "False" }] });
@@ -112,51 +112,51 @@ fn container(observed: &mut Observed, list: &str, name: &str, state: Value) {
 }
 
 /// The main container waits.
-pub fn waiting(observed: &mut Observed, reason: &str, message: &str) {
+pub fn waiting(observed: &mut DiagnosisInputs, reason: &str, message: &str) {
     let state = json!({ "state": { "waiting": { "reason": reason, "message": message } } });
     container(observed, "containerStatuses", "main", state);
 }
 
 /// An image of the main container cannot be pulled.
-pub fn image(observed: &mut Observed, message: &str) {
+pub fn image(observed: &mut DiagnosisInputs, message: &str) {
     waiting(observed, "ImagePullBackOff", &format!("Back-off pulling image \"r/engine:1\": ErrImagePull: {message}"));
 }
 
 /// The main container ended and is started again.
-pub fn ended(observed: &mut Observed, terminated: Value) {
+pub fn ended(observed: &mut DiagnosisInputs, terminated: Value) {
     let state =
         json!({ "state": { "waiting": { "reason": "CrashLoopBackOff" } }, "lastState": { "terminated": terminated } });
     container(observed, "containerStatuses", "main", state);
 }
 
 /// The init container ended and is started again.
-pub fn init_ended(observed: &mut Observed, terminated: Value) {
+pub fn init_ended(observed: &mut DiagnosisInputs, terminated: Value) {
     let state =
         json!({ "state": { "waiting": { "reason": "CrashLoopBackOff" } }, "lastState": { "terminated": terminated } });
     container(observed, "initContainerStatuses", "copy", state);
 }
 
 /// The main container runs and is not ready.
-pub fn running(observed: &mut Observed, started: bool) {
+pub fn running(observed: &mut DiagnosisInputs, started: bool) {
     let state = json!({ "state": { "running": { "startedAt": "2026-01-01T00:10:00Z" } }, "started": started });
     container(observed, "containerStatuses", "main", state);
 }
 
 /// The scheduler finds no node.
-pub fn unschedulable(observed: &mut Observed, message: &str) {
+pub fn unschedulable(observed: &mut DiagnosisInputs, message: &str) {
     let condition = json!({ "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message });
     observed.pods[1].status = serde_json::from_value(json!({ "phase": "Pending", "conditions": [condition] })).unwrap();
 }
 
 /// The pod ended for good.
-pub fn failed(observed: &mut Observed, reason: &str, message: &str) {
+pub fn failed(observed: &mut DiagnosisInputs, reason: &str, message: &str) {
     let status = json!({ "phase": "Failed", "reason": reason, "message": message });
     observed.pods[1].status = serde_json::from_value(status).unwrap();
 }
 
 /// A warning about an object.
-pub fn warn(observed: &mut Observed, kind: &str, name: &str, reason: &str, message: &str) {
-    observed.warnings.push(Warning {
+pub fn warn(observed: &mut DiagnosisInputs, kind: &str, name: &str, reason: &str, message: &str) {
+    observed.warnings.push(NamespaceWarning {
         kind: kind.to_owned(),
         name: name.to_owned(),
         reason: reason.to_owned(),
@@ -167,36 +167,36 @@ pub fn warn(observed: &mut Observed, kind: &str, name: &str, reason: &str, messa
 }
 
 /// The last line of the log of the main container.
-pub fn log(observed: &mut Observed, line: &str) {
+pub fn log(observed: &mut DiagnosisInputs, line: &str) {
     observed.logs.insert((POD.to_owned(), "main".to_owned()), line.to_owned());
 }
 
 /// Sets a condition of the graph.
-pub fn on_root(observed: &mut Observed, type_: &str, status: &str, reason: &str, message: &str) {
+pub fn on_root(observed: &mut DiagnosisInputs, type_: &str, status: &str, reason: &str, message: &str) {
     let all = &mut observed.root.conditions;
     all.retain(|one| one.type_ != type_);
     all.push(condition(type_, status, reason, message));
 }
 
 /// The graph is stalled.
-pub fn stalled(observed: &mut Observed, reason: &str, message: &str) {
+pub fn stalled(observed: &mut DiagnosisInputs, reason: &str, message: &str) {
     on_root(observed, STALLED, "True", reason, message);
 }
 
 /// Sets a condition of the decode component.
-pub fn on_component(observed: &mut Observed, type_: &str, status: &str, reason: &str, message: &str) {
+pub fn on_component(observed: &mut DiagnosisInputs, type_: &str, status: &str, reason: &str, message: &str) {
     let component = &mut observed.components[1];
     component.status.get_or_insert_default().conditions.push(condition(type_, status, reason, message));
 }
 
 /// Pods of the decode component are rejected.
-pub fn rejected(observed: &mut Observed, message: &str) {
+pub fn rejected(observed: &mut DiagnosisInputs, message: &str) {
     observed.pods.truncate(1);
     observed.workloads[1].failures = vec![message.to_owned()];
 }
 
 /// A node, its label `pool`, the key of its taint, and whether it is cordoned.
-pub fn node(observed: &mut Observed, pool: &str, taint: &str, cordoned: bool) {
+pub fn node(observed: &mut DiagnosisInputs, pool: &str, taint: &str, cordoned: bool) {
     let nodes = observed.nodes.get_or_insert_default();
     let taint = Taint { key: taint.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
     nodes.push(NodeFacts {
@@ -209,6 +209,6 @@ pub fn node(observed: &mut Observed, pool: &str, taint: &str, cordoned: bool) {
 }
 
 /// The pod selects nodes of a pool.
-pub fn select(observed: &mut Observed, pool: &str) {
+pub fn select(observed: &mut DiagnosisInputs, pool: &str) {
     observed.pods[1].spec.as_mut().unwrap().node_selector = Some([("pool".to_owned(), pool.to_owned())].into());
 }

@@ -10,14 +10,14 @@ mod pods;
 use api_types::conditions::{READY, RECONCILING};
 
 use self::fixtures::{NOW, condition, graph, on_root};
-use super::{Diagnosis, Observed, Weight, diagnose};
+use super::{Diagnosis, DiagnosisInputs, Weight, diagnose};
 
 /// A fault.
 pub struct Row {
     /// Its name.
     pub fault: &'static str,
     /// Makes it of a graph that comes up.
-    pub set: fn(&mut Observed),
+    pub set: fn(&mut DiagnosisInputs),
     /// Code of the cause.
     pub code: &'static str,
     /// The object at the end of the chain.
@@ -29,7 +29,7 @@ pub struct Row {
 /// Constructor for the tables.
 pub const fn row(
     fault: &'static str,
-    set: fn(&mut Observed),
+    set: fn(&mut DiagnosisInputs),
     code: &'static str,
     end: &'static str,
     remedy: &'static str,

@@ -7,7 +7,7 @@ use super::{
     fixtures::{POD, image, node, select, unschedulable, waiting, warn},
     row,
 };
-use crate::diagnosis::Observed;
+use crate::diagnosis::DiagnosisInputs;
 
 const AT_POD: &str = "Pod/chat-decode-a";
 
@@ -106,7 +106,7 @@ pub fn images() -> Vec<Row> {
 }
 
 /// Sets the scheduler's message for a pod that selects a pool, in a cluster with other nodes.
-fn unplaced(observed: &mut Observed, pool: &str) {
+fn unplaced(observed: &mut DiagnosisInputs, pool: &str) {
     select(observed, pool);
     unschedulable(
         observed,

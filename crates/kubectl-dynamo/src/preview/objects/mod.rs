@@ -33,7 +33,7 @@ pub struct Refusal {
 
 /// The objects, and the writes since they were read.
 #[derive(Clone, Debug, Default)]
-pub struct Objects {
+pub struct PreviewObjects {
     now: Timestamp,
     /// Counts writes: versions, times and uids of new objects come from it.
     count: u32,
@@ -64,7 +64,7 @@ impl<'a> Preconditions<'a> {
     }
 }
 
-impl Objects {
+impl PreviewObjects {
     /// No objects yet, at this time.
     pub fn new(now: Timestamp) -> Self {
         Self { now, ..Self::default() }

@@ -8,8 +8,8 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey { group, plural, namespace: "n".to_owned(), name: name.to_owned() }
 }
 
-fn objects() -> Objects {
-    let mut objects = Objects::new(Timestamp::UNIX_EPOCH);
+fn objects() -> PreviewObjects {
+    let mut objects = PreviewObjects::new(Timestamp::UNIX_EPOCH);
     let metadata = json!({ "name": "a", "uid": "u", "resourceVersion": "7", "generation": 1 });
     objects.read(key("a"), json!({ "metadata": metadata, "spec": { "x": 1 } }));
     objects

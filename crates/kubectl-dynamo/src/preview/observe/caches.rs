@@ -5,13 +5,13 @@ use api_types::{
     labels,
     v1beta1::DynamoComponentDeployment,
 };
-use component_controller::{checkpoint::observe::CheckpointCaches, component::observe::Caches as ComponentCaches};
+use component_controller::{checkpoint::observe::CheckpointCaches, component::observe::ComponentCaches};
 use controller_kit::{
     pull_secrets::PullSecrets,
     settings::OperatorConfiguration,
     store::{Packed, Store},
 };
-use graph_controller::graph::observe::{Caches as GraphCaches, grove::GroveCaches};
+use graph_controller::graph::observe::{GraphCaches, grove::GroveCaches};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, ServiceAccount};
 use kube::{
     Resource,
@@ -21,16 +21,16 @@ use kube::{
 use serde_json::{Value, json};
 
 use crate::preview::{
-    objects::Objects,
-    pods::{self, Pods},
+    objects::PreviewObjects,
+    pods::{self, PreviewPods},
 };
 
 /// Sources that caches are filled from.
-pub struct Source<'a> {
+pub struct CacheSources<'a> {
     /// Objects in memory.
-    pub objects: &'a Objects,
+    pub objects: &'a PreviewObjects,
     /// Pods.
-    pub pods: &'a Pods,
+    pub pods: &'a PreviewPods,
     /// Kinds that are not served, by group and plural.
     pub unserved: &'a [(String, String)],
     /// Docker configuration Secrets, if their discovery is on.
@@ -69,7 +69,7 @@ const AGENTS: LabelMatch = LabelMatch::Is(&[(labels::APP_COMPONENT, labels::SNAP
 /// Those of components are the component controller's.
 const WAYS_IN: LabelMatch = LabelMatch::HasButNot(labels::OWN_GRAPH, labels::OWN_COMPONENT);
 
-impl Source<'_> {
+impl CacheSources<'_> {
     /// The caches of the graph controller.
     pub fn of_graphs(&self) -> GraphCaches {
         let agents = self.configuration.checkpoint.snapshots().is_some()

@@ -39,7 +39,7 @@ use kube::{
 use rendering::LeaderWorkerSet;
 use serde_json::Value;
 
-use super::objects::{ObjectKey, Objects};
+use super::objects::{ObjectKey, PreviewObjects};
 use crate::observe::{Read, words};
 
 /// Objects of one page of a list.
@@ -49,9 +49,9 @@ const PAGES: usize = 40;
 
 /// Live state of the namespace of a graph.
 #[derive(Default)]
-pub struct Live {
+pub struct LiveNamespace {
     /// The objects.
-    pub objects: Objects,
+    pub objects: PreviewObjects,
     /// Pods; `None` without the right to read them.
     pub pods: Option<Vec<Value>>,
     /// Quotas of the namespace; `None` without the right to read them.
@@ -68,8 +68,8 @@ pub struct Live {
 ///
 /// # Errors
 /// Graphs or components cannot be read.
-pub async fn live(client: &Client, namespace: &str, now: Timestamp) -> anyhow::Result<Live> {
-    let mut live = Live { objects: Objects::new(now), ..Live::default() };
+pub async fn live(client: &Client, namespace: &str, now: Timestamp) -> anyhow::Result<LiveNamespace> {
+    let mut live = LiveNamespace { objects: PreviewObjects::new(now), ..LiveNamespace::default() };
     let of_graph = Some(labels::GRAPH);
     let kinds: [(ApiResource, Option<&str>); 24] = [
         (ApiResource::erase::<DynamoGraphDeployment>(&()), None),
@@ -120,7 +120,7 @@ pub async fn live(client: &Client, namespace: &str, now: Timestamp) -> anyhow::R
 
 /// Adds the objects of one kind. Every user may ask what is served.
 async fn take(
-    live: &mut Live,
+    live: &mut LiveNamespace,
     (client, apis): (&Client, &ServedApis),
     namespace: &str,
     resource: &ApiResource,

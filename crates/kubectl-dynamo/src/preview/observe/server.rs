@@ -11,18 +11,18 @@ use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tower::{BoxError, Service};
 
-use crate::preview::objects::{ObjectKey, Objects, Preconditions, Refusal, not_found};
+use crate::preview::objects::{ObjectKey, Preconditions, PreviewObjects, Refusal, not_found};
 
 /// Objects in memory in place of an API server.
 #[derive(Clone)]
-pub struct Server {
-    objects: Arc<Mutex<Objects>>,
+pub struct MemoryServer {
+    objects: Arc<Mutex<PreviewObjects>>,
     live: Client,
 }
 
-impl Server {
+impl MemoryServer {
     /// With these objects; `live` reads what they lack.
-    pub fn new(objects: Objects, live: Client) -> Self {
+    pub fn new(objects: PreviewObjects, live: Client) -> Self {
         Self { objects: Arc::new(Mutex::new(objects)), live }
     }
 
@@ -32,7 +32,7 @@ impl Server {
     }
 
     /// The objects.
-    pub fn objects(&self) -> MutexGuard<'_, Objects> {
+    pub fn objects(&self) -> MutexGuard<'_, PreviewObjects> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -131,7 +131,7 @@ impl Server {
     }
 }
 
-impl Service<Request<Body>> for Server {
+impl Service<Request<Body>> for MemoryServer {
     type Response = Response<Body>;
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;

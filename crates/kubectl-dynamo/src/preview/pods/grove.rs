@@ -7,7 +7,7 @@ use api_types::grove::ON_DELETE;
 use controller_kit::apply::fingerprint;
 use serde_json::{Value, json};
 
-use crate::preview::objects::{ObjectKey, Objects, owners};
+use crate::preview::objects::{ObjectKey, PreviewObjects, owners};
 
 const GROUP: &str = "grove.io";
 const SETS: &str = "podcliquesets";
@@ -51,12 +51,12 @@ impl GroveChild {
 }
 
 /// The children of all PodCliqueSets.
-pub fn children(objects: &Objects) -> Vec<GroveChild> {
+pub fn children(objects: &PreviewObjects) -> Vec<GroveChild> {
     objects.of_kind(GROUP, SETS).flat_map(|(key, set)| children_of(key, set)).collect()
 }
 
 /// Fingerprint of the pod templates that a child had when the objects were read.
-pub fn template_before(objects: &Objects, child: &ObjectKey) -> Option<String> {
+pub fn template_before(objects: &PreviewObjects, child: &ObjectKey) -> Option<String> {
     let keys = objects.keys().into_iter().filter(|key| key.plural == SETS && key.group == GROUP);
     let sets = keys.filter_map(|key| Some((key, objects.before(key)?)));
     let mut all = sets.flat_map(|(key, set)| children_of(key, set));
@@ -101,7 +101,7 @@ fn pod_template(clique: &Value) -> Value {
 }
 
 /// Makes and deletes children, and writes the status of sets. Returns whether anything changed.
-pub fn carry_out(objects: &mut Objects) -> bool {
+pub fn carry_out(objects: &mut PreviewObjects) -> bool {
     let mut changed = false;
     let sets: Vec<(ObjectKey, Value)> =
         objects.of_kind(GROUP, SETS).map(|(key, set)| (key.clone(), set.clone())).collect();
@@ -140,14 +140,14 @@ fn hash_of(before: Option<&Value>, key: &ObjectKey, set: &Value) -> Value {
     known.cloned().unwrap_or_else(|| json!(fingerprint(&json!(prints(set)))))
 }
 
-fn follow(objects: &mut Objects, child: &ObjectKey, hash: &Value) -> bool {
+fn follow(objects: &mut PreviewObjects, child: &ObjectKey, hash: &Value) -> bool {
     let Some(object) = objects.get(child) else { return false };
     let mut status = object.get("status").cloned().unwrap_or_else(|| json!({}));
     status["currentPodCliqueSetGenerationHash"] = hash.clone();
     objects.set_status(child, status)
 }
 
-fn observe(objects: &mut Objects, key: &ObjectKey, set: &Value, hash: &Value) -> bool {
+fn observe(objects: &mut PreviewObjects, key: &ObjectKey, set: &Value, hash: &Value) -> bool {
     let mut status = set.get("status").cloned().unwrap_or_else(|| json!({}));
     status["observedGeneration"] = set["metadata"]["generation"].clone();
     status["currentGenerationHash"] = hash.clone();
@@ -182,7 +182,7 @@ mod tests {
     use k8s_openapi::jiff::Timestamp;
 
     use super::*;
-    use crate::preview::{objects::Preconditions, pods::Pods};
+    use crate::preview::{objects::Preconditions, pods::PreviewPods};
 
     fn key(plural: &str, name: &str) -> ObjectKey {
         let text = str::to_owned;
@@ -206,7 +206,7 @@ mod tests {
         })
     }
 
-    fn settle(objects: &mut Objects, pods: &mut Pods) -> Vec<(usize, usize)> {
+    fn settle(objects: &mut PreviewObjects, pods: &mut PreviewPods) -> Vec<(usize, usize)> {
         let mut steps = Vec::new();
         for _ in 0..50 {
             let mut moved = carry_out(objects);
@@ -224,10 +224,10 @@ mod tests {
         panic!("it does not end: {steps:?}");
     }
 
-    fn made(strategy: &str) -> (Objects, Pods) {
-        let mut objects = Objects::new(Timestamp::UNIX_EPOCH);
+    fn made(strategy: &str) -> (PreviewObjects, PreviewPods) {
+        let mut objects = PreviewObjects::new(Timestamp::UNIX_EPOCH);
         objects.read(key(SETS, "chat"), set("a", strategy));
-        let mut pods = Pods::read(&objects, Some(&[]));
+        let mut pods = PreviewPods::read(&objects, Some(&[]));
         settle(&mut objects, &mut pods);
         (objects, pods)
     }
@@ -247,7 +247,7 @@ mod tests {
     fn another_template_replaces_one_replica_after_the_other_and_other_cliques_stay() {
         for (strategy, replaced) in [("RollingRecreate", 2), (ON_DELETE, 0)] {
             let (mut objects, mut pods) = made(strategy);
-            let names = |pods: &Pods| pods.all().iter().map(|pod| pod.name.clone()).collect::<BTreeSet<_>>();
+            let names = |pods: &PreviewPods| pods.all().iter().map(|pod| pod.name.clone()).collect::<BTreeSet<_>>();
             let before = names(&pods);
             let edit = |object: &mut Value| {
                 object["spec"] = set("b", strategy)["spec"].clone();

@@ -14,9 +14,9 @@ use api_types::{labels, quantity::nanos};
 use serde::Serialize;
 use serde_json::Value;
 
-pub use self::workload::{Amounts, Workload};
+pub use self::workload::{Amounts, PreviewWorkload};
 use super::{
-    objects::{ObjectKey, Objects},
+    objects::{ObjectKey, PreviewObjects},
     prediction::PodStep,
 };
 
@@ -47,7 +47,7 @@ impl Pod {
 
 /// The pods of all workloads of a graph.
 #[derive(Clone, Debug, Default)]
-pub struct Pods {
+pub struct PreviewPods {
     pods: Vec<Pod>,
     made: usize,
     /// Steps in which pods were made or deleted.
@@ -56,10 +56,10 @@ pub struct Pods {
     moving: BTreeSet<ObjectKey>,
 }
 
-impl Pods {
+impl PreviewPods {
     /// Reads live pods. What is not known to be older counts as of the present template. Without a right to read pods,
     /// they are those that the workloads count.
-    pub fn read(objects: &Objects, live: Option<&[Value]>) -> Self {
+    pub fn read(objects: &PreviewObjects, live: Option<&[Value]>) -> Self {
         let mut pods = Self::default();
         for workload in workload::all(objects) {
             let mut own: Vec<Pod> = live.map_or_else(|| workload.counted_pods(), |live| workload.pods(live));
@@ -80,7 +80,7 @@ impl Pods {
     }
 
     /// Makes and deletes pods as the workloads are now, and deletes those whose workload is gone.
-    pub fn react(&mut self, objects: &Objects) -> Vec<PodStep> {
+    pub fn react(&mut self, objects: &PreviewObjects) -> Vec<PodStep> {
         let workloads = workload::all(objects);
         let mut changes = Vec::new();
         self.retain(&mut changes, |pod| workloads.iter().any(|workload| workload.key == pod.workload));
@@ -106,16 +106,17 @@ impl Pods {
     }
 
     /// Whether pods of an older template are left, and go only when a user deletes them.
-    pub fn wait_for_users(&self, objects: &Objects) -> bool {
+    pub fn wait_for_users(&self, objects: &PreviewObjects) -> bool {
         let waiting = workload::all(objects).into_iter().filter(|workload| workload.on_delete);
-        let is_old = |workload: &Workload, pod: &Pod| pod.workload == workload.key && pod.template != workload.template;
+        let is_old =
+            |workload: &PreviewWorkload, pod: &Pod| pod.workload == workload.key && pod.template != workload.template;
         waiting.into_iter().any(|workload| self.pods.iter().any(|pod| is_old(&workload, pod)))
     }
 
     /// The status of each changing workload.
-    pub fn statuses(&self, objects: &Objects) -> Vec<(ObjectKey, Value)> {
+    pub fn statuses(&self, objects: &PreviewObjects) -> Vec<(ObjectKey, Value)> {
         let moving = workload::all(objects).into_iter().filter(|workload| self.moving.contains(&workload.key));
-        let status = |workload: Workload| {
+        let status = |workload: PreviewWorkload| {
             let own = || self.pods.iter().filter(|pod| pod.workload == workload.key);
             let updated = own().filter(|pod| pod.template == workload.template).count();
             let status = workload.status(own().count(), updated, own().filter(|pod| pod.ready).count());
@@ -125,7 +126,7 @@ impl Pods {
     }
 
     /// One step of a rolling update, or of a change of replicas.
-    fn replace(&mut self, workload: &Workload, changes: &mut Vec<PodStep>) {
+    fn replace(&mut self, workload: &PreviewWorkload, changes: &mut Vec<PodStep>) {
         let is_own = |pod: &Pod| pod.workload == workload.key;
         let is_old = |pod: &Pod| is_own(pod) && pod.template != workload.template && !workload.on_delete;
         if workload.recreates() && self.pods.iter().any(is_old) {

@@ -35,9 +35,9 @@ type Played = (Vec<(usize, usize)>, Vec<(&'static str, String)>);
 
 /// `(pods, serving)` after each step, and all changes of pods.
 fn play(before: Value, after: Value, pods: usize) -> Played {
-    let mut objects = Objects::new(Timestamp::UNIX_EPOCH);
+    let mut objects = PreviewObjects::new(Timestamp::UNIX_EPOCH);
     objects.read(key(), before);
-    let mut all = Pods::read(&objects, Some(&live(pods)));
+    let mut all = PreviewPods::read(&objects, Some(&live(pods)));
     let edit = |object: &mut Value| {
         *object = after;
         Ok(())
@@ -95,9 +95,9 @@ fn a_workload_that_does_not_change_keeps_its_pods_whatever_they_lack() {
 
 #[test]
 fn gpus_are_those_of_all_containers() {
-    let mut objects = Objects::new(Timestamp::UNIX_EPOCH);
+    let mut objects = PreviewObjects::new(Timestamp::UNIX_EPOCH);
     objects.read(key(), deployment(3, "a", Value::Null));
-    let pods = Pods::read(&objects, Some(&live(3)));
+    let pods = PreviewPods::read(&objects, Some(&live(3)));
     assert_eq!(gpus(pods.all()), 6);
     assert_eq!(pods.all()[0].component, "Decode");
 }

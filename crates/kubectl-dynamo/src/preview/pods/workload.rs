@@ -12,7 +12,7 @@ use controller_kit::apply::fingerprint;
 use serde_json::{Value, json};
 
 use super::{Pod, grove};
-use crate::preview::objects::{ObjectKey, Objects, owners};
+use crate::preview::objects::{ObjectKey, PreviewObjects, owners};
 
 /// Groups and plurals of the kinds of workloads of components.
 const KINDS: [(&str, &str); 2] = [("apps", "deployments"), ("leaderworkerset.x-k8s.io", "leaderworkersets")];
@@ -21,7 +21,7 @@ const KINDS: [(&str, &str); 2] = [("apps", "deployments"), ("leaderworkerset.x-k
 pub type Amounts = BTreeMap<String, i128>;
 
 /// A workload.
-pub struct Workload {
+pub struct PreviewWorkload {
     /// Object key.
     pub key: ObjectKey,
     /// Its desired replicas.
@@ -39,19 +39,19 @@ pub struct Workload {
 }
 
 /// All workloads of components and of Grove.
-pub fn all(objects: &Objects) -> Vec<Workload> {
+pub fn all(objects: &PreviewObjects) -> Vec<PreviewWorkload> {
     let of_kind = |(group, plural)| objects.of_kind(group, plural);
     let is_of_component = |object: &Value| owners(object).any(|owner| owner["kind"] == "DynamoComponentDeployment");
     let owned = KINDS.into_iter().flat_map(of_kind).filter(|(_, object)| is_of_component(object));
-    let of_components = owned.map(|(key, object)| Workload::new(key, object));
+    let of_components = owned.map(|(key, object)| PreviewWorkload::new(key, object));
     let of_grove = grove::children(objects).into_iter().filter_map(|child| {
         let object = objects.get(&child.key)?;
-        Some(Workload::of_grove(child, object))
+        Some(PreviewWorkload::of_grove(child, object))
     });
     of_components.chain(of_grove).collect()
 }
 
-impl Workload {
+impl PreviewWorkload {
     fn new(key: &ObjectKey, object: &Value) -> Self {
         let replicas = replicas(object);
         let (step, templates) = match is_set(key) {
@@ -87,7 +87,7 @@ impl Workload {
     }
 
     /// Whether its spec is not the one that was read.
-    pub fn is_changed(&self, objects: &Objects) -> bool {
+    pub fn is_changed(&self, objects: &PreviewObjects) -> bool {
         let spec = |object: &Value| object.get("spec").cloned();
         if objects.before(&self.key).and_then(spec) != spec(&self.object) {
             return true;

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde_json::Value;
 use status_view::{Style, Table, one_line};
 
-use super::prediction::{ObjectChange, Prediction, Revision, replaced};
+use super::prediction::{ObjectChange, Prediction, RevisionNames, replaced};
 use crate::preview::FieldChange;
 
 /// Longest value of a field that is shown whole.
@@ -56,7 +56,7 @@ impl Prediction {
     }
 
     fn revisions(&self, out: &mut String, style: Style) -> std::fmt::Result {
-        let Revision { before, after } = &self.revision;
+        let RevisionNames { before, after } = &self.revision;
         if before.is_empty() && after.is_empty() {
             return Ok(());
         }
@@ -107,7 +107,7 @@ impl Prediction {
     }
 }
 
-impl Revision {
+impl RevisionNames {
     fn text(&self) -> String {
         let Self { before, after } = self;
         let names = |all: &[&String]| all.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");

@@ -20,7 +20,7 @@ fn revisions_that_stay_come_and_go_are_told_apart() {
         (&["a"], &["a", "b"], "a stays; b is new"),
         (&["a", "b", "c"], &["a", "d"], "a stays; d is new; b, c are deleted"),
     ] {
-        assert_eq!(Revision { before: set(before), after: set(after) }.text(), text);
+        assert_eq!(RevisionNames { before: set(before), after: set(after) }.text(), text);
     }
 }
 
@@ -37,7 +37,7 @@ fn what_happens_is_shown_in_order() {
         operator_version: "1".to_owned(),
         edit: vec![field.clone()],
         changes: vec![change("create", vec![]), change("change", vec![field])],
-        revision: Revision { before: ["a".to_owned()].into(), after: ["b".to_owned()].into() },
+        revision: RevisionNames { before: ["a".to_owned()].into(), after: ["b".to_owned()].into() },
         pods: vec![pod("create", "d-new-1"), pod("delete", "d-1")],
         steps: vec![moment(100, 4), moment(50, 6), moment(100, 4)],
         ..Prediction::default()

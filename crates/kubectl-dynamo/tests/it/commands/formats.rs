@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, process::Command};
 
 use clap::CommandFactory;
-use kubectl_dynamo::Cli;
+use kubectl_dynamo::KubectlDynamoArgs;
 use serde_json::{Value, json};
 
 use super::harness::Team;
@@ -33,7 +33,7 @@ async fn every_command_with_a_format_has_all_of_them() {
     let team = Team::new("plugin-formats").await;
     team.graph(false, json!({ "limits": { "nvidia.com/gpu": "4000" } })).await;
     team.causes_with("chat", "NoGpu").await;
-    let cli = Cli::command();
+    let cli = KubectlDynamoArgs::command();
     let with_format = cli.get_subcommands().filter(|one| one.get_arguments().any(|arg| arg.get_id() == "output"));
     let with_format: BTreeSet<_> = with_format.map(clap::Command::get_name).collect();
     assert_eq!(with_format, FORMATTED.map(|(name, _)| name).into());
@@ -138,7 +138,7 @@ async fn every_command_has_the_exit_codes_of_the_docs() {
         assert_eq!(found, code, "{args:?}: {output}");
         covered.insert(args[0]);
     }
-    let cli = Cli::command();
+    let cli = KubectlDynamoArgs::command();
     let missed: Vec<_> =
         cli.get_subcommands().map(clap::Command::get_name).filter(|one| !covered.contains(one)).collect();
     assert!(missed.is_empty(), "{missed:?}");

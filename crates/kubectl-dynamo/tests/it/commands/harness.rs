@@ -11,7 +11,7 @@ use kube::{
     Api, Client, Resource, ResourceExt,
     api::{Patch, PatchParams},
 };
-use kubectl_dynamo::Outcome;
+use kubectl_dynamo::CommandOutcome;
 use serde_json::{Value, json};
 use test_cluster::{Access, TestNamespace, shared, wait};
 
@@ -119,11 +119,11 @@ impl Team {
     }
 
     /// Runs a command as an administrator.
-    pub async fn try_run(&self, args: &[&str]) -> anyhow::Result<(Outcome, String)> {
+    pub async fn try_run(&self, args: &[&str]) -> anyhow::Result<(CommandOutcome, String)> {
         plugin::command(self.access.kubeconfig(), &self.namespace, args).await
     }
 
-    pub async fn run(&self, args: &[&str]) -> (Outcome, String) {
+    pub async fn run(&self, args: &[&str]) -> (CommandOutcome, String) {
         self.try_run(args).await.unwrap()
     }
 

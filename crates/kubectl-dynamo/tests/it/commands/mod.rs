@@ -17,7 +17,7 @@ use k8s_openapi::api::{
     core::v1::{Pod, ResourceQuota},
 };
 use kube::{Api, api::ListParams};
-use kubectl_dynamo::{Outcome, complete};
+use kubectl_dynamo::{CommandOutcome, complete};
 use serde_json::{Value, json};
 use test_cluster::wait;
 
@@ -28,7 +28,7 @@ async fn a_graph_that_serves_is_ready_and_its_tree_has_its_pods() {
     let team = Team::new("plugin-ready").await;
     team.graph(true, json!({})).await;
     let (outcome, text) = team.run(&["why", "chat"]).await;
-    assert_eq!(outcome, Outcome::Fine, "{text}");
+    assert_eq!(outcome, CommandOutcome::Fine, "{text}");
     assert_eq!(text, format!("DynamoGraphDeployment {}/chat is ready.\n", team.namespace));
     let pods: Api<Pod> = Api::namespaced(team.client.clone(), &team.namespace);
     let pod = wait::until("a pod that is ready", LIMIT, async || {
@@ -49,7 +49,7 @@ async fn a_graph_that_serves_is_ready_and_its_tree_has_its_pods() {
     assert!(usage.contains("decode      1      0"), "{usage}");
     assert!(usage.ends_with("note: usage is not known: the cluster does not serve metrics.k8s.io\n"), "{usage}");
     let (outcome, table) = team.run(&["status"]).await;
-    assert_eq!(outcome, Outcome::Fine);
+    assert_eq!(outcome, CommandOutcome::Fine);
     assert!(table.starts_with("NAME   STATE   COMPONENTS") && table.contains("chat   ready   1/1"), "{table}");
 }
 
@@ -93,7 +93,7 @@ async fn a_pod_without_a_node_is_named_with_what_the_nodes_lack() {
     assert_eq!(kinds, ["DynamoGraphDeployment", "DynamoComponentDeployment", "Deployment", "Pod"]);
     assert_eq!(causes[0]["evidence"][0], "the pod requests 4000 GPUs");
     let (outcome, text) = team.run(&["why", "dcd/chat-decode"]).await;
-    assert_eq!(outcome, Outcome::Unwell);
+    assert_eq!(outcome, CommandOutcome::Unwell);
     assert!(text.contains("DynamoComponentDeployment/chat-decode -> Deployment/chat-decode -> Pod/"), "{text}");
 }
 
@@ -102,7 +102,7 @@ async fn a_component_is_scaled_by_its_adapter_and_by_nothing_else() {
     let team = Team::new("plugin-scale").await;
     team.graph(true, json!({})).await;
     let (outcome, text) = team.run(&["scale", "chat", "decode=3"]).await;
-    assert_eq!(outcome, Outcome::Unwell);
+    assert_eq!(outcome, CommandOutcome::Unwell);
     assert!(text.contains("spec.components[0].replicas: 3"), "{text}");
     let adapter = json!({
         "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentScalingAdapter",
@@ -111,7 +111,7 @@ async fn a_component_is_scaled_by_its_adapter_and_by_nothing_else() {
     });
     team.access.apply(&[adapter]).await.unwrap();
     let (outcome, text) = team.run(&["scale", "chat", "decode=3"]).await;
-    assert_eq!((outcome, text.as_str()), (Outcome::Fine, "component decode scaled from 1 to 3 replicas\n"));
+    assert_eq!((outcome, text.as_str()), (CommandOutcome::Fine, "component decode scaled from 1 to 3 replicas\n"));
     let adapters: Api<DynamoGraphDeploymentScalingAdapter> = Api::namespaced(team.client.clone(), &team.namespace);
     assert_eq!(adapters.get("chat-decode").await.unwrap().spec.replicas, 3);
     let error = team.try_run(&["scale", "chat", "nothing=1"]).await.unwrap_err();
@@ -125,17 +125,17 @@ async fn a_restart_sets_the_field_of_the_api_and_nothing_else() {
     let graphs: Api<DynamoGraphDeployment> = Api::namespaced(team.client.clone(), &team.namespace);
     let before = graphs.get("chat").await.unwrap();
     let (outcome, text) = team.run(&["rollout", "restart", "chat", "--id", "today"]).await;
-    assert_eq!((outcome, text.as_str()), (Outcome::Fine, "restart today of graph chat requested\n"));
+    assert_eq!((outcome, text.as_str()), (CommandOutcome::Fine, "restart today of graph chat requested\n"));
     let after = graphs.get("chat").await.unwrap();
     assert_eq!(after.spec.restart.as_ref().unwrap().id, "today");
     assert_eq!(after.spec.components, before.spec.components);
     assert_eq!(after.metadata.annotations, before.metadata.annotations);
     // No controller has acted on it yet.
     let (outcome, text) = team.run(&["rollout", "status", "chat", "--timeout", "0"]).await;
-    assert_eq!(outcome, Outcome::Unwell, "{text}");
+    assert_eq!(outcome, CommandOutcome::Unwell, "{text}");
     team.set_status(true).await;
     let (outcome, text) = team.run(&["rollout", "status", "chat"]).await;
-    assert_eq!(outcome, Outcome::Fine);
+    assert_eq!(outcome, CommandOutcome::Fine);
     assert_eq!(text, format!("{}/chat ready: decode 1/1\n", team.namespace));
 }
 
@@ -167,7 +167,7 @@ async fn a_rollout_is_held_and_resumed_by_annotations_alone() {
         (&["step", "chat", "none"], format!("{name} no longer held at a step\n"), ("", "")),
     ] {
         let (outcome, printed) = team.run(&[&["rollout"], args].concat()).await;
-        assert_eq!((outcome, printed), (Outcome::Fine, text), "{args:?}");
+        assert_eq!((outcome, printed), (CommandOutcome::Fine, text), "{args:?}");
         let (rollout, step) = set().await;
         assert_eq!((rollout.as_str(), step.as_str()), annotations, "{args:?}");
     }
@@ -177,7 +177,7 @@ async fn a_rollout_is_held_and_resumed_by_annotations_alone() {
         (&["step", "chat", "half"], "is neither a count above 0 nor a percentage"),
     ] {
         let (outcome, printed) = team.run(&[&["rollout"], args].concat()).await;
-        assert!(outcome == Outcome::Unwell && printed.contains(text), "{args:?}: {printed}");
+        assert!(outcome == CommandOutcome::Unwell && printed.contains(text), "{args:?}: {printed}");
         assert_eq!(set().await, (String::new(), String::new()));
     }
 }
@@ -263,7 +263,7 @@ fn the_program_completes_words_under_its_other_name() {
 async fn an_install_without_programs_fails_its_checks() {
     let team = Team::new("plugin-doctor").await;
     let (outcome, text) = team.run(&["doctor", "-o", "json"]).await;
-    assert_eq!(outcome, Outcome::Unwell);
+    assert_eq!(outcome, CommandOutcome::Unwell);
     let checks: Vec<Value> = serde_json::from_str(&text).unwrap();
     let state = |name: &str| checks.iter().find(|one| one["check"] == name).map(|one| one["state"].clone());
     assert_eq!(state("definition dynamographdeployments"), Some(json!("ok")), "{text}");

@@ -7,7 +7,7 @@ use kube::{
     api::{DynamicObject, Patch, PatchParams, PostParams},
     core::{ApiResource, GroupVersionKind},
 };
-use kubectl_dynamo::Outcome;
+use kubectl_dynamo::CommandOutcome;
 use serde_json::{Value, json};
 use test_cluster::{Cluster, Controllers, Options, wait};
 
@@ -57,7 +57,7 @@ async fn a_conversion_webhook_that_is_away_is_named() {
     };
     let (outcome, diagnosis) = wait::until("the cause", LIMIT, look).await.unwrap();
     let cause = &diagnosis["causes"][0];
-    assert_eq!(outcome, Outcome::Unwell);
+    assert_eq!(outcome, CommandOutcome::Unwell);
     assert_eq!(cause["chain"], json!([{ "kind": "DynamoGraphDeployment", "name": "chat" }]));
     assert!(cause["cause"].as_str().unwrap().contains("conversion webhook for nvidia.com/v1alpha1"), "{cause}");
     assert!(cause["remedy"].as_str().unwrap().contains("webhook server"), "{cause}");

@@ -7,7 +7,7 @@ use controller_kit::settings::OperatorConfiguration;
 use kube::api::{Patch, PatchParams};
 use model_controller::{
     Options,
-    engine::{Pace, apply::Dial},
+    engine::{EngineLimits, apply::Dial},
 };
 use serde_json::{Value, json};
 use test_cluster::{free_port, wait};
@@ -62,8 +62,11 @@ fn request(hardware: bool) -> Value {
 async fn run_models(team: &Team<'_>) {
     let engine = server::engine().await;
     let dial = Dial::through(move |_| ([127, 0, 0, 1], engine).into());
-    let pace =
-        Pace { first_pause: Duration::from_millis(100), longest_pause: Duration::from_secs(1), ..Pace::default() };
+    let pace = EngineLimits {
+        first_pause: Duration::from_millis(100),
+        longest_pause: Duration::from_secs(1),
+        ..EngineLimits::default()
+    };
     team.controllers(OperatorConfiguration::default(), |all| {
         let context = all.context(model_controller::NAME, &team.client);
         tokio::spawn(async move { model_controller::run_with(context, Options { pace, dial }).await.unwrap() });

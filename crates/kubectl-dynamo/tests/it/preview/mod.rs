@@ -8,7 +8,7 @@ mod leader_worker_sets;
 use std::{env, panic::AssertUnwindSafe, time::Instant};
 
 use futures::{FutureExt, StreamExt, stream};
-use kubectl_dynamo::{Outcome, preview::replaced};
+use kubectl_dynamo::{CommandOutcome, preview::replaced};
 use serde_json::{Value, json};
 use test_cluster::{Access, shared, wait};
 
@@ -199,6 +199,6 @@ async fn an_upgrade_that_changes_nothing_replaces_no_pod() {
     let printed = plugin::command(access.kubeconfig(), &harness.namespace, &args).await;
     std::fs::remove_file(&file).unwrap();
     let (outcome, text) = printed.unwrap();
-    assert_eq!(outcome, Outcome::Fine, "{text}");
+    assert_eq!(outcome, CommandOutcome::Fine, "{text}");
     assert!(text.contains("chat") && text.ends_with("0 of 1 graphs replace pods; 0 pods are deleted.\n"), "{text}");
 }

@@ -14,9 +14,9 @@ use jiff::Timestamp;
 
 use super::{
     memory_annotation,
-    validate::{Valid, validate},
+    validate::{ValidModel, validate},
 };
-use crate::engine::{AdapterName, DesiredAdapter, DesiredAdapters, PoolId, Source, Trust};
+use crate::engine::{AdapterName, AdapterSource, CopyTrust, DesiredAdapter, DesiredAdapters, PoolId};
 
 /// The finalizer that keeps a model until its adapter is unloaded. It is that of the upstream operator, so that each
 /// operator cleans up after the other.
@@ -24,7 +24,7 @@ pub const FINALIZER: &str = LEGACY_FINALIZER;
 
 /// The claim of one model on the engines of its base model.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct ModelClaim {
     /// The model.
     pub key: Key,
     /// The engines of its base model.
@@ -36,7 +36,7 @@ pub struct Claim {
     /// The memory of loaded adapters, from its status or its annotation.
     pub memory: AdapterMemory,
     /// Copies of unknown source that count as its adapter.
-    pub trust: Trust,
+    pub trust: CopyTrust,
     /// Whether it carries [`FINALIZER`].
     pub has_finalizer: bool,
 }
@@ -51,7 +51,7 @@ pub enum Requested {
         /// Its name.
         name: AdapterName,
         /// Its source.
-        source: Source,
+        source: AdapterSource,
     },
     /// The spec has violations. Loaded adapters stay.
     Invalid,
@@ -62,14 +62,14 @@ pub enum Requested {
     },
 }
 
-impl Claim {
+impl ModelClaim {
     /// Reads a model.
     pub fn of(model: &DynamoModel) -> Self {
         let requested = match (model.metadata.deletion_timestamp.is_some(), validate(&model.spec)) {
-            (true, Ok(Valid::Adapter { name, .. })) => Requested::Deleting { name: Some(name) },
+            (true, Ok(ValidModel::Adapter { name, .. })) => Requested::Deleting { name: Some(name) },
             (true, _) => Requested::Deleting { name: None },
-            (false, Ok(Valid::Adapter { name, source })) => Requested::Adapter { name, source },
-            (false, Ok(Valid::Base)) => Requested::Nothing,
+            (false, Ok(ValidModel::Adapter { name, source })) => Requested::Adapter { name, source },
+            (false, Ok(ValidModel::Base)) => Requested::Nothing,
             (false, Err(_)) => Requested::Invalid,
         };
         let status = model.status.as_ref();
@@ -90,7 +90,7 @@ impl Claim {
 
     /// The requested adapter, if memory and finalizer of the model have it. No engine loads an adapter before that, so
     /// that every loaded adapter can be unloaded later.
-    fn remembered(&self) -> Option<(&AdapterName, &Source)> {
+    fn remembered(&self) -> Option<(&AdapterName, &AdapterSource)> {
         let Requested::Adapter { name, source } = &self.requested else { return None };
         let same = self.memory.model_name.as_deref() == Some(name.as_str())
             && self.memory.source_digest.as_deref() == Some(source.digest().as_str());
@@ -115,13 +115,13 @@ impl Claim {
 }
 
 /// After a change of source, only endpoints that the status reports as ready have the new one.
-fn trust(status: Option<&DynamoModelStatus>, memory: &AdapterMemory) -> Trust {
+fn trust(status: Option<&DynamoModelStatus>, memory: &AdapterMemory) -> CopyTrust {
     if !memory.reloading {
-        return Trust::Everywhere;
+        return CopyTrust::Everywhere;
     }
     let endpoints = status.map(|status| status.endpoints.as_slice()).unwrap_or_default();
     let ready = endpoints.iter().filter(|endpoint| endpoint.ready);
-    Trust::Only(Arc::new(ready.map(|endpoint| endpoint.address.clone()).collect()))
+    CopyTrust::Only(Arc::new(ready.map(|endpoint| endpoint.address.clone()).collect()))
 }
 
 /// Owners of the adapter names of one pool.
@@ -135,11 +135,11 @@ pub struct Ownership {
 
 /// Resolves the claims on one pool. Of models that request one name from different sources, the oldest owns it; models
 /// that request it from the same source share it.
-pub fn resolve_ownership<'a>(claims: impl Iterator<Item = &'a Claim>) -> Ownership {
-    let mut claims: Vec<&Claim> = claims.collect();
+pub fn resolve_ownership<'a>(claims: impl Iterator<Item = &'a ModelClaim>) -> Ownership {
+    let mut claims: Vec<&ModelClaim> = claims.collect();
     claims.sort_by(|a, b| (a.created, &a.key).cmp(&(b.created, &b.key)));
     let mut ownership = Ownership::default();
-    let mut owners: BTreeMap<&AdapterName, (&Key, &Source)> = BTreeMap::new();
+    let mut owners: BTreeMap<&AdapterName, (&Key, &AdapterSource)> = BTreeMap::new();
     for claim in &claims {
         let Requested::Adapter { name, source } = &claim.requested else { continue };
         let (owner, owned) = *owners.entry(name).or_insert((&claim.key, source));

@@ -13,16 +13,16 @@ fn remembered(name: &str, age: i64, adapter: &str, uri: &str) -> Value {
         "metadata": { "namespace": "n", "name": name, "creationTimestamp": created, "finalizers": [FINALIZER] },
         "spec": { "modelName": adapter, "baseModelName": "base", "modelType": "lora", "source": { "uri": uri } },
         "status": { "readyEndpoints": 0, "totalEndpoints": 0,
-            "adapter": { "modelName": adapter, "sourceDigest": Source::from(uri).digest() } },
+            "adapter": { "modelName": adapter, "sourceDigest": AdapterSource::from(uri).digest() } },
     })
 }
 
-fn claim(model: &Value) -> Claim {
-    Claim::of(&serde_json::from_value(model.clone()).unwrap())
+fn claim(model: &Value) -> ModelClaim {
+    ModelClaim::of(&serde_json::from_value(model.clone()).unwrap())
 }
 
 fn settled(models: &[Value]) -> Ownership {
-    let claims: Vec<Claim> = models.iter().map(claim).collect();
+    let claims: Vec<ModelClaim> = models.iter().map(claim).collect();
     let ownership = resolve_ownership(claims.iter());
     assert_eq!(resolve_ownership(claims.iter().rev()), ownership, "the order in which models come does not matter");
     ownership
@@ -111,7 +111,7 @@ fn after_a_change_of_source_only_ready_endpoints_are_trusted() {
     model["status"]["endpoints"] = json!([
         { "address": "http://10.0.0.1:9090", "ready": true }, { "address": "http://10.0.0.2:9090", "ready": false }
     ]);
-    assert_eq!(claim(&model).trust, Trust::Everywhere);
+    assert_eq!(claim(&model).trust, CopyTrust::Everywhere);
     model["status"]["adapter"]["reloading"] = json!(true);
     let trust = claim(&model).trust;
     let endpoint = |address: &str| Endpoint {

@@ -3,7 +3,7 @@
 use api_types::{annotations, ports, v1beta1::BackendFramework};
 use k8s_openapi::api::core::v1::Container;
 
-use crate::frameworks::{Multinode, NodeRole, command};
+use crate::frameworks::{MultinodePod, NodeRole, command};
 
 /// Executor that joins the nodes of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +75,8 @@ impl Parallel {
 }
 
 /// Spreads one engine over all nodes with processes that vLLM starts itself; says whether there was one.
-pub(super) fn span_with_processes(multinode: Multinode<'_>, main: &mut Container) -> bool {
-    let Multinode { role, nodes, peers } = multinode;
+pub(super) fn span_with_processes(multinode: MultinodePod<'_>, main: &mut Container) -> bool {
+    let MultinodePod { role, nodes, peers } = multinode;
     let (rank, needs_shell) = match role {
         NodeRole::Leader => ("0".to_owned(), false),
         NodeRole::Worker => {
@@ -94,8 +94,8 @@ pub(super) fn span_with_processes(multinode: Multinode<'_>, main: &mut Container
 
 /// Runs engines side by side on every node, balanced there; the frontend balances over the nodes. Says whether there
 /// was an engine.
-pub(super) fn balance(parallel: Parallel, multinode: Multinode<'_>, gpus: i64, main: &mut Container) -> bool {
-    let Multinode { role, nodes, peers } = multinode;
+pub(super) fn balance(parallel: Parallel, multinode: MultinodePod<'_>, gpus: i64, main: &mut Container) -> bool {
+    let MultinodePod { role, nodes, peers } = multinode;
     let local = gpus / parallel.world().max(1);
     let (start, needs_shell) = match role {
         NodeRole::Leader => ("0".to_owned(), false),

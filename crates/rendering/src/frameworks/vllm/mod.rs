@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 pub use ray::WAIT_FOR_LEADER;
 pub(crate) use ray::{NAME as WAITS_FOR_LEADER, may_be_joined, starts_ray_head_without_command};
 
-use super::{Launch, Multinode, NodeRole, command};
+use super::{Launch, MultinodePod, NodeRole, command};
 use crate::pod::env;
 
 /// Default directory of vLLM's compiled kernels.
@@ -37,7 +37,7 @@ pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
 
 /// Adds what makes a worker wait for its leader, where the engine does not do so itself.
 pub(super) fn adapt_pod(launch: &Launch<'_>, pod: &mut PodSpec, main: &Container) {
-    if let Some(Multinode { role: NodeRole::Worker, peers, .. }) = launch.multinode
+    if let Some(MultinodePod { role: NodeRole::Worker, peers, .. }) = launch.multinode
         && command::value(&command::words(main), &[executor::EXECUTOR]) == Some(Executor::Mp.as_str())
     {
         ray::for_leader(launch, peers, pod, main);
@@ -51,7 +51,7 @@ fn load_from_shared_memory(main: &mut Container) -> bool {
 }
 
 /// Makes the engines of all nodes one; says whether there was one where it is needed.
-fn join(launch: &Launch<'_>, multinode: Multinode<'_>, main: &mut Container) -> bool {
+fn join(launch: &Launch<'_>, multinode: MultinodePod<'_>, main: &mut Container) -> bool {
     let executor = launch.executor;
     let words = command::words(main);
     let parallel = Parallel::of(&words);
@@ -121,7 +121,7 @@ mod tests {
         let mut main = container(&["python3", "-m", "dynamo.vllm"], args);
         main.resources = serde_json::from_value(json!({"limits": {"nvidia.com/gpu": "8"}})).unwrap();
         main.liveness_probe = Some(k8s_openapi::api::core::v1::Probe::default());
-        let placed = launch(Some(Multinode { role, nodes: 2, peers }));
+        let placed = launch(Some(MultinodePod { role, nodes: 2, peers }));
         adapt_main(&Launch { executor, ..placed }, &mut main);
         main
     }
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_the_command_says_counts_like_arguments() {
-        let leader = Some(Multinode { role: NodeRole::Leader, nodes: 2, peers: LWS });
+        let leader = Some(MultinodePod { role: NodeRole::Leader, nodes: 2, peers: LWS });
         for (flag, expected) in
             [("--tensor-parallel-size=16", "--nnodes 2"), ("--enable-elastic-ep", "ray start --head")]
         {
@@ -195,7 +195,7 @@ mod tests {
     /// GPUs through claims are GPUs. Scalar resources count before them: no pod has both.
     #[test]
     fn gpus_that_are_claimed_count_like_others() {
-        let leader = Some(Multinode { role: NodeRole::Leader, nodes: 2, peers: LWS });
+        let leader = Some(MultinodePod { role: NodeRole::Leader, nodes: 2, peers: LWS });
         let spans = |resources: serde_json::Value, claimed_gpus| {
             let mut main = container(&["python3", "-m", "dynamo.vllm"], &["--tensor-parallel-size", "16"]);
             main.resources = serde_json::from_value(resources).unwrap();
@@ -223,7 +223,7 @@ mod tests {
         let pod_of = |args: &[&str], role| {
             let main = on_two_nodes(args, role, LWS, Executor::Mp);
             let mut pod = PodSpec::default();
-            adapt_pod(&launch(Some(Multinode { role, nodes: 2, peers: LWS })), &mut pod, &main);
+            adapt_pod(&launch(Some(MultinodePod { role, nodes: 2, peers: LWS })), &mut pod, &main);
             pod
         };
         let waits = |args: &[&str], role| pod_of(args, role).init_containers.is_some();

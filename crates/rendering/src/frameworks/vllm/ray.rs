@@ -5,7 +5,7 @@ use api_types::{names, ports, v1beta1::BackendFramework};
 use k8s_openapi::api::core::v1::{ConfigMapVolumeSource, Container, PodSpec, Volume, VolumeMount};
 
 use super::{
-    super::{Multinode, NodeRole, command, shell},
+    super::{MultinodePod, NodeRole, command, shell},
     Executor,
     executor::EXECUTOR,
 };
@@ -21,7 +21,7 @@ const PARALLEL_BACKEND: [&str; 2] = ["--data-parallel-backend", "-dpb"];
 const SHELL: &str = "/bin/sh";
 
 /// Spreads one engine over all nodes; says whether there was one.
-pub(super) fn span(multinode: Multinode<'_>, main: &mut Container) -> bool {
+pub(super) fn span(multinode: MultinodePod<'_>, main: &mut Container) -> bool {
     let port = ports::RAY;
     let mut found = true;
     let script = match multinode.role {
@@ -41,7 +41,7 @@ pub(super) fn span(multinode: Multinode<'_>, main: &mut Container) -> bool {
 
 /// Starts a Ray head for elastic expert parallelism, and the engine once it answers; the other nodes join when the
 /// engine has placed itself, as room to grow into.
-pub(super) fn elastic(multinode: Multinode<'_>, main: &mut Container) {
+pub(super) fn elastic(multinode: MultinodePod<'_>, main: &mut Container) {
     match multinode.role {
         NodeRole::Leader => {
             if let Some(engine) = engine(main) {
@@ -106,7 +106,7 @@ fn with_head(flags: &str, engine: &str) -> String {
 }
 
 /// A node that offers its GPUs to the head.
-fn agent(multinode: Multinode<'_>) -> String {
+fn agent(multinode: MultinodePod<'_>) -> String {
     format!("ray start --address={}:{} --block", multinode.peers.leader(), ports::RAY)
 }
 
@@ -155,8 +155,8 @@ mod tests {
         *,
     };
 
-    fn placed(role: NodeRole) -> Multinode<'static> {
-        Multinode { role, nodes: 2, peers: Peers::LeaderWorkerSet }
+    fn placed(role: NodeRole) -> MultinodePod<'static> {
+        MultinodePod { role, nodes: 2, peers: Peers::LeaderWorkerSet }
     }
 
     #[test]

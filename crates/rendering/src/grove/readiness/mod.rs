@@ -22,7 +22,7 @@ pub struct GroveReadiness {
     /// Whether fewer pods or replicas serve than are desired.
     pub lacks_pods: bool,
     /// Progress towards the PodCliqueSet's template.
-    pub revision: Revision,
+    pub revision: TemplateProgress,
 }
 
 /// Reason why a component is not ready.
@@ -51,7 +51,7 @@ pub enum Classification {
 
 /// Progress of a component towards the PodCliqueSet's template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Revision {
+pub struct TemplateProgress {
     /// The template that it follows, if all its pods do; `None` while they are being replaced, or before anything is
     /// known.
     pub complete: Option<String>,
@@ -59,7 +59,7 @@ pub struct Revision {
     pub is_told: bool,
 }
 
-impl Revision {
+impl TemplateProgress {
     /// Whether pods are of another template than the one that Grove has accepted for the whole PodCliqueSet.
     #[must_use]
     pub fn is_behind(&self, accepted: &str) -> bool {
@@ -150,7 +150,7 @@ fn missing(kind: ComponentKind, name: &str) -> GroveReadiness {
             message: format!("Grove has not made {kind:?} {name} yet"),
         }),
         lacks_pods: false,
-        revision: Revision::default(),
+        revision: TemplateProgress::default(),
     }
 }
 
@@ -201,7 +201,12 @@ impl ReplicaCounts<'_> {
         let complete = self.hash.filter(|_| settled && !self.is_updating()).map(str::to_owned);
         let is_told = self.hash.is_some() && self.desired > 0;
         let lacks_pods = self.serving < self.desired;
-        GroveReadiness { replicas: self.status(name), not_ready, lacks_pods, revision: Revision { complete, is_told } }
+        GroveReadiness {
+            replicas: self.status(name),
+            not_ready,
+            lacks_pods,
+            revision: TemplateProgress { complete, is_told },
+        }
     }
 
     /// The first thing that is not as it should be. Full counts come before what conditions say: those may be older.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::roles::{ChildKind, child_of};
 use crate::{
     LEADER_CLIQUE, NodeRole, WORKER_CLIQUE,
-    rules::fragment::{self, Place},
+    rules::fragment::{self, FragmentPlace},
 };
 
 /// The constraint of the whole set.
@@ -55,10 +55,13 @@ pub(super) fn apply_overrides(template: &mut PodCliqueSetTemplate, spec: &Dynamo
 }
 
 /// The constraint of the part of a PodCliqueSet that a fragment is laid over, if the set has that part.
-fn constraint_at<'a>(place: Place<'_>, template: &'a mut PodCliqueSetTemplate) -> Option<&'a mut Option<Value>> {
+fn constraint_at<'a>(
+    place: FragmentPlace<'_>,
+    template: &'a mut PodCliqueSetTemplate,
+) -> Option<&'a mut Option<Value>> {
     let clique = match place {
-        Place::Root => return Some(&mut template.topology_constraint),
-        Place::Component(component) => {
+        FragmentPlace::Root => return Some(&mut template.topology_constraint),
+        FragmentPlace::Component(component) => {
             let name = component.name.to_lowercase();
             if child_of(component) == ChildKind::PodCliqueScalingGroup {
                 let group = template.pod_clique_scaling_groups.iter_mut().find(|group| group.name == name)?;
@@ -66,8 +69,12 @@ fn constraint_at<'a>(place: Place<'_>, template: &'a mut PodCliqueSetTemplate) -
             }
             name
         }
-        Place::Role(component, NodeRole::Leader) => format!("{}-{LEADER_CLIQUE}", component.name.to_lowercase()),
-        Place::Role(component, NodeRole::Worker) => format!("{}-{WORKER_CLIQUE}", component.name.to_lowercase()),
+        FragmentPlace::Role(component, NodeRole::Leader) => {
+            format!("{}-{LEADER_CLIQUE}", component.name.to_lowercase())
+        }
+        FragmentPlace::Role(component, NodeRole::Worker) => {
+            format!("{}-{WORKER_CLIQUE}", component.name.to_lowercase())
+        }
     };
     let clique = template.cliques.iter_mut().find(|other| other.name == clique)?;
     Some(&mut clique.topology_constraint)

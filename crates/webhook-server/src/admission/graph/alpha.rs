@@ -7,13 +7,13 @@ use api_types::{annotations, env, names, violations};
 use rendering::rules::vllm_executor;
 use serde_json::Value;
 
-use super::super::field::{Findings, Node};
+use super::super::field::{FieldFindings, FieldNode};
 
 /// Container that a v1alpha1 `frontendSidecar` becomes.
 const SIDECAR: &str = "sidecar-frontend";
 
 /// Checks a graph in v1alpha1.
-pub(in crate::admission) fn graph(object: &Node<'_>, out: &mut Findings) {
+pub(in crate::admission) fn graph(object: &FieldNode<'_>, out: &mut FieldFindings) {
     let spec = object.field("spec");
     for claim in spec.field("pvcs").items() {
         if claim.field("name").text().is_empty() {
@@ -31,7 +31,7 @@ pub(in crate::admission) fn graph(object: &Node<'_>, out: &mut Findings) {
 }
 
 /// Checks a component in v1alpha1, which registers under `dynamo_namespace`.
-pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
+pub(in crate::admission) fn component(component: &FieldNode<'_>, dynamo_namespace: &str, out: &mut FieldFindings) {
     let executor = component.field("annotations").key(annotations::VLLM_EXECUTOR_BACKEND);
     let path = format!("annotations[{}]", annotations::VLLM_EXECUTOR_BACKEND);
     let violation = executor.given().and_then(|executor| vllm_executor(path, executor));
@@ -61,7 +61,7 @@ pub(in crate::admission) fn component(component: &Node<'_>, dynamo_namespace: &s
 }
 
 /// Warns about fields without effect.
-fn ignored(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
+fn ignored(component: &FieldNode<'_>, dynamo_namespace: &str, out: &mut FieldFindings) {
     let namespace = component.field("dynamoNamespace");
     if !["", dynamo_namespace].contains(&namespace.text()) {
         out.warn(format!(
@@ -78,7 +78,7 @@ fn ignored(component: &Node<'_>, dynamo_namespace: &str, out: &mut Findings) {
 }
 
 /// Checks what the API server would reject in the HorizontalPodAutoscaler, or what would never scale.
-fn autoscaling(component: &Node<'_>, out: &mut Findings) {
+fn autoscaling(component: &FieldNode<'_>, out: &mut FieldFindings) {
     let rules = component.field("autoscaling");
     if !rules.field("enabled").is_true() {
         if rules.is_set() {
@@ -99,7 +99,7 @@ fn autoscaling(component: &Node<'_>, out: &mut Findings) {
         out.invalid(&min, "is below 0; set the least replicas that the component may have");
     }
     let resources = [component.field("resources"), component.fields(&["extraPodSpec", "mainContainer", "resources"])];
-    let cpu = |resources: &Node<'_>, part: &str| resources.fields(&[part, "cpu"]).quantity().is_some();
+    let cpu = |resources: &FieldNode<'_>, part: &str| resources.fields(&[part, "cpu"]).quantity().is_some();
     let requests_cpu = resources.iter().any(|resources| cpu(resources, "requests") || cpu(resources, "limits"));
     if !rules.field("metrics").has_entries() && !requests_cpu {
         let detail = "name a metric, or request CPU in resources: without metrics, the HorizontalPodAutoscaler scales by \
@@ -109,11 +109,11 @@ fn autoscaling(component: &Node<'_>, out: &mut Findings) {
 }
 
 /// Only the first mount that is marked as compilation cache is one.
-fn further_caches(component: &Node<'_>, out: &mut Findings) {
+fn further_caches(component: &FieldNode<'_>, out: &mut FieldFindings) {
     let mounts = component.field("volumeMounts");
     let mut caches = mounts.items().filter(|mount| mount.field("useAsCompilationCache").is_true());
     let Some(first) = caches.next() else { return };
-    let has_no_path = |mount: &Node<'_>| {
+    let has_no_path = |mount: &FieldNode<'_>| {
         mount.field("mountPoint").text().is_empty() && mount.field("name").text() != first.field("name").text()
     };
     for mount in caches.filter(has_no_path) {
@@ -139,7 +139,7 @@ const MEANINGLESS: [(&str, &str); 5] = [
 ];
 
 /// Warns about a graph in v1alpha1 whose images are built from an archive.
-fn warn_of_graph(spec: &Node<'_>, out: &mut Findings) {
+fn warn_of_graph(spec: &FieldNode<'_>, out: &mut FieldFindings) {
     let sources = ["dynamoComponent", "dynamoGraph"].map(|field| spec.field(field));
     let Some(source) = sources.iter().find(|source| !source.text().is_empty()) else { return };
     let services = spec.field("services");
@@ -159,7 +159,7 @@ fn warn_of_graph(spec: &Node<'_>, out: &mut Findings) {
 }
 
 /// Whether a service of such a graph needs no manifest.
-fn says_what_it_runs(service: &Node<'_>) -> bool {
+fn says_what_it_runs(service: &FieldNode<'_>) -> bool {
     let main = service.field("extraPodSpec").field("mainContainer");
     ["dynamoTag", "componentType"].into_iter().any(|field| !service.field(field).text().is_empty())
         || !main.field("image").text().is_empty()
@@ -167,7 +167,7 @@ fn says_what_it_runs(service: &Node<'_>) -> bool {
 }
 
 /// Warns about a component in v1alpha1 whose image is built from an archive.
-fn warn_of_component(component: &Node<'_>, out: &mut Findings) {
+fn warn_of_component(component: &FieldNode<'_>, out: &mut FieldFindings) {
     let given = component.field("annotations");
     for (key, remedy) in MEANINGLESS {
         let annotation = given.key(key);
@@ -179,7 +179,7 @@ fn warn_of_component(component: &Node<'_>, out: &mut Findings) {
 }
 
 /// Warns about services that would have been spread over nodes.
-fn configuration(within: &Node<'_>, out: &mut Findings) {
+fn configuration(within: &FieldNode<'_>, out: &mut FieldFindings) {
     let Some(variable) = within.field("envs").named(env::DYN_DEPLOYMENT_CONFIG) else { return };
     let value = variable.field("value");
     let config: Value = serde_json::from_str(value.text()).unwrap_or_default();

@@ -13,10 +13,10 @@ use api_types::{names, v1beta1::DynamoGraphDeployment, violations::Violation};
 use controller_kit::request::is_object_name;
 use rendering::{
     rules,
-    rules::{Context, Findings, Topology, graph::Permissions},
+    rules::{Findings, GraphRuleContext, Topology, graph::Permissions},
 };
 
-use super::{Facts, Found, Lookup, Operation, Request, field::Node, request, subject};
+use super::{Facts, Lookup, LookupResult, Operation, Request, field::FieldNode, request, subject};
 
 /// The objects that the rules for a graph read. Topologies are checked when a graph is created.
 pub(super) fn lookups(object: &serde_json::Value, operation: Operation, facts: &Facts) -> Vec<Lookup> {
@@ -38,18 +38,18 @@ pub(super) fn check(graph: &DynamoGraphDeployment, operation: Operation, facts: 
     check_dynamo_namespace(graph, operation, facts, out);
     let find = |name: &str| topology(name, facts);
     let is_new = operation == Operation::Create;
-    let context = Context { features: &facts.features, is_new, topology: Some(&find) };
+    let context = GraphRuleContext { features: &facts.features, is_new, topology: Some(&find) };
     rules::graph::check(graph, &context, out);
 }
 
 fn topology(name: &str, facts: &Facts) -> Topology {
     match facts.found.get(&binding(name)) {
-        Some(Found::Object(binding)) => {
-            let levels = Node::root(binding).fields(&["spec", "levels"]);
+        Some(LookupResult::Object(binding)) => {
+            let levels = FieldNode::root(binding).fields(&["spec", "levels"]);
             Topology::Domains(levels.items().map(|level| level.field("domain").text().to_owned()).collect())
         }
-        Some(Found::Unreadable(reason)) => Topology::Unreadable(reason.clone()),
-        Some(Found::Missing) | None => Topology::Missing,
+        Some(LookupResult::Unreadable(reason)) => Topology::Unreadable(reason.clone()),
+        Some(LookupResult::Missing) | None => Topology::Missing,
     }
 }
 
@@ -110,8 +110,8 @@ fn dynamo_namespace_lookups(graph: &DynamoGraphDeployment, facts: &Facts) -> Vec
 /// Whether another graph has the Dynamo namespace.
 fn is_taken(graph: &DynamoGraphDeployment, facts: &Facts) -> bool {
     let is_user = |lookup: &Lookup| match facts.found.get(lookup) {
-        Some(Found::Object(other)) => !is_global(&subject::graph(other)),
-        Some(Found::Missing | Found::Unreadable(_)) | None => false,
+        Some(LookupResult::Object(other)) => !is_global(&subject::graph(other)),
+        Some(LookupResult::Missing | LookupResult::Unreadable(_)) | None => false,
     };
     dynamo_namespace_lookups(graph, facts).iter().any(is_user)
 }
@@ -119,7 +119,7 @@ fn is_taken(graph: &DynamoGraphDeployment, facts: &Facts) -> bool {
 /// Returns the reason why it is unknown whether another graph has the Dynamo namespace.
 fn unknown(graph: &DynamoGraphDeployment, facts: &Facts) -> Option<String> {
     dynamo_namespace_lookups(graph, facts).iter().find_map(|lookup| match facts.found.get(lookup) {
-        Some(Found::Unreadable(error)) => Some(error.clone()),
+        Some(LookupResult::Unreadable(error)) => Some(error.clone()),
         _ => None,
     })
 }

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use super::{
     Answer, Facts, Operation, Request, authored, component_deployment, deployment_request, exposure,
-    field::{FieldPath, Findings, Node},
+    field::{FieldFindings, FieldNode, FieldPath},
     graph,
     kind::{ReviewedKind, in_version},
     subject::{Typed, TypedSubject},
@@ -50,11 +50,11 @@ struct Case<'a> {
     /// Whether the user sent v1alpha1.
     is_alpha: bool,
     /// Both in v1alpha1, once a rule reads them.
-    alphas: [Alpha; 2],
+    alphas: [AlphaObject; 2],
 }
 
 /// An object in v1alpha1; none if it cannot be converted. That takes long enough to be done once.
-type Alpha = OnceCell<Option<Value>>;
+type AlphaObject = OnceCell<Option<Value>>;
 
 impl<'a> Case<'a> {
     fn new(kind: ReviewedKind, request: &'a Request, facts: &'a Facts) -> Result<Self, Violation> {
@@ -114,7 +114,7 @@ impl<'a> Case<'a> {
     }
 
     /// Rules about an object as it is.
-    fn rules(&self, object: &Value, subject: &TypedSubject) -> Findings {
+    fn rules(&self, object: &Value, subject: &TypedSubject) -> FieldFindings {
         let (facts, mut found) = (self.facts, rules::Findings::default());
         found.extend(subject.misfits.iter().cloned());
         match &subject.typed {
@@ -126,7 +126,7 @@ impl<'a> Case<'a> {
             Typed::Checkpoint { service, job } => rules::checkpoint::check(service, job, &facts.features, &mut found),
             Typed::Model => {}
         }
-        let mut out = Findings::of(object, found);
+        let mut out = FieldFindings::of(object, found);
         if self.kind.has_two_versions() {
             saved_data(object, &mut out);
         }
@@ -134,7 +134,7 @@ impl<'a> Case<'a> {
     }
 
     /// Rules about what has changed.
-    fn changes(&self, new: &Typed, old_object: &Value, old: &Typed) -> Findings {
+    fn changes(&self, new: &Typed, old_object: &Value, old: &Typed) -> FieldFindings {
         // A user of v1beta1 need not know what v1alpha1 says besides.
         let alphas = || self.is_alpha.then(|| self.new_in_alpha().zip(self.old_in_alpha())).flatten();
         let mut found = rules::Findings::default();
@@ -150,16 +150,16 @@ impl<'a> Case<'a> {
                 component_deployment::check_update(both, self.request, self.facts, &mut found);
             }
             (Typed::Request(new), Typed::Request(_)) => {
-                let alphas = alphas().map(|(new, old)| [new, old].map(Node::root));
-                let both = [&self.new, old_object].map(Node::root);
+                let alphas = alphas().map(|(new, old)| [new, old].map(FieldNode::root));
+                let both = [&self.new, old_object].map(FieldNode::root);
                 deployment_request::check_update(new, both, alphas, &mut found);
             }
             _ => {}
         }
-        Findings::of(&self.new, found)
+        FieldFindings::of(&self.new, found)
     }
 
-    fn warnings(&self, new: &Typed) -> Findings {
+    fn warnings(&self, new: &Typed) -> FieldFindings {
         let (features, mut found) = (&self.facts.features, rules::Findings::default());
         match new {
             Typed::Graph(graph) => graph::warn(graph, self.request.operation, self.facts, &mut found),
@@ -168,11 +168,11 @@ impl<'a> Case<'a> {
             Typed::Checkpoint { job, .. } => rules::checkpoint::warn(job, &mut found),
             Typed::Model => {}
         }
-        Findings::of(&self.new, found)
+        FieldFindings::of(&self.new, found)
     }
 
     /// Rules about fields that only v1alpha1 has.
-    fn alpha_rules(&self, alpha: Option<&Value>, out: &mut Findings) -> Vec<Violation<FieldPath>> {
+    fn alpha_rules(&self, alpha: Option<&Value>, out: &mut FieldFindings) -> Vec<Violation<FieldPath>> {
         let Some(alpha) = alpha else { return Vec::new() };
         let mut found = self.alpha_findings(alpha);
         out.warnings.append(&mut found.warnings);
@@ -183,8 +183,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn alpha_findings(&self, alpha: &Value) -> Findings {
-        let (mut out, node) = (Findings::default(), Node::root(alpha));
+    fn alpha_findings(&self, alpha: &Value) -> FieldFindings {
+        let (mut out, node) = (FieldFindings::default(), FieldNode::root(alpha));
         match self.kind {
             ReviewedKind::Graph => graph::alpha_graph(&node, &mut out),
             ReviewedKind::Component => {
@@ -204,7 +204,7 @@ impl<'a> Case<'a> {
         self.in_alpha(&self.alphas[1], self.old.as_ref()?)
     }
 
-    fn in_alpha<'s>(&self, alpha: &'s Alpha, object: &Value) -> Option<&'s Value> {
+    fn in_alpha<'s>(&self, alpha: &'s AlphaObject, object: &Value) -> Option<&'s Value> {
         let convert = || convert(object.clone(), ApiVersion::V1Alpha1).ok();
         if self.kind.has_two_versions() { alpha.get_or_init(convert).as_ref() } else { None }
     }
@@ -229,8 +229,8 @@ impl<'a> Case<'a> {
 }
 
 /// Checks that data that only one version can express fits into annotations of the other version.
-fn saved_data(object: &Value, out: &mut Findings) {
-    let node = Node::root(object);
+fn saved_data(object: &Value, out: &mut FieldFindings) {
+    let node = FieldNode::root(object);
     if node.fields(&["metadata", "annotations"]).key(conversion::payload::INCOMPLETE).is_set() {
         let detail =
             "this object was read without what only v1beta1 can say, which would be removed; write it in v1beta1";
@@ -248,10 +248,10 @@ fn saved_data(object: &Value, out: &mut Findings) {
 
 /// The violation of an object whose spec is too large, unless it was no smaller before.
 pub(super) fn check(new: &Value, old: Option<&Value>) -> Option<Violation<FieldPath>> {
-    let node = Node::root(new).field("spec");
+    let node = FieldNode::root(new).field("spec");
     let bytes_of = |spec: &Value| spec.to_string().len();
     let bytes = bytes_of(node.value);
-    let before = old.map_or(0, |old| bytes_of(Node::root(old).field("spec").value));
+    let before = old.map_or(0, |old| bytes_of(FieldNode::root(old).field("spec").value));
     (bytes > SPEC_BYTES && bytes > before).then(|| {
         let message = format!("is more than {SPEC_BYTES} bytes of JSON");
         let remedy = "move data into ConfigMaps, volumes or images";

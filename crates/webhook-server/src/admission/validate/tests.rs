@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::admission::field::{Findings, Node};
+use crate::admission::field::{FieldFindings, FieldNode};
 
 fn of(bytes: usize) -> Value {
     json!({ "spec": { "a": "x".repeat(bytes - r#"{"a":""}"#.len()) } })
@@ -48,8 +48,8 @@ fn null_says_nothing() {
 #[test]
 fn only_what_the_change_made_counts() {
     let find = |object: &Value| {
-        let mut out = Findings::default();
-        for item in Node::root(object).field("list").items() {
+        let mut out = FieldFindings::default();
+        for item in FieldNode::root(object).field("list").items() {
             out.forbidden(&item.field("x"), "leave it");
         }
         out.violations

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{Key, LOOK_AGAIN, Observed, Plan, Policy, Spread, Write, all_hold, differing, since, spread_of};
+use super::{
+    CertificateObserved, CertificatePlan, LOOK_AGAIN, PemKey, Policy, SecretWrite, Spread, all_hold, differing, since,
+    spread_of,
+};
 use crate::certificates::{
-    BACKDATE, Contents, OVERLAP, RENEW_BEFORE, SETTLE, Target,
+    BACKDATE, BundleTarget, Contents, OVERLAP, RENEW_BEFORE, SETTLE,
     material::{Authority, Pair},
 };
 
@@ -15,7 +18,7 @@ struct Usable {
     /// CAs that are valid, the newest first: those of the Secret, then those of what is served from memory.
     authorities: Vec<Authority>,
     /// The private key of the newest CA, if it may sign.
-    signing_key: Option<Key>,
+    signing_key: Option<PemKey>,
     /// The certificate of the Secret.
     stored: Option<(Pair, Contents)>,
     /// The certificate that was served before.
@@ -35,14 +38,14 @@ impl Usable {
     }
 }
 
-pub(super) fn plan(observed: &Observed, policy: &Policy, now: Timestamp) -> Plan {
+pub(super) fn plan(observed: &CertificateObserved, policy: &Policy, now: Timestamp) -> CertificatePlan {
     let stored = observed.stored.as_ref().map(|stored| Authority::read_all(&stored.ca)).unwrap_or_default();
     let (usable, spread) = usable(observed, &stored, policy, now);
     let (write, wait) = next_step(&usable, &stored, &spread, now);
     let added = usable.authorities.iter().filter(|authority| !stored.contains(authority));
     let bundle = Authority::add_all(Vec::new(), stored.iter().chain(added));
     let targets = observed.targets.as_deref();
-    Plan {
+    CertificatePlan {
         trusted: usable.serving().is_some_and(|pair| trusted(pair, &usable.authorities, targets)),
         remember: remember(&usable, &stored, observed),
         serve: usable.serving().cloned(),
@@ -56,7 +59,12 @@ pub(super) fn plan(observed: &Observed, policy: &Policy, now: Timestamp) -> Plan
 }
 
 /// If the Secret was deleted, damaged or replaced, everything remembered stays usable, except the key of the CA.
-fn usable(observed: &Observed, in_secret: &[Authority], policy: &Policy, now: Timestamp) -> (Usable, Vec<Spread>) {
+fn usable(
+    observed: &CertificateObserved,
+    in_secret: &[Authority],
+    policy: &Policy,
+    now: Timestamp,
+) -> (Usable, Vec<Spread>) {
     let (stored, remembered) = (observed.stored.as_ref(), observed.remembered.as_ref());
     let valid = |all: &[Authority]| all.iter().filter(|authority| authority.is_valid(now)).cloned().collect::<Vec<_>>();
     let in_secret = valid(in_secret);
@@ -79,7 +87,7 @@ fn usable(observed: &Observed, in_secret: &[Authority], policy: &Policy, now: Ti
         (Some((new, _)), Some((old, _))) => wait(new, old, &known, &spread, observed.targets.as_deref(), now),
         (_, None) => None,
     };
-    let signing_key = signing_key.map(|stored| Key(stored.ca_key.clone()));
+    let signing_key = signing_key.map(|stored| PemKey(stored.ca_key.clone()));
     let mut authorities = in_secret;
     // Others follow the Secret. Memory counts if the Secret is empty, or another certificate is served.
     if authorities.is_empty() || holds_back.is_some() {
@@ -96,7 +104,7 @@ fn wait(
     old: &Pair,
     known: &[Authority],
     spread: &[Spread],
-    targets: Option<&[Target]>,
+    targets: Option<&[BundleTarget]>,
     now: Timestamp,
 ) -> Option<Duration> {
     if new == old || known.iter().any(|authority| new.is_signed_by(authority) && old.is_signed_by(authority)) {
@@ -115,7 +123,7 @@ fn issuers<'a>(pair: &Pair, known: &'a [Authority]) -> impl Iterator<Item = &'a 
 }
 
 /// The Secret if its certificate is served and valid by itself; else what was remembered before.
-fn remember(usable: &Usable, in_secret: &[Authority], observed: &Observed) -> Option<Contents> {
+fn remember(usable: &Usable, in_secret: &[Authority], observed: &CertificateObserved) -> Option<Contents> {
     let served = usable.stored.as_ref().filter(|_| usable.holds_back.is_none());
     match served {
         Some((pair, contents)) if in_secret.iter().any(|authority| pair.is_signed_by(authority)) => {
@@ -126,13 +134,18 @@ fn remember(usable: &Usable, in_secret: &[Authority], observed: &Observed) -> Op
 }
 
 /// The write to do now, and when to plan again.
-fn next_step(usable: &Usable, in_secret: &[Authority], spread: &[Spread], now: Timestamp) -> (Option<Write>, Duration) {
+fn next_step(
+    usable: &Usable,
+    in_secret: &[Authority],
+    spread: &[Spread],
+    now: Timestamp,
+) -> (Option<SecretWrite>, Duration) {
     let keep = || {
         let (_, contents) = usable.stored.as_ref().or(usable.remembered.as_ref())?;
-        Some((contents.certificate.clone(), Key(contents.key.clone())))
+        Some((contents.certificate.clone(), PemKey(contents.key.clone())))
     };
     let write = |why, signer, trust: &[Authority], serving| {
-        (Some(Write { why, signer, trust: trust.to_vec(), serving }), LOOK_AGAIN)
+        (Some(SecretWrite { why, signer, trust: trust.to_vec(), serving }), LOOK_AGAIN)
     };
     let (Some(newest), Some(key)) = (usable.authorities.first(), &usable.signing_key) else {
         return write("there is no CA that can sign", None, &usable.authorities, keep());
@@ -169,7 +182,7 @@ fn next_step(usable: &Usable, in_secret: &[Authority], spread: &[Spread], now: T
 }
 
 /// Since when all targets have each CA; none for CAs that a target lacks.
-fn spread(observed: &Observed, known: &[Authority], now: Timestamp) -> Vec<Spread> {
+fn spread(observed: &CertificateObserved, known: &[Authority], now: Timestamp) -> Vec<Spread> {
     let Some(targets) = observed.targets.as_deref() else { return Vec::new() };
     let held = known.iter().filter(|authority| all_hold(targets, authority));
     let spread = held.map(|authority| {
@@ -185,7 +198,7 @@ fn held_for(spread: &[Spread], authority: &Authority, now: Timestamp) -> Duratio
 }
 
 /// Whether all targets have a CA that signed the certificate.
-fn trusted(pair: &Pair, known: &[Authority], targets: Option<&[Target]>) -> bool {
+fn trusted(pair: &Pair, known: &[Authority], targets: Option<&[BundleTarget]>) -> bool {
     targets.is_some_and(|targets| issuers(pair, known).any(|issuer| all_hold(targets, issuer)))
 }
 

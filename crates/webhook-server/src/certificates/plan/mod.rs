@@ -16,7 +16,7 @@ use controller_kit::settings::CertProvisionMode;
 use jiff::Timestamp;
 
 use super::{
-    Contents, Target,
+    BundleTarget, Contents,
     material::{Authority, Pair},
 };
 use crate::{
@@ -30,13 +30,13 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 
 /// Observed state.
 #[derive(Debug, Clone, Default)]
-pub struct Observed {
+pub struct CertificateObserved {
     /// Content of the Secret; `None` without a Secret.
     pub stored: Option<Contents>,
     /// Content of the Secret when this process last served its certificate.
     pub remembered: Option<Contents>,
     /// All targets. `None`: not listed yet.
-    pub targets: Option<Vec<Target>>,
+    pub targets: Option<Vec<BundleTarget>>,
     /// From the last plan.
     pub spread: Vec<Spread>,
 }
@@ -61,15 +61,15 @@ pub struct Policy {
 
 /// The plan for certificates.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct CertificatePlan {
     /// The certificate to serve. `None`: the present one.
     pub serve: Option<Pair>,
     /// Input of the next plan, as [`Observed::remembered`].
     pub remember: Option<Contents>,
     /// Content to write to the Secret.
-    pub write: Option<Write>,
+    pub write: Option<SecretWrite>,
     /// Places whose bundles differ from `bundle`.
-    pub inject: Vec<Target>,
+    pub inject: Vec<BundleTarget>,
     /// Their desired bundle.
     pub bundle: Vec<u8>,
     /// Whether to publish `bundle` for definitions: not before definitions and Secret were listed.
@@ -84,22 +84,22 @@ pub struct Plan {
 
 /// A new content of the Secret.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Write {
+pub struct SecretWrite {
     /// The reason, for the log.
     pub why: &'static str,
     /// The CA that signs, and its key; `None`: a new one.
-    pub signer: Option<(Authority, Key)>,
+    pub signer: Option<(Authority, PemKey)>,
     /// Further CAs to trust.
     pub trust: Vec<Authority>,
     /// The chain of the serving certificate, as PEM, and its key; `None`: a new one.
-    pub serving: Option<(Vec<u8>, Key)>,
+    pub serving: Option<(Vec<u8>, PemKey)>,
 }
 
 /// A private key as PEM, never shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(pub Vec<u8>);
+pub struct PemKey(pub Vec<u8>);
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for PemKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key")
     }
@@ -107,7 +107,7 @@ impl std::fmt::Debug for Key {
 
 /// Plans the next step. The plan depends on the observed state only, not on the order of events.
 #[must_use]
-pub fn plan(observed: &Observed, policy: &Policy, now: Timestamp) -> Plan {
+pub fn plan(observed: &CertificateObserved, policy: &Policy, now: Timestamp) -> CertificatePlan {
     match policy.mode {
         CertProvisionMode::Auto => auto::plan(observed, policy, now),
         CertProvisionMode::Manual => plan_manual(observed, now),
@@ -115,26 +115,26 @@ pub fn plan(observed: &Observed, policy: &Policy, now: Timestamp) -> Plan {
 }
 
 /// Places whose bundles are not exactly this one.
-fn differing(targets: &[Target], bundle: &[u8]) -> Vec<Target> {
+fn differing(targets: &[BundleTarget], bundle: &[u8]) -> Vec<BundleTarget> {
     let differing = targets.iter().map(|target| {
         let bundles = target.bundles.iter().filter(|(_, held)| held != bundle).cloned().collect();
-        Target { bundles, ..target.clone() }
+        BundleTarget { bundles, ..target.clone() }
     });
     differing.filter(|target| !target.bundles.is_empty()).collect()
 }
 
 /// Whether every bundle of every target has a CA.
-fn all_hold(targets: &[Target], authority: &Authority) -> bool {
+fn all_hold(targets: &[BundleTarget], authority: &Authority) -> bool {
     let mut bundles = targets.iter().flat_map(|target| &target.bundles);
     bundles.all(|(_, bundle)| Authority::read_all(bundle).iter().any(|held| held.der == authority.der))
 }
 
-fn plan_manual(observed: &Observed, now: Timestamp) -> Plan {
+fn plan_manual(observed: &CertificateObserved, now: Timestamp) -> CertificatePlan {
     let stored = observed.stored.clone().unwrap_or_default();
     let authorities = Authority::read_all(&stored.ca);
     let definitions = observed.targets.as_ref().map(|targets| {
         let definitions = targets.iter().filter(|target| target.kind == PlaceKind::Definition);
-        definitions.cloned().collect::<Vec<Target>>()
+        definitions.cloned().collect::<Vec<BundleTarget>>()
     });
     let all_known =
         definitions.as_ref().is_some_and(|targets| authorities.iter().all(|authority| all_hold(targets, authority)));
@@ -147,7 +147,7 @@ fn plan_manual(observed: &Observed, now: Timestamp) -> Plan {
     let bundle = Authority::add_all(stored.ca.clone(), fresh().map(|old| &old.authority));
     let again = fresh().map(|old| SETTLE.saturating_sub(since(old.since, now))).min().unwrap_or(LOOK_AGAIN);
     let differing = differing(targets, &bundle);
-    Plan {
+    CertificatePlan {
         trusted: serve.is_some() && definitions.is_some() && differing.is_empty(),
         remember: if serve.is_some() { Some(stored) } else { observed.remembered.clone() },
         serve,
@@ -164,10 +164,10 @@ fn plan_manual(observed: &Observed, now: Timestamp) -> Plan {
 /// CAs that are trusted beside those of the Secret, each with the time since when this replica serves no certificate of
 /// it. CAs that all CRDs have are among them: another replica may still serve one of their certificates.
 fn superseded(
-    observed: &Observed,
+    observed: &CertificateObserved,
     served: Option<&Contents>,
     authorities: &[Authority],
-    targets: &[Target],
+    targets: &[BundleTarget],
     now: Timestamp,
 ) -> Vec<Spread> {
     let of_served = served.map(|served| Authority::read_all(&served.ca)).unwrap_or_default();

@@ -7,7 +7,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// One replica, with the targets that it looks after.
 struct World {
-    observed: Observed,
+    observed: CertificateObserved,
     policy: Policy,
     now: Timestamp,
 }
@@ -16,14 +16,14 @@ impl World {
     fn new() -> Self {
         let (service, namespace, domain) = ("webhook".to_owned(), "system".to_owned(), "k8s.example".to_owned());
         let host = Host { service, namespace, domain };
-        let targets = [(PlaceKind::Validating, "a"), (PlaceKind::Definition, "b")].map(|(kind, name)| Target {
+        let targets = [(PlaceKind::Validating, "a"), (PlaceKind::Definition, "b")].map(|(kind, name)| BundleTarget {
             kind,
             name: name.to_owned(),
             resource_version: "1".to_owned(),
             bundles: vec![("/x".to_owned(), Vec::new()), ("/y".to_owned(), Vec::new())],
         });
         Self {
-            observed: Observed { targets: Some(targets.into()), ..Observed::default() },
+            observed: CertificateObserved { targets: Some(targets.into()), ..CertificateObserved::default() },
             policy: Policy { mode: CertProvisionMode::Auto, host },
             now: "2026-01-01T00:00:00Z".parse().unwrap(),
         }
@@ -36,12 +36,12 @@ impl World {
         world
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> CertificatePlan {
         plan(&self.observed, &self.policy, self.now)
     }
 
     /// One plan, carried out.
-    fn step(&mut self) -> Plan {
+    fn step(&mut self) -> CertificatePlan {
         let plan = self.plan();
         self.observed.remembered.clone_from(&plan.remember);
         self.observed.spread.clone_from(&plan.spread);
@@ -59,7 +59,7 @@ impl World {
         plan
     }
 
-    fn targets(&mut self) -> &mut Vec<Target> {
+    fn targets(&mut self) -> &mut Vec<BundleTarget> {
         self.observed.targets.as_mut().unwrap()
     }
 

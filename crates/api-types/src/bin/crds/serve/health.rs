@@ -32,9 +32,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Whether the definitions are as they should be.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Readiness(Arc<AtomicBool>);
+pub(super) struct DefinitionReadiness(Arc<AtomicBool>);
 
-impl Readiness {
+impl DefinitionReadiness {
     pub fn set(&self, is_ready: bool) {
         self.0.store(is_ready, Ordering::Relaxed);
     }
@@ -54,13 +54,13 @@ impl Readiness {
 }
 
 /// Listens before it returns; requests are answered in the background.
-pub(super) async fn start(address: SocketAddr, readiness: Readiness) -> anyhow::Result<()> {
+pub(super) async fn start(address: SocketAddr, readiness: DefinitionReadiness) -> anyhow::Result<()> {
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     tokio::spawn(accept(listener, readiness));
     Ok(())
 }
 
-async fn accept(listener: TcpListener, readiness: Readiness) {
+async fn accept(listener: TcpListener, readiness: DefinitionReadiness) {
     let mut open = VecDeque::<JoinHandle<()>>::new();
     loop {
         let stream = match listener.accept().await {
@@ -83,7 +83,7 @@ async fn accept(listener: TcpListener, readiness: Readiness) {
     }
 }
 
-async fn answer(stream: TcpStream, readiness: Readiness) -> Result<(), hyper::Error> {
+async fn answer(stream: TcpStream, readiness: DefinitionReadiness) -> Result<(), hyper::Error> {
     let service = service_fn(move |request: Request<Incoming>| {
         let (status, text) = readiness.answer(request.method(), request.uri().path());
         let mut response = Response::new(text.to_owned());
@@ -113,7 +113,7 @@ mod tests {
     async fn probes_are_answered_while_connections_are_idle() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let readiness = Readiness::default();
+        let readiness = DefinitionReadiness::default();
         tokio::spawn(accept(listener, readiness.clone()));
         let mut idle = Vec::new();
         for _ in 0..2 * CONNECTIONS {

@@ -27,9 +27,9 @@ use tokio::{
     time::{Duration, sleep},
 };
 
-use super::{Args, ConfigMapName, Pass, health::Readiness};
+use super::{ConfigMapName, CrdsServeArgs, PassResult, health::DefinitionReadiness};
 use crate::{
-    apply::{self, Applied, Outcome, PAUSE, Revision},
+    apply::{self, AppliedDefinition, DefinitionOutcome, DefinitionRevision, PAUSE},
     cluster::FIELD_MANAGER,
     migrate::Done,
 };
@@ -38,39 +38,39 @@ use crate::{
 const KEY: &str = "ca.crt";
 
 /// Watched part of a definition: metadata, because a whole one of ours takes a megabyte.
-type Definition = PartialObjectMeta<CustomResourceDefinition>;
+type DefinitionMetadata = PartialObjectMeta<CustomResourceDefinition>;
 
-type Events<K> = BoxStream<'static, watcher::Result<Event<K>>>;
+type WatcherStream<K> = BoxStream<'static, watcher::Result<Event<K>>>;
 
-pub(super) struct Keeper<'a> {
-    args: &'a Args,
+pub(super) struct DefinitionKeeper<'a> {
+    args: &'a CrdsServeArgs,
     client: Client,
     /// Definitions to apply; none if they belong to another program.
     applied: Vec<CustomResourceDefinition>,
     /// Definitions that hold a CA bundle.
     converted: Vec<String>,
-    definition_events: Events<Definition>,
+    definition_events: WatcherStream<DefinitionMetadata>,
     /// The list of definitions that is being read.
-    listed: BTreeMap<String, Revision>,
-    bundle_events: Events<ConfigMap>,
+    listed: BTreeMap<String, DefinitionRevision>,
+    bundle_events: WatcherStream<ConfigMap>,
     /// The bundle in the list that is being read; empty if there is none.
     listed_bundle: String,
     /// The bundle in the ConfigMap, empty if there is none; `None` until the first list is complete.
     known_bundle: Option<String>,
     /// Definitions as the last pass left them.
-    left: BTreeMap<String, Revision>,
+    left: BTreeMap<String, DefinitionRevision>,
     /// The bundle that was set last, or could not be set.
     injected: Option<String>,
     /// Whether a definition was written since the pass began.
     wrote: bool,
     /// Newer releases whose definitions were kept, by definition; each is logged once.
-    kept: BTreeMap<String, Outcome>,
+    kept: BTreeMap<String, DefinitionOutcome>,
     migrated: Done,
-    readiness: Readiness,
+    readiness: DefinitionReadiness,
 }
 
-impl<'a> Keeper<'a> {
-    pub fn new(args: &'a Args, client: Client, readiness: Readiness) -> anyhow::Result<Self> {
+impl<'a> DefinitionKeeper<'a> {
+    pub fn new(args: &'a CrdsServeArgs, client: Client, readiness: DefinitionReadiness) -> anyhow::Result<Self> {
         let all = crds::all_converted_by(&args.webhook_service)?;
         let converted: Vec<String> =
             all.iter().filter(|crd| args.webhook_service.is_named_by(crd)).map(ResourceExt::name_any).collect();
@@ -79,13 +79,13 @@ impl<'a> Keeper<'a> {
         } else {
             all.iter().map(ResourceExt::name_any).collect()
         };
-        let is_ours = move |event: &Event<Definition>| match event {
+        let is_ours = move |event: &Event<DefinitionMetadata>| match event {
             Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => {
                 ours.contains(&object.name_any())
             }
             Event::Init | Event::InitDone => true,
         };
-        let metadata: Api<Definition> = Api::all(client.clone());
+        let metadata: Api<DefinitionMetadata> = Api::all(client.clone());
         let all_events = watcher(metadata, watcher::Config::default());
         let definition_events = with_backoff(all_events.try_filter(move |event| future::ready(is_ours(event))));
         let ConfigMapName { namespace, name } = &args.ca_config_map;
@@ -111,7 +111,7 @@ impl<'a> Keeper<'a> {
     }
 
     /// Does everything that is due. A step that fails is logged and prevents no other step.
-    pub async fn pass(&mut self) -> Pass {
+    pub async fn pass(&mut self) -> PassResult {
         self.wrote = false;
         // The first thing, for it depends on nothing else and conversion depends on it.
         let mut is_done = if self.known_bundle.is_some() { self.inject().await } else { true };
@@ -143,23 +143,23 @@ impl<'a> Keeper<'a> {
         for name in to_migrate {
             is_done &= self.migrate(&name).await;
         }
-        Pass { is_done, wrote: self.wrote }
+        PassResult { is_done, wrote: self.wrote }
     }
 
     /// Remembers the definition as it was left. Returns whether its objects are ours to migrate.
-    fn take_applied(&mut self, name: &str, Applied { outcome, revision }: Applied) -> bool {
+    fn take_applied(&mut self, name: &str, AppliedDefinition { outcome, revision }: AppliedDefinition) -> bool {
         let is_first = !self.left.contains_key(name);
         self.left.insert(name.to_owned(), revision);
-        let is_kept = matches!(outcome, Outcome::Kept { .. });
+        let is_kept = matches!(outcome, DefinitionOutcome::Kept { .. });
         match &outcome {
-            Outcome::Updated { last_writer: Some(writer) } => {
+            DefinitionOutcome::Updated { last_writer: Some(writer) } => {
                 println!("{name} updated; the write before was of field manager {writer}");
             }
-            Outcome::Unchanged if !is_first => {}
-            Outcome::Kept { .. } if self.kept.get(name) == Some(&outcome) => {}
+            DefinitionOutcome::Unchanged if !is_first => {}
+            DefinitionOutcome::Kept { .. } if self.kept.get(name) == Some(&outcome) => {}
             outcome => println!("{name} {outcome}"),
         }
-        self.wrote |= matches!(outcome, Outcome::Created | Outcome::Updated { .. });
+        self.wrote |= matches!(outcome, DefinitionOutcome::Created | DefinitionOutcome::Updated { .. });
         if is_kept {
             self.kept.insert(name.to_owned(), outcome);
         } else {
@@ -297,7 +297,7 @@ impl<'a> Keeper<'a> {
                 }
                 return Ok(());
             };
-            let read = Revision::of(&live.metadata);
+            let read = DefinitionRevision::of(&live.metadata);
             if self.args.bundle_only {
                 self.left.insert(name.to_owned(), read.clone());
             }
@@ -310,7 +310,7 @@ impl<'a> Keeper<'a> {
                     self.wrote = true;
                     // What another wrote since the definition was applied is left for the next pass.
                     if self.left.get(name) == Some(&read) {
-                        self.left.insert(name.to_owned(), Revision::of(&after.metadata));
+                        self.left.insert(name.to_owned(), DefinitionRevision::of(&after.metadata));
                     }
                     return Ok(());
                 }
@@ -345,31 +345,33 @@ impl<'a> Keeper<'a> {
 /// first attempt and each one after an error, and would end the wait.
 fn with_backoff<K: Send + 'static>(
     events: impl Stream<Item = watcher::Result<Event<K>>> + Send + 'static,
-) -> Events<K> {
+) -> WatcherStream<K> {
     events.try_filter(|event| future::ready(!matches!(event, Event::Init))).default_backoff().boxed()
 }
 
 /// Whether an event shows that a definition is not as the last pass left it.
 fn is_changed(
-    left: &BTreeMap<String, Revision>,
-    listed: &mut BTreeMap<String, Revision>,
-    event: Event<Definition>,
+    left: &BTreeMap<String, DefinitionRevision>,
+    listed: &mut BTreeMap<String, DefinitionRevision>,
+    event: Event<DefinitionMetadata>,
 ) -> bool {
     // A generation only grows: one that is smaller is from before the pass.
-    let is_left = |name: &String, live: &Revision| {
+    let is_left = |name: &String, live: &DefinitionRevision| {
         left.get(name).is_some_and(|left| left.uid == live.uid && live.generation <= left.generation)
     };
     match event {
         Event::Init => listed.clear(),
         Event::InitApply(definition) => {
-            listed.insert(definition.name_any(), Revision::of(&definition.metadata));
+            listed.insert(definition.name_any(), DefinitionRevision::of(&definition.metadata));
         }
         Event::InitDone => {
             let live = std::mem::take(listed);
             return left.keys().any(|name| !live.contains_key(name))
                 || !live.iter().all(|(name, revision)| is_left(name, revision));
         }
-        Event::Apply(definition) => return !is_left(&definition.name_any(), &Revision::of(&definition.metadata)),
+        Event::Apply(definition) => {
+            return !is_left(&definition.name_any(), &DefinitionRevision::of(&definition.metadata));
+        }
         Event::Delete(definition) => {
             return left.get(&definition.name_any()).is_some_and(|left| left.uid == definition.metadata.uid);
         }
@@ -391,21 +393,21 @@ mod tests {
         let attempt = [false, true].into_iter();
         let failing = attempt.cycle().take(20).map(|fails| match fails {
             true => Err(watcher::Error::NoResourceVersion),
-            false => Ok(Event::<Definition>::Init),
+            false => Ok(Event::<DefinitionMetadata>::Init),
         });
         let start = Instant::now();
         assert_eq!(with_backoff(stream::iter(failing)).count().await, 10);
         assert!(start.elapsed() > Duration::from_secs(60), "{:?}", start.elapsed());
     }
 
-    fn definition((name, uid, generation): (&str, &str, i64)) -> Definition {
+    fn definition((name, uid, generation): (&str, &str, i64)) -> DefinitionMetadata {
         let metadata = json!({ "name": name, "uid": uid, "generation": generation });
         serde_json::from_value(json!({ "metadata": metadata })).unwrap()
     }
 
-    fn left() -> BTreeMap<String, Revision> {
+    fn left() -> BTreeMap<String, DefinitionRevision> {
         let all = [("a", "1", 3), ("b", "2", 1)].map(definition);
-        all.iter().map(|definition| (definition.name_any(), Revision::of(&definition.metadata))).collect()
+        all.iter().map(|definition| (definition.name_any(), DefinitionRevision::of(&definition.metadata))).collect()
     }
 
     #[test]

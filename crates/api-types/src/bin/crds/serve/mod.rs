@@ -15,12 +15,12 @@ use tokio::{
     time::Instant,
 };
 
-use self::{health::Readiness, keeper::Keeper};
+use self::{health::DefinitionReadiness, keeper::DefinitionKeeper};
 use crate::cluster::ClusterArgs;
 
 /// Flags of `crds serve`.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct CrdsServeArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
     /// Service that converts between versions, NAMESPACE/NAME[:PORT]
@@ -58,7 +58,7 @@ impl FromStr for ConfigMapName {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &CrdsServeArgs) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let mut end = signal(SignalKind::terminate())?;
@@ -70,14 +70,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Runs for ever: what fails is logged and repeated.
-async fn serve(args: &Args) -> anyhow::Result<Infallible> {
+async fn serve(args: &CrdsServeArgs) -> anyhow::Result<Infallible> {
     let client = args.cluster.client().await?;
-    let readiness = Readiness::default();
+    let readiness = DefinitionReadiness::default();
     if let Some(address) = args.health_address {
         health::start(address, readiness.clone()).await?;
     }
-    let mut keeper = Keeper::new(args, client, readiness)?;
-    let mut pace = Pace::default();
+    let mut keeper = DefinitionKeeper::new(args, client, readiness)?;
+    let mut pace = PassPause::default();
     loop {
         let pass = keeper.pass().await;
         let pause = pace.after(pass, Instant::now());
@@ -100,7 +100,7 @@ const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// Result of a pass.
 #[derive(Clone, Copy, Debug)]
-struct Pass {
+struct PassResult {
     /// Nothing is left to do.
     pub is_done: bool,
     /// A definition was written.
@@ -109,15 +109,15 @@ struct Pass {
 
 /// The pause between passes. It grows while passes fail, and while each has to write again what another writer changes.
 #[derive(Debug, Default)]
-struct Pace {
+struct PassPause {
     failures: u32,
     writes: u32,
     last_write: Option<Instant>,
 }
 
-impl Pace {
+impl PassPause {
     /// The pause after a pass that ended now.
-    pub fn after(&mut self, pass: Pass, now: Instant) -> Duration {
+    pub fn after(&mut self, pass: PassResult, now: Instant) -> Duration {
         self.failures = if pass.is_done { 0 } else { self.failures.saturating_add(1) };
         if self.last_write.is_some_and(|last| now.saturating_duration_since(last) > REMEMBERED) {
             self.writes = 0;
@@ -144,13 +144,13 @@ mod tests {
         }
     }
 
-    const FAILED: Pass = Pass { is_done: false, wrote: false };
-    const WROTE: Pass = Pass { is_done: true, wrote: true };
-    const NOTHING: Pass = Pass { is_done: true, wrote: false };
+    const FAILED: PassResult = PassResult { is_done: false, wrote: false };
+    const WROTE: PassResult = PassResult { is_done: true, wrote: true };
+    const NOTHING: PassResult = PassResult { is_done: true, wrote: false };
 
     /// Pauses in seconds, where each pass begins when the pause is over.
-    fn pauses(pace: &mut Pace, now: &mut Instant, passes: &[Pass]) -> Vec<u64> {
-        let pause = |pass: &Pass| {
+    fn pauses(pace: &mut PassPause, now: &mut Instant, passes: &[PassResult]) -> Vec<u64> {
+        let pause = |pass: &PassResult| {
             let pause = pace.after(*pass, *now);
             *now += pause;
             pause.as_secs()
@@ -160,16 +160,16 @@ mod tests {
 
     #[test]
     fn the_pause_grows_while_passes_fail_and_is_short_again_after_one_that_does_not() {
-        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        let (mut pace, mut now) = (PassPause::default(), Instant::now());
         let grown = [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300];
         assert_eq!(pauses(&mut pace, &mut now, &[FAILED; 11]), grown);
         assert_eq!(pauses(&mut pace, &mut now, &[NOTHING, FAILED, FAILED]), [1, 1, 2]);
-        assert_eq!(pace.after(Pass { is_done: false, wrote: true }, now).as_secs(), 4);
+        assert_eq!(pace.after(PassResult { is_done: false, wrote: true }, now).as_secs(), 4);
     }
 
     #[test]
     fn a_writer_that_always_contradicts_is_answered_ever_more_rarely() {
-        let (mut pace, mut now) = (Pace::default(), Instant::now());
+        let (mut pace, mut now) = (PassPause::default(), Instant::now());
         let grown = [1, 1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300];
         assert_eq!(pauses(&mut pace, &mut now, &[WROTE; 13]), grown);
         assert_eq!(

@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use rendering::{JobEnd, checkpoint::render_cleanup_job};
 
 use crate::checkpoint::{
-    model::{Cleanup, Observed},
+    model::{CheckpointObserved, Cleanup},
     plan::not_deleted,
     requeue::cleanup_is_late,
 };
@@ -16,7 +16,7 @@ use crate::checkpoint::{
 /// Plans the next step of a deletion. Only the artifact of a checkpoint that a graph created is removed: a checkpoint
 /// of a user may be one of several for the same artifact. A checkpoint with an elder of its identifier has no artifact;
 /// that of the elder stays.
-pub fn plan(observed: &Observed, now: Timestamp) -> Cleanup {
+pub fn plan(observed: &CheckpointObserved, now: Timestamp) -> Cleanup {
     let metadata = &observed.checkpoint.metadata;
     let automatic = metadata.annotations.as_ref().and_then(|all| all.get(annotations::AUTO_CHECKPOINT));
     if automatic.map(String::as_str) != Some(labels::TRUE) || observed.elder.is_some() {
@@ -63,12 +63,12 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Cleanup {
 }
 
 /// The end of a deletion in a namespace that is being deleted, where no Job can be created.
-pub fn without_namespace(observed: &Observed) -> Cleanup {
+pub fn without_namespace(observed: &CheckpointObserved) -> Cleanup {
     let why = format!("namespace {} is being deleted, and nothing can run in it any more", observed.namespace);
     Cleanup::Done { finished: None, left: Some(left_behind(observed, &why)) }
 }
 
-fn left_behind(observed: &Observed, why: &str) -> String {
+fn left_behind(observed: &CheckpointObserved, why: &str) -> String {
     format!("artifact {}: {why}", observed.id)
 }
 

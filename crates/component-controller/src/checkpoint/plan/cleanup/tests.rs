@@ -19,7 +19,7 @@ fn at(second: i64) -> Timestamp {
 }
 
 /// A checkpoint of a graph that is being deleted since second 0.
-fn deleting() -> Observed {
+fn deleting() -> CheckpointObserved {
     let mut observed = observed(Value::Null);
     let metadata = &mut observed.checkpoint.metadata;
     metadata.deletion_timestamp = Some(serde_json::from_value(json!("1970-01-01T00:00:00Z")).unwrap());

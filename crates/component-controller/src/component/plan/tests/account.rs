@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn an_account_that_is_labelled_rolls_nothing_that_runs() {
-    let of = |observed: &Observed| {
+    let of = |observed: &ComponentObserved| {
         let workload = planned(observed, &etcd()).workload.unwrap();
         let spec = &workload.object()["spec"];
         let group = &spec["leaderWorkerTemplate"]["leaderTemplate"];

@@ -14,7 +14,7 @@ use rendering::{
 };
 use serde_json::{Value, json};
 
-use crate::component::model::{LegacyNeeds, Live, NamedPullSecrets, Observed, Plan};
+use crate::component::model::{ComponentObserved, ComponentPlan, LegacyNeeds, LiveObject, NamedPullSecrets};
 
 fn component(checkpoint: Value, shares: bool) -> api_types::v1beta1::DynamoComponentDeployment {
     let service = if shares { json!({}) } else { Value::Null };
@@ -117,8 +117,8 @@ fn shared_gpu_memory_is_shared_on_both_sides_or_on_none() {
     }
 }
 
-fn observed(checkpoint: Value, facts: CheckpointFacts) -> Observed {
-    Observed {
+fn observed(checkpoint: Value, facts: CheckpointFacts) -> ComponentObserved {
+    ComponentObserved {
         component: component(checkpoint, false),
         uid: "uid".to_owned(),
         deployment: None,
@@ -142,7 +142,7 @@ fn observed(checkpoint: Value, facts: CheckpointFacts) -> Observed {
     }
 }
 
-fn plan(observed: &Observed) -> Plan {
+fn plan(observed: &ComponentObserved) -> ComponentPlan {
     let valid = validate(&observed.component).unwrap();
     let start = start(&valid, &observed.checkpoint).unwrap();
     crate::component::plan::plan(observed, &valid, &PodSettings::default(), &start, Some(0)).unwrap()
@@ -158,7 +158,7 @@ fn nothing_runs_before_the_checkpoint_and_what_runs_goes_on() {
     let running = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "worker"},
         "spec": {"replicas": 2, "selector": {}, "template": {}}});
     let packed = controller_kit::store::Packed::from_value(running).unwrap();
-    observed.deployment = Some(Live::from_packed(&packed).unwrap());
+    observed.deployment = Some(LiveObject::from_packed(&packed).unwrap());
     assert!(plan(&observed).workload.is_none(), "another version of the checkpoint is being made");
     observed.component.spec.component.replicas = Some(0);
     assert_eq!(plan(&observed).workload.unwrap().object()["spec"]["replicas"], 0, "no replica is desired");

@@ -43,8 +43,8 @@ fn component(type_: &str) -> Value {
     })
 }
 
-fn observed(component: Value) -> Observed {
-    Observed {
+fn observed(component: Value) -> ComponentObserved {
+    ComponentObserved {
         component: serde_json::from_value(component).unwrap(),
         uid: UID.to_owned(),
         deployment: None,
@@ -68,41 +68,41 @@ fn observed(component: Value) -> Observed {
     }
 }
 
-fn live<K>(value: Value) -> Option<Live<K>>
+fn live<K>(value: Value) -> Option<LiveObject<K>>
 where
     K: kube::Resource<DynamicType = ()> + serde::de::DeserializeOwned,
 {
-    Some(Live::from_packed(&Packed::<K>::from_value(value).unwrap()).unwrap())
+    Some(LiveObject::from_packed(&Packed::<K>::from_value(value).unwrap()).unwrap())
 }
 
 fn etcd() -> PodSettings {
     PodSettings { discovery_backend: DiscoveryBackend::Etcd, ..PodSettings::default() }
 }
 
-fn planned(observed: &Observed, settings: &PodSettings) -> Plan {
+fn planned(observed: &ComponentObserved, settings: &PodSettings) -> ComponentPlan {
     plan_with(observed, settings, Some(0))
 }
 
-fn plan_with(observed: &Observed, settings: &PodSettings, claimed_gpus: Option<u32>) -> Plan {
+fn plan_with(observed: &ComponentObserved, settings: &PodSettings, claimed_gpus: Option<u32>) -> ComponentPlan {
     let valid = validate_spec(&observed.component, None).unwrap();
     let start = rendering::checkpoint::start(&valid, &observed.checkpoint).unwrap();
     plan(observed, &valid, settings, &start, claimed_gpus).unwrap()
 }
 
-fn workload(observed: &Observed) -> Desired {
+fn workload(observed: &ComponentObserved) -> Desired {
     planned(observed, &PodSettings::default()).workload.unwrap()
 }
 
-fn service(step: &Step) -> &Value {
-    let Step::Apply(desired) = step else { panic!("{step:?}") };
+fn service(step: &ChildStep) -> &Value {
+    let ChildStep::Apply(desired) = step else { panic!("{step:?}") };
     desired.object()
 }
 
-fn word(step: &Step) -> &'static str {
+fn word(step: &ChildStep) -> &'static str {
     match step {
-        Step::Apply(_) => "apply",
-        Step::Delete => "delete",
-        Step::Nothing => "nothing",
+        ChildStep::Apply(_) => "apply",
+        ChildStep::Delete => "delete",
+        ChildStep::Nothing => "nothing",
     }
 }
 
@@ -133,7 +133,7 @@ fn annotations_of_the_operator_reach_no_child() {
     let before = planned(&observed(worker.clone()), &PodSettings::default());
     worker["metadata"]["annotations"][annotations::PREVIOUS_REVISIONS] = json!("[]");
     let after = planned(&observed(worker), &PodSettings::default());
-    let workload = |plan: &Plan| plan.workload.as_ref().unwrap().object().clone();
+    let workload = |plan: &ComponentPlan| plan.workload.as_ref().unwrap().object().clone();
     assert_eq!(workload(&before), workload(&after));
     assert_eq!(service(&before.service), service(&after.service));
     let template = workload(&after)["spec"]["template"]["metadata"].to_string();
@@ -262,12 +262,12 @@ fn deciding_again_on_what_was_applied_writes_nothing() {
     let mut observed = observed(component("worker"));
     let first = planned(&observed, &PodSettings::default());
     observed.deployment = live(applied(first.workload.as_ref().unwrap()));
-    let Step::Apply(desired) = &first.service else { panic!("{first:?}") };
+    let ChildStep::Apply(desired) = &first.service else { panic!("{first:?}") };
     observed.service = live(applied(desired));
     let second = planned(&observed, &PodSettings::default());
     let plan = |desired: &Desired, live: &Value| plan_write(desired.object(), live, UID, false);
     assert_eq!(plan(second.workload.as_ref().unwrap(), &observed.deployment.as_ref().unwrap().value), Write::Skip);
-    let Step::Apply(desired) = &second.service else { panic!("{second:?}") };
+    let ChildStep::Apply(desired) = &second.service else { panic!("{second:?}") };
     assert_eq!(plan(desired, &observed.service.as_ref().unwrap().value), Write::Skip);
 }
 
@@ -342,7 +342,7 @@ fn a_secret_that_appears_reaches_pods_that_never_came_up() {
 
 #[test]
 fn a_secret_that_appears_rolls_nothing_that_serves() {
-    let template = |observed: &Observed| workload(observed).object()["spec"]["template"].clone();
+    let template = |observed: &ComponentObserved| workload(observed).object()["spec"]["template"].clone();
     let mut observed = observed(component("worker"));
     observed.pull_secrets = secrets(&["one"]);
     let first = workload(&observed);
@@ -361,7 +361,7 @@ fn a_secret_that_appears_rolls_nothing_that_serves() {
 #[test]
 fn a_prefill_component_that_was_selected_as_worker_stays_one() {
     let mut observed = observed(component("prefill"));
-    let pod_type = |observed: &Observed| {
+    let pod_type = |observed: &ComponentObserved| {
         let planned = planned(observed, &PodSettings::default());
         let labels = &planned.workload.as_ref().unwrap().object()["spec"]["template"]["metadata"]["labels"];
         (
@@ -425,7 +425,7 @@ fn deciding_again_on_an_applied_set_writes_nothing_and_zero_is_only_a_count() {
     let mut observed = observed(spanning("worker"));
     let first = workload(&observed);
     observed.leader_worker_set = live(applied(&first));
-    let plan = |observed: &Observed| {
+    let plan = |observed: &ComponentObserved| {
         let second = workload(observed);
         plan_write(second.object(), &observed.leader_worker_set.as_ref().unwrap().value, UID, false)
     };
@@ -478,7 +478,8 @@ fn claiming() -> Value {
 #[test]
 fn nobody_starts_before_the_gpus_that_are_claimed_can_be_counted() {
     let mut observed = observed(claiming());
-    let workload_with = |observed: &Observed, gpus| plan_with(observed, &PodSettings::default(), gpus).workload;
+    let workload_with =
+        |observed: &ComponentObserved, gpus| plan_with(observed, &PodSettings::default(), gpus).workload;
     assert!(workload_with(&observed, None).is_none());
     let first = workload_with(&observed, Some(8)).unwrap();
     assert!(first.object().to_string().contains("ray start --head"), "one model over all nodes");

@@ -15,15 +15,15 @@ use k8s_openapi::{
 };
 use kube::Resource;
 use rendering::{
-    LeaderWorkerSet, RenderInput, ValidatedComponent, Workload, carried_digest, keep_live_pull_secrets,
+    LeaderWorkerSet, RenderInput, ValidatedComponent, WorkloadObject, carried_digest, keep_live_pull_secrets,
     note_status_before, render_deployment, render_leader_worker_set, render_model_service,
 };
 use serde::Serialize;
 use serde_json::json;
 
-use crate::component::model::{ObservedModel, Step};
+use crate::component::model::{ChildStep, ObservedModel};
 
-impl Step {
+impl ChildStep {
     /// Applies what was rendered, or deletes the live object that the component owns.
     pub(super) fn new<K>(rendered: Option<K>, live: Option<&K>, uid: &str) -> Result<Self, Interruption>
     where
@@ -81,17 +81,17 @@ fn selector(deployment: &Deployment) -> Option<&LabelSelector> {
 /// Plans the headless Service of a base model, owned by all components that serve it. The component `uid` serves the
 /// model, or owns the Service and no longer does. Nothing while the controller owner is another one that does not serve
 /// the model: its own reconcile or the garbage collector removes it first.
-pub(super) fn plan_model_service(uid: &str, namespace: &str, model: &ObservedModel) -> Result<Step, Interruption> {
+pub(super) fn plan_model_service(uid: &str, namespace: &str, model: &ObservedModel) -> Result<ChildStep, Interruption> {
     let service = model.service.as_ref().map(|live| &live.object);
     let controller = service.and_then(controller_owner).map(|owner| &owner.uid);
     let is_deletable = controller.is_some() && service.is_some_and(|live| live.metadata.deletion_timestamp.is_none());
     // Exactly one owner is the controller, the same one in the reconcile of every owner.
     let next = match controller {
         Some(controller) if model.owners.iter().any(|owner| owner.uid == *controller) => controller,
-        Some(controller) if controller != uid => return Ok(Step::Nothing),
+        Some(controller) if controller != uid => return Ok(ChildStep::Nothing),
         _ => match model.owners.first() {
             Some(oldest) => &oldest.uid,
-            None => return Ok(if is_deletable { Step::Delete } else { Step::Nothing }),
+            None => return Ok(if is_deletable { ChildStep::Delete } else { ChildStep::Nothing }),
         },
     };
     let owner = |owner: &OwnerReference| OwnerReference {
@@ -101,14 +101,14 @@ pub(super) fn plan_model_service(uid: &str, namespace: &str, model: &ObservedMod
     };
     let mut service = render_model_service(namespace, &model.name);
     service.metadata.owner_references = Some(model.owners.iter().map(owner).collect());
-    Ok(Step::Apply(Box::new(desired(&service, controller.unwrap_or(next), true)?)))
+    Ok(ChildStep::Apply(Box::new(desired(&service, controller.unwrap_or(next), true)?)))
 }
 
 /// Renders a workload with its account: the first of `labelled`; or the live one, if it is still labelled and the rest
 /// of the template is unchanged, so that labelling another account rolls no pod.
 ///
 /// Pods that have served under the default account of the namespace keep it for the same reason.
-pub(super) fn render<W: Workload>(
+pub(super) fn render<W: WorkloadObject>(
     input: &RenderInput<'_>,
     valid: &ValidatedComponent<'_>,
     labelled: &[String],
@@ -128,7 +128,7 @@ pub(super) fn render<W: Workload>(
     if same && account_of(&as_live) == account_of(live) { as_live } else { rendered }
 }
 
-fn account_of(workload: &impl Workload) -> Option<&str> {
+fn account_of(workload: &impl WorkloadObject) -> Option<&str> {
     workload.templates().first()?.spec.as_ref()?.service_account_name.as_deref()
 }
 

@@ -7,7 +7,7 @@ use k8s_openapi::api::apps::v1::DeploymentSpec;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::component::model::Live;
+use crate::component::model::LiveObject;
 
 #[test]
 fn only_a_deployment_with_the_same_selector_is_adopted() {
@@ -35,11 +35,11 @@ fn owner(uid: &str, controls: bool) -> Value {
 }
 
 /// What the component `uid` plans for the Service, with these serving components and these owners of the live Service.
-fn step(uid: &str, serving: &[&str], live: Option<Value>) -> Step {
+fn step(uid: &str, serving: &[&str], live: Option<Value>) -> ChildStep {
     let service = live.map(|owners| {
         let live = json!({ "metadata": { "name": "dynamo-model-x", "namespace": "ns", "uid": "s",
             "ownerReferences": owners } });
-        Live::from_packed(&Packed::from_value(live).unwrap()).unwrap()
+        LiveObject::from_packed(&Packed::from_value(live).unwrap()).unwrap()
     });
     let owners = serving.iter().map(|uid| serde_json::from_value(owner(uid, false)).unwrap()).collect();
     plan_model_service(uid, "ns", &ObservedModel { name: "m".to_owned(), service, owners }).unwrap()
@@ -50,10 +50,10 @@ fn owners(serving: &[&str], live: Option<Value>) -> Option<Value> {
     owners_of(&step(serving[0], serving, live))
 }
 
-fn owners_of(step: &Step) -> Option<Value> {
+fn owners_of(step: &ChildStep) -> Option<Value> {
     match step {
-        Step::Apply(desired) => Some(desired.object()["metadata"]["ownerReferences"].clone()),
-        Step::Delete | Step::Nothing => None,
+        ChildStep::Apply(desired) => Some(desired.object()["metadata"]["ownerReferences"].clone()),
+        ChildStep::Delete | ChildStep::Nothing => None,
     }
 }
 
@@ -83,6 +83,6 @@ fn a_component_that_no_longer_serves_the_model_releases_the_service() {
     assert_eq!(owners_of(&step("a", &["b"], Some(live("a")))), remaining, "the controller leaves");
     assert_eq!(owners_of(&step("a", &["b"], Some(live("b")))), remaining, "another owner leaves");
     assert_eq!(owners_of(&step("b", &["b"], Some(live("a")))), None, "not in the reconcile of another component");
-    assert!(matches!(step("a", &[], Some(live("a"))), Step::Delete), "the last one leaves");
-    assert!(matches!(step("b", &[], Some(live("a"))), Step::Nothing), "the controller deletes it");
+    assert!(matches!(step("a", &[], Some(live("a"))), ChildStep::Delete), "the last one leaves");
+    assert!(matches!(step("b", &[], Some(live("a"))), ChildStep::Nothing), "the controller deletes it");
 }

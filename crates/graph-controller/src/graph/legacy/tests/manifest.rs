@@ -49,11 +49,11 @@ fn a_graph_waits_for_the_manifest_and_asks_for_it() {
     let unreachable = with_manifest(ready("v1"), ("False", "Unreachable", "store answered 503"));
     let invalid = with_manifest(ready("v1"), ("False", "InvalidSpec", "no dynamo.yaml"));
     for (build, progress, message) in [
-        (None, Progress::Reconciling("ImageAwaited"), "it does not exist yet"),
-        (Some(ready("v1")), Progress::Reconciling("ImageAwaited"), "it was not read yet"),
-        (Some(unreachable), Progress::Reconciling("ImageAwaited"), "store answered 503"),
-        (Some(invalid), Progress::Stalled("InvalidSpec"), "no dynamo.yaml"),
-        (Some(failed("v1")), Progress::Stalled("BuildFailed"), "the log: E404"),
+        (None, ObstacleProgress::Reconciling("ImageAwaited"), "it does not exist yet"),
+        (Some(ready("v1")), ObstacleProgress::Reconciling("ImageAwaited"), "it was not read yet"),
+        (Some(unreachable), ObstacleProgress::Reconciling("ImageAwaited"), "store answered 503"),
+        (Some(invalid), ObstacleProgress::Stalled("InvalidSpec"), "no dynamo.yaml"),
+        (Some(failed("v1")), ObstacleProgress::Stalled("BuildFailed"), "the log: E404"),
     ] {
         for spec in [silent(), json!({ "dynamoGraph": "chat:v1" })] {
             let (plan, _) = planned(&graph(spec), build.clone(), vec![]);

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::graph::{
     fixtures::{NOW, graph_with, live, observed, settings, valid},
-    model::{Observed, Plan, Target},
+    model::{GraphObserved, GraphPlan, GraphTarget},
     plan::plan,
     validate::validate,
 };
@@ -73,9 +73,9 @@ pub(super) fn planned(
     graph: &DynamoGraphDeployment,
     build: Option<DynamoComponent>,
     components: Vec<DynamoComponentDeployment>,
-) -> (Plan, Observed) {
+) -> (GraphPlan, GraphObserved) {
     let (spec, legacy) = translate(graph, build.as_ref()).unwrap().unwrap();
-    let target = Target { spec: Some(spec), legacy, ..Target::default() };
+    let target = GraphTarget { spec: Some(spec), legacy, ..GraphTarget::default() };
     let seen = observed(graph, components).with_target(target);
     let plan = plan(&validate(&seen.graph, settings(), seen.validation_context()).unwrap(), &seen, NOW);
     (plan, seen)
@@ -107,7 +107,7 @@ fn the_image_comes_first() {
     let obstacle = plan.obstacle.unwrap();
     assert_eq!(
         (obstacle.ready_reason, obstacle.progress),
-        ("dynamoComponent_is_not_ready", Progress::Reconciling("ImageAwaited"))
+        ("dynamoComponent_is_not_ready", ObstacleProgress::Reconciling("ImageAwaited"))
     );
     assert!(obstacle.message.contains("chat--v1"), "{}", obstacle.message);
     assert_eq!(Some(obstacle), seen.legacy.awaited);
@@ -156,7 +156,7 @@ fn a_build_that_failed_is_told_with_its_log() {
     let obstacle = plan.obstacle.unwrap();
     assert_eq!(
         (obstacle.ready_reason, obstacle.progress),
-        ("dynamoComponent_is_not_ready", Progress::Stalled("BuildFailed"))
+        ("dynamoComponent_is_not_ready", ObstacleProgress::Stalled("BuildFailed"))
     );
     assert!(obstacle.message.ends_with("the log: E404"), "{}", obstacle.message);
 }
@@ -205,7 +205,7 @@ fn mistakes_are_told_at_once_and_before_a_build() {
     for field in ["spec.dynamoComponent", "spec.services[A].pvc.mountPoint"] {
         assert!(obstacle.message.contains(field), "{}", obstacle.message);
     }
-    assert_eq!(obstacle.progress, Progress::Stalled("InvalidSpec"));
+    assert_eq!(obstacle.progress, ObstacleProgress::Stalled("InvalidSpec"));
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn the_configuration_of_an_ordinary_graph_reaches_its_components() {
             g["spec"]["components"][1]["replicas"] = Value::Null;
         });
         graph.spec = configured(&graph.spec)?.unwrap();
-        Ok::<_, Obstacle>(graph)
+        Ok::<_, GraphObstacle>(graph)
     };
     let graph = configured_with(&config).unwrap();
     let plan = plan(&valid(&graph), &observed(&graph, vec![]), NOW);

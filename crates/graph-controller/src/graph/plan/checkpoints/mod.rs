@@ -9,7 +9,8 @@ use api_types::{
     LEGACY_FINALIZER, annotations, conditions, labels, names,
     names::RevisionSuffix,
     v1alpha1::{
-        CheckpointJobSpec, CheckpointPhase, DynamoCheckpoint, DynamoCheckpointSpec, EngineMode, GpuMemoryService,
+        AlphaEngineMode, AlphaGpuMemoryService, CheckpointJobSpec, CheckpointPhase, DynamoCheckpoint,
+        DynamoCheckpointSpec,
     },
     v1beta1::{
         CheckpointDeletionPolicy, CheckpointIdentity, CheckpointStartupPolicy, ComponentSpec, DEFAULT_DEVICE_CLASS,
@@ -32,8 +33,8 @@ use rendering::{
 
 use super::add_graph_label;
 use crate::graph::{
-    merge::{Placement, checkpoint_engine, component_deployment},
-    model::{Capture, ComponentCheckpoint, DesiredCheckpoint, Observed, ValidGraph},
+    merge::{PlannedFields, checkpoint_engine, component_deployment},
+    model::{Capture, ComponentCheckpoint, DesiredCheckpoint, GraphObserved, ValidGraph},
 };
 
 /// The checkpoint of a component, if it has one.
@@ -49,7 +50,7 @@ pub fn held(live: Option<i32>, desired: i32) -> i32 {
 /// Decides on the checkpoints of all components. `revision` is the desired one of workers.
 pub fn checkpoints(
     graph: &ValidGraph<'_>,
-    observed: &Observed,
+    observed: &GraphObserved,
     revision: Option<&RevisionSuffix>,
     origin_version: &str,
 ) -> Vec<ComponentCheckpoint> {
@@ -64,7 +65,7 @@ pub fn checkpoints(
 /// known to be desired, and nothing is deleted: what they kept is there when they are switched on again.
 pub fn stale<'a>(
     graph: &ValidGraph<'_>,
-    observed: &'a Observed,
+    observed: &'a GraphObserved,
     desired: &[ComponentCheckpoint],
 ) -> Vec<&'a DynamoCheckpoint> {
     if graph.settings.snapshots.is_none() {
@@ -82,12 +83,12 @@ fn is_automatic(checkpoint: &DynamoCheckpoint) -> bool {
 
 fn of_component(
     graph: &ValidGraph<'_>,
-    observed: &Observed,
+    observed: &GraphObserved,
     declared: &ComponentSpec,
     revision: Option<&RevisionSuffix>,
     origin_version: &str,
 ) -> Option<ComponentCheckpoint> {
-    let placement = Placement { origin_version, ..Placement::default() };
+    let placement = PlannedFields { origin_version, ..PlannedFields::default() };
     let mut object = component_deployment(graph, declared, placement);
     object.metadata.uid = observed.graph.uid();
     let running = validate_on(graph.provider, &object).ok()?;
@@ -169,7 +170,7 @@ fn awaited(policy: CheckpointStartupPolicy, name: &str, live: Option<&DynamoChec
 /// for that.
 fn existing<'a>(
     graph: &ValidGraph<'_>,
-    observed: &'a Observed,
+    observed: &'a GraphObserved,
     declared: &ComponentSpec,
     revision: Option<&RevisionSuffix>,
 ) -> Option<&'a DynamoCheckpoint> {
@@ -208,7 +209,7 @@ const RETAIN: &str = "Retain";
 
 fn new_id(
     graph: &ValidGraph<'_>,
-    observed: &Observed,
+    observed: &GraphObserved,
     declared: &ComponentSpec,
     revision: Option<&RevisionSuffix>,
 ) -> String {
@@ -219,7 +220,7 @@ fn new_id(
 /// A checkpoint that the graph makes.
 struct Made<'a> {
     graph: &'a ValidGraph<'a>,
-    observed: &'a Observed,
+    observed: &'a GraphObserved,
     declared: &'a ComponentSpec,
     running: &'a ValidatedComponent<'a>,
     usage: CheckpointUse<'a>,
@@ -278,12 +279,12 @@ impl Made<'_> {
         })
     }
 
-    fn gpu_memory_service(&self) -> Option<GpuMemoryService> {
+    fn gpu_memory_service(&self) -> Option<AlphaGpuMemoryService> {
         let service = self.declared.gpu_memory_service()?;
         let class = Some(service.device_class_name.clone()).filter(|class| !class.is_empty());
-        Some(GpuMemoryService {
+        Some(AlphaGpuMemoryService {
             enabled: true,
-            mode: EngineMode::IntraPod,
+            mode: AlphaEngineMode::IntraPod,
             device_class_name: class.unwrap_or_else(|| DEFAULT_DEVICE_CLASS.to_owned()),
             extra_client_containers: Some(self.usage.clients.to_vec()).filter(|clients| !clients.is_empty()),
             extra_client_pods: None,
@@ -294,7 +295,8 @@ impl Made<'_> {
     fn captured_pod(&self, origin_version: &str) -> Option<(PodTemplateSpec, Option<ResourceClaimTemplate>)> {
         let mut alone = self.declared.clone();
         (alone.experimental, alone.frontend_sidecar, alone.multinode) = (None, None, None);
-        let mut alone = component_deployment(self.graph, &alone, Placement { origin_version, ..Placement::default() });
+        let mut alone =
+            component_deployment(self.graph, &alone, PlannedFields { origin_version, ..PlannedFields::default() });
         alone.metadata.uid = self.observed.graph.uid();
         let alone = validate_on(self.graph.provider, &alone).ok()?;
         let input = RenderInput {

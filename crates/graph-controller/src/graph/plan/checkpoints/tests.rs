@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use super::*;
 use crate::graph::{
     fixtures::{NOW, graph_with, live, observed, owner, set_image, settings, valid_with},
-    model::Plan,
+    model::GraphPlan,
     plan::plan,
-    settings::Settings,
+    settings::GraphSettings,
 };
 
-fn switched_on() -> &'static Settings {
-    static SETTINGS: LazyLock<Settings> =
-        LazyLock::new(|| Settings { snapshots: Some(Default::default()), ..settings().clone() });
+fn switched_on() -> &'static GraphSettings {
+    static SETTINGS: LazyLock<GraphSettings> =
+        LazyLock::new(|| GraphSettings { snapshots: Some(Default::default()), ..settings().clone() });
     &SETTINGS
 }
 
@@ -33,7 +33,7 @@ fn edited(checkpoint: Value, edit: impl FnOnce(&mut Value)) -> DynamoGraphDeploy
     })
 }
 
-fn planned(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> Plan {
+fn planned(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> GraphPlan {
     decided_with(graph, components, vec![])
 }
 
@@ -41,13 +41,13 @@ fn decided_with(
     graph: &DynamoGraphDeployment,
     components: Vec<DynamoComponentDeployment>,
     checkpoints: Vec<DynamoCheckpoint>,
-) -> Plan {
+) -> GraphPlan {
     let mut observed = observed(graph, components);
     observed.checkpoints.all = checkpoints;
     plan(&valid_with(graph, switched_on()), &observed, NOW)
 }
 
-fn worker(plan: &Plan) -> &DynamoComponentDeployment {
+fn worker(plan: &GraphPlan) -> &DynamoComponentDeployment {
     plan.components.iter().find(|d| d.spec.component.is_worker()).unwrap()
 }
 
@@ -56,7 +56,7 @@ fn reference(d: &DynamoComponentDeployment) -> Option<&str> {
 }
 
 /// A checkpoint as it comes back from the API server.
-fn as_live(plan: &Plan, phase: CheckpointPhase) -> DynamoCheckpoint {
+fn as_live(plan: &GraphPlan, phase: CheckpointPhase) -> DynamoCheckpoint {
     let desired = plan.checkpoints[0].desired.as_ref().unwrap();
     let mut live = desired.object.clone();
     live.metadata.uid = Some("checkpoint-uid".to_owned());
@@ -173,7 +173,7 @@ fn a_checkpoint_goes_with_the_last_of_its_generation_unless_somebody_starts_from
     (retained.metadata.name, retained.metadata.owner_references) = (Some("retained".to_owned()), None);
     let mut observed = observed(&graph, components);
     observed.checkpoints.all = vec![present, of_before, retained];
-    let stale = |observed: &Observed| -> Vec<String> {
+    let stale = |observed: &GraphObserved| -> Vec<String> {
         let plan = plan(&valid_with(&graph, switched_on()), observed, NOW);
         plan.stale_checkpoints.iter().map(ResourceExt::name_any).collect()
     };

@@ -25,11 +25,11 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt;
 
 use super::{
-    revision::{Revision, Target, revisions, sort_by_age},
+    revision::{Revision, TargetRevision, revisions, sort_by_age},
     rollout,
 };
 use crate::graph::{
-    model::{Observed, RolloutCondition, RolloutHold, RolloutRecord, ValidGraph},
+    model::{GraphObserved, RolloutCondition, RolloutHold, RolloutRecord, ValidGraph},
     plan::revision::live_counts,
 };
 
@@ -37,7 +37,7 @@ use crate::graph::{
 #[derive(Clone, Debug)]
 pub struct Course {
     /// The revision that the workers shall be of.
-    pub target: Target,
+    pub target: TargetRevision,
     /// Whether that is the revision of the spec. Objects of another one stay as they are, but for their replicas.
     pub is_of_spec: bool,
     /// Whether no live revision is older than the target.
@@ -53,9 +53,9 @@ pub struct Course {
 /// Determines the course. `spec` is the revision that the spec asks for.
 pub fn course(
     graph: &ValidGraph<'_>,
-    observed: &Observed,
+    observed: &GraphObserved,
     workers: &[&DynamoComponentDeployment],
-    spec: Target,
+    spec: TargetRevision,
 ) -> Course {
     let mut workers = workers.to_vec();
     sort_by_age(&mut workers);
@@ -79,7 +79,7 @@ pub fn course(
         _ => None,
     };
     let target = match kept {
-        Some(kept) => Target { suffix: kept.suffix.clone(), fingerprint: spec.fingerprint },
+        Some(kept) => TargetRevision { suffix: kept.suffix.clone(), fingerprint: spec.fingerprint },
         None => spec,
     };
     let (is_of_spec, is_oldest) = (kept.is_none(), is_oldest(&live, target.suffix.as_ref()));
@@ -103,7 +103,7 @@ fn is_oldest(live: &[Revision<'_>], suffix: Option<&RevisionSuffix>) -> bool {
 }
 
 /// The stored refusal of the revision that the spec asks for.
-fn refusal(observed: &Observed, fingerprint: &str) -> Option<(String, RolloutRecord)> {
+fn refusal(observed: &GraphObserved, fingerprint: &str) -> Option<(String, RolloutRecord)> {
     let stored = RolloutCondition::stored(&observed.graph.status.as_ref()?.conditions)?;
     let is_it = matches!(&stored.1, RolloutRecord::Undone { fingerprint: refused, .. } if refused == fingerprint);
     is_it.then_some(stored)
@@ -206,7 +206,7 @@ pub struct Deadline {
 pub fn deadline(
     course: &Course,
     graph: &ValidGraph<'_>,
-    observed: &Observed,
+    observed: &GraphObserved,
     components: &[(&str, &rollout::Component)],
     (new, old): (&[&DynamoComponentDeployment], &[Revision<'_>]),
     now: Timestamp,
@@ -253,7 +253,7 @@ pub fn deadline(
 
 /// The most workers of the new revision that were available at once, and since when.
 fn progress(
-    observed: &Observed,
+    observed: &GraphObserved,
     revision: &str,
     components: &[(&str, &rollout::Component)],
     now: Timestamp,

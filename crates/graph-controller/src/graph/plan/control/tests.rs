@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::graph::{
     fixtures::{graph_with, live, observed, set_image, valid},
-    model::{Applied, Plan},
+    model::{GraphApplied, GraphPlan},
     plan::plan,
     status::status,
 };
@@ -62,7 +62,7 @@ impl World {
     }
 
     /// One pass. Afterwards, workers come up of objects that `serves` names.
-    fn pass(&mut self, serves: impl Fn(&DynamoComponentDeployment) -> bool) -> Plan {
+    fn pass(&mut self, serves: impl Fn(&DynamoComponentDeployment) -> bool) -> GraphPlan {
         let graph = self.graph();
         let now = Timestamp::from_second(self.seconds).unwrap();
         let seen = observed(&graph, self.components.clone());
@@ -79,7 +79,7 @@ impl World {
         }
         let deleted = |d: &DynamoComponentDeployment| plan.delete.iter().any(|gone| gone.name == d.name_any());
         self.components.retain(|d| !deleted(d));
-        let applied = Applied { live: self.components.clone(), ..Applied::default() };
+        let applied = GraphApplied { live: self.components.clone(), ..GraphApplied::default() };
         self.status = Some(status(&seen, &plan, &applied, None, now));
         self.seconds += 1;
         plan

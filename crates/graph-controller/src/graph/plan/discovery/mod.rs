@@ -19,14 +19,14 @@ use serde_json::json;
 
 use super::metadata;
 use crate::graph::{
-    model::{Objects, SharedAccount, ValidGraph},
+    model::{GraphObjects, SharedAccount, ValidGraph},
     settings::role_ref,
 };
 
 /// Adds the discovery account of a graph and its rights. `has_own_role`: another operator has made a Role for it and
 /// bound it; both stay as they are until the graph is deleted. The API server allows a change of such a binding only to
 /// who holds the rights of the Role.
-pub fn add_discovery_access(objects: &mut Objects, graph: &ValidGraph<'_>, has_own_role: bool) {
+pub fn add_discovery_access(objects: &mut GraphObjects, graph: &ValidGraph<'_>, has_own_role: bool) {
     let (name, role) = (names::discovery_service_account(&graph.name), names::discovery_role(&graph.name));
     let metadata = |object: String| metadata_of(&graph.namespace, &name, object);
     objects.account = Some(ServiceAccount { metadata: metadata(name.clone()), ..ServiceAccount::default() });

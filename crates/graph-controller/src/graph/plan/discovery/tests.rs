@@ -8,16 +8,16 @@ use super::*;
 use crate::graph::{
     fixtures::{NOW, graph, graph_with, grove, observed, settings, valid, valid_with},
     plan::plan,
-    settings::Settings,
+    settings::GraphSettings,
 };
 
-fn access(role: Option<RoleRef>, has_own_role: bool) -> Objects {
+fn access(role: Option<RoleRef>, has_own_role: bool) -> GraphObjects {
     access_of(&graph(), role, has_own_role)
 }
 
-fn access_of(graph: &DynamoGraphDeployment, role: Option<RoleRef>, has_own_role: bool) -> Objects {
-    let settings = Settings { discovery_role: role, ..Settings::default() };
-    let mut objects = Objects::default();
+fn access_of(graph: &DynamoGraphDeployment, role: Option<RoleRef>, has_own_role: bool) -> GraphObjects {
+    let settings = GraphSettings { discovery_role: role, ..GraphSettings::default() };
+    let mut objects = GraphObjects::default();
     add_discovery_access(&mut objects, &valid_with(graph, &settings), has_own_role);
     objects
 }
@@ -26,7 +26,7 @@ fn shared(kind: &str) -> Option<RoleRef> {
     Some(RoleRef { kind: kind.to_owned(), name: "shared".to_owned(), ..RoleRef::default() })
 }
 
-fn bound(access: &Objects) -> [&str; 4] {
+fn bound(access: &GraphObjects) -> [&str; 4] {
     let binding = access.binding.as_ref().unwrap();
     let subjects = binding.subjects.as_deref().unwrap();
     [binding.metadata.name.as_deref().unwrap(), &binding.role_ref.kind, &binding.role_ref.name, &subjects[0].name]
@@ -77,7 +77,7 @@ fn a_binding_carries_the_hash_of_what_the_upstream_operator_desires() {
     assert_eq!(notes[annotations::LAST_APPLIED_GENERATION], "1");
 }
 
-fn accounts(types: [&str; 2], account: Option<&str>, settings: &Settings) -> Vec<String> {
+fn accounts(types: [&str; 2], account: Option<&str>, settings: &GraphSettings) -> Vec<String> {
     let graph = graph_with(|g| {
         for (component, type_) in types.iter().enumerate() {
             g["spec"]["components"][component]["type"] = json!(type_);
@@ -100,7 +100,7 @@ fn an_account_is_made_only_where_a_pod_runs_under_it() {
     assert_eq!(accounts(["planner", "decode"], None, cluster), [planner]);
     assert_eq!(accounts(["epp", "planner"], None, cluster), [planner, picker]);
     assert_eq!(accounts(["epp", "decode"], Some("mine"), cluster), [""; 0]);
-    let restricted = Settings { roles: None, ..Settings::default() };
+    let restricted = GraphSettings { roles: None, ..GraphSettings::default() };
     assert_eq!(accounts(["epp", "planner"], None, &restricted), [""; 0], "the chart has made them");
 }
 

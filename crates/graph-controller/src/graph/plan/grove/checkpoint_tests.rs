@@ -18,7 +18,7 @@ use crate::graph::{
     },
     model::GrovePlan,
     plan,
-    settings::Settings,
+    settings::GraphSettings,
     validate::validate,
 };
 
@@ -32,21 +32,21 @@ fn graph(policy: &str, image: &str) -> DynamoGraphDeployment {
     })
 }
 
-fn planned(observed: &Observed) -> Plan {
+fn planned(observed: &GraphObserved) -> GraphPlan {
     let settings =
-        Settings { snapshots: Some(Default::default()), ..crate::graph::fixtures::grove::settings().clone() };
+        GraphSettings { snapshots: Some(Default::default()), ..crate::graph::fixtures::grove::settings().clone() };
     plan::plan(&validate(&observed.graph, &settings, observed.validation_context()).unwrap(), observed, NOW)
 }
 
-fn on_grove(plan: &Plan) -> &GrovePlan {
+fn on_grove(plan: &GraphPlan) -> &GrovePlan {
     plan.grove.as_ref().unwrap()
 }
 
-fn decode(plan: &Plan) -> &PodCliqueTemplate {
+fn decode(plan: &GraphPlan) -> &PodCliqueTemplate {
     on_grove(plan).set.spec.template.cliques.iter().find(|clique| clique.name == "decode").unwrap()
 }
 
-fn checkpoint(plan: &Plan, phase: &str) -> DynamoCheckpoint {
+fn checkpoint(plan: &GraphPlan, phase: &str) -> DynamoCheckpoint {
     let mut live = plan.checkpoints[0].desired.as_ref().unwrap().object.clone();
     (live.metadata.uid, live.metadata.owner_references) = (Some("checkpoint".to_owned()), Some(vec![owner()]));
     live.status = serde_json::from_value(json!({ "phase": phase })).unwrap();
@@ -54,7 +54,7 @@ fn checkpoint(plan: &Plan, phase: &str) -> DynamoCheckpoint {
 }
 
 /// Returns the live state after a plan was carried out, with this number of serving decoders.
-fn after(graph: &DynamoGraphDeployment, plan: &Plan, serving: i32, phase: &str) -> Observed {
+fn after(graph: &DynamoGraphDeployment, plan: &GraphPlan, serving: i32, phase: &str) -> GraphObserved {
     let mut observed = observed(graph);
     observed.grove.sets = vec![as_live(on_grove(plan).set.clone())];
     let mut decode = clique("Decode", serving.max(1));
@@ -66,7 +66,7 @@ fn after(graph: &DynamoGraphDeployment, plan: &Plan, serving: i32, phase: &str) 
     observed
 }
 
-fn scaled(plan: &Plan) -> Vec<(i32, i32)> {
+fn scaled(plan: &GraphPlan) -> Vec<(i32, i32)> {
     on_grove(plan).scale.iter().map(|scale| (scale.from, scale.to)).collect()
 }
 

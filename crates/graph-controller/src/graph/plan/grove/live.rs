@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{render, restart_states};
 use crate::graph::{
-    model::{Observed, ValidGraph},
+    model::{GraphObserved, ValidGraph},
     plan::revision,
     status::grove::revision_of,
 };
@@ -172,7 +172,7 @@ pub struct GroveTarget {
 /// 2. What is live was made by another operator, or under another recipe, and holds what the spec asks for: its
 ///    revision stays, so that taking over replaces no pod.
 /// 3. Else it is a new one.
-pub fn target(graph: &ValidGraph<'_>, observed: &Observed) -> GroveTarget {
+pub fn target(graph: &ValidGraph<'_>, observed: &GraphObserved) -> GroveTarget {
     let fingerprint = revision::fingerprint(graph);
     let new = |suffix| GroveTarget { suffix, fingerprint: fingerprint.clone(), unchanged: false };
     if graph.workers().next().is_none() {
@@ -195,7 +195,7 @@ pub fn target(graph: &ValidGraph<'_>, observed: &Observed) -> GroveTarget {
 
 /// Whether the status speaks of the present spec: then an operator has carried it out, and programs that it wrote into
 /// pods are those for this spec.
-fn is_as_reported(observed: &Observed) -> bool {
+fn is_as_reported(observed: &GraphObserved) -> bool {
     let reported = observed.graph.status.as_ref().and_then(|status| status.observed_generation);
     reported.is_some() && reported == observed.graph.metadata.generation
 }
@@ -208,7 +208,7 @@ pub fn suffix_of(graph: &ValidGraph<'_>, set: &PodCliqueSet) -> Option<RevisionS
 }
 
 /// Whether all live workers run exactly what the spec asks for.
-fn holds(graph: &ValidGraph<'_>, observed: &Observed, set: &PodCliqueSet, target: &GroveTarget) -> bool {
+fn holds(graph: &ValidGraph<'_>, observed: &GraphObserved, set: &PodCliqueSet, target: &GroveTarget) -> bool {
     let states = restart_states(graph, observed);
     let marks: Vec<_> = states.iter().map(|state| state.mark).collect();
     let Ok(Some(rendered)) = render(graph, observed, target, &marks) else { return false };

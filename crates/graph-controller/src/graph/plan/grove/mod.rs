@@ -26,14 +26,14 @@ use rendering::{
 use super::{checkpoints, restart, restart::RestartState, spread};
 use crate::graph::{
     merge,
-    merge::{Placement, component_deployment},
-    model::{ComponentCheckpoint, GrovePlan, Observed, Obstacle, Plan, Scale, ValidGraph},
+    merge::{PlannedFields, component_deployment},
+    model::{ComponentCheckpoint, GraphObserved, GraphObstacle, GraphPlan, GrovePlan, GroveScale, ValidGraph},
     status::grove::{child, is_observed, readiness},
 };
 
 /// Decides on a graph that Grove runs. Replicas never change through the PodCliqueSet: for Grove, any change of it is a
 /// change of all, and would replace pods.
-pub(super) fn plan(graph: &ValidGraph<'_>, observed: &Observed, plan: &mut Plan) {
+pub(super) fn plan(graph: &ValidGraph<'_>, observed: &GraphObserved, plan: &mut GraphPlan) {
     let known = known_domains(graph, observed).unwrap_or_default();
     if known.is_empty() || known == graph.topology_domains {
         return plan_target(graph, &live::target(graph, observed), observed, plan);
@@ -49,12 +49,12 @@ pub(super) fn plan(graph: &ValidGraph<'_>, observed: &Observed, plan: &mut Plan)
 }
 
 /// The domains of the cluster topology that live workers know.
-fn known_domains(graph: &ValidGraph<'_>, observed: &Observed) -> Option<Vec<String>> {
+fn known_domains(graph: &ValidGraph<'_>, observed: &GraphObserved) -> Option<Vec<String>> {
     let policy = graph.spec.kv_transfer_policy()?;
     live::known_domains(observed.grove.set()?, policy)
 }
 
-fn plan_target(graph: &ValidGraph<'_>, target: &GroveTarget, observed: &Observed, plan: &mut Plan) {
+fn plan_target(graph: &ValidGraph<'_>, target: &GroveTarget, observed: &GraphObserved, plan: &mut GraphPlan) {
     // What could be validated can be rendered; half a graph is never written.
     let states = restart_states(graph, observed);
     let live = observed.grove.set();
@@ -125,10 +125,10 @@ struct Rendered {
 /// `marks` are the restarts that the components must have gone through, in the order of the spec.
 fn render(
     graph: &ValidGraph<'_>,
-    observed: &Observed,
+    observed: &GraphObserved,
     target: &GroveTarget,
     marks: &[Option<&str>],
-) -> Result<Option<Rendered>, Obstacle> {
+) -> Result<Option<Rendered>, GraphObstacle> {
     let (live, revision) = (observed.grove.set(), target.suffix.as_ref());
     let origin_version = origin_version(observed);
     let checkpoints = checkpoints::checkpoints(graph, observed, revision, &origin_version);
@@ -140,7 +140,8 @@ fn render(
             let replicas = component.desired_replicas();
             let checkpoint = checkpoints::of(&checkpoints, &component.name).map(|checkpoint| checkpoint.name.as_str());
             let origin_version = &origin_version;
-            let placement = Placement { revision, replicas, origin_version, checkpoint, ..Placement::default() };
+            let placement =
+                PlannedFields { revision, replicas, origin_version, checkpoint, ..PlannedFields::default() };
             let mut merged = component_deployment(graph, component, placement);
             merged.metadata.uid = observed.graph.uid();
             merged
@@ -217,7 +218,7 @@ fn render(
 }
 
 /// Returns the progress of the components in the restart, in the order of the spec.
-fn restart_states<'a>(graph: &ValidGraph<'_>, observed: &'a Observed) -> Vec<RestartState<'a>> {
+fn restart_states<'a>(graph: &ValidGraph<'_>, observed: &'a GraphObserved) -> Vec<RestartState<'a>> {
     let set = observed.grove.set();
     let components = graph.spec.components.iter();
     components
@@ -234,13 +235,13 @@ fn restart_states<'a>(graph: &ValidGraph<'_>, observed: &'a Observed) -> Vec<Res
 }
 
 /// Whether all pods of a component are of the set's present template and serve.
-fn is_rolled_out(observed: &Observed, set: &PodCliqueSet, component: &ComponentSpec) -> bool {
+fn is_rolled_out(observed: &GraphObserved, set: &PodCliqueSet, component: &ComponentSpec) -> bool {
     is_observed(set) && readiness(observed, &set.name_any(), component).not_ready.is_none()
 }
 
 /// Version of the operator that admitted the graph. The pods have it, so what is live counts first: a user
 /// who replaces the graph's annotations does not replace its pods.
-fn origin_version(observed: &Observed) -> String {
+fn origin_version(observed: &GraphObserved) -> String {
     let cliques = observed.grove.set().into_iter().flat_map(|set| &set.spec.template.cliques);
     let mut remembered = cliques.filter_map(|clique| clique.annotations.get(annotations::ORIGIN_VERSION));
     remembered.next().cloned().unwrap_or_else(|| merge::origin_version(&observed.graph, &[]))
@@ -254,8 +255,8 @@ fn start_of(
     valid: &ValidatedComponent<'_>,
     checkpoints: &[ComponentCheckpoint],
     graph: &ValidGraph<'_>,
-    observed: &Observed,
-) -> Result<Start, Obstacle> {
+    observed: &GraphObserved,
+) -> Result<Start, GraphObstacle> {
     let name = valid.component_name();
     let Some(checkpoint) = checkpoints::of(checkpoints, name) else { return Ok(Start::Cold) };
     let live = observed.checkpoints.named(&checkpoint.name);
@@ -271,7 +272,7 @@ fn start_of(
     };
     start(valid, &facts).map_err(|violation| {
         let message = format!("spec.components[{name}]: {violation}");
-        Obstacle::stalled(conditions::graph::FAILED, conditions::graph::INVALID_SPEC, message)
+        GraphObstacle::stalled(conditions::graph::FAILED, conditions::graph::INVALID_SPEC, message)
     })
 }
 
@@ -286,20 +287,20 @@ fn until_it_starts((declared, start): (&ComponentSpec, &Start)) -> ComponentSpec
 }
 
 /// Whether all pods are of the live set in its desired form, and serve.
-fn all_serve(observed: &Observed, set: &PodCliqueSet) -> bool {
+fn all_serve(observed: &GraphObserved, set: &PodCliqueSet) -> bool {
     let name = set.name_any();
     let serves = |component: &ComponentSpec| readiness(observed, &name, component).not_ready.is_none();
     observed.grove.set().is_some_and(is_observed) && observed.graph.spec.components.iter().all(serves)
 }
 
-fn scale(observed: &Observed, set: &str, component: &ComponentSpec, to: i32) -> Option<Scale> {
+fn scale(observed: &GraphObserved, set: &str, component: &ComponentSpec, to: i32) -> Option<GroveScale> {
     let child = child(observed, set, component)?;
     let from = child.replicas();
-    (from != to && child.metadata().deletion_timestamp.is_none()).then_some(Scale { child, from, to })
+    (from != to && child.metadata().deletion_timestamp.is_none()).then_some(GroveScale { child, from, to })
 }
 
 /// Whether pods of a component serve.
-fn serves(observed: &Observed, component: &ComponentSpec) -> bool {
+fn serves(observed: &GraphObserved, component: &ComponentSpec) -> bool {
     let set = observed.grove.set();
     set.and_then(|set| child(observed, &set.name_any(), component)).is_some_and(|child| child.serves())
 }

@@ -15,12 +15,12 @@ use crate::graph::{
         grove::{as_live, clique, group, live_set, observed, observed_with, planned},
         set_image,
     },
-    model::{Child, Progress, Scale},
+    model::{Child, GroveScale, ObstacleProgress},
     status::grove::revision_of,
     validate::validate,
 };
 
-fn set_of(observed: &Observed) -> PodCliqueSet {
+fn set_of(observed: &GraphObserved) -> PodCliqueSet {
     planned(observed).grove.unwrap().set
 }
 
@@ -119,7 +119,7 @@ fn replicas_change_through_scale_and_never_through_the_template() {
         observed.grove.cliques = vec![clique("Frontend", 1), clique("Decode", 4)];
         let plan = planned(&observed).grove.unwrap();
         assert_eq!(plan.set.spec, set.spec, "{replicas}");
-        let [Scale { child: Child::PodClique(child), from: 4, to }] = &plan.scale[..] else {
+        let [GroveScale { child: Child::PodClique(child), from: 4, to }] = &plan.scale[..] else {
             panic!("{:?}", plan.scale)
         };
         assert_eq!((child.name_any().as_str(), *to), ("chat-0-decode", replicas));
@@ -137,7 +137,7 @@ fn a_component_of_several_cliques_is_scaled_as_a_group() {
     observed.grove.groups = vec![group("Decode", 1)];
     let plan = planned(&observed).grove.unwrap();
     assert_eq!(plan.set.spec.template.pod_clique_scaling_groups[0].clique_names, ["decode-ldr", "decode-wkr"]);
-    let [Scale { child: Child::PodCliqueScalingGroup(group), from: 1, to: 4 }] = &plan.scale[..] else {
+    let [GroveScale { child: Child::PodCliqueScalingGroup(group), from: 1, to: 4 }] = &plan.scale[..] else {
         panic!("{:?}", plan.scale)
     };
     assert_eq!(group.name_any(), "chat-0-decode");
@@ -281,7 +281,12 @@ fn programs_of_another_operator_stay_as_long_as_the_author_changes_nothing() {
     }
 }
 
-fn with_secrets(graph: &DynamoGraphDeployment, secrets: &[&str], live: Option<PodCliqueSet>, ready: i32) -> Observed {
+fn with_secrets(
+    graph: &DynamoGraphDeployment,
+    secrets: &[&str],
+    live: Option<PodCliqueSet>,
+    ready: i32,
+) -> GraphObserved {
     let config = |host: &str| format!(r#"{{"auths":{{"{host}":{{"auth":"eA=="}}}}}}"#);
     let hosts = rendering::RegistryHosts::parse(config("registry.example").as_bytes()).unwrap();
     let index = rendering::PullSecretIndex::new(secrets.iter().map(|name| ((*name).to_owned(), hosts.clone())));
@@ -360,7 +365,7 @@ fn a_live_order_and_restarts_stay() {
 fn a_restart_goes_from_component_to_component_and_scales_and_regenerates_nothing() {
     let asked = graph_with(|g| g["spec"]["restart"] = json!({ "id": "r1" }));
     let set = live_set(&graph());
-    let marked = |observed: &Observed| {
+    let marked = |observed: &GraphObserved| {
         let plan = planned(observed);
         let set = plan.grove.unwrap().set;
         let marks = set.spec.template.cliques.iter().filter(|c| c.annotations.contains_key(annotations::RESTART_AT));
@@ -463,14 +468,14 @@ fn a_topology_that_is_missing_is_an_obstacle_and_no_mistake_of_the_author() {
         planned(&observed).obstacle
     };
     let missing = obstacle(None, true).unwrap();
-    assert_eq!(missing.progress, Progress::Stalled(conditions::graph::TOPOLOGY_NOT_FOUND));
+    assert_eq!(missing.progress, ObstacleProgress::Stalled(conditions::graph::TOPOLOGY_NOT_FOUND));
     assert!(missing.message.contains("ClusterTopologyBinding racks"), "{}", missing.message);
     let other = obstacle(Some(&["zone", "block"]), true).unwrap();
-    assert_eq!(other.progress, Progress::Stalled(conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE));
+    assert_eq!(other.progress, ObstacleProgress::Stalled(conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE));
     assert!(other.message.contains("zone, block"), "{}", other.message);
     assert_eq!(obstacle(Some(&["zone", "rack"]), true), None);
     let unserved = obstacle(None, false).unwrap();
-    assert_eq!(unserved.progress, Progress::Stalled(conditions::graph::API_MISSING));
+    assert_eq!(unserved.progress, ObstacleProgress::Stalled(conditions::graph::API_MISSING));
     assert!(unserved.message.contains("grove.io"), "{}", unserved.message);
 }
 

@@ -19,7 +19,7 @@ fn exchanging(topology: &str, domain: &str, edit: impl FnOnce(&mut Value)) -> Dy
     })
 }
 
-fn set_of(mut observed: Observed, domains: &[&str]) -> PodCliqueSet {
+fn set_of(mut observed: GraphObserved, domains: &[&str]) -> PodCliqueSet {
     observed.grove.topology_domains = Some(domains.iter().map(|domain| (*domain).to_owned()).collect());
     planned(&observed).grove.unwrap().set
 }

@@ -16,10 +16,10 @@ use api_types::{
 use controller_kit::conditions::is_true;
 use kube::ResourceExt;
 
-use crate::graph::model::{Observed, Plan, is_current};
+use crate::graph::model::{GraphObserved, GraphPlan, is_current};
 
 /// Sets the annotations in the planned components, and the progress in the plan. Runs after the rest is planned.
-pub fn plan_restart(observed: &Observed, plan: &mut Plan) {
+pub fn plan_restart(observed: &GraphObserved, plan: &mut GraphPlan) {
     let live: BTreeMap<String, &DynamoComponentDeployment> = observed.present().map(|d| (d.name_any(), d)).collect();
     let states: Vec<_> = plan.components.iter().map(|desired| RestartState::of(desired, &live)).collect();
     let restart = self::plan(&observed.graph, &states, plan.rollout.in_progress());

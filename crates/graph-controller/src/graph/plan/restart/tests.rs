@@ -33,7 +33,7 @@ impl System {
     }
 
     /// One pass of the controller. Objects that change are no longer ready.
-    fn pass(&mut self) -> Plan {
+    fn pass(&mut self) -> GraphPlan {
         let plan = plan(&valid(&self.graph), &observed(&self.graph, self.components.clone()), NOW);
         for desired in &plan.components {
             match self.components.iter_mut().find(|d| d.name_any() == desired.name_any()) {

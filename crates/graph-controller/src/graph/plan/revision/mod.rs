@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 
 use super::spread;
 use crate::graph::{
-    merge::{Placement, component_deployment},
+    merge::{PlannedFields, component_deployment},
     model::ValidGraph,
-    plan::rollout::Live,
+    plan::rollout::LiveCounts,
 };
 
 /// Version of the fingerprint's recipe. Fingerprints of other versions are not comparable; contents are compared then.
@@ -30,7 +30,7 @@ const PLACEHOLDER: &str = "generation";
 
 /// The revision that the spec asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct TargetRevision {
     /// Its suffix; `None` is a revision older than suffixes.
     pub suffix: Option<RevisionSuffix>,
     /// Its fingerprint.
@@ -48,7 +48,7 @@ pub fn suffix_of(live: &DynamoComponentDeployment) -> Option<RevisionSuffix> {
 /// 2. Else one whose objects hold what the spec asks for: made by another operator, or under another recipe. It keeps
 ///    its suffix, so that taking over rolls no pod.
 /// 3. Else a new one, whose suffix follows from the fingerprint and is unique.
-pub fn target(graph: &ValidGraph<'_>, workers: &[&DynamoComponentDeployment]) -> Target {
+pub fn target(graph: &ValidGraph<'_>, workers: &[&DynamoComponentDeployment]) -> TargetRevision {
     let fingerprint = fingerprint(graph);
     let mut revisions: BTreeMap<Option<RevisionSuffix>, Vec<&DynamoComponentDeployment>> = BTreeMap::new();
     for worker in workers {
@@ -57,11 +57,11 @@ pub fn target(graph: &ValidGraph<'_>, workers: &[&DynamoComponentDeployment]) ->
     let known = revisions.iter().find(|(_, members)| members.iter().any(|m| fingerprint_in(m) == Some(&fingerprint)));
     let same = || revisions.iter().find(|(suffix, members)| holds(graph, suffix.as_ref(), members));
     if let Some((suffix, _)) = known.or_else(same) {
-        return Target { suffix: suffix.clone(), fingerprint };
+        return TargetRevision { suffix: suffix.clone(), fingerprint };
     }
     let free = (0..).map(|attempt| RevisionSuffix::of(&fingerprint, attempt));
     let suffix = free.into_iter().find(|s| !revisions.contains_key(&Some(s.clone())));
-    Target { suffix, fingerprint }
+    TargetRevision { suffix, fingerprint }
 }
 
 fn fingerprint_in(live: &DynamoComponentDeployment) -> Option<&String> {
@@ -86,7 +86,7 @@ fn desired(
     component: &ComponentSpec,
     revision: Option<&RevisionSuffix>,
 ) -> DynamoComponentDeployment {
-    component_deployment(graph, component, Placement { revision, ..Placement::default() })
+    component_deployment(graph, component, PlannedFields { revision, ..PlannedFields::default() })
 }
 
 /// Returns the component that the spec requests, with the values that follow from a live member: the checkpoint from
@@ -100,7 +100,7 @@ fn desired_like(
     let made = member.spec.component.checkpoint().and_then(Checkpoint::reference);
     let named = component.checkpoint().and_then(Checkpoint::reference);
     let checkpoint = made.filter(|_| graph.settings.snapshots.is_some() && named.is_none());
-    let placement = Placement { revision, checkpoint, ..Placement::default() };
+    let placement = PlannedFields { revision, checkpoint, ..PlannedFields::default() };
     let mut desired = component_deployment(graph, component, placement);
     // It names the engine that was found in the command when the member was made.
     desired.spec.backend_framework = member.spec.backend_framework;
@@ -191,9 +191,9 @@ pub fn sort_by_age(workers: &mut [&DynamoComponentDeployment]) {
 }
 
 /// Replicas of a live worker.
-pub fn live_counts(d: &DynamoComponentDeployment) -> Live {
+pub fn live_counts(d: &DynamoComponentDeployment) -> LiveCounts {
     let status = d.status.as_ref().and_then(|s| s.component.as_ref());
-    Live {
+    LiveCounts {
         spec: d.spec.component.desired_replicas(),
         available: status.and_then(|c| c.available_replicas.or(c.ready_replicas)).unwrap_or(0),
     }

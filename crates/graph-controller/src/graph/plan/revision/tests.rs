@@ -9,7 +9,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use super::*;
 use crate::graph::{
     fixtures::{NOW, graph, graph_with, grove, live, observed, set_image, valid},
-    model::Plan,
+    model::GraphPlan,
     plan::plan,
     validate::validate,
 };
@@ -17,7 +17,7 @@ use crate::graph::{
 /// Subject of an edit, and the edit of the graph's JSON.
 type Edit = (&'static str, fn(&mut Value));
 
-fn target_of(graph: &DynamoGraphDeployment, workers: &[&DynamoComponentDeployment]) -> Target {
+fn target_of(graph: &DynamoGraphDeployment, workers: &[&DynamoComponentDeployment]) -> TargetRevision {
     target(&valid(graph), workers)
 }
 
@@ -216,13 +216,13 @@ fn an_old_generation_keeps_what_the_graph_gave_it() {
 }
 
 /// Returns the plan for the graph with that tag of the worker's image.
-fn planned(tag: &str, live: &[&DynamoComponentDeployment]) -> Plan {
+fn planned(tag: &str, live: &[&DynamoComponentDeployment]) -> GraphPlan {
     let graph = graph_with(|g| set_image(g, tag));
     plan(&valid(&graph), &observed(&graph, live.iter().copied().cloned().collect()), NOW)
 }
 
 /// The worker of the target revision as it would be live.
-fn new_worker(plan: &Plan) -> DynamoComponentDeployment {
+fn new_worker(plan: &GraphPlan) -> DynamoComponentDeployment {
     live(plan.components.iter().find(|d| d.spec.component.is_worker()).unwrap(), 4)
 }
 

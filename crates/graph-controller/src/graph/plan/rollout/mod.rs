@@ -42,14 +42,14 @@ fn workers(amount: &IntOrString, desired: i32, carry: i64) -> i32 {
 
 /// Live counts of one revision of one component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Live {
+pub struct LiveCounts {
     /// Desired replicas of the revision as they stand in its spec.
     pub spec: i32,
     /// Workers of it that can serve.
     pub available: i32,
 }
 
-impl Live {
+impl LiveCounts {
     /// Workers that can serve and will not be taken away by a scale-down that is already written.
     pub fn serving(self) -> i32 {
         self.available.clamp(0, self.spec.max(0))
@@ -64,9 +64,9 @@ pub struct Component {
     /// Desired replicas.
     pub desired: i32,
     /// Live counts of the target revision.
-    pub new: Live,
+    pub new: LiveCounts,
     /// Live counts of each other revision of the graph, oldest first; none where a revision has no such component.
-    pub old: Vec<Option<Live>>,
+    pub old: Vec<Option<LiveCounts>>,
     /// Whether no pod of another revision is left (only `Recreate` asks).
     pub drained: bool,
     /// Progress of the capture that its new workers wait for (only [`hold`] reads it).
@@ -116,7 +116,7 @@ fn saturated(workers: i64) -> i32 {
 
 impl Component {
     /// Returns the live counts of one old revision.
-    fn old(&self, revision: usize) -> Live {
+    fn old(&self, revision: usize) -> LiveCounts {
         self.old.get(revision).copied().flatten().unwrap_or_default()
     }
 

@@ -9,7 +9,7 @@ use api_types::{
 
 use super::*;
 use crate::graph::{
-    model::{Applied, RolloutCondition, RolloutRecord},
+    model::{GraphApplied, RolloutCondition, RolloutRecord},
     status::status,
 };
 
@@ -56,8 +56,13 @@ impl Controls {
     }
 
     /// Writes the status. Gives whether another revision is refused than before, or none any more.
-    pub(super) fn report(&mut self, observed: &Observed, plan: &Plan, live: Vec<DynamoComponentDeployment>) -> bool {
-        let applied = Applied { live, ..Applied::default() };
+    pub(super) fn report(
+        &mut self,
+        observed: &GraphObserved,
+        plan: &GraphPlan,
+        live: Vec<DynamoComponentDeployment>,
+    ) -> bool {
+        let applied = GraphApplied { live, ..GraphApplied::default() };
         let before = self.refused();
         self.status = Some(status(observed, plan, &applied, None, self.now()));
         before != self.refused()
@@ -85,7 +90,7 @@ pub(super) struct ControlGuard {
 }
 
 impl ControlGuard {
-    pub(super) fn of(system: &System, plan: &Plan, is_current: bool) -> Self {
+    pub(super) fn of(system: &System, plan: &GraphPlan, is_current: bool) -> Self {
         let none = Self { frozen: BTreeMap::new(), caps: BTreeMap::new() };
         let graph = system.graph();
         let control = rollout_control(graph.annotations(), false, &[]).unwrap();

@@ -20,7 +20,7 @@ use self::{
 use super::*;
 use crate::graph::{
     fixtures::{graph_with, live, observed, owner, report, set_image},
-    model::{RunningPods, Served, ValidationContext},
+    model::{ClusterApis, RunningPods, ValidationContext},
     validate::validate,
 };
 
@@ -158,7 +158,7 @@ impl System {
     /// One pass on the picture of the cache, which ends after so many writes.
     fn reconcile(&mut self, picture: &[DynamoComponentDeployment], writes: usize, dice: &mut Dice) {
         let graph = self.graph();
-        let served = Served { leader_worker_sets: true, ..Served::default() };
+        let served = ClusterApis { leader_worker_sets: true, ..ClusterApis::default() };
         let facts = ValidationContext { served, ..ValidationContext::default() };
         let valid = validate(&graph, crate::graph::fixtures::settings(), facts).unwrap();
         let mut observed = observed(&graph, picture.to_vec());

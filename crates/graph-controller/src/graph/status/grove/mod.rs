@@ -15,7 +15,7 @@ use api_types::{
 use controller_kit::conditions::{Status, find};
 use kube::ResourceExt;
 use rendering::{
-    Cause, Diagnosis,
+    PodCause, PodDiagnosis,
     grove::{
         ChildKind, Classification, GroveReadiness, NotReadyYet, child_of, clique_readiness, group_readiness,
         has_topology,
@@ -23,10 +23,10 @@ use rendering::{
 };
 
 use super::draft::Draft;
-use crate::graph::model::{Applied, Child, GrovePlan, Observed};
+use crate::graph::model::{Child, GraphApplied, GraphObserved, GrovePlan};
 
 /// Whether pods of a graph on Grove do not serve and must be diagnosed.
-pub fn waits_for_pods(observed: &Observed, plan: &GrovePlan) -> bool {
+pub fn waits_for_pods(observed: &GraphObserved, plan: &GrovePlan) -> bool {
     let waits = |readiness: &GroveReadiness| {
         let acted = readiness.not_ready.as_ref().is_some_and(|why| why.classification != Classification::NotLookedAt);
         readiness.lacks_pods || acted
@@ -35,7 +35,7 @@ pub fn waits_for_pods(observed: &Observed, plan: &GrovePlan) -> bool {
 }
 
 /// Sets the progress of a graph on Grove.
-pub(super) fn report(draft: &mut Draft, observed: &Observed, plan: &GrovePlan, applied: &Applied) {
+pub(super) fn report(draft: &mut Draft, observed: &GraphObserved, plan: &GrovePlan, applied: &GraphApplied) {
     let (graph, set) = (&observed.graph, applied.grove.as_ref());
     let name = plan.set.name_any();
     let mut all = all_readiness(observed, &name);
@@ -85,11 +85,11 @@ pub(super) fn report(draft: &mut Draft, observed: &Observed, plan: &GrovePlan, a
 
 /// Explains why a component is not ready, with the diagnosis of its pods. Grove's count of gated pods may be older than
 /// the pods.
-fn explained(why: &NotReadyYet, trouble: Option<&Diagnosis>) -> (Classification, String) {
+fn explained(why: &NotReadyYet, trouble: Option<&PodDiagnosis>) -> (Classification, String) {
     match trouble {
         None => (why.classification, why.message.clone()),
-        Some(trouble) if why.classification == Classification::Gated && trouble.cause != Cause::Gated => {
-            let unplaced = trouble.cause == Cause::Unschedulable;
+        Some(trouble) if why.classification == Classification::Gated && trouble.cause != PodCause::Gated => {
+            let unplaced = trouble.cause == PodCause::Unschedulable;
             let classification = if unplaced { Classification::Capacity } else { Classification::Pods };
             (classification, trouble.message.clone())
         }
@@ -98,7 +98,7 @@ fn explained(why: &NotReadyYet, trouble: Option<&Diagnosis>) -> (Classification,
 }
 
 /// Counts of a graph with an obstacle.
-pub(super) fn counts(observed: &Observed) -> BTreeMap<String, ComponentReplicaStatus> {
+pub(super) fn counts(observed: &GraphObserved) -> BTreeMap<String, ComponentReplicaStatus> {
     let Some(set) = observed.grove.set() else { return BTreeMap::new() };
     components(&observed.graph, Some(set), &all_readiness(observed, &set.name_any()))
 }
@@ -112,7 +112,7 @@ fn reason(classification: Classification) -> &'static str {
     }
 }
 
-fn all_readiness<'a>(observed: &'a Observed, set: &str) -> Vec<(&'a ComponentSpec, GroveReadiness)> {
+fn all_readiness<'a>(observed: &'a GraphObserved, set: &str) -> Vec<(&'a ComponentSpec, GroveReadiness)> {
     let components = observed.graph.spec.components.iter();
     components.map(|component| (component, readiness(observed, set, component))).collect()
 }
@@ -174,7 +174,7 @@ fn topology(draft: &mut Draft, graph: &DynamoGraphDeployment, set: Option<&PodCl
 
 /// Readiness of a component, as Grove reports it. Counts may be complete and of the previous template: Grove reports
 /// the template they are of, and does not count pods that drain.
-pub fn readiness(observed: &Observed, set: &str, component: &ComponentSpec) -> GroveReadiness {
+pub fn readiness(observed: &GraphObserved, set: &str, component: &ComponentSpec) -> GroveReadiness {
     let mut readiness = counted(observed, set, component);
     let live = observed.grove.set();
     let accepted = live.and_then(|set| set.status.as_ref()?.current_generation_hash.as_ref());
@@ -201,7 +201,7 @@ pub fn readiness(observed: &Observed, set: &str, component: &ComponentSpec) -> G
     readiness
 }
 
-fn counted(observed: &Observed, set: &str, component: &ComponentSpec) -> GroveReadiness {
+fn counted(observed: &GraphObserved, set: &str, component: &ComponentSpec) -> GroveReadiness {
     let name = names::grove_child(set, &component.name);
     match child_of(component) {
         ChildKind::PodClique => clique_readiness(&name, named(&observed.grove.cliques, &name)),
@@ -220,7 +220,7 @@ pub fn is_observed(set: &PodCliqueSet) -> bool {
 }
 
 /// The clique or scaling group of a component.
-pub fn child(observed: &Observed, set: &str, component: &ComponentSpec) -> Option<Child> {
+pub fn child(observed: &GraphObserved, set: &str, component: &ComponentSpec) -> Option<Child> {
     let name = names::grove_child(set, &component.name);
     match child_of(component) {
         ChildKind::PodClique => {

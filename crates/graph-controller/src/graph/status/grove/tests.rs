@@ -5,7 +5,7 @@ use api_types::{
     v1beta1::{ComponentKind, DynamoGraphDeploymentStatus, GraphState},
 };
 use k8s_openapi::jiff::Timestamp;
-use rendering::{Cause, Diagnosis};
+use rendering::{PodCause, PodDiagnosis};
 use serde_json::{Value, json};
 
 use super::*;
@@ -14,7 +14,7 @@ use crate::graph::{
         graph, graph_with,
         grove::{clique, group, live_set, observed_with, planned},
     },
-    model::{Applied, Troubles},
+    model::{GraphApplied, Troubles},
     status::status,
 };
 
@@ -27,17 +27,17 @@ fn looked_at(mut set: PodCliqueSet, conditions: Value) -> PodCliqueSet {
     set
 }
 
-fn status_of(observed: &Observed) -> DynamoGraphDeploymentStatus {
+fn status_of(observed: &GraphObserved) -> DynamoGraphDeploymentStatus {
     status_with(observed, Troubles::new())
 }
 
-fn status_with(observed: &Observed, troubles: Troubles) -> DynamoGraphDeploymentStatus {
+fn status_with(observed: &GraphObserved, troubles: Troubles) -> DynamoGraphDeploymentStatus {
     let plan = planned(observed);
-    let applied = Applied { grove: observed.grove.set().cloned(), troubles, ..Applied::default() };
+    let applied = GraphApplied { grove: observed.grove.set().cloned(), troubles, ..GraphApplied::default() };
     status(observed, &plan, &applied, None, NOW)
 }
 
-fn with(graph: &DynamoGraphDeployment, cliques: Vec<PodClique>) -> Observed {
+fn with(graph: &DynamoGraphDeployment, cliques: Vec<PodClique>) -> GraphObserved {
     let mut observed = observed_with(graph, looked_at(live_set(graph), json!([])));
     observed.grove.cliques = cliques;
     observed
@@ -134,7 +134,7 @@ fn pods_that_wait_for_their_gang_are_told_of_by_their_gate() {
 }
 
 /// A set in the middle of a rolling update, as Grove leaves it: the observed revisions lag until the update has ended.
-fn rolling(graph: &DynamoGraphDeployment) -> Observed {
+fn rolling(graph: &DynamoGraphDeployment) -> GraphObserved {
     let mut decode = clique("Decode", 4);
     decode.metadata.generation = Some(9);
     decode.status = serde_json::from_value(json!({
@@ -159,29 +159,30 @@ fn rolling(graph: &DynamoGraphDeployment) -> Observed {
 fn a_rollout_that_is_stuck_names_the_pod_that_stops_it() {
     let observed = rolling(&graph());
     assert!(waits_for_pods(&observed, &planned(&observed).grove.unwrap()), "its pods are not read");
-    let trouble = Diagnosis { cause: Cause::Unschedulable, message: "pod d-1: 12 Insufficient nvidia.com/gpu".into() };
+    let trouble =
+        PodDiagnosis { cause: PodCause::Unschedulable, message: "pod d-1: 12 Insufficient nvidia.com/gpu".into() };
     let status = status_with(&observed, [("Decode".to_owned(), trouble)].into());
     let expected = "Resources not ready: PodCliqueSet chat: Grove replaces pods of an older template; \
         chat: Decode: 1 of 4 pods have the current template, 3 are ready; pod d-1: 12 Insufficient nvidia.com/gpu";
     assert_eq!(ready(&status), ("False", c::graph::UPDATING, expected));
     let reconciling = find(&status.conditions, c::RECONCILING).unwrap();
-    assert_eq!(reconciling.reason, Cause::Unschedulable.reason());
+    assert_eq!(reconciling.reason, PodCause::Unschedulable.reason());
 }
 
 /// Defect: pods that the scheduler has seen were said to have a gate, because Grove's count of gated pods was older.
 #[test]
 fn a_pod_without_a_gate_counts_more_than_an_old_count_of_gates() {
     let observed = with(&graph(), vec![clique("Frontend", 1), gated("Decode")]);
-    let of = |cause: Cause| {
-        let trouble = Diagnosis { cause, message: "pod d-1: text".into() };
+    let of = |cause: PodCause| {
+        let trouble = PodDiagnosis { cause, message: "pod d-1: text".into() };
         let status = status_with(&observed, [("Decode".to_owned(), trouble)].into());
         (ready(&status).1.to_owned(), ready(&status).2.to_owned())
     };
-    let (reason, message) = of(Cause::Unschedulable);
+    let (reason, message) = of(PodCause::Unschedulable);
     assert_eq!((reason.as_str(), message.contains("gate")), (c::graph::INSUFFICIENT_CAPACITY, false), "{message}");
     assert!(message.ends_with("Decode: pod d-1: text"), "{message}");
-    assert_eq!(of(Cause::ImagePull).0, c::graph::PODS_NOT_READY);
-    let (reason, message) = of(Cause::Gated);
+    assert_eq!(of(PodCause::ImagePull).0, c::graph::PODS_NOT_READY);
+    let (reason, message) = of(PodCause::Gated);
     assert_eq!(reason, c::graph::INSUFFICIENT_CAPACITY);
     assert!(message.contains("4 pods have a scheduling gate"), "{message}");
 }
@@ -217,11 +218,11 @@ fn the_pod_that_somebody_can_help_is_named() {
         clique.status.as_mut().unwrap().ready_replicas = 0;
         clique
     };
-    let said = |component: &str, cause: Cause| {
-        (component.to_owned(), Diagnosis { cause, message: format!("pod {component}-1: text") })
+    let said = |component: &str, cause: PodCause| {
+        (component.to_owned(), PodDiagnosis { cause, message: format!("pod {component}-1: text") })
     };
     let observed = with(&graph(), vec![unready("Frontend", 1), unready("Decode", 4)]);
-    let troubles = [said("Frontend", Cause::Probe), said("Decode", Cause::ImagePull)];
+    let troubles = [said("Frontend", PodCause::Probe), said("Decode", PodCause::ImagePull)];
     let status = status_with(&observed, troubles.into());
     assert!(ready(&status).2.contains("Frontend: 0 of 1 are ready; pod Frontend-1: text"), "{}", ready(&status).2);
     let reconciling = find(&status.conditions, c::RECONCILING).unwrap();
@@ -231,7 +232,8 @@ fn the_pod_that_somebody_can_help_is_named() {
     );
     // Engines take their time, and what was seen of a component that serves by now is of the past.
     let observed = with(&graph(), vec![unready("Frontend", 1), clique("Decode", 4)]);
-    let status = status_with(&observed, [said("Frontend", Cause::Probe), said("Decode", Cause::ImagePull)].into());
+    let status =
+        status_with(&observed, [said("Frontend", PodCause::Probe), said("Decode", PodCause::ImagePull)].into());
     assert_eq!(find(&status.conditions, c::RECONCILING).unwrap().reason, c::graph::PROGRESSING);
 }
 
@@ -264,7 +266,7 @@ fn workers_are_routed_to_their_new_namespace_when_all_of_them_have_changed() {
             json!({ "componentKind": "PodClique", "replicas": 4, "updatedReplicas": 0, "runtimeNamespace": "old" });
         g["status"] = json!({ "state": "pending", "components": { "Decode": old, "Prefill": old } });
     });
-    let namespaces = |observed: &Observed| {
+    let namespaces = |observed: &GraphObserved| {
         let status = status_of(observed);
         ["Frontend", "Decode", "Prefill"].map(|name| status.components[name].runtime_namespace.clone().unwrap())
     };

@@ -68,7 +68,7 @@ prop_compose! {
 fn written(components: &[Component], targets: &[Targets], writes: usize) -> Vec<Component> {
     let mut after = components.to_vec();
     let mut left = writes;
-    let mut write = |live: &mut Live, target: i32| {
+    let mut write = |live: &mut LiveCounts, target: i32| {
         if left > 0 {
             (left, live.spec) = (left - 1, target);
         }

@@ -15,21 +15,27 @@ fn quarter() -> RolloutStrategy {
     rolling(IntOrString::String("25%".into()), IntOrString::String("25%".into()))
 }
 
-fn live(spec: i32, available: i32) -> Live {
-    Live { spec, available }
+fn live(spec: i32, available: i32) -> LiveCounts {
+    LiveCounts { spec, available }
 }
 
-fn component(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live]) -> Component {
+fn component(strategy: &RolloutStrategy, desired: i32, new: LiveCounts, old: &[LiveCounts]) -> Component {
     let (strategy, old) = (strategy.clone(), old.iter().copied().map(Some).collect());
     Component { strategy, desired, new, old, drained: false, capture: Capture::Idle, cap: None }
 }
 
 /// Plans for a graph with one worker component.
-fn plan_one(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live], drained: bool) -> Targets {
+fn plan_one(strategy: &RolloutStrategy, desired: i32, new: LiveCounts, old: &[LiveCounts], drained: bool) -> Targets {
     plan(&[Component { drained, ..component(strategy, desired, new, old) }]).remove(0)
 }
 
-fn hold_one(strategy: &RolloutStrategy, desired: i32, new: Live, old: &[Live], capture: Capture) -> Targets {
+fn hold_one(
+    strategy: &RolloutStrategy,
+    desired: i32,
+    new: LiveCounts,
+    old: &[LiveCounts],
+    capture: Capture,
+) -> Targets {
     hold(&[Component { capture, ..component(strategy, desired, new, old) }]).remove(0)
 }
 
@@ -198,7 +204,7 @@ fn a_component_that_is_recreated_does_not_wait_and_the_others_wait_for_it() {
 /// Pods of a deleted object hold GPU memory, host ports and volumes like those of a live one.
 #[test]
 fn recreate_starts_nothing_beside_pods_whose_object_is_gone() {
-    let of_gone = |new: Live, drained| plan_one(&RolloutStrategy::Recreate, 2, new, &[], drained).new;
+    let of_gone = |new: LiveCounts, drained| plan_one(&RolloutStrategy::Recreate, 2, new, &[], drained).new;
     assert_eq!(of_gone(live(0, 0), false), 0);
     assert_eq!(of_gone(live(0, 0), true), 2);
     assert_eq!(of_gone(live(1, 1), false), 1, "those that started stay");
@@ -264,7 +270,7 @@ fn any_amount() -> impl Strategy<Value = IntOrString> {
 }
 
 prop_compose! {
-    fn any_live()(spec in 0..8)(spec in Just(spec), available in 0..=spec + 2) -> Live { Live { spec, available } }
+    fn any_live()(spec in 0..8)(spec in Just(spec), available in 0..=spec + 2) -> LiveCounts { LiveCounts { spec, available } }
 }
 
 prop_compose! {
@@ -294,7 +300,7 @@ proptest! {
         let (max_surge, max_unavailable) = bounds(&surge, &unavailable, desired);
         let got = plan_one(&rolling(surge, unavailable), desired, new, &old, false);
         let floor = desired - max_unavailable;
-        let serving = |o: &Live, target: i32| o.serving().min(target);
+        let serving = |o: &LiveCounts, target: i32| o.serving().min(target);
         let before = old.iter().map(|o| o.serving()).sum::<i32>() + new.serving();
         let after = old.iter().zip(&got.old).map(|(o, t)| serving(o, *t)).sum::<i32>() + serving(&new, got.new);
         // Scaling the graph itself down may lower capacity, a change of revision may not.
@@ -320,12 +326,12 @@ proptest! {
         let strategy = rolling(surge, unavailable);
         for _ in 0..64 {
             let got = plan_one(&strategy, desired, new, &old, false);
-            new = Live { spec: got.new, available: got.new };
+            new = LiveCounts { spec: got.new, available: got.new };
             for (o, target) in old.iter_mut().zip(got.old) {
-                *o = Live { spec: target, available: target };
+                *o = LiveCounts { spec: target, available: target };
             }
         }
-        prop_assert_eq!(new, Live { spec: desired, available: desired });
+        prop_assert_eq!(new, LiveCounts { spec: desired, available: desired });
         prop_assert!(old.iter().all(|o| o.spec == 0));
     }
 
@@ -357,7 +363,7 @@ proptest! {
         let (after, floor) = (capacity(&after), (WHOLE - lost).min(before) - waste);
         prop_assert!(after >= floor, "{targets:?}: {before} -> {after}, floor {floor}");
         for (c, targets) in components.iter().zip(&targets) {
-            let serving = |old: &Option<Live>, target: i32| old.map_or(0, |o| o.serving().min(target));
+            let serving = |old: &Option<LiveCounts>, target: i32| old.map_or(0, |o| o.serving().min(target));
             let now: i32 = c.old.iter().zip(&targets.old).map(|(old, target)| serving(old, *target)).sum();
             let before: i32 = c.old.iter().map(|old| serving(old, i32::MAX)).sum();
             let new = c.new.serving().min(c.desired);
