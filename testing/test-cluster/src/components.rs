@@ -139,6 +139,11 @@ pub(crate) fn audit_policy() -> Value {
         "kind": "Policy",
         "omitStages": ["RequestReceived"],
         "omitManagedFields": true,
-        "rules": [{"level": "Metadata"}],
+        "rules": [
+            // Who owned what is in Leases; a watch misses changes around a restart of the API server.
+            {"level": "RequestResponse", "verbs": ["create", "update", "patch"],
+                "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}]},
+            {"level": "Metadata"},
+        ],
     })
 }

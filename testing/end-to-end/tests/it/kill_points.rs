@@ -1,4 +1,4 @@
-//! A controller that dies at any of its writes, in the middle of a rollout of three generations.
+//! A controller that dies at any of its writes, in the middle of a rollout of three revisions.
 
 use std::{
     sync::{
@@ -30,7 +30,7 @@ async fn undisturbed() -> Result<Vec<String>, BoxError> {
     anonymous(&world).await
 }
 
-/// The inventory without generation suffixes, which depend on the namespace.
+/// The inventory without revision suffixes, which depend on the namespace.
 async fn anonymous(world: &World) -> Result<Vec<String>, BoxError> {
     let suffixes: Vec<String> = world
         .components()
@@ -71,7 +71,7 @@ impl CapacityGuard {
     }
 }
 
-/// Rolls three generations, the third while the second is still coming up, with controllers that die at their writes.
+/// Rolls three revisions, the third while the second is still coming up, with controllers that die at their writes.
 async fn roll_with(name: &str, killed: &[&str], cut: Cut) -> Result<(), BoxError> {
     let world = world(name).await?;
     let mut proxies = Vec::new();

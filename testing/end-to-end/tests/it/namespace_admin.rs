@@ -85,7 +85,7 @@ fn helm(world: &World, args: &[&str]) -> Result<String, BoxError> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Requests of the programs that were refused for want of a right.
+/// Requests of the programs that were rejected for lack of a right.
 fn refused(world: &World) -> Result<Vec<String>, BoxError> {
     let accounts = format!("system:serviceaccount:{}:own-dynamo-operator-", world.ns());
     let log = std::fs::read_to_string(world.cluster.audit_log()?)?;

@@ -1,4 +1,4 @@
-//! Workers whose replicas span nodes: their generations change as those of any worker do. No controller here runs
+//! Workers whose replicas span nodes: their revisions change as those of any worker do. No controller here runs
 //! LeaderWorkerSets, so a player brings their groups up, one after the other.
 
 use std::{

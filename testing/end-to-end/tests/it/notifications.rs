@@ -41,7 +41,7 @@ const TRIGGERS: &str = include_str!("../../../../tilt/dev/triggers.yaml");
 
 type Received = Arc<Mutex<Vec<Value>>>;
 
-/// A receiver of CloudEvents that wants a token.
+/// A receiver of CloudEvents that requires a token.
 struct Receiver {
     address: SocketAddr,
     received: Received,

@@ -7,7 +7,7 @@ use end_to_end::{BoxError, COMPONENT_CONTROLLER, Cut, GRAPH_CONTROLLER, KillingP
 
 use crate::graphs::disaggregated;
 
-/// Pods that are kept whole, by the label that is true for them: few, and their status decides.
+/// Pods that are kept whole, by the label that is true for them: few, and their status is read.
 const WHOLE: [&str; 2] = [labels::FAILOVER_ENGINE, labels::RESTORE_TARGET];
 
 /// Reference: all pods of the cluster, whole, are in the operator's memory.

@@ -340,7 +340,7 @@ async fn run(seed: u64) -> Result<(), BoxError> {
     operators.stop().await
 }
 
-/// Lists the objects of a graph, without its name and the suffixes of its generations.
+/// Lists the objects of a graph, without its name and the suffixes of its revisions.
 async fn left(world: &World, name: &str) -> Result<Vec<String>, BoxError> {
     let of_graph: Vec<_> = world.components().await?.into_iter().filter(|d| d.name_any().starts_with(name)).collect();
     let suffixes = of_graph.iter().filter_map(|d| d.labels().get("nvidia.com/dynamo-worker-hash"));
@@ -418,6 +418,6 @@ async fn going_back_in_the_middle_takes_no_capacity_away() -> Result<(), BoxErro
     world.ready(NAMES[0]).await?;
     guard.end().await?;
     let left = decode().await?;
-    assert_eq!(left, [(old, Some(4), 4)], "the generation that was there first serves alone");
+    assert_eq!(left, [(old, Some(4), 4)], "the revision that was there first serves alone");
     operators.stop().await
 }

@@ -92,17 +92,17 @@ async fn take_over(world: &World, mode: &str, name: &str) -> Result<(), BoxError
     let at = |field: &str| format!("/spec/components/{index}/{field}");
     edit(world, json!([{ "op": "add", "path": at("replicas"), "value": 2 }])).await?;
     let scaled = workloads(world).await?;
-    assert!(scaled.keys().eq(before.keys()), "scaling starts no generation");
+    assert!(scaled.keys().eq(before.keys()), "scaling starts no revision");
 
     let image = at("podTemplate/spec/containers/0/image");
     edit(world, json!([{ "op": "replace", "path": image, "value": "registry.example/other:2.0.0" }])).await?;
-    // The garbage collector takes the workloads of the old generation a moment after its components.
+    // The garbage collector takes the workloads of the old revision a moment after its components.
     let one_generation = async || {
         let live = workloads(world).await.map_err(|e| e.to_string())?;
         if live.len() == before.len() { Ok(live) } else { Err(format!("{:?}", live.keys())) }
     };
     let edited = wait::until("one generation to be left", PATIENCE, one_generation).await?;
-    assert!(!edited.keys().eq(before.keys()), "an edit starts a generation");
+    assert!(!edited.keys().eq(before.keys()), "an edit starts a revision");
     let notes = graphs.get(&name).await?.annotations().clone();
     let reported = notes.get("nvidia.com/current-worker-hash").cloned().unwrap_or_default();
     assert!(

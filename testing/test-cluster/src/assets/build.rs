@@ -119,7 +119,7 @@ const ERROR_LINES: usize = 30;
 const BEAT: Duration = Duration::from_secs(15);
 
 impl Module {
-    /// All that decides what is built.
+    /// All inputs of the build.
     pub(super) fn inputs(&self) -> impl Iterator<Item = &'static str> {
         let pins = [self.go_mod, self.go_sum, BUILD_ENV.0, BUILD_ENV.1];
         pins.into_iter()

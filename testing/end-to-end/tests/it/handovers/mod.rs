@@ -1,5 +1,5 @@
 //! One namespace goes back and forth between an operator of its own and the cluster-wide one, however the former ends.
-//! The audit log decides: no operator writes where the namespace is the other's, and it is never long without an
+//! Judged by the audit log: no operator writes where the namespace is the other's, and it is never long without an
 //! operator.
 //!
 //! `DYNAMO_HANDOVERS` is how many hand-overs there are (default 8), with durations as in production and to the second;

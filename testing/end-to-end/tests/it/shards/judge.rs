@@ -42,9 +42,10 @@ pub fn member(identity: &str) -> Option<usize> {
 /// Last places of ranges, and who owns them.
 type Ranges = Vec<(u64, usize)>;
 
-/// All assignments that there were, in order.
+/// All assignments that there were, by the resource version of the Lease. A watch misses some around a restart of the API
+/// server, and the audit log those whose answer it did not live to write.
 #[derive(Clone, Default)]
-pub struct Assignments(Arc<Mutex<Vec<Ranges>>>);
+pub struct Assignments(Arc<Mutex<BTreeMap<u64, Ranges>>>);
 
 impl Assignments {
     /// Follows the elected Lease until the test ends.
@@ -55,7 +56,10 @@ impl Assignments {
             let mut leases = std::pin::pin!(watcher(leases, config).default_backoff().applied_objects());
             loop {
                 match leases.try_next().await {
-                    Ok(Some(lease)) => record.take_in(lease.annotations().get(ASSIGNMENT).map(String::as_str)),
+                    Ok(Some(lease)) => record.take_in(
+                        lease.resource_version().as_deref(),
+                        lease.annotations().get(ASSIGNMENT).map(String::as_str),
+                    ),
                     Ok(None) => return,
                     Err(error) => println!("watch of the elected Lease: {error}"),
                 }
@@ -64,15 +68,22 @@ impl Assignments {
         this
     }
 
-    fn take_in(&self, annotation: Option<&str>) {
-        let Some(ranges) = annotation.and_then(ranges) else { return };
-        let mut all = self.all();
-        if all.last() != Some(&ranges) {
-            all.push(ranges);
+    fn take_in(&self, version: Option<&str>, annotation: Option<&str>) {
+        let version = version.and_then(|version| version.parse().ok());
+        if let (Some(version), Some(ranges)) = (version, annotation.and_then(ranges)) {
+            self.all().insert(version, ranges);
         }
     }
 
-    fn all(&self) -> MutexGuard<'_, Vec<Ranges>> {
+    /// Takes in an event of the audit log.
+    fn take_in_event(&self, event: &Value) {
+        let lease = &event["responseObject"]["metadata"];
+        if event["stage"] == "ResponseComplete" && event["objectRef"]["resource"] == "leases" {
+            self.take_in(lease["resourceVersion"].as_str(), lease["annotations"][ASSIGNMENT].as_str());
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<u64, Ranges>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,14 +95,14 @@ impl Assignments {
     /// Counts the members that own places at present.
     pub fn members(&self) -> usize {
         let owner = |(_, owner): &(u64, usize)| *owner;
-        self.all().last().map_or(0, |ranges| ranges.iter().map(owner).collect::<BTreeSet<_>>().len())
+        self.all().last_key_value().map_or(0, |(_, ranges)| ranges.iter().map(owner).collect::<BTreeSet<_>>().len())
     }
 
     /// The owners of a namespace, one after the other.
     fn owners(&self, namespace: &str) -> Vec<usize> {
         let place = place(namespace);
         let owner = |ranges: &Ranges| ranges.iter().find(|(last, _)| place <= *last).map(|(_, owner)| *owner);
-        let mut owners: Vec<usize> = self.all().iter().filter_map(owner).collect();
+        let mut owners: Vec<usize> = self.all().values().filter_map(owner).collect();
         owners.dedup();
         owners
     }
@@ -119,11 +130,13 @@ pub struct Audit {
     path: PathBuf,
     position: u64,
     writes: BTreeMap<String, Vec<Write>>,
+    assignments: Assignments,
 }
 
 impl Audit {
-    pub fn new(path: PathBuf) -> Self {
-        Self { path, position: 0, writes: BTreeMap::new() }
+    /// Reads this log; adds the assignments in it to `assignments`.
+    pub fn new(path: PathBuf, assignments: Assignments) -> Self {
+        Self { path, position: 0, writes: BTreeMap::new(), assignments }
     }
 
     /// The writes in a namespace so far.
@@ -141,6 +154,7 @@ impl Audit {
         let whole = text.rfind('\n').map_or(0, |end| end + 1);
         self.position += whole as u64;
         for event in text[..whole].lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+            self.assignments.take_in_event(&event);
             if let Some((namespace, write)) = write(&event) {
                 self.writes.entry(namespace).or_default().push(write);
             }
@@ -149,11 +163,11 @@ impl Audit {
     }
 
     /// Returns the forbidden events in the namespaces.
-    pub fn faults(&mut self, namespaces: &[String], assignments: &Assignments) -> Result<Vec<String>, BoxError> {
+    pub fn faults(&mut self, namespaces: &[String]) -> Result<Vec<String>, BoxError> {
         self.read()?;
         let faults = namespaces.iter().flat_map(|namespace| {
             let writes = self.writes.get(namespace).cloned().unwrap_or_default();
-            let found = faults(writes, &assignments.owners(namespace));
+            let found = faults(writes, &self.assignments.owners(namespace));
             found.into_iter().map(move |fault| format!("{namespace}: {fault}"))
         });
         Ok(faults.collect())

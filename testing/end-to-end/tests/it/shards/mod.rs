@@ -100,7 +100,7 @@ impl<'a> Members<'a> {
             programs.push(program(world, number, &config.display().to_string()).await?);
         }
         let assignments = Assignments::follow(world.api::<Lease>(), ELECTED);
-        let audit = Audit::new(world.cluster.audit_log()?);
+        let audit = Audit::new(world.cluster.audit_log()?, assignments.clone());
         let members = Self { world, programs, assignments, audit, namespaces, away, late: Vec::new() };
         for program in &members.programs {
             members.world.cluster.run(program).await?;
@@ -315,7 +315,7 @@ async fn replicas_share_namespaces_and_never_write_beside_each_other() -> Result
     };
     tokio::select! { error = edits => return Err(error), done = changes => done? }
     until_reconciled(&world).await?;
-    let faults = members.audit.faults(&namespaces, &members.assignments)?;
+    let faults = members.audit.faults(&namespaces)?;
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(members.late.is_empty(), "of {} changes: {}", bounds.changes, members.late.join("\n"));
     Ok(())
