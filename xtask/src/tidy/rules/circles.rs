@@ -68,49 +68,63 @@ fn modules(root: &str, files: &[RustFile<'_>]) -> BTreeMap<Path, Module> {
 fn module(own: &Path, file: &RustFile<'_>, known: &BTreeSet<Path>) -> Module {
     let code = file.product_code().map(|(_, line)| line).collect::<Vec<_>>().join("\n");
     let (mut bindings, mut named) = (BTreeMap::new(), BTreeSet::new());
-    for (path, name) in imports(&code) {
+    let (items, rest) = without_imports(&code);
+    for (path, name) in imports(&items) {
         let Some(path) = absolute(own, &path, known) else { continue };
         named.insert(path.clone());
         bindings.insert(name, path);
     }
-    for path in paths(&code) {
+    for path in paths(&rest) {
         named.extend(absolute(own, &path, known));
     }
     Module { file: file.file.path.clone(), bindings, named }
 }
 
-/// The paths of all `use` items, each with the name that it gives.
-fn imports(code: &str) -> Vec<(Path, String)> {
-    let Ok(item) = Regex::new(r"(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+;)") else { return Vec::new() };
+/// The `use` items of a file without the word, and the rest of its code.
+fn without_imports(code: &str) -> (Vec<String>, String) {
+    let Ok(item) = Regex::new(r"(?m)^\s*(?:pub(?:\([^)]*\))?\s+)?use\s+([^;]+;)") else {
+        return (Vec::new(), code.to_owned());
+    };
+    let items = item.captures_iter(code).map(|found| found[1].to_owned()).collect();
+    (items, item.replace_all(code, "").into_owned())
+}
+
+/// The paths of `use` items, each with the name that it gives.
+fn imports(items: &[String]) -> Vec<(Path, String)> {
     let Ok(token) = Regex::new(r"[\w*]+|[{},;]") else { return Vec::new() };
     let mut found = Vec::new();
-    for item in item.captures_iter(code) {
-        tree(&mut token.find_iter(&item[1]).map(|token| token.as_str()), &Path::new(), &mut found);
+    for item in items {
+        tree(&mut token.find_iter(item).map(|token| token.as_str()), &Path::new(), &mut found);
     }
     found
 }
 
 /// Flattens a `use` tree, up to its closing brace.
 fn tree(tokens: &mut dyn Iterator<Item = &str>, prefix: &Path, into: &mut Vec<(Path, String)>) {
-    let (mut path, mut alias) = (prefix.clone(), None);
+    // A comma before the closing brace names nothing.
+    let (mut path, mut alias, mut names) = (prefix.clone(), None, false);
     while let Some(token) = tokens.next() {
         match token {
             "{" => {
                 tree(tokens, &path, into);
-                path.clear();
+                names = false;
             }
             "as" => alias = tokens.next().map(str::to_owned),
-            "self" | "*" if !path.is_empty() => {}
+            "self" | "*" if !path.is_empty() => names = true,
             "," | "}" | ";" => {
-                if let Some(name) = alias.take().or_else(|| path.last().cloned()) {
+                let name = alias.take().or_else(|| path.last().cloned());
+                if let Some(name) = name.filter(|_| names) {
                     into.push((path, name));
                 }
                 if token != "," {
                     return;
                 }
-                path = prefix.clone();
+                (path, names) = (prefix.clone(), false);
             }
-            word => path.push(word.to_owned()),
+            word => {
+                path.push(word.to_owned());
+                names = true;
+            }
         }
     }
 }

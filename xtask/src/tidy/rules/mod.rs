@@ -10,7 +10,7 @@ pub mod shape;
 pub mod vocabulary;
 pub mod workflows;
 
-/// Columns (in bytes) at which `word` stands in `line` as a whole identifier.
+/// Columns (in bytes) at which `word` is in `line` as a whole identifier.
 pub fn words<'a>(line: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let in_word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).map(|(at, _)| at).filter(move |at| {
