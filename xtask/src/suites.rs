@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 /// Builds the suite, and becomes it.
 pub(crate) fn run(name: &str, args: &Args) -> Result<ExitCode> {
-    let here = env::current_dir().context("cannot tell the current directory")?;
+    let here = env::current_dir().context("cannot read the current directory")?;
     let mut suite = cargo("run");
     suite.args(["--quiet", "--package", name, "--"]).args(&args.args).current_dir(here);
     Err(suite.exec()).with_context(|| format!("cannot run {name}"))

@@ -10,9 +10,9 @@ pub const PROVIDER_GROVE: &str = "grove";
 pub const GPU_POWER_LIMIT: &str = "dynamo.nvidia.com/gpu-power-limit";
 /// Set by users; `false` keeps a new graph off Grove.
 pub const ENABLE_GROVE: &str = "nvidia.com/enable-grove";
-/// Opaque suffix of the committed worker generation (bookkeeping of the upstream operator, first form).
+/// Opaque suffix of the committed worker revision (bookkeeping of the upstream operator, first form).
 pub const CURRENT_WORKER_HASH: &str = "nvidia.com/current-worker-hash";
-/// Computed suffix of the committed worker generation (bookkeeping of the upstream operator, second form).
+/// Computed suffix of the committed worker revision (bookkeeping of the upstream operator, second form).
 pub const CURRENT_WORKER_HASH_V2: &str = "nvidia.com/current-worker-hash-v2";
 /// Fingerprint of what the apply engine applied last.
 pub const APPLIED: &str = "operator.dynamo/applied";
@@ -82,7 +82,7 @@ pub const SNAPSHOT_STORAGE_PATH: &str = "nvidia.com/snapshot-storage-base-path";
 /// Prefix of the annotations with which agents report the progress of a restore.
 pub const RESTORE_PROGRESS_PREFIX: &str = "nvidia.com/snapshot-restore-";
 
-/// Versioned fingerprint of the worker generation that a DynamoComponentDeployment belongs to.
+/// Versioned fingerprint of the worker revision that a DynamoComponentDeployment belongs to.
 pub const GENERATION_FINGERPRINT: &str = "operator.dynamo/generation-fingerprint";
 /// Replaced revisions of the graph's workers as JSON, see [`revision_history`](crate::revision_history); on workers'
 /// DynamoComponentDeployments, never on pods.

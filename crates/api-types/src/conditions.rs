@@ -43,7 +43,7 @@ pub mod graph {
     pub const ALL_READY: &str = "all_resources_are_ready";
     /// `Ready`: at least one component is not ready.
     pub const SOME_NOT_READY: &str = "some_resources_are_not_ready";
-    /// `Ready`: a new worker generation is taking over.
+    /// `Ready`: a new worker revision is taking over.
     pub const ROLLING_UPDATE: &str = "rolling_update_in_progress";
     /// `Ready`: the workers are not those of the spec, because the rollout is paused, held at a step, or undone.
     pub const ROLLING_UPDATE_HELD: &str = "rolling_update_held";
@@ -240,7 +240,7 @@ pub mod image_build {
     pub const BUILDING: &str = "ImageBuilding";
     /// Type: the registry has the image. While it is true, its message is the image's name, and nothing else.
     pub const EXISTS: &str = "ImageExists";
-    /// Type: the registry was asked. Its message is the image's name.
+    /// Type: the registry was queried. Its message is the image's name.
     pub const CHECKED: &str = "ImageExistsChecked";
     /// Type: the image can be used.
     pub const AVAILABLE: &str = "DynamoComponentAvailable";

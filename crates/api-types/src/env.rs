@@ -36,15 +36,15 @@ pub const DYN_DEPLOYMENT_CONFIG: &str = "DYN_DEPLOYMENT_CONFIG";
 pub const DYNAMO_CONFIG_PATH: &str = "DYNAMO_CONFIG_PATH";
 /// HTTP port of the frontend.
 pub const DYN_HTTP_PORT: &str = "DYN_HTTP_PORT";
-/// Prefix under which the frontend finds workers of any generation.
+/// Prefix under which the frontend finds workers of any revision.
 pub const DYN_NAMESPACE_PREFIX: &str = "DYN_NAMESPACE_PREFIX";
-/// Worker generation; the runtime appends it to the Dynamo namespace.
+/// Worker revision; the runtime appends it to the Dynamo namespace.
 pub const DYN_NAMESPACE_WORKER_SUFFIX: &str = "DYN_NAMESPACE_WORKER_SUFFIX";
 /// Switches the system status server on.
 pub const DYN_SYSTEM_ENABLED: &str = "DYN_SYSTEM_ENABLED";
 /// Port of the system status server.
 pub const DYN_SYSTEM_PORT: &str = "DYN_SYSTEM_PORT";
-/// Endpoints whose health decides over the pod's health.
+/// Endpoints whose health determines the pod's health.
 pub const DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS: &str = "DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS";
 /// Canary health checks of the runtime.
 pub const DYN_HEALTH_CHECK_ENABLED: &str = "DYN_HEALTH_CHECK_ENABLED";

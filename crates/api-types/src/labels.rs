@@ -16,7 +16,7 @@ pub const COMPONENT_CLASS: &str = "nvidia.com/dynamo-component-class";
 pub const DYNAMO_NAMESPACE: &str = "nvidia.com/dynamo-namespace";
 /// Worker generation: eight hexadecimal digits, or [`LEGACY_GENERATION`].
 pub const WORKER_HASH: &str = "nvidia.com/dynamo-worker-hash";
-/// Value of [`WORKER_HASH`] for workers made before generations existed.
+/// Value of [`WORKER_HASH`] for workers made before revisions existed.
 pub const LEGACY_GENERATION: &str = "legacy";
 /// Discovery backend that the runtime in the pod uses; only ever `kubernetes`.
 pub const DISCOVERY_BACKEND: &str = "nvidia.com/dynamo-discovery-backend";

@@ -68,7 +68,7 @@ pub fn dynamo_namespace(namespace: &str, graph: &str, global: bool) -> String {
     if global { "dynamo".to_owned() } else { format!("{namespace}-{}", graph.replace('.', "-")) }
 }
 
-/// Dynamo namespace under which a worker registers: with the generation's suffix if it has one.
+/// Dynamo namespace under which a worker registers: with the revision's suffix if it has one.
 pub fn runtime_namespace(dynamo_namespace: &str, generation: Option<&str>) -> String {
     match generation {
         Some(suffix) => format!("{dynamo_namespace}-{suffix}"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Condition type: the object serves as its spec asks.
+/// Condition type: the object serves as its spec says.
 pub const READY: &str = "Ready";
 
 /// Condition type: the controller is still working towards the spec.

@@ -4,7 +4,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`apply_overrides`] | the program that lays the user's part of a graph over a proposed one |
-//! | [`graph`] | reconciling one graph: observe, validate, decide, apply, report |
+//! | [`graph`] | reconciling one graph: observe, validate, plan, apply, status, events |
 //! | [`recovery`] | pods that cannot serve any more and that no other controller replaces |
 //! | [`relay`] | the program beside a profiler |
 //! | [`request`] | profiling for a request, and the graph that comes of it |

@@ -18,7 +18,7 @@ pub struct Credentials {
 /// Login to NATS.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum NatsLogin {
-    /// As anybody.
+    /// Without a login.
     #[default]
     Anybody,
     /// `nats-username` and `nats-password`.

@@ -8,11 +8,11 @@ use serde::Serialize;
 /// Result of a command that could be carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
-    /// Done, and what was asked about is well.
+    /// Done, and the object is well.
     Fine,
-    /// Refused, or what was asked about is not well.
+    /// Rejected, or the object is not well.
     Unwell,
-    /// An edit that was asked about is refused.
+    /// The edit is rejected.
     Refused,
 }
 

@@ -77,7 +77,7 @@ pub fn change(graph: &DynamoGraphDeployment, request: RolloutRequest<'_>) -> Res
     Ok(AnnotationChange { key, value: value.map(str::to_owned), done, note })
 }
 
-/// Admission has the same rules. Where no webhook server runs, a mistake would come up later, in the status.
+/// Admission has the same rules. Where no webhook server runs, a violation would be reported later, in the status.
 fn check(graph: &DynamoGraphDeployment, key: &str, value: Option<&str>) -> Result<(), String> {
     let Some(value) = value else { return Ok(()) };
     let all = BTreeMap::from([(key.to_owned(), value.to_owned())]);

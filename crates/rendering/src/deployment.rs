@@ -13,7 +13,8 @@ use k8s_openapi::{
 };
 
 use crate::{
-    RenderInput, ValidatedComponent, digest::digest_of, metadata::pod_template, pod, pull_secrets::add_pull_secrets,
+    RenderInput, ValidatedComponent, digest::digest_of, metadata::pod_template, pod,
+    pod::pull_secrets::add_pull_secrets,
 };
 
 /// The Deployment that runs a component.

@@ -1,4 +1,4 @@
-//! Identity of a component: its name, its graph, its namespaces, its generation, its type.
+//! Identity of a component: its name, its graph, its namespaces, its revision, its type.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ impl<'a> ValidatedComponent<'a> {
         self.owning_graph().or_else(|| self.own_label(labels::GRAPH))
     }
 
-    /// Dynamo namespace of the component, without the generation.
+    /// Dynamo namespace of the component, without the revision.
     pub fn dynamo_namespace(&self) -> String {
         let given = self.preserved.dynamo_namespace.as_deref().or_else(|| self.own_label(labels::DYNAMO_NAMESPACE));
         given.map_or_else(
@@ -33,7 +33,7 @@ impl<'a> ValidatedComponent<'a> {
         )
     }
 
-    /// Worker generation of the component; `None` if it has none.
+    /// Worker revision of the component; `None` if it has none.
     pub fn generation(&self) -> Option<&'a str> {
         if !self.spec().is_worker() {
             return None;

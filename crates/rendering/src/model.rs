@@ -39,7 +39,7 @@ pub struct ValidatedComponent<'a> {
     pub(crate) main: &'a Container,
     pub(crate) framework: Option<BackendFramework>,
     pub(crate) cache: Option<CacheMount<'a>>,
-    /// `None` if the user wants no memory-backed `/dev/shm`.
+    /// `None` if the user disables memory-backed `/dev/shm`.
     pub(crate) shared_memory: Option<Quantity>,
     /// `None` if the pod template leaves it to the operator's settings.
     pub(crate) discovery: Option<DiscoveryBackend>,

@@ -17,7 +17,7 @@ pub fn answers_requests(labels: &BTreeMap<String, String>) -> bool {
     !follows && !grove::only_assists(labels)
 }
 
-/// The Service of a base model in a namespace, without owner: everybody who serves the model there shares it.
+/// The Service of a base model in a namespace, without owner: shared by all components that serve the model there.
 pub fn render_model_service(namespace: &str, model: &str) -> Service {
     let hash = BTreeMap::from([(labels::BASE_MODEL_HASH.to_owned(), names::base_model_hash(model))]);
     let mut own_labels = hash.clone();

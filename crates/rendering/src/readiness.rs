@@ -159,7 +159,7 @@ fn conditions(deployment: &Deployment) -> impl Iterator<Item = &DeploymentCondit
 /// Possible end of a Job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobEnd {
-    /// As many pods succeeded as it wants.
+    /// The required number of pods succeeded.
     Complete,
     /// Retries or time are used up.
     Failed,

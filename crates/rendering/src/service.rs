@@ -37,7 +37,7 @@ pub fn render_service(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -
     })
 }
 
-/// The labels of the pods behind a component's Service, of whatever generation. Pods of a component without a type do
+/// The labels of the pods behind a component's Service, of whatever revision. Pods of a component without a type do
 /// not carry the label that names it.
 pub(crate) fn selector(
     valid: &ValidatedComponent<'_>,

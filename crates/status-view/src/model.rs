@@ -103,7 +103,7 @@ impl State {
         }
     }
 
-    /// Of a component that stands alone, with its pods.
+    /// Of a component without a graph, with its pods.
     pub fn of_component(component: &DynamoComponentDeployment, pods: &[Pod]) -> Self {
         let status = component.status.clone().unwrap_or_default();
         let spec = &component.spec.component;

@@ -105,7 +105,7 @@ pub const OWN_CONVERTING: &[NamedAccess] = &[NamedAccess::new(
 mod tests {
     use super::*;
 
-    /// A user who may write a definition decides on the conversion of the objects of all namespaces.
+    /// A user who may write a definition controls the conversion of the objects of all namespaces.
     #[test]
     fn definitions_are_only_read() {
         let all = CLUSTER.iter().map(|line| (line.resource, line.verbs));

@@ -1,4 +1,4 @@
-//! The webhook configurations: what the API server asks us about, and the Service by which it finds us. The chart and
+//! The webhook configurations: the reviews that the API server sends, and the Service that gets them. The chart and
 //! the tests install what is made here.
 
 use api_types::{GROUP, annotations, labels};
@@ -51,11 +51,11 @@ pub struct InstallSettings {
     pub args: ConfigurationArgs,
     /// The Service by which the API server finds the server.
     pub host: Host,
-    /// The only namespace to ask about; `None`: all.
+    /// The only namespace that is sent; `None`: all.
     pub namespace: Option<String>,
 }
 
-/// One thing to be asked about.
+/// One entry of a webhook configuration.
 struct WebhookEntry {
     /// Names of entries are known to those who look for them, so they are the Go operator's.
     name: &'static str,
@@ -68,7 +68,7 @@ struct WebhookEntry {
     exact: bool,
 }
 
-/// An object that is being deleted is admitted in any case. The API server decides it by itself, so that finalizers can
+/// An object that is being deleted is admitted in any case. The API server does it by itself, so that finalizers can
 /// be removed while no webhook server runs.
 const NOT_DELETING: &str = "!has(object.metadata.deletionTimestamp)";
 
@@ -176,7 +176,7 @@ fn webhook(entry: &WebhookEntry, install: &InstallSettings) -> Value {
     webhook
 }
 
-/// All other pods start without anybody being asked.
+/// All other pods start without a call of the webhook.
 fn restore_candidate() -> String {
     let (of, key) = ("object.metadata.annotations", annotations::RESTORE_CANDIDATE);
     format!("has({of}) && '{key}' in {of} && {of}['{key}'] == 'true'")

@@ -1,4 +1,4 @@
-//! The webhook server: answers what the API server asks about objects of the operator, before they are stored and when
+//! The webhook server: answers the reviews of objects of the operator, before they are stored and when
 //! they are read in another version.
 //!
 //! | module | what |

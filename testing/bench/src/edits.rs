@@ -41,7 +41,7 @@ struct Edit {
 const EDITS: [Edit; 2] = [
     Edit {
         controller: "graph-controller",
-        file: "crates/graph-controller/src/graph/status/mod.rs",
+        file: "crates/graph-controller/src/graph/status/draft.rs",
         text: "All resources are ready",
     },
     Edit {

@@ -160,7 +160,7 @@ fn custom(id: &Id, versions: &BTreeMap<String, Value>, applied: &Applied, pendin
     entry.into()
 }
 
-/// Writes kind and name in place of the UIDs of the objects, wherever they stand.
+/// Writes kind and name in place of the UIDs of the objects, wherever they are.
 fn name_uids(record: &Value, objects: &[Value]) -> Value {
     let mut text = record.to_string();
     for object in objects {
@@ -179,7 +179,7 @@ fn without_status(mut object: Value) -> Value {
     object
 }
 
-/// An object without what the API server alone decides.
+/// An object without what the API server alone sets.
 fn normal(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -80,7 +80,7 @@ pub(super) async fn again_in_own_namespaces() -> Result<ExitCode> {
 }
 
 async fn inside() -> Result<ExitStatus> {
-    let own = std::env::current_exe().context("cannot tell the own program")?;
+    let own = std::env::current_exe().context("cannot find the path of this program")?;
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "unshare"]);

@@ -34,7 +34,7 @@ static CLUSTERS: LazyLock<[Facts; 2]> = LazyLock::new(|| {
     ]
 });
 
-/// Asks as the server does; `seen` is what every object that the rules want to read looks like.
+/// Reviews as the server does; `seen` is the content of every object that the rules read.
 fn ask(path: AdmissionPath, request: &Request, cluster: &Facts, seen: &Value) {
     let found = |lookup: Lookup| (lookup, LookupResult::Object(seen.clone()));
     let found: BTreeMap<_, _> = lookups(path, request, cluster).into_iter().map(found).collect();

@@ -380,7 +380,7 @@ async fn start_other(cluster: &Cluster, command: &str) -> Result<Running> {
         .replace("{metrics}", &metrics.to_string());
     let health = command.contains("{health}").then_some(health);
     // The supervisor runs programs in the directory of the cluster; a command is meant for where it was typed.
-    let here = std::env::current_dir().context("cannot tell the current directory")?;
+    let here = std::env::current_dir().context("cannot read the current directory")?;
     let args = ["-c", r#"cd "$1" && eval "exec $2""#, "sh", &here.to_string_lossy(), &filled];
     let args = args.into_iter().map(str::to_owned).collect();
     let program = Program { name: OTHER.to_owned(), executable: "sh".into(), args, env: vec![] };

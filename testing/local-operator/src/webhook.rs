@@ -32,7 +32,7 @@ pub(super) fn service_for_crds(address: SocketAddr) -> String {
     format!("{NAMESPACE}/{SERVICE}:{}", address.port())
 }
 
-/// The flags that tell the server who belongs to the operator.
+/// The flags that name the accounts of the operator.
 pub(super) fn args() -> Vec<String> {
     let users: Vec<String> = CONTROLLERS.iter().map(|controller| user(controller.name)).collect();
     vec![

@@ -103,7 +103,7 @@ mod tests {
         let notes = platform().join("templates/NOTES.txt");
         let (checker, mut commands) = (Checker::new().unwrap(), 0);
         for line in read(&notes).unwrap().lines().filter(|line| line.starts_with("  kubectl ")) {
-            // What stands between braces is a name.
+            // The text between braces is a name.
             let parts = line.split("{{").map(|part| part.split_once("}}").map_or(part, |(_, rest)| rest));
             for command in page::commands(parts.collect::<Vec<_>>().join("name").trim()) {
                 assert!(checker.command(&command).unwrap(), "{line}");

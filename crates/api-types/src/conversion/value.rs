@@ -128,7 +128,7 @@ pub(super) fn name_of(entry: &Value) -> Option<&str> {
     entry.get("name").and_then(Value::as_str)
 }
 
-/// First index of each name in a list. Users decide how long lists are: the work for each
+/// First index of each name in a list. Lists have any length: the work for each
 /// entry must not go through all of them.
 pub(super) fn places(entries: &[Value]) -> HashMap<&str, usize> {
     // From the last to the first, so that the first stays.

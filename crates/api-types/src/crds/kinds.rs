@@ -41,7 +41,7 @@ fn graph_columns() -> Vec<CustomResourceColumnDefinition> {
     vec![ready, backend_column(), age_column()]
 }
 
-const COMPONENT_DEPLOYMENT: &str = "One component of an inference graph, of one generation.";
+const COMPONENT_DEPLOYMENT: &str = "One component of an inference graph, of one revision.";
 
 pub(super) fn component_deployment(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let v1alpha1 = KindVersion {

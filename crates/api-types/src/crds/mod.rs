@@ -41,7 +41,7 @@ pub enum CrdError {
     Merge(#[from] MergeError),
 }
 
-/// All CustomResourceDefinitions of the operator; the API server asks the default [`ConversionService`].
+/// All CustomResourceDefinitions of the operator; the API server calls the default [`ConversionService`].
 ///
 /// # Errors
 /// If a type has no structural schema; a defect of this crate.
@@ -88,7 +88,7 @@ pub fn file_name(crd: &CustomResourceDefinition) -> String {
 fn definition(versions: Vec<CustomResourceDefinition>, storage: &str) -> Result<CustomResourceDefinition, CrdError> {
     let mut crd = merge_crds(versions, storage)?;
     crd.spec.names.list_kind = Some(format!("{}List", crd.spec.names.kind));
-    // Uninstalling the chart must not take everybody's graphs with it.
+    // Uninstalling the chart must not delete the graphs of all users.
     let keep = ("helm.sh/resource-policy".to_owned(), "keep".to_owned());
     let release = (annotations::DEFINITION_RELEASE.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     crd.metadata.annotations = Some(BTreeMap::from([keep, release]));

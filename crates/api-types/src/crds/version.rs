@@ -104,7 +104,8 @@ impl<'a> KindVersion<'a> {
 
 /// Schemas of kinds in v1alpha1 that have types in v1beta1 only: of `spec` and `status`, by kind.
 fn v1alpha1_schemas() -> Result<Value, SchemaError> {
-    serde_saphyr::from_str(include_str!("../../schemas/v1alpha1.yaml")).map_err(SchemaError::V1alpha1)
+    serde_saphyr::from_str(include_str!("../../schemas/v1alpha1.yaml"))
+        .map_err(|error| SchemaError::V1alpha1(Box::new(error)))
 }
 
 fn schema_error<K: CustomResourceExt>(source: SchemaError) -> CrdError {

@@ -83,8 +83,8 @@ impl Definitions {
         serde_json::from_str(include_str!("../../schemas/kubernetes.json")).map(Self).map_err(SchemaError::Definitions)
     }
 
-    /// The structural schema that `reference` leads to, with nothing left to resolve. `path` is where the reference
-    /// stands.
+    /// The structural schema that `reference` leads to, with nothing left to resolve. `path` is the place of the
+    /// reference.
     ///
     /// # Errors
     /// If the reference or one within leads nowhere, or a definition has a keyword that structural schemas lack.

@@ -155,7 +155,7 @@ pub enum SchemaError {
     Definitions(#[source] serde_json::Error),
     /// The schemas of v1alpha1 are not YAML.
     #[error("schemas/v1alpha1.yaml cannot be read: {0}")]
-    V1alpha1(#[source] serde_saphyr::Error),
+    V1alpha1(#[source] Box<serde_saphyr::Error>),
     /// A reference leads nowhere.
     #[error(
         "{path}: there is no definition `{name}`; add it to `kubernetes::ROOTS` and run `cargo xtask crds schemas`"

@@ -1,4 +1,4 @@
-//! Rules over several fields, in CEL: what the API server itself refuses, before any webhook is asked.
+//! Rules over several fields, in CEL: what the API server itself rejects, before it calls a webhook.
 
 use serde::Serialize;
 

@@ -92,7 +92,7 @@ impl ComponentSpec {
         self.node_count() > 1
     }
 
-    /// Whether the component serves a model, so that it belongs to a worker generation.
+    /// Whether the component serves a model, so that it belongs to a worker revision.
     pub fn is_worker(&self) -> bool {
         self.type_.is_some_and(ComponentType::is_worker)
     }
@@ -201,7 +201,7 @@ impl ComponentType {
         }
     }
 
-    /// Whether components of this type belong to worker generations.
+    /// Whether components of this type belong to worker revisions.
     pub const fn is_worker(self) -> bool {
         matches!(self, Self::Worker | Self::Prefill | Self::Decode)
     }

@@ -1,4 +1,4 @@
-//! `DynamoComponentDeployment`: one component of one generation, as the graph controller hands it on.
+//! `DynamoComponentDeployment`: one component of one revision, as the graph controller hands it on.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;

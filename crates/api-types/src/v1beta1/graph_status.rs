@@ -30,7 +30,7 @@ pub struct DynamoGraphDeploymentStatus {
     /// Checkpoints by component name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub checkpoints: BTreeMap<String, CheckpointStatus>,
-    /// Progress of the last change of worker generation.
+    /// Progress of the last change of worker revision.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling_update: Option<RollingUpdateStatus>,
     /// Quality of the placement, where a provider reports it.
@@ -177,7 +177,7 @@ pub struct CheckpointStatus {
     pub ready: Option<bool>,
 }
 
-/// Progress of a change of worker generation.
+/// Progress of a change of worker revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
@@ -185,7 +185,7 @@ pub struct RollingUpdateStatus {
     /// Phase of the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<RollingUpdatePhase>,
-    /// Time at which the new generation was first observed.
+    /// Time at which the new revision was first observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
     pub start_time: Option<Time>,
@@ -193,12 +193,12 @@ pub struct RollingUpdateStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
     pub end_time: Option<Time>,
-    /// Components whose new generation serves alone.
+    /// Components whose new revision serves alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_components: Option<Vec<String>>,
 }
 
-/// Phase of a change of worker generation.
+/// Phase of a change of worker revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum RollingUpdatePhase {

@@ -223,7 +223,7 @@ proptest! {
         prop_assert_eq!(law(&object), Ok(()));
     }
 
-    /// Whatever stands in the annotations, what the object itself says is converted, and comes back.
+    /// Whatever the annotations contain, what the object itself says is converted, and comes back.
     #[test]
     fn payloads_never_change_what_the_object_says(object in any_object(), payload in any_payload(), status in any_payload()) {
         let mut object = object;

@@ -161,7 +161,7 @@ fn collect_some(
     }
 }
 
-/// The fields that tell entries of lists apart. Who has something of an entry has these.
+/// The fields that distinguish entries of lists. Who has something of an entry has these.
 fn keys(value: &Value, schema: &Value) -> Paths {
     let mut found = paths(value, schema);
     found.retain(|path| {

@@ -14,7 +14,7 @@ pub struct ImageBuildObserved {
     pub component: DynamoComponent,
     /// Name of the image, or the violation in the spec.
     pub image: Result<String, String>,
-    /// Whether the registry has the image; `None` if it is not asked, or its answer changes nothing.
+    /// Whether the registry has the image; `None` if it is not queried, or its answer changes nothing.
     pub exists: Option<Result<bool, ImageBuildObstacle>>,
     /// Name of the Job that builds the present spec.
     pub job_name: String,

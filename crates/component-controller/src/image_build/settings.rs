@@ -41,7 +41,7 @@ pub enum BuildEngine {
     BuildkitRootless,
 }
 
-/// Registries that the cluster administrator lists: they may be asked without TLS, and may have addresses inside the
+/// Registries that the cluster administrator lists: they may be queried without TLS, and may have addresses inside the
 /// machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownRegistries(BTreeSet<String>);

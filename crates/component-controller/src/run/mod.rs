@@ -227,7 +227,7 @@ fn of_namespace(components: &Store<Packed<DynamoComponentDeployment>>, namespace
     components.in_namespace(namespace).iter().map(|component| Key::of(component.as_ref())).collect()
 }
 
-/// Whether a component serves as its present spec asks.
+/// Whether a component serves as its present spec says.
 fn of_component(component: &Packed<DynamoComponentDeployment>) -> &'static str {
     let status = component.status();
     let is_new = component.metadata.generation > status["observedGeneration"].as_i64();

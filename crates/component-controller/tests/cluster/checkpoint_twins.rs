@@ -20,7 +20,7 @@ fn named(name: &str) -> Value {
 async fn the_younger_of_two_begins_when_the_elder_is_gone() {
     let mut bed = Harness::without_controller("twins").await;
     bed.settings().checkpoint = serde_saphyr::from_str(PLAIN).unwrap();
-    // Within one second, the name decides which is older.
+    // Within one second, the name determines which is older.
     for name in ["a-first", "b-second"] {
         bed.apply::<DynamoCheckpoint>(&named(name)).await;
     }

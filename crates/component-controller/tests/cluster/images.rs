@@ -129,7 +129,7 @@ async fn the_defaults_of_all_builds_are_read_by_their_name() {
     assert!(script.contains("--opt build-arg:'SHARED=yes'"), "{script}");
 }
 
-/// A registry that wants a password, and has whatever it is asked for.
+/// A registry that requires a password, and has every image.
 async fn closed_registry() -> String {
     let answer = any(|request: Request| async move {
         let shown = request.headers().get("authorization").is_some_and(|value| value == "Basic dTpw");

@@ -1,4 +1,4 @@
-//! Carries out what [`plan_write`] decides.
+//! Carries out the plans of [`plan_write`].
 
 use std::{
     sync::{Arc, Mutex},
@@ -72,7 +72,7 @@ pub struct Applier {
 
 impl Applier {
     /// `field_manager` names us in `managedFields` and must never change between releases. `caches` are the stores that
-    /// decisions are based on: [`Applier::stale`] waits for writes of these kinds to come back through them.
+    /// plans are based on: [`Applier::stale`] waits for writes of these kinds to come back through them.
     #[must_use]
     pub fn new(client: Client, field_manager: &str, metrics: Metrics, caches: Vec<Arc<dyn CacheView>>) -> Self {
         let (memory, undeclared) = (Arc::default(), Arc::default());
@@ -108,7 +108,7 @@ impl Applier {
 
     /// `Some` if a cache has not shown everything yet that was written for this parent, with the longest time to wait.
     ///
-    /// Ask before reading the caches. If stale, return and decide later: the missing event triggers a reconcile, and
+    /// Call it before reading the caches. If stale, return and plan later: the missing event triggers a reconcile, and
     /// the duration guards against one that got lost.
     #[must_use]
     pub fn stale(&self, parent_uid: &str) -> Option<Duration> {
@@ -129,7 +129,7 @@ impl Applier {
     pub async fn apply(&self, desired: &Desired, live: Option<&Value>) -> Result<ApplyOutcome, RequestError> {
         match live {
             Some(live) => self.converge(desired, live).await,
-            // It was there when it was decided on.
+            // It was there when the write was planned.
             None if desired.decided.as_ref().is_some_and(|decided| !decided.version.is_empty()) => {
                 Err(RequestError::Changed { object: desired.id.clone() })
             }
@@ -153,7 +153,7 @@ impl Applier {
         }
     }
 
-    /// Asks the API server whether we may create this object, and creates nothing. One of its name may be there.
+    /// Checks by a dry run whether we may create this object, and creates nothing. One of its name may be there.
     ///
     /// # Errors
     /// The reason why the object cannot be created.

@@ -20,12 +20,12 @@ pub struct Desired {
     adopt_labels: Vec<(String, String)>,
 }
 
-/// Basis of a decision on an object.
+/// Basis of a plan for an object.
 #[derive(Debug, Clone)]
 pub(super) struct Decided {
     /// The object's resource version; empty if it did not exist.
     pub(super) version: String,
-    /// JSON pointer of the field that was decided.
+    /// JSON pointer of the field that was planned.
     pub(super) field: &'static str,
 }
 
@@ -69,7 +69,7 @@ impl Desired {
     }
 
     /// Writes only if the live object is still the one that was passed to [`Applier::apply`](super::Applier::apply),
-    /// down to its resourceVersion; if none was passed, only if there is none. For decisions that rest on the rest of
+    /// down to its resourceVersion; if none was passed, only if there is none. For plans that rest on the rest of
     /// the object, its status for example. Otherwise the answer is a transient error.
     #[must_use]
     pub fn only_if_unchanged(mut self) -> Self {
@@ -77,7 +77,7 @@ impl Desired {
         self
     }
 
-    /// Writes only if the live object is the one that `field`, a JSON pointer, was decided on: of this resource
+    /// Writes only if the live object is the one that `field`, a JSON pointer, was planned on: of this resource
     /// version, which is empty for an object that did not exist. A newer version in the cache does not make up for it.
     /// An object that exists although the cache lacks it is brought to what is desired, but keeps its own value of the
     /// field. Whenever the value is not written, the answer is a transient error.

@@ -1,4 +1,4 @@
-//! Writes the status of the reconciled object, and decides when two statuses are the same and which transition times
+//! Writes the status of the reconciled object, and determines when two statuses are the same and which transition times
 //! stay.
 
 use std::time::{Duration, Instant};

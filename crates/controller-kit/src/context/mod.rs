@@ -32,7 +32,7 @@ pub struct Context {
     pub settings: Arc<OperatorConfiguration>,
     /// The namespaces to watch.
     pub scope: Scope,
-    /// In which of them to act. The client asks it before every write.
+    /// In which of them to act. The client checks it before every write.
     pub fence: Fence,
     /// Steps that have to be done before the process is ready.
     pub readiness: Readiness,
@@ -160,7 +160,7 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// Asks everybody to stop.
+    /// Requests the shutdown of all tasks.
     pub fn request(&self) {
         self.requested.send_replace(true);
     }

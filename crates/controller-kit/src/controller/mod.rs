@@ -1,7 +1,7 @@
 //! Calls a reconcile function for every object that changed, or whose children did.
 //!
 //! One key is worked on at a time by one task, different keys in parallel up to a bound. Failures back off per key.
-//! Nothing starts before every cache is complete, because a decision on half a cache would delete or create the wrong
+//! Nothing starts before every cache is complete, because a plan on half a cache would delete or create the wrong
 //! things.
 //!
 //! This is a loop of our own and not `kube::runtime::Controller`, which cannot be shut down before its first list

@@ -123,7 +123,7 @@ impl<K: StaticKind + Send + Sync + 'static, E: Failure> RunningReconciles<K, E> 
             let permit = match self.fence.begin_work(&key.namespace) {
                 Ok(permit) => permit,
                 Err(reason) => {
-                    debug!(kind = self.store.kind(), %key, %reason, "left alone");
+                    debug!(kind = self.store.kind(), %key, %reason, "skipped");
                     self.queue.finish(&key, Instant::now(), None);
                     continue;
                 }

@@ -2,9 +2,9 @@
 //!
 //! The lock is a `coordination.k8s.io` Lease named `<program>.<id>`. The rules are those of the Kubernetes client
 //! library: expiry is judged by how long *we* have seen no change, never by the writer's clock; a leader stops acting
-//! before others may start; writes carry the resource version that they were decided on.
+//! before others may start; writes carry the resource version that they were planned on.
 //!
-//! The replica that may act is decided from what was seen of the Lease and when, without I/O and without a clock.
+//! The replica that may act follows from what was seen of the Lease and when, without I/O and without a clock.
 
 mod lock;
 
@@ -228,7 +228,7 @@ mod tests {
     }
 
     impl Server {
-        /// A write decided on `seen`; refused if the lease has changed since.
+        /// A write planned on `seen`; rejected if the lease has changed since.
         fn write(&mut self, seen: Option<&str>, holder: &str) -> bool {
             if self.lease.as_ref().map(|lease| lease.resource_version.as_str()) != seen {
                 return false;

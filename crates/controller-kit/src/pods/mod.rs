@@ -1,6 +1,6 @@
 //! Reads the pods of an object whose replicas are missing, and the warning events of Kubernetes about single objects.
 //!
-//! Pods are not watched whole: there are many, they change often, and nothing is decided on them. Only when replicas
+//! Pods are not watched whole: there are many, they change often, and nothing is planned on them. Only when replicas
 //! have been missing for a while are the pods of that one thing read, and again after as much time as they have been
 //! missing for, within limits. An object that comes up quickly causes no such request, and one that serves none at all.
 //!

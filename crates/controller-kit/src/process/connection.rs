@@ -33,12 +33,12 @@ const QUESTIONS: u32 = 3;
 /// Service that carries requests to the API server.
 type Carrier = BoxService<Request<Body>, Response<Incoming>, BoxError>;
 
-/// A client in the making for these credentials: kube's own stack of layers on a connector of ours. The fence is asked
+/// A client in the making for these credentials: kube's own stack of layers on a connector of ours. A fence is checked
 /// before each try: an API server that is overloaded or starts answers "later", and later the namespace may be
 /// another's.
 ///
 /// # Errors
-/// The credentials cannot be used, or want a proxy.
+/// The credentials cannot be used, or need a proxy.
 pub(super) fn client_builder(config: &Config, fence: &Fence) -> Result<ClientBuilder<Carrier>, Error> {
     if let Some(proxy) = &config.proxy_url {
         return Err(Error::ProxyProtocolUnsupported { proxy_url: Box::new(proxy.clone()) });

@@ -29,7 +29,7 @@ pub(super) struct MarkerAnswer {
     pub(super) markers: HashMap<String, Marker>,
 }
 
-/// The API server did not tell.
+/// The API server did not answer.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unanswered {
     /// It took too long.

@@ -85,7 +85,7 @@ pub struct Markers {
 struct SeenMarker {
     marker: Marker,
     since: Instant,
-    /// It was not there before this moment: the last answer of the API server that did not show it was asked for then.
+    /// It was not there before this moment: the last answer of the API server that did not show it was requested then.
     written_after: Instant,
     /// Since when this owner has kept it without a lapse.
     owned_since: Instant,

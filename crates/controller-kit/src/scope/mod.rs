@@ -127,7 +127,7 @@ fn begin(fence: &Fence, method: &Method, path: &str) -> Result<Option<Permit>, E
     }
 }
 
-/// Writes, except those of Leases, which decide who may act.
+/// Writes, except those of Leases, by which it is determined who may act.
 fn is_fenced(method: &Method, path: &str) -> bool {
     !method.is_safe() && !path.starts_with("/apis/coordination.k8s.io/")
 }

@@ -142,7 +142,7 @@ impl Default for NamespaceScope {
     }
 }
 
-/// Whether one of several replicas acts, and by which Lease that is decided.
+/// Whether one of several replicas acts, and the Lease by which it is elected.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[non_exhaustive]

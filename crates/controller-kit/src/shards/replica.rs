@@ -192,7 +192,10 @@ impl Replica {
         let unassigned_since = self.elected_since.filter(|_| self.current_assignment().is_none());
         for target in LeaseTarget::all() {
             let is_taken = requests.iter().any(|request| request.target() == target);
-            if !is_taken && !self.busy.contains(&target) && self.begin_read(target, unassigned_since, now) {
+            if !is_taken
+                && !self.busy.contains(&target)
+                && self.begin_read(target, unassigned_since.filter(|_| target != LeaseTarget::Elected), now)
+            {
                 requests.push(LeaseRequest::Read(target));
             }
         }
@@ -375,7 +378,7 @@ impl Replica {
                 Some(holder) if holder == id && self.version(LeaseTarget::Slot(number)).is_some() => {
                     self.hold(number, started, 0);
                 }
-                // The attempt failed, or succeeded and was lost since. The next one is a new term: the old name may stand
+                // The attempt failed, or succeeded and was lost since. The next one is a new term: the old name may be
                 // in an assignment.
                 _ => self.claim = None,
             }
@@ -494,17 +497,18 @@ mod tests {
         let mut replica = started(now, |_| None);
         assert_eq!(election(&mut replica, now), Some(None), "at once, without an assignment");
         // The request was late: another process was elected before it arrived, and its Lease was deleted.
-        let other = Record { holder: "o.1".to_owned(), version: 60, acknowledged: 9, assignment: None };
+        let other = Record { holder: "o.1".to_owned(), version: 60, acknowledged: 0, assignment: None };
         let elected = Record { holder: "p".to_owned(), version: 70, acknowledged: 0, assignment: None };
-        replica.answered(LeaseTarget::Elected, now, LeaseAnswer::Written(elected), now);
+        let written = now + std::time::Duration::from_millis(1);
+        replica.answered(LeaseTarget::Elected, now, LeaseAnswer::Written(elected), written);
         let own = Record { holder: "p.1".to_owned(), version: 50, acknowledged: 0, assignment: None };
-        for request in replica.requests(now, 1) {
+        for request in replica.requests(written, 1) {
             let LeaseRequest::Read(target) = request else { panic!("{request:?} before the members are known") };
             let found = if target == LeaseTarget::Slot(0) { Some(own.clone()) } else { None };
             let found = if target == LeaseTarget::Slot(1) { Some(other.clone()) } else { found };
-            replica.answered(target, now, LeaseAnswer::Found(found), now);
+            replica.answered(target, written, LeaseAnswer::Found(found), written);
         }
-        let assignment = election(&mut replica, now).flatten().unwrap();
+        let assignment = election(&mut replica, written).flatten().unwrap();
         assert!(assignment.names(1) && assignment.ranges.iter().all(|range| range.from.len() == 1), "{assignment:?}");
     }
 

@@ -12,6 +12,7 @@ mod bounded;
 mod cache;
 mod index;
 pub mod keep;
+mod kind;
 pub(crate) mod list_watch;
 mod looks;
 mod packed;
@@ -22,30 +23,18 @@ pub(crate) mod watch;
 
 use std::fmt;
 
-use kube::{Resource, core::NamespaceResourceScope};
+use kube::Resource;
 
 pub use self::{
     cache::{CacheChange, CacheView, Shown, Store},
     index::Index,
+    kind::{NamespacedKind, StaticKind},
     packed::{Packed, UnpackError, controller_owner, is_controlled_by},
     served::{ServedApi, ServedApis, watch_if_served},
     source::{Scope, WatchSource},
     watch::{Watch, watch, watch_api, watch_by, watch_metadata, watch_named, watch_named_briskly},
 };
 pub(crate) use self::{pause::Pauses, source::Share};
-
-/// A kind whose group, version and name are known when the program is compiled.
-pub trait StaticKind: Resource<DynamicType: Default> {}
-
-impl<K: Resource<DynamicType: Default>> StaticKind for K {}
-
-/// A [`StaticKind`] of objects in namespaces.
-pub trait NamespacedKind:
-    Resource<Scope = NamespaceResourceScope, DynamicType: Default> + Send + Sync + 'static
-{
-}
-
-impl<K: StaticKind<Scope = NamespaceResourceScope> + Send + Sync + 'static> NamespacedKind for K {}
 
 /// Namespace and name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]

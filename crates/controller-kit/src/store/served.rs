@@ -1,4 +1,4 @@
-//! APIs that the API server serves, asked once for all kinds that a process may use, and watches of those it may serve
+//! APIs that the API server serves, read once for all kinds that a process may use, and watches of those it may serve
 //! later.
 //!
 //! A cluster may serve them or not, or serve them later: the CRDs of gateways, service meshes, workload providers.
@@ -56,19 +56,19 @@ struct Groups {
     versions: BTreeSet<String>,
     /// Of these.
     hash: u64,
-    /// Plural names of the kinds of the versions that were asked for.
+    /// Plural names of the kinds of the requested versions.
     kinds: Mutex<HashMap<String, Arc<ServedQuestion<Kinds>>>>,
 }
 
 impl ServedApis {
-    /// Nothing is asked yet.
+    /// Nothing is read yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client, groups: Arc::default(), looks: Arc::default() }
     }
 }
 
-/// Answers whether a kind without a cache is served. Reads only when asked, and not every time.
+/// Answers whether a kind without a cache is served. Reads only when called, and not every time.
 #[derive(Clone)]
 pub struct ServedApi {
     apis: ServedApis,
@@ -76,7 +76,7 @@ pub struct ServedApi {
 }
 
 impl ServedApi {
-    /// For one kind; nothing is asked yet.
+    /// For one kind; nothing is read yet.
     #[must_use]
     pub fn new(apis: &ServedApis, resource: ApiResource) -> Self {
         Self { apis: apis.clone(), resource }
@@ -142,7 +142,7 @@ fn named(kind: &str, name: &str) -> ObjectId {
     ObjectId { group: String::new(), kind: kind.to_owned(), namespace: String::new(), name: name.to_owned() }
 }
 
-/// A question to the API server that one asks for all who wait for the answer.
+/// A request to the API server that is shared by all that wait for the answer.
 struct ServedQuestion<T> {
     state: Mutex<ServedState<T>>,
 }

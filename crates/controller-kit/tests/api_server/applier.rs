@@ -63,7 +63,7 @@ async fn an_object_that_another_controller_changes_back_each_time_is_left_for_a_
     assert_eq!((corrected, error.class()), (10, Class::Forbidden));
     assert!(error.to_string().contains("spec.replicas was corrected 10 times within 60s"), "{error}");
     assert_eq!(bench.live::<D>("d").await.unwrap()["spec"]["replicas"], 3);
-    // Another decision is no correction.
+    // Another plan is no correction.
     let desired = bench.desired::<D>(deployment(1, "i:1"));
     assert!(matches!(bench.apply::<D>(&desired).await, ApplyOutcome::Updated(_)));
 }
@@ -248,7 +248,7 @@ async fn a_field_is_written_only_on_the_version_that_it_was_decided_on() {
     };
     bench.meddle::<ConfigMap>("c", json!({ "data": { "count": "6" } })).await;
     let now = bench.live::<ConfigMap>("c").await.unwrap();
-    // Decided on the first version; the cache has it, or has come to the newer one since, or lost the object.
+    // Planned on the first version; the cache has it, or has come to the newer one since, or lost the object.
     for view in [Some(&first), Some(&now), None] {
         for count in ["3", "5"] {
             let error = bench.applier.apply(&desired(count, "a", &version(&first)), view).await.unwrap_err();
@@ -256,7 +256,7 @@ async fn a_field_is_written_only_on_the_version_that_it_was_decided_on() {
             assert_eq!(bench.live::<ConfigMap>("c").await.unwrap()["data"]["count"], "6");
         }
     }
-    // Decided without the object: everything else is written.
+    // Planned without the object: everything else is written.
     let error = bench.applier.apply(&desired("4", "b", ""), None).await.unwrap_err();
     assert_eq!(error.class(), Class::Transient, "{error}");
     let found = bench.live::<ConfigMap>("c").await.unwrap();

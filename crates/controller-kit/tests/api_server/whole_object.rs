@@ -179,7 +179,7 @@ async fn one_finalizer_goes_and_the_others_stay() {
     let now = bench.api::<ConfigMap>().get("parent").await.unwrap();
     assert_eq!(now.metadata.finalizers, Some(vec!["test.io/a".to_owned(), "test.io/c".to_owned()]));
     assert!(!bench.applier.remove_finalizer(&now, "test.io/b").await.unwrap(), "it has none");
-    // The list is another than the one that was seen: at the place of `b` stands `c`.
+    // The list is another than the one that was seen: `c` is at the place of `b`.
     let error = bench.applier.remove_finalizer(&seen, "test.io/b").await.unwrap_err();
     assert!(matches!(error, RequestError::Changed { .. }), "{error}");
     bench.meddle::<ConfigMap>("parent", json!({ "metadata": { "finalizers": null } })).await;

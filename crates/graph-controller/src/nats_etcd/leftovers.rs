@@ -1,6 +1,6 @@
 //! Unused places in NATS and etcd. Pure: time is an argument.
 //!
-//! A place is in use while a graph, a component or a pod stands for it. Pods count, because a graph that was deleted
+//! A place is in use while a graph, a component or a pod uses it. Pods count, because a graph that was deleted
 //! with
 //! `--cascade=orphan` goes on serving, and because workers that end still answer.
 
@@ -23,7 +23,7 @@ const TIMEOUT: Duration = Duration::from_secs(600);
 /// Something of which the runtime keeps keys or streams.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuntimePlace {
-    /// A Dynamo namespace, under which workers of one generation, or everything of a graph, register.
+    /// A Dynamo namespace, under which workers of one revision, or everything of a graph, register.
     Namespace(String),
     /// A component in a namespace that others still use.
     Component {
@@ -46,7 +46,7 @@ impl RuntimePlace {
 /// Returns the places where an object with these labels registers, or may register. `namespace` is the Kubernetes
 /// namespace of the object.
 ///
-/// Pods get the namespace of their graph, or of their component if it stands alone. Theirs may be labelled with
+/// Pods get the namespace of their graph, or of their component if it has no graph. Theirs may be labelled with
 /// any other, which other programs may use: of that one, they are a component and no more.
 pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet<RuntimePlace> {
     let generation = labels.get(labels::WORKER_HASH).map(String::as_str);
@@ -63,7 +63,7 @@ pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet
 }
 
 /// Whether a Dynamo namespace may be that of an object of Kubernetes. Labels take capitals, underscores and dots, too,
-/// which NATS does not tell from other names.
+/// which NATS does not distinguish from other names.
 fn is_name(namespace: &str) -> bool {
     namespace.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }

@@ -29,7 +29,7 @@ pub struct PlaceCaches {
     pub graphs: Store<Packed<DynamoGraphDeployment>>,
     /// Their components.
     pub components: Store<Packed<DynamoComponentDeployment>>,
-    /// Pods that have not ended: workers of graphs, and those of components that stand alone.
+    /// Pods that have not ended: workers of graphs, and those of components without a graph.
     pub pods: Vec<Store<PartialObjectMeta<Pod>>>,
 }
 

@@ -30,7 +30,7 @@ struct StatusFile {
 /// The report, and its consequence for the program itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// Nothing worth telling.
+    /// No news.
     Nothing,
     /// The profiler goes on.
     Progress(BTreeMap<String, String>),

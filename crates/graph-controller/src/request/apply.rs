@@ -72,7 +72,7 @@ pub async fn apply(
     Ok(applied)
 }
 
-/// Gives where the request stands if the account is refused, or what it may do.
+/// Returns the stage of the request if the account, or its rights, are rejected.
 async fn account(
     applier: &Applier,
     caches: &RequestCaches,

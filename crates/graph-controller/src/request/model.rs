@@ -1,4 +1,4 @@
-//! Data of a request's reconcile: what was observed, what is planned, what was applied. Nothing here decides.
+//! Data of a request's reconcile: what was observed, what is planned, what was applied. Nothing here plans.
 
 use std::{sync::Arc, time::Duration};
 

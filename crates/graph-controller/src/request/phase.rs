@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestLifecycle {
-    /// Nothing was started; also after a spec was refused, because what was missing may be there by now.
+    /// Nothing was started; also after a spec was invalid, because what was missing may be there by now.
     New,
     /// It failed, and its spec has changed since.
     Changed,
@@ -49,13 +49,13 @@ pub fn graph_was_there(request: &DynamoGraphDeploymentRequest) -> bool {
     find(conditions, condition::DEPLOYMENT_READY).is_some_and(|found| alive.contains(&found.reason.as_str()))
 }
 
-/// Name of the request's graph: as it was decided before, else as the user says, else made from the request's.
+/// Name of the request's graph: as it was chosen before, else as the user says, else made from the request's.
 pub fn graph_name(request: &DynamoGraphDeploymentRequest) -> String {
     let decided = request.status.as_ref().and_then(|status| status.dgd_name.clone()).filter(|name| !name.is_empty());
     decided.unwrap_or_else(|| desired_graph_name(request))
 }
 
-/// The same without what was decided before.
+/// The same without the earlier choice.
 pub fn desired_graph_name(request: &DynamoGraphDeploymentRequest) -> String {
     let given = request.spec.overrides.as_ref().and_then(|overrides| overrides.dgd.as_ref());
     let given = given.and_then(|graph| graph.pointer("/metadata/name")).and_then(Value::as_str);

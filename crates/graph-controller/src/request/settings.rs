@@ -47,7 +47,7 @@ pub struct RequestSettings {
     pub profiling_role: Option<String>,
     /// Whether GPUs of nodes are looked up.
     pub gpu_discovery: bool,
-    /// Namespaces whose DCGM exporters are believed.
+    /// Trusted namespaces of DCGM exporters.
     pub exporter_namespaces: Vec<String>,
     /// Environment of profilers: addresses of the infrastructure, by name of the variable.
     pub infrastructure: Vec<(&'static str, String)>,

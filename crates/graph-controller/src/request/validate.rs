@@ -132,7 +132,7 @@ fn hardware(observed: &RequestObserved, obstacles: &mut Obstacles) -> Value {
         let why = match &observed.hardware {
             Search::Nothing(why) | Search::Unanswered(why) => why.as_str(),
             Search::NotAsked => "GPUs of nodes are not looked up in this installation",
-            Search::Found(found) => found.unknown_model.as_deref().unwrap_or("the nodes do not tell"),
+            Search::Found(found) => found.unknown_model.as_deref().unwrap_or("the nodes have no label for it"),
         };
         let message = format!("spec.hardware: {} not known ({why}); set {}", be(&missing), missing.join(", "));
         match &observed.hardware {
@@ -154,7 +154,7 @@ fn be(missing: &[&str]) -> String {
     format!("{} {}", missing.join(", "), if missing.len() == 1 { "is" } else { "are" })
 }
 
-/// Whether the cluster is to be asked for anything about its hardware.
+/// Whether hardware of the cluster must be looked up.
 pub fn wants_search(hardware: Option<&Hardware>) -> bool {
     let hardware = hardware.cloned().unwrap_or_default();
     !missing_gpu_facts(&hardware).is_empty()

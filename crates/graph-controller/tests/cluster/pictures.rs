@@ -1,4 +1,4 @@
-//! Decisions on old pictures: the cache is fed by hand with what was live before, as after a restart against an API
+//! Plans on old pictures: the cache is fed by hand with what was live before, as after a restart against an API
 //! server whose own cache lags. One pass on such a picture costs a request, and no worker that serves.
 
 use std::collections::BTreeMap;

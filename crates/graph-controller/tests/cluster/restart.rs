@@ -36,7 +36,7 @@ async fn components_restart_one_after_the_other_in_place() {
     assert_eq!(all.len(), 2, "no new generation");
     assert!(all.iter().all(|d| d.metadata.uid == decode.metadata.uid || d.metadata.uid == frontend.metadata.uid));
 
-    // Taking the wish back, or editing something else, starts no pod anew.
+    // Reverting the request, or editing something else, starts no pod anew.
     bed.edit("chat", &json!({ "spec": { "restart": null, "labels": { "team": "a" } } })).await;
     bed.until(&frontend.name_any(), "edited", |d: &DynamoComponentDeployment| {
         let template = d.spec.component.pod_template.as_ref().and_then(|t| t.metadata.as_ref());

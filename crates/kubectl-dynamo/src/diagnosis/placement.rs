@@ -31,7 +31,7 @@ enum Hold {
     ControlPlane,
 }
 
-/// Whether the nodes tell more than the words from which a code follows.
+/// Whether the nodes give more detail than the words from which a code follows.
 pub fn is_open(code: &str) -> bool {
     OPEN.contains(&code)
 }

@@ -25,7 +25,7 @@ pub use self::{
     differences::{FieldChange, differences, edits},
     edit::{set, set_image},
     observe::{Operator, dry_run::Edit},
-    prediction::{ObjectChange, PodStep, Prediction, RevisionNames, replaced},
+    prediction::{ObjectChange, Prediction, RevisionNames, replaced},
     run::predict,
     text::overview,
 };

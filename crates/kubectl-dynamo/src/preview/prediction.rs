@@ -10,7 +10,7 @@ use super::{
     differences::{FieldChange, content, differences},
     objects::{ObjectKey, PreviewObjects},
     pods,
-    pods::{Excess, Pod},
+    pods::{Excess, Pod, PodStep},
 };
 
 /// Predicted effects of an edit of a graph.
@@ -71,19 +71,6 @@ pub struct RevisionNames {
     pub before: BTreeSet<String>,
     /// Those that will run.
     pub after: BTreeSet<String>,
-}
-
-/// A pod that comes or goes.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PodStep {
-    /// In which step, from 1.
-    pub step: usize,
-    /// `create` or `delete`.
-    pub verb: &'static str,
-    /// Its name; of one that does not exist yet, that of its workload with a number.
-    pub name: String,
-    /// Its component.
-    pub component: String,
 }
 
 impl Prediction {

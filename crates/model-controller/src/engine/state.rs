@@ -175,7 +175,7 @@ impl Engine {
 
     /// Sets address and readiness. Returns whether the plan may change.
     ///
-    /// A pod that becomes ready may have restarted its engine and lost all adapters: the next list decides, and old
+    /// A pod that becomes ready may have restarted its engine and lost all adapters: the next list counts, and old
     /// failures are dropped.
     pub fn update_endpoint(&mut self, endpoint: &Endpoint, now: Instant) -> bool {
         if self.endpoint == *endpoint {

@@ -38,7 +38,7 @@ pub enum Mode {
     Hanging,
     /// Runs without handlers for adapters.
     Unmanaged,
-    /// Does not tell what it holds.
+    /// Does not list its adapters.
     Listless,
 }
 

@@ -20,7 +20,7 @@ use crate::{
     device_claims,
     device_claims::ContainerClaim,
     gpus,
-    pod::{find, volumes::mount_shared_memory},
+    pod::{parts::find, volumes::mount_shared_memory},
     violation::KeepViolations,
 };
 

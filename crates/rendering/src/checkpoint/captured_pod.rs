@@ -23,8 +23,7 @@ use crate::{
     RenderInput, SharedGpus, ValidatedComponent, gpus,
     metadata::{Pairs, pod_template},
     pod,
-    pod::gpu_memory,
-    pull_secrets::add_pull_secrets,
+    pod::{gpu_memory, pull_secrets::add_pull_secrets},
     render_claim_template,
 };
 
@@ -77,7 +76,7 @@ fn share_gpus(
     clients: &[String],
     shared: SharedGpus<'_>,
 ) -> ResourceClaimTemplate {
-    let own = pod::find(pod, target).and_then(|target| gpus::count(target.resources.as_ref()).ok());
+    let own = pod::parts::find(pod, target).and_then(|target| gpus::count(target.resources.as_ref()).ok());
     let count = own.filter(|count| *count > 0).unwrap_or(shared.count);
     gpu_memory::share(pod, target, clients, &names::checkpoint_claim_template(component.id));
     let mut claim =

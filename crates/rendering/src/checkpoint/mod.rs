@@ -34,10 +34,11 @@ pub use self::{
     captured_pod::{CaptureTemplate, CapturedComponent, check_shared_gpu_memory, render_captured_pod},
     cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job},
     model::{
-        CheckpointConfig, CheckpointStorage, DEFAULT_SECCOMP_PROFILE, FIRST_ARTIFACT, RestoreSource, StorageSettings,
+        CheckpointConfig, CheckpointStorage, DEFAULT_SECCOMP_PROFILE, FIRST_ARTIFACT, RestoreSource, Start,
+        StorageSettings,
     },
     restore::{restore_pod, share_gpu_memory},
-    start::{CheckpointFacts, Start, start},
+    start::{CheckpointFacts, start},
     storage::{StorageLocation, StorageProblem, render_storage_claim, storage_of_agents},
 };
 use crate::go_json;
@@ -57,7 +58,7 @@ pub fn checkpoint_id(checkpoint: &DynamoCheckpoint) -> String {
     known.cloned().unwrap_or_else(|| identity_id(&checkpoint.spec.identity))
 }
 
-/// The identifier of the checkpoint that a graph makes of one generation of a worker.
+/// The identifier of the checkpoint that a graph makes of one revision of a worker.
 pub fn graph_checkpoint_id(
     namespace: &str,
     graph: &str,

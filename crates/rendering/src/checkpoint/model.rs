@@ -52,6 +52,20 @@ pub struct StorageSettings {
     pub access_mode: String,
 }
 
+/// Method by which the pods of a component start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// Cold.
+    Cold,
+    /// From the checkpoint of that name if it is ready when they are created; admission sees to it, so that a template
+    /// does not change, and nothing rolls, when the checkpoint becomes ready.
+    AtAdmission(String),
+    /// Not before the checkpoint is ready; why not yet.
+    Awaited(String),
+    /// From this checkpoint, which is ready; the template says so.
+    Restored(Box<RestoreSource>),
+}
+
 /// A checkpoint that is ready, and what pods need to start from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestoreSource {

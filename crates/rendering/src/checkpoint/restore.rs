@@ -7,7 +7,8 @@ use super::{CheckpointStorage, FIRST_ARTIFACT, RestoreSource, Start};
 use crate::{
     metadata::Pairs,
     pod::{
-        add, env, find, gpu_memory,
+        env, gpu_memory,
+        parts::{add, find},
         volumes::{empty_dir, mount_of, of_claim},
     },
 };

@@ -5,7 +5,7 @@ use api_types::{
     v1beta1::CheckpointStartupPolicy,
 };
 
-use super::{CheckpointConfig, RestoreSource, StorageLocation, artifact_version, checkpoint_id};
+use super::{CheckpointConfig, RestoreSource, Start, StorageLocation, artifact_version, checkpoint_id};
 use crate::{CheckpointUse, ValidatedComponent};
 
 /// Known facts about the checkpoint of a component; empty if it has none.
@@ -21,21 +21,7 @@ pub struct CheckpointFacts {
     pub place: StorageLocation,
 }
 
-/// Method by which the pods of a component start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Start {
-    /// Cold.
-    Cold,
-    /// From the checkpoint of that name if it is ready when they are created; admission sees to it, so that a template
-    /// does not change, and nothing rolls, when the checkpoint becomes ready.
-    AtAdmission(String),
-    /// Not before the checkpoint is ready; why not yet.
-    Awaited(String),
-    /// From this checkpoint, which is ready; the template says so.
-    Restored(Box<RestoreSource>),
-}
-
-/// Decides it from what is known about the component's checkpoint.
+/// Plans the start from the state of the component's checkpoint.
 ///
 /// With checkpoints switched off, and as long as there is none, pods start cold.
 ///

@@ -155,7 +155,7 @@ impl GpuRequest<'_> {
             (None, _, None) => Err(GpuCountError::UnreadableClass { claim, class: name }),
             (None, _, Some(known)) => match &known.extended_resource_name {
                 Some(resource) => Ok(is_gpu(resource)),
-                // A name that suggests something is believed only where nothing else is said.
+                // The name counts only where nothing else says what the device is.
                 None if known.selectors.iter().flatten().chain(of_request).next().is_none() && is_gpu_driver(class) => {
                     Ok(true)
                 }

@@ -124,7 +124,7 @@ fn grove_host(component: &str, pod: &str) -> String {
 
 /// References for the kubelet as references for a shell.
 ///
-/// A shell sees every variable; the kubelet only those that stand before the one that refers to them.
+/// A shell sees every variable; the kubelet only those before the one that refers to them.
 pub(super) fn in_shell(text: &str) -> String {
     text.replace("$(", "${").replace(')', "}")
 }

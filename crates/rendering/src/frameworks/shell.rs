@@ -1,6 +1,6 @@
 //! Text for shells: words quoted, flags put into scripts of other people.
 
-/// Characters that stand for themselves in every shell.
+/// Characters without a special meaning in every shell.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_@%+=:,./-".contains(c)
 }

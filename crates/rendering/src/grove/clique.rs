@@ -22,7 +22,7 @@ use crate::{
     DiscoveryBackend, RenderInput, ValidatedComponent,
     frameworks::{MultinodePod, Peers},
     metadata::Pairs,
-    pod, pull_secrets,
+    pod,
 };
 
 /// Renders a clique; `in_group` says that it is part of a scaling group, which bears the constraints then.
@@ -135,7 +135,7 @@ fn pod_spec(input: &RenderInput<'_>, component: &GroveComponent<'_>, plan: &Cliq
     if has_no_account(input, valid) {
         pod.service_account_name = None;
     }
-    pull_secrets::add_pull_secrets(&mut pod, input, valid);
+    pod::pull_secrets::add_pull_secrets(&mut pod, input, valid);
     let init_containers = pod.init_containers.iter_mut().flatten();
     pod.containers.iter_mut().chain(init_containers).for_each(complete);
     for volume in pod.volumes.iter_mut().flatten() {

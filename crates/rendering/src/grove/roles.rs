@@ -136,7 +136,7 @@ pub fn set_name(graph: &str, components: &[ComponentSpec]) -> String {
     names::pod_clique_set(graph, components.iter().map(names_beside_set).max().unwrap_or_default())
 }
 
-/// Length of the names that stand beside the PodCliqueSet's in the name of a component's pod.
+/// Length of the names beside the PodCliqueSet's in the name of a component's pod.
 pub(super) fn names_beside_set(component: &ComponentSpec) -> usize {
     let name = component.name.to_lowercase().len();
     match child_of(component) {

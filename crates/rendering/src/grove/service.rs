@@ -109,8 +109,8 @@ fn selector(component: &GroveComponent<'_>, component_type: Option<ComponentType
     selector
 }
 
-/// The user's labels and the generation, as the upstream operator has them, and labels of our own that say whose it is:
-/// the reference's Services do not tell.
+/// The user's labels and the revision, as the upstream operator has them, and labels of our own that say whose it is:
+/// the Services of the upstream operator lack them.
 fn service_labels(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pairs {
     let mut all = graph.spec.labels.clone().unwrap_or_default();
     all.extend(component.valid.preserved.labels.clone());

@@ -16,7 +16,7 @@ use k8s_openapi::{
 use serde_json::{Value, json};
 
 use super::{main, pod};
-use crate::{go_json, pod::add};
+use crate::{go_json, pod::parts::add};
 
 /// Applies it: workers are replicas where the user gives none, resources win over the user's, and a frontend gets the
 /// port by which it is reached. `inherited` is the environment of the whole graph, under the component's own.

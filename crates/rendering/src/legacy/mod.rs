@@ -30,7 +30,7 @@ pub use self::{
 };
 use crate::{
     metadata::named,
-    pod::{add, env, volumes::mount_of},
+    pod::{env, parts::add, volumes::mount_of},
 };
 
 /// Makes a component run an image that is built: `main` starts what the tag says unless the user says what it starts.

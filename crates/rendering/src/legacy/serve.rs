@@ -16,7 +16,7 @@ use k8s_openapi::{
 };
 
 use super::{main, pod};
-use crate::pod::{add, env, http_probe, tcp};
+use crate::pod::{env, http_probe, parts::add, tcp};
 
 /// Starts a service in `main`, unless the user says what it runs. The service that the graph is entered by is a
 /// frontend.

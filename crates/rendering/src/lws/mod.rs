@@ -26,7 +26,7 @@ use crate::{
     frameworks::{MultinodePod, NodeRole, Peers},
     metadata::{Pairs, pod_template},
     pod,
-    pull_secrets::add_pull_secrets,
+    pod::pull_secrets::add_pull_secrets,
 };
 
 /// Workers start with their leader: they wait for it by themselves where they have to.

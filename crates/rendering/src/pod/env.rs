@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api_types::{env as names, v1beta1::MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
 
-use super::{PodContext, put};
+use super::{PodContext, parts::put};
 use crate::{DiscoveryBackend, PodSettings};
 
 /// A variable with a fixed value.

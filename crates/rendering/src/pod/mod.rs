@@ -15,13 +15,15 @@
 //! | sidecar that answers HTTP | `frontend_sidecar` |
 //! | GPU memory that containers share, engines that stand by | `gpu_memory`, `failover` |
 //! | start from a checkpoint | [`crate::checkpoint`] |
-//! | image pull secrets | [`crate::pull_secrets`] |
+//! | image pull secrets | `pull_secrets` |
 
 mod defaults;
 pub(crate) mod env;
 mod failover;
 mod frontend_sidecar;
 pub(crate) mod gpu_memory;
+pub(crate) mod parts;
+pub(crate) mod pull_secrets;
 pub(crate) mod volumes;
 
 use api_types::{
@@ -179,26 +181,4 @@ fn probe(own: &Option<Probe>, default: Option<Probe>) -> Option<Probe> {
 
 fn list<T: Clone>(own: &Option<Vec<T>>, default: Option<Vec<T>>) -> Option<Vec<T>> {
     own.clone().filter(|own| !own.is_empty()).or(default)
-}
-
-/// Replaces the item that is the `same`, or appends it.
-fn put<T>(list: &mut Option<Vec<T>>, item: T, same: impl Fn(&T) -> bool) {
-    let items = list.get_or_insert_default();
-    match items.iter_mut().find(|other| same(other)) {
-        Some(other) => *other = item,
-        None => items.push(item),
-    }
-}
-
-/// Appends an item, unless there is the `same` already.
-pub(crate) fn add<T>(list: &mut Option<Vec<T>>, item: T, same: impl Fn(&T) -> bool) {
-    let items = list.get_or_insert_default();
-    if !items.iter().any(same) {
-        items.push(item);
-    }
-}
-
-/// The pod's container of that name.
-pub(crate) fn find<'a>(pod: &'a mut PodSpec, name: &str) -> Option<&'a mut Container> {
-    pod.containers.iter_mut().find(|container| container.name == name)
 }

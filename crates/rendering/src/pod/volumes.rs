@@ -5,7 +5,7 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
-use super::add;
+use super::parts::add;
 use crate::model::CacheMount;
 
 const SHARED_MEMORY: &str = "shared-memory";

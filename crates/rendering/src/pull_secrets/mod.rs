@@ -1,4 +1,4 @@
-//! Image pull secrets of a namespace by registry, and their use in pods.
+//! Image pull secrets of a namespace by registry.
 
 #[cfg(test)]
 mod tests;
@@ -8,12 +8,8 @@ use std::{
     fmt,
 };
 
-use api_types::{annotations, labels};
-use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec};
 use serde::{Deserialize, de::IgnoredAny};
 use thiserror::Error;
-
-use crate::{RenderInput, ValidatedComponent};
 
 /// The registries of one docker configuration. Holds hosts only, never credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,23 +68,6 @@ impl PullSecretIndex {
     pub fn secrets_for(&self, image: &str) -> impl Iterator<Item = &str> {
         self.0.get(&RegistryHost::of_image(image)).into_iter().flatten().map(String::as_str)
     }
-}
-
-/// Appends the secrets for each image, containers before init containers; each once. The user may switch that off.
-pub(crate) fn add_pull_secrets(pod: &mut PodSpec, input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) {
-    if valid.annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) == Some(labels::TRUE) {
-        return;
-    }
-    let mut all = pod.image_pull_secrets.take().unwrap_or_default();
-    let containers = pod.containers.iter().chain(pod.init_containers.iter().flatten());
-    for image in containers.filter_map(|container| container.image.as_deref()) {
-        for name in input.pull_secrets.secrets_for(image) {
-            if all.iter().all(|known| known.name != name) {
-                all.push(LocalObjectReference { name: name.to_owned() });
-            }
-        }
-    }
-    pod.image_pull_secrets = (!all.is_empty()).then_some(all);
 }
 
 /// Registry of images without a registry in their name.

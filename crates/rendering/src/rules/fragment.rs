@@ -20,7 +20,7 @@ const SCALING_GROUP: &str = "PodCliqueScalingGroupConfig";
 /// The only part of Grove's objects that graphs may write.
 pub(crate) const CONSTRAINT: &str = "topologyConstraint";
 
-/// The place of a fragment, which decides what it is a fragment of.
+/// The place of a fragment, which determines the object that it is a fragment of.
 #[derive(Debug, Clone, Copy)]
 pub enum FragmentPlace<'a> {
     /// The graph itself.

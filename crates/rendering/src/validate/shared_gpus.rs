@@ -106,7 +106,7 @@ fn check_clients(service: &GpuMemoryService, pod: &PodSpec, violations: &mut Vec
     let mut seen = BTreeSet::new();
     for (index, client) in service.extra_client_containers.iter().flatten().enumerate() {
         let (reason, problem) = if !seen.insert(client) {
-            (Reason::Duplicate, "stands there twice")
+            (Reason::Duplicate, "is listed twice")
         } else if !names.contains(client.as_str()) {
             (Reason::Invalid, "names no container of spec.podTemplate.spec")
         } else {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{Surroundings, component, json_of, main_of, merged, pod, spec, worker};
 
-/// Each row: fields of the main container, a pointer into the rendered one, and what stands there.
+/// Each row: fields of the main container, a pointer into the rendered one, and the value there.
 #[test]
 fn fields_of_the_main_container() {
     let exec = json!({"exec": {"command": ["true"]}});
@@ -53,7 +53,7 @@ fn the_sidecar_is_asked_at_once_if_its_author_says_so() {
     assert_eq!(sidecar["readinessProbe"]["httpGet"]["path"], "/health");
 }
 
-/// Each row: fields of the pod, a pointer into the rendered one, and what stands there.
+/// Each row: fields of the pod, a pointer into the rendered one, and the value there.
 #[test]
 fn fields_of_the_pod() {
     let table: Vec<(Value, &str, Option<Value>)> = vec![

@@ -6,7 +6,7 @@ pub use rendering::rules::Features;
 use rendering::{ExposureObject, ExposureSettings, checkpoint::CheckpointStorage};
 use serde_json::Value;
 
-/// Everything that rules need beside the request. Gathered by the server before it asks.
+/// Everything that rules need beside the request. Gathered by the server before the review.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
     /// Features that cluster and configuration offer.
@@ -23,7 +23,7 @@ pub struct Facts {
     pub checkpoints: CheckpointSettings,
     /// Exposure of frontends; `None`: by the settings of another install.
     pub exposure: Option<ExposureSettings>,
-    /// The answer to every lookup that was asked for.
+    /// The result of every lookup.
     pub found: BTreeMap<Lookup, LookupResult>,
 }
 
@@ -63,7 +63,7 @@ pub struct CheckpointSettings {
     pub seccomp_profile: Option<String>,
 }
 
-/// An object that rules want to read.
+/// An object that rules read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lookup {
     /// Grove's `ClusterTopologyBinding` (`grove.io/v1alpha1`, cluster-scoped).

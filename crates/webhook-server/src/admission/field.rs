@@ -71,7 +71,7 @@ impl FieldFindings {
 
 static ABSENT: Value = Value::Null;
 
-/// A place in an object and what stands there. Null and nothing are the same: the API server drops nulls, and people
+/// A place in an object and its value. Null and nothing are the same: the API server drops nulls, and people
 /// write them for "not set".
 #[derive(Debug, Clone)]
 pub(super) struct FieldNode<'a> {
@@ -121,7 +121,7 @@ impl<'a> FieldNode<'a> {
         self.items().find(|item| item.field("name").text() == name)
     }
 
-    /// The node at the end of a path in which items stand by their names or positions: `a.b[name].c[key]`.
+    /// The node at the end of a path in which items are given by their names or positions: `a.b[name].c[key]`.
     pub(super) fn at(&self, path: &str) -> Self {
         let (mut node, mut rest) = (self.clone(), path.trim_start_matches('.'));
         while !rest.is_empty() {
@@ -139,7 +139,7 @@ impl<'a> FieldNode<'a> {
         node
     }
 
-    /// Whether anything stands there.
+    /// Whether it has a value.
     pub(super) fn is_set(&self) -> bool {
         !self.value.is_null()
     }

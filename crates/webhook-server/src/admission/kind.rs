@@ -74,7 +74,7 @@ pub(super) fn in_version(object: Value, version: ApiVersion) -> Result<Value, Vi
     convert(object, version).map_err(|error| Violation::invalid("apiVersion", Value::Null, error.to_string(), ""))
 }
 
-/// A path at which the API server asks about objects. The names are those that installed webhook configurations hold,
+/// A path at which the API server sends reviews. The names are those that installed webhook configurations hold,
 /// so they never change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AdmissionPath {
@@ -116,7 +116,7 @@ impl AdmissionPath {
         Self::RestorePod,
     ];
 
-    /// As it stands in the URL.
+    /// The path in the URL.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

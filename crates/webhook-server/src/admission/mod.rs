@@ -1,7 +1,7 @@
 //! Admission of objects: acceptance, changes and rejection. Pure: a request and the facts about cluster and
 //! installation determine the answer.
 //!
-//! The server asks in two steps: [`lookups`] names the objects that the rules want to see, and [`review`] decides once
+//! A review has two steps: [`lookups`] names the objects that the rules read, and [`review`] gives the answer once
 //! they have been fetched.
 
 mod authored;
@@ -33,7 +33,7 @@ pub use self::{
     request::{GroupVersionKind, Operation, Request, User},
 };
 
-/// The objects that the rules for this request want to read, without duplicates. Each is fetched once and comes back in
+/// The objects that the rules for this request read, without duplicates. Each is fetched once and comes back in
 /// [`Facts::found`], which is empty here. A feature that is off needs none.
 #[must_use]
 pub fn lookups(path: AdmissionPath, request: &Request, facts: &Facts) -> Vec<Lookup> {
@@ -52,7 +52,7 @@ pub fn lookups(path: AdmissionPath, request: &Request, facts: &Facts) -> Vec<Loo
     lookups
 }
 
-/// Decides about one request. Subresources, deletions and connections are admitted as they are, and so are objects that
+/// Reviews one request. Subresources, deletions and connections are admitted as they are, and so are objects that
 /// are being deleted: the removal of a finalizer must not be blocked.
 #[must_use]
 pub fn review(path: AdmissionPath, request: &Request, facts: &Facts) -> Answer {
@@ -67,7 +67,7 @@ pub fn review(path: AdmissionPath, request: &Request, facts: &Facts) -> Answer {
     }
 }
 
-/// Decides about an object in a namespace of another install. Its settings are not known, so only what is refused under
+/// Reviews an object in a namespace of another install. Its settings are not known, so only what is rejected under
 /// all settings is refused here; defaults, restores and warnings are left to its own webhooks. A marker is a Lease that
 /// the namespace's users can write, so it must not switch the rules off.
 #[must_use]

@@ -89,7 +89,7 @@ impl FactSource {
     }
 
     /// Looks at what the API server serves, again and again. `ready` is called after the first look that succeeds: what
-    /// is decided on a new graph without one would stay.
+    /// is set on a new graph without one would stay.
     pub async fn follow(&self, ready: impl FnOnce()) {
         let mut ready = Some(ready);
         let mut last = None;
@@ -104,7 +104,7 @@ impl FactSource {
                         ready();
                     }
                 }
-                Err(error) => warn!(%error, "cannot tell what the API server serves; what was known still holds"),
+                Err(error) => warn!(%error, "cannot read the served APIs; the last answer still holds"),
             }
             sleep(if ready.is_some() { FIRST_AGAIN } else { REFRESH }).await;
         }

@@ -23,7 +23,7 @@ const PART: usize = 64 << 10;
 /// The longest that a client may take for a part.
 const STALL: Duration = Duration::from_secs(5);
 
-/// Answers. A large review is answered beside the threads that serve everybody else, object by object, while the client
+/// Answers. A large review is answered beside the threads that serve other clients, object by object, while the client
 /// reads.
 pub(super) async fn convert(
     body: Received,

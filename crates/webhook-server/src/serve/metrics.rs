@@ -13,7 +13,7 @@ const BUCKETS: [f64; 14] = [0.0001, 0.00025, 0.0005, 0.001, 0.002, 0.003, 0.005,
 /// Name and value.
 type Label = (&'static str, &'static str);
 
-/// Counts what is asked and answered. Cheap to clone.
+/// Counts requests and answers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RequestMetrics {
     duration: Family<[Label; 2], Histogram, fn() -> Histogram>,

@@ -189,7 +189,7 @@ fn components_on_their_own() {
     assert_eq!(violations(&validate(&by_operator, &facts())), Vec::<String>::new());
 }
 
-/// A rule that came later, or a feature that was switched off, does not stand in the way of other changes.
+/// A rule that came later, or a feature that was switched off, does not block other changes.
 #[test]
 fn old_violations_do_not_count() {
     let old = edited(&graph(), |g| {

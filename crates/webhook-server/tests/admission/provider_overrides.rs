@@ -16,7 +16,7 @@ fn rack_of_set() -> Value {
     json!({ "spec": { "template": rack() } })
 }
 
-/// A graph on Grove with a fragment at every place where one may stand.
+/// A graph on Grove with a fragment at every place where one is allowed.
 fn everywhere() -> Value {
     edited(&grove_graph(), |g| {
         g["spec"]["providerOverride"] = fragment(Some("PodCliqueSet"), rack_of_set());

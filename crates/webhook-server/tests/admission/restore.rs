@@ -108,7 +108,7 @@ fn candidates_become_restored_pods() {
     assert_eq!(spec["containers"][1], json!({ "name": "side", "image": "side:1" }));
 }
 
-/// Upstream: a LeaderWorkerSet selects its pods itself, and they were never restored for want of the label of others.
+/// Upstream: a LeaderWorkerSet selects its pods itself, and they were never restored for lack of the label of others.
 #[test]
 fn pods_of_leader_worker_sets_are_restored_like_all_others() {
     let of_set = edited(&pod(), |pod| {

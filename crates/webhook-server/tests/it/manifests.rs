@@ -11,7 +11,7 @@ pub struct Kind {
     pub manifest: fn(&str, u32, bool) -> Value,
     /// JSON pointers to the number in v1alpha1 and in v1beta1.
     pub number: [&'static str; 2],
-    /// A word that only stands in manifests that leave nothing out; none if nothing can be left out.
+    /// A word that is only in manifests that leave nothing out; none if nothing can be left out.
     pub optional: Option<&'static str>,
 }
 

@@ -63,7 +63,7 @@ async fn a_mark_on_a_namespace_switches_off_settings_and_no_rules() {
     assert!(verdict(&namespace, &wrong).await.unwrap_err().contains("runtimeVersionOverride"));
 
     let mark = Mark::set(&namespace).await;
-    let judged = wait::until("the settings to be left alone", LIMIT, async || verdict(&namespace, &captured).await);
+    let judged = wait::until("the settings to be skipped", LIMIT, async || verdict(&namespace, &captured).await);
     judged.await.unwrap();
     let refused = verdict(&namespace, &wrong).await.unwrap_err();
     assert!(refused.contains("runtimeVersionOverride"), "{refused}");

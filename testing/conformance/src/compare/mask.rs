@@ -36,7 +36,7 @@ const GMS_SERVER: &str = "gpu_memory_service.cli.server";
 static UUID: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|<uid:[^>]*>").ok());
 
-/// Replaces every UID, and the suffix of each worker generation and the identifier of its checkpoint, which is made of
+/// Replaces every UID, and the suffix of each worker revision and the identifier of its checkpoint, which is made of
 /// the graph's UID and the suffix, by their ordinals in the case.
 pub(super) fn generations(case: &Value) -> Value {
     let objects = case.get("objects").unwrap_or(&Value::Null);

@@ -1,6 +1,6 @@
 //! Substitutes for null: `files/defaults.json` of a chart, and the template that puts it into the values.
 //!
-//! Helm takes null for the wish that a key be not there, so templates would have to mind for each key that it may be
+//! Helm removes a key whose value is null, so templates would have to mind for each key that it may be
 //! missing.
 
 use serde_json::{Value, json};

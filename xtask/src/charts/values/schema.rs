@@ -30,7 +30,7 @@ pub(super) fn of(values: &[Setting], open: &[Vec<String>]) -> String {
     format!("{schema:#}\n")
 }
 
-/// Adds what stands at a path, unless the path leads into something that is described as a whole, or that is there
+/// Adds the value at a path, unless the path leads into something that is described as a whole, or that is there
 /// already.
 fn insert(schema: &mut Value, path: &[String], what: Value) {
     let [key, rest @ ..] = path else { return };

@@ -169,7 +169,7 @@ impl StoredObjects<'_> {
         }
     }
 
-    /// Applies nothing to the object, at exactly this resource version. No webhook is asked about a status.
+    /// Applies nothing to the object, at exactly this resource version. No webhook is called for a status.
     async fn rewrite(&self, api: &Api<DynamicObject>, metadata: &ObjectMeta) -> kube::Result<()> {
         let name = metadata.name.as_deref().unwrap_or_default();
         let nothing = json!({
@@ -212,7 +212,7 @@ impl StoredObjects<'_> {
     }
 }
 
-/// Calls until the API server can do what it is asked; while the conversion webhook does not answer, it cannot. The
+/// Repeats the call until the API server can serve it; while the conversion webhook does not answer, it cannot. The
 /// time limit of the whole program ends this.
 async fn patiently<T>(mut call: impl AsyncFnMut() -> kube::Result<T>) -> kube::Result<T> {
     let mut reported = String::new();

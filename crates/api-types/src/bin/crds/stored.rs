@@ -158,7 +158,7 @@ pub(crate) fn work(crd: &CustomResourceDefinition) -> anyhow::Result<Option<Work
 
 impl Work {
     /// The managed fields of an object without those of versions that are not served any more, in which no client could
-    /// merge them; none if there are no such fields. They are never empty: the API server would take that for a wish to
+    /// merge them; none if there are no such fields. They are never empty: the API server would take that as one to
     /// begin anew.
     pub fn kept(&self, managed: &[ManagedFieldsEntry], manager: &str) -> Option<Vec<ManagedFieldsEntry>> {
         let is_kept = |entry: &&ManagedFieldsEntry| {

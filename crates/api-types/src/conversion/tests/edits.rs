@@ -254,7 +254,7 @@ fn what_is_saved_says_where_an_item_goes() {
     assert_comes_back(&stored_alone(&seen));
 }
 
-/// Defect: a user of v1alpha1 could not mount where a user of v1beta1 did, because the place stood in the list
+/// Defect: a user of v1alpha1 could not mount where a user of v1beta1 did, because the place was in the list
 /// twice.
 #[test]
 fn a_place_has_one_mount() {

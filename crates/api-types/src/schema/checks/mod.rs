@@ -203,7 +203,7 @@ fn models() -> Vec<SchemaCheck> {
         .field(".source.uri")
         .required()
         .unless_broken(),
-        // At `spec`, because the API server shows the value at which a rule stands, and people put credentials into
+        // At `spec`, because the API server shows the value of the field at fault, and people put credentials into
         // addresses.
         SchemaCheck::new(
             "spec",

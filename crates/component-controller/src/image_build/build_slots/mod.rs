@@ -1,4 +1,4 @@
-//! FIFO semaphore for image builds, shared by all reconciles. Each of them asks registries long before it creates its
+//! FIFO semaphore for image builds, shared by all reconciles. Each queries registries long before it creates its
 //! Job, so the builds that it observed are outdated by then.
 
 use std::{
@@ -47,7 +47,7 @@ pub enum BuildServer {
 struct SlotsState {
     /// Jobs that are being created, and that the cache has not shown. It may show an ended one of the same name.
     permits: HashMap<Key, BuildPermit>,
-    /// Waiting components in order. They keep their places until they ask again: the queue may be long, and registries
+    /// Waiting components in order. They keep their places until the next try: the queue may be long, and registries
     /// slow.
     waiting: Vec<Key>,
 }
@@ -110,7 +110,7 @@ impl BuildSlots {
         self.turns(&state, None)
     }
 
-    /// The components that may build now, of the queue and the one that asks.
+    /// The components that may build now, of the queue and the given one.
     fn turns(&self, state: &SlotsState, asks: Option<&Key>) -> Vec<Key> {
         let mut in_use = self.in_use(state);
         let mut total: usize = in_use.values().sum();
@@ -170,7 +170,7 @@ impl BuildSlots {
         state.waiting.retain(|component| {
             let found = self.components.get(component);
             let lives = found.is_some_and(|found| found.metadata.deletion_timestamp.is_none());
-            // Elsewhere, it does not ask again.
+            // Elsewhere, it makes no further attempt.
             lives && (self.server)(&component.namespace) == BuildServer::This
         });
         state

@@ -314,7 +314,7 @@ fn builder(input: Input<'_>) -> Result<Value, String> {
     }))
 }
 
-/// Whether the registry is spoken to without TLS, when it is asked and when it is pushed to: the component or the
+/// Whether queries of the registry and pushes to it use no TLS: the component or the
 /// operator's settings say so.
 pub fn is_insecure(component: &DynamoComponent, settings: &BuildSettings) -> bool {
     let said = component.annotations().get(annotations::INSECURE_REGISTRY);

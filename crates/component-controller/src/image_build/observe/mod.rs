@@ -132,7 +132,7 @@ impl ImageBuildObserver {
         json!([component.spec, annotations, forced, image]).to_string()
     }
 
-    /// Asks the registry, unless a build is forced. `built` says that the Job exists and succeeded. A recorded image
+    /// Queries the registry, unless a build is forced. `built` says that the Job exists and succeeded. A recorded image
     /// counts while the registry does not answer, and where it never reported the image: only an image that it had
     /// reported can be gone.
     async fn exists(
@@ -353,7 +353,7 @@ struct KnownSource {
     known: bool,
     /// Whether the registry reported it.
     found: bool,
-    /// Whether nodes may push it without a Secret, and the operator, which asks without one, need not be let in.
+    /// Whether nodes may push it without a Secret, and the operator, which queries without one, need not be let in.
     nodes_log_in: bool,
 }
 

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Whether the Job has a slot is known only when it is created (`build_slots/`); until then the build is queued. The
-//! registry is asked again for an available image from time to time; one that was removed is built again.
+//! registry is queried again for an available image from time to time; one that was removed is built again.
 
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;

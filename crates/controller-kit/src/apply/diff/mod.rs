@@ -9,7 +9,7 @@ mod tests;
 use api_types::quantity::nanos;
 use serde_json::{Map, Value};
 
-/// Object fields that identify a list element, in the order they are tried; the first one an element has decides.
+/// Object fields that identify a list element, in the order they are tried; the first one that an element has counts.
 ///
 /// `mountPath` and `uid` come before `name`: one volume can be mounted twice, and owners of different kinds share
 /// names.

@@ -11,7 +11,7 @@ use crate::{
     store::{CacheView, Key, Shown},
 };
 
-/// A write that no cache has shown after this long is taken as lost; the next decision then rests on the cache as it
+/// A write that no cache has shown after this long is taken as lost; the next plan then rests on the cache as it
 /// is. That is safe: creation looks again, and updates and deletions carry the uid.
 pub(super) const EXPIRY: Duration = Duration::from_secs(5);
 

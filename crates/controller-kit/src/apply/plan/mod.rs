@@ -1,4 +1,4 @@
-//! Decision on the necessary write, without any I/O.
+//! Plan of the necessary write, without any I/O.
 //!
 //! An object inside an object that loses all its fields takes two writes. By the schema of a CustomResourceDefinition,
 //! the API server rejects a server-side apply of `{}` in place of fields that the same manager applied before: it
@@ -44,7 +44,7 @@ pub enum Write {
     },
 }
 
-/// Decides what to write.
+/// Plans the write.
 ///
 /// - `desired`: the object as [`stamp`] made it.
 /// - `live`: the object of that name.

@@ -1,4 +1,4 @@
-//! The decision table of a write.
+//! Table tests of the plan of a write.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -52,7 +52,7 @@ impl Undeclared {
         self.of(id).is_some_and(|lacking| lacking.fields.contains(&path))
     }
 
-    /// Whether a status should be sent with everything in it; asked when one is due.
+    /// Whether a status should be sent with everything in it; called when one is due.
     pub(super) fn try_again(&mut self, id: &ObjectId, now: Instant) -> bool {
         let Some(lacking) = self.kinds.get_mut(&kind_of(id)) else { return false };
         let again = now.saturating_duration_since(lacking.tried) >= TRY_AGAIN_AFTER;

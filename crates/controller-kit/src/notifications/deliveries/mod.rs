@@ -27,7 +27,7 @@ use crate::{
 
 /// Notifications that are sent at the same time.
 const PLACES: usize = 8;
-/// Pause before a reconcile asks again whether a notification was delivered.
+/// Pause before a reconcile checks again whether a notification was delivered.
 const POLL: Duration = Duration::from_secs(1);
 /// Shortest time between two notifications of one object: what comes and goes in between is not delivered.
 const GAP: Duration = Duration::from_secs(10);

@@ -42,7 +42,7 @@ pub struct NotificationEvent {
 pub enum HealthChange {
     /// It needs an action of a user, or another one than receivers know.
     Failing,
-    /// It is as its spec asks again.
+    /// It is as its spec says again.
     Resolved,
 }
 

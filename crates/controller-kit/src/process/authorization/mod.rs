@@ -38,7 +38,7 @@ const REVIEW: Duration = Duration::from_secs(3);
 /// Reviews of each lane at the same time.
 const CONCURRENT: usize = 4;
 
-/// Asks the API server about clients. Cheap to clone; all clones are one.
+/// Authorizes clients by the API server. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub(super) struct Authorizer(Arc<AuthorizerInner>);
 

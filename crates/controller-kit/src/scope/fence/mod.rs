@@ -32,7 +32,7 @@ const RELEASES: usize = 64;
 /// Interval between the checks of a process for due steps.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Observations of one process that decide where it may act. Cheap to clone; clones share them.
+/// Observations of one process that determine where it may act. Cheap to clone; clones share them.
 #[derive(Debug, Clone)]
 pub struct Fence {
     shared: Arc<SharedFence>,
@@ -263,7 +263,7 @@ impl Fence {
         .boxed()
     }
 
-    /// Follows the markers for as long as the process lives. A process without a fence asks the API server nothing.
+    /// Follows the markers for as long as the process lives. A process without a fence sends no request.
     pub fn follow(&self, client: Client, scope: &Scope) {
         if self.shared.role == Role::Unfenced {
             return;

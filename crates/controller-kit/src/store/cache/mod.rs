@@ -180,7 +180,7 @@ impl<O: Resource> Store<O> {
         self.shared.served.load(Ordering::Relaxed)
     }
 
-    /// Lets the API server be asked at once whether it serves this kind, if it did not: an object needs it.
+    /// Reads at once whether the API server serves this kind, if it did not: an object needs it.
     pub fn need(&self) {
         if !self.is_served() {
             self.shared.needed.notify_one();

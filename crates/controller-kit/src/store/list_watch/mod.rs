@@ -27,7 +27,7 @@ use tracing::{debug, warn};
 use super::{anew::Reader, pause::Pauses};
 use crate::failure::ErrorType;
 
-/// The parameter of a request for the initial state; an API server that does not know it names it in its refusal.
+/// The parameter of a request for the initial state; an API server that does not know it names it in its rejection.
 const PARAMETER: &str = "sendInitialEvents";
 
 /// Annotation of the bookmark after the last initial object.
@@ -103,7 +103,7 @@ impl WatchError {
         self.status().is_some_and(|status| status.code == GONE)
     }
 
-    /// The time after which the API server wants to be asked again.
+    /// The time after which the API server accepts the next request.
     fn retry_after(&self) -> Option<Duration> {
         let status = self.status().filter(|status| status.code == TOO_MANY_REQUESTS)?;
         let seconds = status.details.as_ref()?.retry_after_seconds;
@@ -147,8 +147,8 @@ struct ListWatch<O> {
     api: Api<O>,
     labels: Option<String>,
     fields: Option<String>,
-    /// Whether the API server streams the initial state. It is asked once; one that is replaced by an older release may
-    /// refuse later.
+    /// Whether the API server streams the initial state. It is tried once; one that is replaced by an older release may
+    /// reject it later.
     streams: bool,
     history: History,
     /// Events that were received and not yet delivered.

@@ -2,7 +2,7 @@
 //!
 //! Order: first what pods need to start, such as their account, because a pod whose account is missing is refused;
 //! then, all at once, what else the graph needs and the desired components. The account's rights are written from the
-//! beginning on: nothing here waits for them. Old workers shrink after new ones were asked for; deletions last. A step
+//! beginning on: nothing here waits for them. Old workers shrink after new ones were created; deletions last. A step
 //! that fails holds up only what needs its object: new components need their accounts, a binding its role, the
 //! shrinking of old workers the new ones.
 //!
@@ -78,7 +78,7 @@ pub async fn apply(
         applied.tally.add(tally);
     }
     let lacks_worker = lacking.iter().any(|d| d.spec.component.is_worker());
-    // A worker gives way to new workers, another component to whatever the spec has in its place.
+    // A worker is replaced by new workers, another component by whatever the spec has in its place.
     let may_go = |d: &DynamoComponentDeployment| complete || (d.spec.component.is_worker() && !lacks_worker);
     remove_old(writer, caches, observed, plan, &mut applied, may_go).await;
     let adapters = objects::prune_adapters(writer, caches, &plan.objects).await;
@@ -100,7 +100,7 @@ pub async fn apply(
     applied
 }
 
-/// Shrinks and deletes components that the spec no longer names, once the new ones were asked for.
+/// Shrinks and deletes components that the spec no longer names, once the new ones were created.
 async fn remove_old(
     writer: Writer<'_>,
     caches: &GraphCaches,
@@ -126,7 +126,7 @@ async fn remove_old(
     }
 }
 
-/// Writes one component as it was decided on. Its replicas depend on a picture that may be old: any number can take
+/// Writes one component as it was planned. Its replicas depend on a picture that may be old: any number can take
 /// workers away that the picture lacks, so the write is refused unless the object is still that of the picture.
 async fn write_component(
     writer: Writer<'_>,

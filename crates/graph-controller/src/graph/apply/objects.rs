@@ -124,7 +124,7 @@ async fn own_binding(writer: Writer<'_>, caches: &GraphCaches, object: &RoleBind
     Ok(writer.write(&caches.bindings, object).await?.reason())
 }
 
-/// Others scale by it meanwhile: what was decided on an older count must not be written.
+/// Others scale by it meanwhile: what was planned on an older count must not be written.
 async fn write_adapter(writer: Writer<'_>, caches: &GraphCaches, object: &Adapter) -> WaitResult {
     let is_there = caches.adapters.get(&Key::of(object)).is_some();
     let written = writer.write_as(&caches.adapters, object, Desired::only_if_unchanged).await?;
@@ -211,7 +211,7 @@ async fn volume(writer: Writer<'_>, claim: &GraphVolume) -> WaitResult {
     })
 }
 
-/// Writes the PodCliqueSet, then asks Grove for other replicas. Returns the set as it is now. A set that is new is
+/// Writes the PodCliqueSet, then sets other replicas through Grove. Returns the set as it is now. A set that is new is
 /// written only if `accounts_exist`.
 pub(super) async fn apply(
     writer: Writer<'_>,
@@ -286,7 +286,7 @@ async fn write_claim(
     claim.metadata.owner_references = Some(vec![owner::controller::<DynamoCheckpoint>(checkpoint, uid)]);
     let live = live_value(&caches.claim_templates, &claim.namespace().unwrap_or_default(), &claim.name_any());
     let written = writer.send(&Desired::of(&claim, uid)?, live.as_ref()).await;
-    // Nothing is decided on a cache for the checkpoint here: the memory of this write is not needed.
+    // Nothing is planned on a cache for the checkpoint here: the memory of this write is not needed.
     writer.applier.forget(uid);
     Ok(written?.reason())
 }

@@ -123,7 +123,7 @@ impl Writer<'_> {
         object
     }
 
-    /// Applies all children of one kind that shall be there.
+    /// Applies all children of one kind that are desired.
     pub(super) async fn write_all<K>(&self, store: &Store<Packed<K>>, object: &[K]) -> Tally
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
@@ -193,7 +193,7 @@ pub(super) fn unserved<K: Resource<DynamicType = ()>>(object: &K) -> String {
     )
 }
 
-/// Whether an object carries the bookkeeping that only an operator leaves. A label alone could be anybody's.
+/// Whether an object carries the bookkeeping that only an operator leaves. A label alone could be set by any client.
 fn was_made_by_an_operator(live: &Value) -> bool {
     let annotations = live.pointer("/metadata/annotations");
     MARKS.iter().any(|mark| annotations.is_some_and(|a| a.get(*mark).is_some()))

@@ -1,5 +1,5 @@
 //! Data of a graph's reconcile: what was observed, what is valid, what is planned, what was applied. Nothing here
-//! decides.
+//! plans.
 
 mod applied;
 mod needs;

@@ -32,7 +32,7 @@ pub struct GraphNeeds {
 /// Required reads of a graph on Grove.
 #[derive(Clone, Debug, Default)]
 pub struct GroveNeeds {
-    /// Whether live pods are placed by the KAI scheduler; `None` if the cluster decides.
+    /// Whether live pods are placed by the KAI scheduler; `None` if that depends on the cluster.
     pub live_kai: Option<bool>,
     /// The cluster topology of the KV-transfer policy.
     pub topology: Option<TopologyNeed>,

@@ -70,7 +70,7 @@ pub struct Removal {
 /// Progress of the rollout of workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rollout {
-    /// The revision that the workers shall be of, if the graph has workers and revisions.
+    /// The desired revision of the workers, if the graph has workers and revisions.
     pub target: Option<RevisionSuffix>,
     /// Whether the target is not the revision that the spec asks for.
     pub is_behind: bool,

@@ -111,7 +111,7 @@ fn only_what_the_provider_of_a_graph_needs_is_read() {
     let on_grove = needs(&on_grove, grove::settings()).unwrap();
     assert!(!on_grove.leader_worker_sets, "Grove spans nodes by itself");
     let reads = on_grove.grove.unwrap();
-    assert_eq!(reads.live_kai, None, "the cluster decides on the scheduler of new pods");
+    assert_eq!(reads.live_kai, None, "the scheduler of new pods depends on the cluster");
     assert_eq!(reads.topology, Some(TopologyNeed { name: "t".into(), domain: "rack".into(), live_domains: None }));
 }
 

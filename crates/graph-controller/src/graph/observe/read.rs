@@ -28,7 +28,7 @@ pub struct Apis {
     pub leader_worker_sets: Option<ServedApi>,
     /// PodCliqueSets; none if the configuration switches Grove off.
     pub pod_clique_sets: Option<ServedApi>,
-    /// Queues of the KAI scheduler; none if the configuration decides whether it is used.
+    /// Queues of the KAI scheduler; none if the configuration says whether it is used.
     pub kai_queues: Option<ServedApi>,
     /// Pod groups of the Volcano scheduler; none unless the configuration asks for it.
     pub volcano_groups: Option<ServedApi>,

@@ -17,7 +17,7 @@ use kube::{Resource, ResourceExt};
 use super::{add_graph_label, metadata};
 use crate::graph::model::{Adapters, GraphObserved, ValidGraph};
 
-/// Decides on the adapters of a graph.
+/// Plans the adapters of a graph.
 pub fn adapters(graph: &ValidGraph<'_>, observed: &GraphObserved) -> Adapters {
     let asking = graph.spec.components.iter().filter(|component| component.scaling_adapter.is_some());
     let all: Vec<_> = asking.map(|component| adapter(graph, component)).collect();

@@ -45,7 +45,7 @@ use crate::graph::{
     model::{GraphObserved, GraphPlan, Removal, Rollout, ValidGraph},
 };
 
-/// Decides on a valid graph that is not being deleted. Only the deadline of a rollout depends on `now`.
+/// Plans a valid graph that is not being deleted. Only the deadline of a rollout depends on `now`.
 pub fn plan(graph: &ValidGraph<'_>, observed: &GraphObserved, now: Timestamp) -> GraphPlan {
     let mut plan = GraphPlan { objects: objects::objects(graph, observed), ..GraphPlan::default() };
     if graph.obstacle.is_some() {
@@ -163,7 +163,7 @@ fn removal(observed: &GraphObserved, d: &DynamoComponentDeployment) -> Option<Re
     Some(Removal { name: d.name_any(), uid })
 }
 
-/// The changes of the graph's annotations; empty if they tell what is live. Of revisions nothing is noted while they
+/// The changes of the graph's annotations; empty if they match what is live. Of revisions nothing is noted while they
 /// change.
 pub fn bookkeeping(graph: &DynamoGraphDeployment, provider: WorkloadProvider, rollout: &Rollout) -> MetadataPatch {
     let all = graph.annotations();

@@ -106,7 +106,7 @@ mod tests {
         let ours = labels::WORKER_HASH.to_owned();
         let expected = [Some(vec![ours.clone()]), Some(vec!["mine".to_owned(), ours]), None];
         assert_eq!(scoped(&desired, None), expected);
-        assert_eq!(scoped(&worker(None, json!([constraint(json!({}))])), None), [None], "there are no generations");
+        assert_eq!(scoped(&worker(None, json!([constraint(json!({}))])), None), [None], "there are no revisions");
     }
 
     #[test]

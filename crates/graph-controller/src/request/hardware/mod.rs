@@ -1,4 +1,4 @@
-//! The hardware of a cluster, from what its nodes and exporters tell. Pure.
+//! The hardware of a cluster, from the labels of its nodes and the metrics of its exporters. Pure.
 
 pub mod dcgm;
 
@@ -182,7 +182,7 @@ mod tests {
     }
 
     /// Any pod with the label of an exporter can say that it runs on a node with other GPUs. The upstream operator
-    /// believed it.
+    /// used it.
     #[test]
     fn labels_of_nodes_win_over_exporters() {
         let exported = || vec![NodeGpus { interconnect: Some("nvlink"), ..node("a", "NVIDIA B200", 16, 2.0) }];

@@ -1,4 +1,4 @@
-//! Asks nodes and DCGM exporters for GPUs.
+//! Reads GPUs from nodes and DCGM exporters.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -59,7 +59,7 @@ struct Survey {
 /// The last answer, and when it came.
 type Last = Option<(Instant, Arc<Survey>)>;
 
-/// Asks for GPUs, for all requests together.
+/// Looks GPUs up, for all requests together.
 #[derive(Clone)]
 pub struct Gpus {
     client: Client,
@@ -93,7 +93,7 @@ impl Gpus {
         }
     }
 
-    /// One answer for all who ask within a minute; who comes meanwhile waits for it.
+    /// One lookup serves all calls within a minute; calls during it wait for it.
     async fn survey(&self) -> Result<Arc<Survey>, ReadError> {
         let mut last = self.last.lock().await;
         if let Some((at, survey)) = &*last
@@ -138,7 +138,7 @@ impl Gpus {
         Ok(survey)
     }
 
-    /// Asks the exporters of nodes: those that are `known`, or all if none is.
+    /// Queries the exporters of nodes: those that are `known`, or all if none is.
     async fn ask_exporters(&self, survey: &mut Survey, known: &BTreeSet<String>) -> Result<(), ReadError> {
         let mut pods_found = Vec::new();
         for namespace in &self.exporter_namespaces {

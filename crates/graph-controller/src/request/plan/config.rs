@@ -85,7 +85,7 @@ pub fn profiler_config(spec: &Value, hardware: &Value) -> String {
     fit_for_html(&text(&spec, Some(&SPEC)))
 }
 
-/// Values of environment variables of the Job are the Job's, where who may see them is decided: no profiler needs them,
+/// Values of environment variables of the Job stay in the Job, whose readers RBAC limits: no profiler needs them,
 /// and arguments end in lists of processes and in logs.
 fn conceal_values(spec: &mut Value) {
     for containers in ["initContainers", "containers"] {

@@ -9,7 +9,7 @@ use k8s_openapi::{
         core::v1::{
             ConfigMapVolumeSource, Container, EmptyDirVolumeSource, EnvVar, EnvVarSource, KeyToPath,
             LocalObjectReference, PersistentVolumeClaimVolumeSource, PodSecurityContext, PodSpec, PodTemplateSpec,
-            SecretKeySelector, Volume, VolumeMount,
+            SecretKeySelector, Volume,
         },
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -19,7 +19,7 @@ use kube::ResourceExt;
 use super::{
     config::{profiled_spec, profiler_config},
     overrides,
-    overrides::{PROFILER, RELAY},
+    overrides::{PROFILER, RELAY, mount},
 };
 use crate::request::{model::RequestObserved, validate::ValidRequest};
 
@@ -51,7 +51,7 @@ pub fn render(request: &ValidRequest<'_>, observed: &RequestObserved) -> Job {
     job
 }
 
-/// A profiler that fails once would fail again; one whose node is drained, or that has to give way to others, is
+/// A profiler that fails once would fail again; one whose node is drained, or that is preempted, is
 /// started anew.
 fn disruptions_are_no_failures() -> PodFailurePolicy {
     let disrupted = PodFailurePolicyOnPodConditionsPattern {
@@ -119,15 +119,6 @@ fn pod(request: &ValidRequest<'_>, observed: &RequestObserved) -> PodSpec {
         containers: vec![profiler(request, observed), relay(observed)],
         volumes: Some(volumes),
         ..PodSpec::default()
-    }
-}
-
-pub(super) fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
-    VolumeMount {
-        name: name.to_owned(),
-        mount_path: path.to_owned(),
-        read_only: read_only.then_some(true),
-        ..VolumeMount::default()
     }
 }
 

@@ -13,11 +13,10 @@ use k8s_openapi::api::{
         Capabilities, ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile,
         EmptyDirVolumeSource, EnvVar, KeyToPath, LocalObjectReference, ObjectFieldSelector, PodSecurityContext,
         PodSpec, ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecurityContext,
-        ServiceAccountTokenProjection, Volume, VolumeProjection,
+        ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
     },
 };
 
-use super::job::mount;
 use crate::request::settings::RequestArgs;
 
 /// Name of the container that profiles.
@@ -265,5 +264,15 @@ fn installer(args: &RequestArgs) -> Container {
         }),
         volume_mounts: Some(vec![mount(VOLUME, FOLDER, false)]),
         ..Container::default()
+    }
+}
+
+/// A mount of a whole volume.
+pub(super) fn mount(name: &str, path: &str, read_only: bool) -> VolumeMount {
+    VolumeMount {
+        name: name.to_owned(),
+        mount_path: path.to_owned(),
+        read_only: read_only.then_some(true),
+        ..VolumeMount::default()
     }
 }

@@ -116,7 +116,7 @@ pub fn is_overdue(observed: &RequestObserved) -> bool {
     observed.output_missing_for >= PATIENCE
 }
 
-/// A request that failed for want of an output, or because of it, and has one by now.
+/// A request that failed for lack of an output, or because of it, and has one by now.
 pub(super) fn generate_late(observed: &RequestObserved) -> Option<RequestPlan> {
     let status = observed.request.status.as_ref()?;
     find(&status.conditions, reason::SPEC_GENERATED).filter(|found| found.reason == reason::GENERATION_FAILED)?;

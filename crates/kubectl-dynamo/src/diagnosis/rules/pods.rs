@@ -44,7 +44,7 @@ const LOGIN: &str =
 const REGISTRY: &str = "check the host of the image, and that the nodes reach the registry";
 const MISSING: &str = "correct name and tag of the image, or push the image to the registry";
 
-/// No node fits a pod. The scheduler asks in this order, from the last question to the first: nodes that fail a later one
+/// No node fits a pod. The scheduler checks in this order, from the last to the first: nodes that fail a later one
 /// are closer to taking the pod.
 pub const SCHEDULING: &[CauseRule] = &[
     rule(&["persistentvolumeclaim", "not found"], "ClaimMissing", CLAIM),

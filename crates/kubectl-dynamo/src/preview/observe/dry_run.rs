@@ -31,7 +31,7 @@ pub enum DryRunAnswer {
     Refused(String),
 }
 
-/// Asks for a dry run of an edit. Without the right to write, the graph is merged here.
+/// Sends a dry run of an edit. Without the right to write, the graph is merged here.
 ///
 /// # Errors
 /// The API server does not answer, or the manifest cannot be converted.

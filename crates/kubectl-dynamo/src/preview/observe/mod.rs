@@ -118,7 +118,7 @@ pub async fn live(client: &Client, namespace: &str, now: Timestamp) -> anyhow::R
     Ok(live)
 }
 
-/// Adds the objects of one kind. Every user may ask what is served.
+/// Adds the objects of one kind. Every user may read which APIs are served.
 async fn take(
     live: &mut LiveNamespace,
     (client, apis): (&Client, &ServedApis),

@@ -15,10 +15,20 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use self::workload::{Amounts, PreviewWorkload};
-use super::{
-    objects::{ObjectKey, PreviewObjects},
-    prediction::PodStep,
-};
+use super::objects::{ObjectKey, PreviewObjects};
+
+/// A pod that comes or goes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PodStep {
+    /// In which step, from 1.
+    pub step: usize,
+    /// `create` or `delete`.
+    pub verb: &'static str,
+    /// Its name; of one that does not exist yet, that of its workload with a number.
+    pub name: String,
+    /// Its component.
+    pub component: String,
+}
 
 /// A pod; of a LeaderWorkerSet or a scaling group, a group of pods.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::preview::prediction::{Moment, PodStep};
+use crate::preview::{pods::PodStep, prediction::Moment};
 
 #[test]
 fn revisions_that_stay_come_and_go_are_told_apart() {

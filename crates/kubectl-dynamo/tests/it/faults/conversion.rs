@@ -1,4 +1,4 @@
-//! The conversion webhook, on a control plane of its own: without it, nobody can list graphs of the older version.
+//! The conversion webhook, on a control plane of its own: without it, no client can list graphs of the older version.
 
 use std::time::Duration;
 

@@ -21,7 +21,8 @@ use k8s_openapi::api::{
 };
 
 use super::{
-    add, env, find, put,
+    env,
+    parts::{add, find, put},
     volumes::{empty_dir, mount_of, replace_mount, replace_volume},
 };
 use crate::{SharedGpus, device_claims::claim_spec, gpus};
@@ -29,7 +30,7 @@ use crate::{SharedGpus, device_claims::claim_spec, gpus};
 /// The server's Python module.
 pub(crate) const SERVER_MODULE: &str = "gpu_memory_service.cli.server";
 
-/// Gives the first container's GPUs to a claim, and the claim to the server and to everybody who uses the memory.
+/// Gives the first container's GPUs to a claim, and the claim to the server and to all containers that use the memory.
 pub(super) fn apply(pod: &mut PodSpec, shared: SharedGpus<'_>, claim_template: &str) {
     let main = pod.containers.first().map(|main| main.name.clone()).unwrap_or_default();
     share(pod, &main, shared.clients, claim_template);

@@ -190,7 +190,7 @@ fn configuration(within: &FieldNode<'_>, out: &mut FieldFindings) {
     }
 }
 
-/// Whether a service wants more GPUs in all than on one node.
+/// Whether a service requests more GPUs in all than on one node.
 fn spans_nodes(args: &Value) -> bool {
     let number = |value: &Value| value.as_f64().or_else(|| value.as_str()?.parse().ok());
     let (total, on_one) = (number(&args["total_gpus"]), number(&args["resources"]["gpu"]));

@@ -4,8 +4,8 @@
 //! The size of a spec is limited far below that of etcd: every process keeps the objects of its kinds in memory, and
 //! the API server sends whole lists of them to be converted.
 //!
-//! Rules may become stricter while objects live. Violations with which an object was admitted do not stand in the way
-//! of other changes: a violation counts on an update only if the update made it.
+//! Rules may become stricter while objects live. Violations with which an object was admitted do not prevent
+//! other changes: a violation counts on an update only if the update made it.
 
 #[cfg(test)]
 mod tests;
@@ -209,13 +209,13 @@ impl<'a> Case<'a> {
         if self.kind.has_two_versions() { alpha.get_or_init(convert).as_ref() } else { None }
     }
 
-    /// Whether anything of an object can stand in v1alpha1 only.
+    /// Whether v1alpha1 says more of an object than v1beta1.
     fn says_more(&self, object: &Value) -> bool {
         self.is_alpha || has_saved_data(object)
     }
 
-    /// Whether an update leaves the spec alone, in what only v1alpha1 says too. Rules that came later do not stand in
-    /// its way.
+    /// Whether an update leaves the spec alone, in what only v1alpha1 says too. Rules that came later do not
+    /// block it.
     fn keeps_spec(&self) -> bool {
         let Some(old) = self.old.as_ref().filter(|old| is_same(self.new.get("spec"), old.get("spec"))) else {
             return false;

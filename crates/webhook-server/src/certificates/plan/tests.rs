@@ -132,7 +132,7 @@ fn a_certificate_that_runs_out_is_replaced_by_the_same_ca() {
     assert_ne!(world.plan().serve.unwrap(), first);
 }
 
-/// Defect of ours: a target that cannot be set, for want of a right to it, kept the certificate of all from being
+/// Defect of ours: a target that cannot be set, for lack of a right to it, kept the certificate of all from being
 /// renewed.
 #[test]
 fn a_certificate_that_runs_out_is_replaced_although_a_place_lacks_its_ca() {

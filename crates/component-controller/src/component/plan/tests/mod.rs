@@ -490,5 +490,5 @@ fn nobody_starts_before_the_gpus_that_are_claimed_can_be_counted() {
     let live = &observed.leader_worker_set.as_ref().unwrap().value;
     let Write::Update { differences, .. } = plan_write(scaled.object(), live, UID, false) else { panic!() };
     let paths: Vec<&str> = differences.iter().map(|d| d.path.as_str()).filter(|p| p.starts_with("spec")).collect();
-    assert_eq!(paths, ["spec.replicas"], "an old generation can go although its claim has gone");
+    assert_eq!(paths, ["spec.replicas"], "an old revision can go although its claim has gone");
 }

@@ -1,4 +1,4 @@
-//! Asks a registry whether it has an image.
+//! Checks whether a registry has an image.
 //!
 //! A tenant names the registry, and the registry names the server of tokens, so neither is trusted: answers are
 //! bounded, redirects stay on their host, and addresses of the operator's node or of the cluster's internals are
@@ -48,7 +48,7 @@ pub enum RegistryError {
         /// Message of the registry, if any.
         reason: String,
     },
-    /// Only listed registries are asked without TLS.
+    /// Only listed registries are queried without TLS.
     #[error(
         "registry {registry} is not asked without TLS; a cluster administrator can allow it by DOCKER_REGISTRY_INSECURE_HOSTS"
     )]
@@ -90,7 +90,7 @@ impl ImageName {
     }
 }
 
-/// Asks registries.
+/// Queries registries.
 #[derive(Clone, Debug, Default)]
 pub struct Registries {
     /// File with authorities in PEM form that are trusted beside those of the machine. Read at each question: it may

@@ -1,4 +1,4 @@
-//! Tests of what is read for pods that want to know where they are.
+//! Tests of what is read for pods of graphs with a KV-transfer policy.
 
 use proptest::prelude::*;
 use serde_json::json;

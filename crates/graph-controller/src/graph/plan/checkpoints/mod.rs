@@ -47,7 +47,7 @@ pub fn held(live: Option<i32>, desired: i32) -> i32 {
     live.unwrap_or(0).clamp(0, desired.max(0))
 }
 
-/// Decides on the checkpoints of all components. `revision` is the desired one of workers.
+/// Plans the checkpoints of all components. `revision` is the desired one of workers.
 pub fn checkpoints(
     graph: &ValidGraph<'_>,
     observed: &GraphObserved,

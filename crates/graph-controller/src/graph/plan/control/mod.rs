@@ -9,7 +9,7 @@
 //! | paused in the middle of a rollout | the newest live revision, or that of the spec | stay where they are |
 //! | undone by its user, or by its deadline | an older revision | as `rollout` plans, so back |
 //!
-//! Everything follows from live objects but the refusal of a revision whose deadline has passed. That is recorded in
+//! Everything follows from live objects but the rejection of a revision whose deadline has passed. That is recorded in
 //! the graph's status before the controller acts on it.
 
 use api_types::{
@@ -36,7 +36,7 @@ use crate::graph::{
 /// Destination of a rollout.
 #[derive(Clone, Debug)]
 pub struct Course {
-    /// The revision that the workers shall be of.
+    /// The desired revision of the workers.
     pub target: TargetRevision,
     /// Whether that is the revision of the spec. Objects of another one stay as they are, but for their replicas.
     pub is_of_spec: bool,
@@ -46,7 +46,7 @@ pub struct Course {
     pub is_frozen: bool,
     /// The most that the target gets.
     pub step: Option<RolloutStep>,
-    /// Text and record of the refusal by which the target is not that of the spec.
+    /// Text and record of the rejection by which the target is not that of the spec.
     refusal: Option<(String, RolloutRecord)>,
 }
 
@@ -102,7 +102,7 @@ fn is_oldest(live: &[Revision<'_>], suffix: Option<&RevisionSuffix>) -> bool {
     own.first().is_some_and(|own| others.iter().all(|other| created(own) < created(other)))
 }
 
-/// The stored refusal of the revision that the spec asks for.
+/// The stored rejection of the revision that the spec asks for.
 fn refusal(observed: &GraphObserved, fingerprint: &str) -> Option<(String, RolloutRecord)> {
     let stored = RolloutCondition::stored(&observed.graph.status.as_ref()?.conditions)?;
     let is_it = matches!(&stored.1, RolloutRecord::Undone { fingerprint: refused, .. } if refused == fingerprint);
@@ -168,7 +168,7 @@ impl Course {
         })
     }
 
-    /// The condition of a refusal that stays.
+    /// The condition of a rejection that stays.
     pub fn refused(&self) -> Option<RolloutCondition> {
         let (text, record) = self.refusal.clone()?;
         Some(RolloutCondition { holds: false, reason: reasons::ROLLOUT_UNDONE, text, record })
@@ -187,7 +187,7 @@ fn counts(components: &[(&str, &rollout::Component)]) -> String {
 /// The most characters of a cause.
 const MOST_CHARS: usize = 600;
 
-/// Delay between the decision to undo a rollout and the pass that acts on it, once the status has recorded it.
+/// Delay between the plan to undo a rollout and the pass that acts on it, once the status has recorded it.
 const ACT_AFTER: SignedDuration = SignedDuration::from_secs(1);
 
 /// State of the deadline of a rollout.

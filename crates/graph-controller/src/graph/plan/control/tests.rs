@@ -203,7 +203,7 @@ fn a_deadline_that_passes_returns_the_workers_and_says_why() {
     let rolled = world.status.as_ref().unwrap().rolling_update.as_ref().unwrap();
     assert_eq!(rolled.phase, Some(RollingUpdatePhase::Failed));
 
-    // The refusal is in the status alone: without annotation and after a restart of the controller it holds.
+    // The rejection is in the status alone: without annotation and after a restart of the controller it holds.
     world.annotations = json!({});
     world.settle(|_| true);
     assert_eq!(world.workers(), first);

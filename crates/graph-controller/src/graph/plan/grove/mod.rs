@@ -31,7 +31,7 @@ use crate::graph::{
     status::grove::{child, is_observed, readiness},
 };
 
-/// Decides on a graph that Grove runs. Replicas never change through the PodCliqueSet: for Grove, any change of it is a
+/// Plans a graph that Grove runs. Replicas never change through the PodCliqueSet: for Grove, any change of it is a
 /// change of all, and would replace pods.
 pub(super) fn plan(graph: &ValidGraph<'_>, observed: &GraphObserved, plan: &mut GraphPlan) {
     let known = known_domains(graph, observed).unwrap_or_default();

@@ -15,7 +15,7 @@ use crate::graph::{
         grove::{as_live, clique, group, live_set, observed, observed_with, planned},
         set_image,
     },
-    model::{Child, GroveScale, ObstacleProgress},
+    model::{Child, GroveScale},
     status::grove::revision_of,
     validate::validate,
 };
@@ -452,31 +452,6 @@ fn a_graph_without_workers_is_restarted_too() {
     assert_eq!(find(&set, "frontend").annotations[annotations::RESTART_AT], "r1");
     observed.grove.sets = vec![looked_at(set)];
     assert_eq!(planned(&observed).restart.unwrap().phase, Some(RestartPhase::Completed));
-}
-
-/// A topology that is made later raises no event, so it is read again.
-#[test]
-fn a_topology_that_is_missing_is_an_obstacle_and_no_mistake_of_the_author() {
-    let graph = graph_with(|g| {
-        let policy = json!({ "clusterTopologyName": "racks", "domain": "rack" });
-        g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy });
-    });
-    let obstacle = |domains: Option<&[&str]>, served: bool| {
-        let mut observed = observed(&graph);
-        observed.served.grove = served;
-        observed.grove.topology_domains = domains.map(|all| all.iter().map(|name| (*name).to_owned()).collect());
-        planned(&observed).obstacle
-    };
-    let missing = obstacle(None, true).unwrap();
-    assert_eq!(missing.progress, ObstacleProgress::Stalled(conditions::graph::TOPOLOGY_NOT_FOUND));
-    assert!(missing.message.contains("ClusterTopologyBinding racks"), "{}", missing.message);
-    let other = obstacle(Some(&["zone", "block"]), true).unwrap();
-    assert_eq!(other.progress, ObstacleProgress::Stalled(conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE));
-    assert!(other.message.contains("zone, block"), "{}", other.message);
-    assert_eq!(obstacle(Some(&["zone", "rack"]), true), None);
-    let unserved = obstacle(None, false).unwrap();
-    assert_eq!(unserved.progress, ObstacleProgress::Stalled(conditions::graph::API_MISSING));
-    assert!(unserved.message.contains("grove.io"), "{}", unserved.message);
 }
 
 #[test]

@@ -4,10 +4,13 @@ use api_types::v1beta1::DynamoGraphDeployment;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::graph::fixtures::{
-    graph_with,
-    grove::{as_live, observed, observed_with, planned},
-    set_image,
+use crate::graph::{
+    fixtures::{
+        graph_with,
+        grove::{as_live, observed, observed_with, planned},
+        set_image,
+    },
+    model::ObstacleProgress,
 };
 
 /// The graph, its workers exchanging caches within `domain` of `topology`, after a further edit.
@@ -61,4 +64,29 @@ fn a_topology_that_gets_a_level_replaces_no_workers_of_another_operator() {
     live.metadata.annotations = None;
     let set = set_of(observed_with(&graph, live.clone()), &["zone", "rack", "host"]);
     assert_eq!(set.spec, live.spec);
+}
+
+/// A topology that is made later raises no event, so it is read again.
+#[test]
+fn a_topology_that_is_missing_is_an_obstacle_and_no_mistake_of_the_author() {
+    let graph = graph_with(|g| {
+        let policy = json!({ "clusterTopologyName": "racks", "domain": "rack" });
+        g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy });
+    });
+    let obstacle = |domains: Option<&[&str]>, served: bool| {
+        let mut observed = observed(&graph);
+        observed.served.grove = served;
+        observed.grove.topology_domains = domains.map(|all| all.iter().map(|name| (*name).to_owned()).collect());
+        planned(&observed).obstacle
+    };
+    let missing = obstacle(None, true).unwrap();
+    assert_eq!(missing.progress, ObstacleProgress::Stalled(conditions::graph::TOPOLOGY_NOT_FOUND));
+    assert!(missing.message.contains("ClusterTopologyBinding racks"), "{}", missing.message);
+    let other = obstacle(Some(&["zone", "block"]), true).unwrap();
+    assert_eq!(other.progress, ObstacleProgress::Stalled(conditions::graph::TOPOLOGY_LEVELS_UNAVAILABLE));
+    assert!(other.message.contains("zone, block"), "{}", other.message);
+    assert_eq!(obstacle(Some(&["zone", "rack"]), true), None);
+    let unserved = obstacle(None, false).unwrap();
+    assert_eq!(unserved.progress, ObstacleProgress::Stalled(conditions::graph::API_MISSING));
+    assert!(unserved.message.contains("grove.io"), "{}", unserved.message);
 }

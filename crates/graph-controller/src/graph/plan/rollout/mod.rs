@@ -1,6 +1,6 @@
 //! Number of replicas that each worker revision of a graph should have now.
 //!
-//! This is the only place that decides over worker replicas. Whatever happens (first deployment, edit, revert in the
+//! This is the only place that plans worker replicas. Whatever happens (first deployment, edit, revert in the
 //! middle, second edit, scaling, zero), the same function answers, from what is live and nothing else.
 //!
 //! Workers of one revision talk to each other only, so a revision serves as much as the scarcest of its components: its
@@ -43,7 +43,7 @@ fn workers(amount: &IntOrString, desired: i32, carry: i64) -> i32 {
 /// Live counts of one revision of one component.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveCounts {
-    /// Desired replicas of the revision as they stand in its spec.
+    /// Desired replicas of the revision as its spec has them.
     pub spec: i32,
     /// Workers of it that can serve.
     pub available: i32,
@@ -67,7 +67,7 @@ pub struct Component {
     pub new: LiveCounts,
     /// Live counts of each other revision of the graph, oldest first; none where a revision has no such component.
     pub old: Vec<Option<LiveCounts>>,
-    /// Whether no pod of another revision is left (only `Recreate` asks).
+    /// Whether no pod of another revision is left (only for `Recreate`).
     pub drained: bool,
     /// Progress of the capture that its new workers wait for (only [`hold`] reads it).
     pub capture: Capture,

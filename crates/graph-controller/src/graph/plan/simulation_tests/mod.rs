@@ -1,6 +1,6 @@
 //! Random scripts of rollouts, simulated without a cluster. Worker components are edited, reverted, scaled, renamed,
 //! added and removed, and they come up, lag, fail and flap independently of each other, while the controller dies
-//! between any two writes or decides on an old picture. After every single write, what the revisions can serve together
+//! between any two writes or plans on an old picture. After every single write, what the revisions can serve together
 //! is at least what is allowed. In the end, the objects are those of a fresh deployment.
 //!
 //! `DYNAMO_ROLLOUT_SCRIPTS` is the number of scripts per provider [default: 1000, under control 200],
@@ -101,7 +101,7 @@ struct Desired {
     steps: Steps,
 }
 
-/// The API server refused a write that was decided on another version.
+/// The API server rejected a write that was planned on another version.
 struct Changed;
 
 struct System {
@@ -204,7 +204,7 @@ impl System {
         if let Some(controls) = self.controls.as_mut().filter(|_| left > plan.delete.len())
             && controls.report(&observed, &plan, live)
         {
-            // As with an edit: a process that sees a refusal has seen what was written before it.
+            // As with an edit: a process that sees a rejection has seen what was written before it.
             self.past.clear();
         }
     }
