@@ -9,9 +9,15 @@ use crate::places::{Places, Span};
 /// Ranges for each member above which the assignment is laid out anew: it has to fit into an annotation.
 const RANGES_PER_MEMBER: usize = 8;
 
-/// Epochs of one assignment, at most. One that begins anew begins at random: clocks differ, and what was acknowledged of
-/// an assignment before must not count for it.
-const EPOCHS: u64 = 1 << 32;
+/// Epochs of one assignment, at most.
+const EPOCHS: u64 = 1 << 24;
+
+/// The first epoch of an assignment that begins anew: above all that are known, and at random. Another one may have been
+/// deleted unseen, and what was acknowledged of it must not count.
+#[must_use]
+pub fn first_epoch(newest: u64, random: u64) -> u64 {
+    newest + EPOCHS + (random >> 16)
+}
 
 /// Whether a member that has acknowledged one epoch has acknowledged another one with it.
 #[must_use]
@@ -110,7 +116,7 @@ pub trait Known {
 }
 
 /// The assignment that follows `current`: members that are gone own nothing, and all others own equal shares. `fresh`
-/// is a random epoch, for a start from nothing. None while there is no member.
+/// is the epoch of a start from nothing. None while there is no member.
 #[must_use]
 pub fn plan(current: Option<&Assignment>, by: &str, known: &impl Known, fresh: u64) -> Option<Assignment> {
     let mut live = known.live();

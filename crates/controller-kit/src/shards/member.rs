@@ -42,8 +42,8 @@ pub struct Seen {
     record: Option<Record>,
     /// Since when it has been as it is.
     since: Option<Instant>,
-    /// It does not exist. What was seen before counts until it expires: its holder may not have noticed.
-    is_missing: bool,
+    /// Since when it does not exist. What was seen before counts until it expires: its holder may not have noticed.
+    missing_since: Option<Instant>,
     /// It has to be read before it can be written.
     is_doubtful: bool,
     /// Time at which the last read began.
@@ -54,7 +54,7 @@ pub struct Seen {
 
 impl Default for Seen {
     fn default() -> Self {
-        Self { record: None, since: None, is_missing: false, is_doubtful: true, read_at: None, answered_read: None }
+        Self { record: None, since: None, missing_since: None, is_doubtful: true, read_at: None, answered_read: None }
     }
 }
 
@@ -62,7 +62,7 @@ impl Seen {
     /// Records what a watch has shown, or a write has made of it. Older versions are late.
     pub fn observe(&mut self, record: Option<Record>, now: Instant) {
         let Some(record) = record else {
-            self.is_missing = true;
+            self.missing_since.get_or_insert(now);
             self.since.get_or_insert(now);
             return;
         };
@@ -70,7 +70,7 @@ impl Seen {
         if known.is_some_and(|known| record.version < known) {
             return;
         }
-        self.is_missing = false;
+        self.missing_since = None;
         if known != Some(record.version) {
             self.since = Some(now);
             self.record = Some(record);
@@ -115,7 +115,12 @@ impl Seen {
 
     /// The version that a write has to replace; none if it has to create the Lease.
     pub fn version(&self) -> Option<u64> {
-        self.record.as_ref().filter(|_| !self.is_missing).map(|record| record.version)
+        self.record.as_ref().filter(|_| self.missing_since.is_none()).map(|record| record.version)
+    }
+
+    /// Since when it has been known not to exist; none if it exists.
+    pub fn missing_since(&self) -> Option<Instant> {
+        self.missing_since
     }
 
     /// The holder; none if the Lease is free.
@@ -242,7 +247,7 @@ mod tests {
         for (record, stopped) in [
             (record("a", 11, 2), false),
             (record("a", 11, 3), true),
-            (record("a", 11, 4 + (1 << 32)), false),
+            (record("a", 11, 4 + (1 << 24)), false),
             (record("", 11, 0), true),
             (record("b", 12, 9), true),
             (record("", 9, 0), false),

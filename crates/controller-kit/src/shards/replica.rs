@@ -10,7 +10,7 @@ use std::{
 
 use super::{
     LeaseAnswer, LeaseRequest, LeaseTarget, SLOTS,
-    assignment::{Assignment, Former, Known, Member, plan},
+    assignment::{Assignment, Former, Known, Member, first_epoch, plan},
     handover::Duty,
     member::{Heard, MARGIN, Record, Seen},
 };
@@ -42,6 +42,8 @@ pub struct Replica {
     heard: Heard,
     /// Time since which all Leases have been known.
     known_since: Option<Instant>,
+    /// The newest epoch that it has seen, of an assignment or of an acknowledgement.
+    newest: u64,
 }
 
 /// The member Lease that the process holds.
@@ -71,6 +73,7 @@ impl Replica {
             is_ready: false,
             heard: Heard::default(),
             known_since: None,
+            newest: 0,
         }
     }
 
@@ -286,10 +289,12 @@ impl Replica {
             };
             (0..SLOTS).all(was_read)
         };
-        let assignment =
-            (current.is_some() || knows_members()).then(|| plan(current, &self.name, self, fresh)).flatten();
+        let assignment = (current.is_some() || knows_members())
+            .then(|| plan(current, &self.name, self, first_epoch(self.newest, fresh)))
+            .flatten();
         let epoch = |assignment: Option<&Assignment>| assignment.map(|assignment| assignment.epoch);
-        if held && epoch(assignment.as_ref()) == epoch(current) && !self.is_due(target, now) {
+        let exists = seen.version().is_some();
+        if held && exists && epoch(assignment.as_ref()) == epoch(current) && !self.is_due(target, now) {
             return None;
         }
         let assignment = assignment.or_else(|| current.cloned());
@@ -320,16 +325,17 @@ impl Replica {
     }
 
     /// Whether a member may act that this process does not know: the assignment was deleted, and the Lease of the member
-    /// may have been deleted before this process has seen it.
+    /// too, before this process has seen it.
     fn may_lack_members(&self, now: Instant) -> bool {
+        let Some(elected) = self.seen(LeaseTarget::Elected) else { return true };
+        if self.current_assignment().is_some() || self.newest == 0 {
+            return false;
+        }
+        let deleted = elected.record().and_then(|record| record.assignment.as_ref());
+        let is_unknown = |number| self.seen(LeaseTarget::Slot(number)).is_none_or(|seen| seen.record().is_none());
+        let names_unknown = deleted.is_some_and(|all| (0..SLOTS).any(|number| all.names(number) && is_unknown(number)));
         let acts = |since: Instant| now.saturating_duration_since(since) < LEASE_DURATION + MARGIN;
-        self.current_assignment().is_none() && self.was_assigned() && self.known_since.is_none_or(acts)
-    }
-
-    /// Whether there has been an assignment, by what is left of it.
-    fn was_assigned(&self) -> bool {
-        let follows = |record: &Record| record.acknowledged > 0 || record.assignment.is_some();
-        self.leases.values().filter_map(Seen::record).any(follows)
+        self.known_since.is_none_or(acts) || names_unknown && elected.missing_since().is_some_and(acts)
     }
 
     fn write(
@@ -360,6 +366,10 @@ impl Replica {
         if self.knows_leases() {
             self.known_since.get_or_insert(now);
         }
+        let epoch =
+            |record: &Record| record.assignment.as_ref().map_or(record.acknowledged, |assignment| assignment.epoch);
+        let epochs = self.leases.values().filter_map(Seen::record).map(epoch);
+        self.newest = epochs.fold(self.newest, u64::max);
         let id = self.id();
         // Between a deletion of the Lease and now another one may have taken it from the member: the term ends with it.
         let exists = |number| self.version(LeaseTarget::Slot(number)).is_some();

@@ -258,9 +258,9 @@ pub(crate) async fn until_ended(context: &Context) {
     }
 }
 
-/// A random number with room for all epochs that follow it.
+/// A random number.
 fn random() -> u64 {
-    RandomState::new().hash_one(()) >> 1 | 1
+    RandomState::new().hash_one(())
 }
 
 /// Upper bounds of the hand-over histogram, in seconds. A killed owner is waited for.
