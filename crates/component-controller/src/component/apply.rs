@@ -9,6 +9,7 @@ use controller_kit::{
 use futures::join;
 use kube::Resource;
 use serde_json::Value;
+use tracing::warn;
 
 use super::model::{
     ChildStep, ChildVerb, ChildWrite, ComponentApplied, ComponentObserved, ComponentPlan, LiveObject, LiveWorkload,
@@ -78,7 +79,10 @@ where
             let removed = applier.delete(&live.object, &observed.uid).await;
             record_deletion(ObjectId::of(&live.object), removed, &mut applied)?;
         }
-        (ChildStep::Delete | ChildStep::Nothing, _) => {}
+        (ChildStep::Release(desired), Some(live)) => {
+            applier.release(desired, &live.value).await.or_else(|error| record_rejection(error, &mut applied))?;
+        }
+        (ChildStep::Delete | ChildStep::Release(_) | ChildStep::Nothing, _) => {}
     }
     Ok(applied)
 }
@@ -108,7 +112,14 @@ async fn write_model_services(
 ) -> Result<ComponentApplied, Interruption> {
     let mut applied = ComponentApplied::default();
     for (model, service) in observed.models.iter().zip(&plan.model_services) {
-        applied.append(step(applier, observed, service, model.service.as_ref()).await?);
+        let mut written = step(applier, observed, service, model.service.as_ref()).await?;
+        if !model.owners.iter().any(|owner| owner.uid == observed.uid) {
+            // A Service that the component no longer needs says nothing about the component.
+            for rejection in std::mem::take(&mut written.rejections) {
+                warn!(service = %rejection.object, error = rejection.message, "failed to release the Service of a model");
+            }
+        }
+        applied.append(written);
     }
     applied.rejections.retain(|rejection| rejection.cause != RejectionCause::NameTaken);
     Ok(applied)

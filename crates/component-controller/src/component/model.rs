@@ -203,6 +203,8 @@ pub enum ChildStep {
     Apply(Box<Desired>),
     /// Delete it.
     Delete,
+    /// Take the component off its owners; others use it.
+    Release(Box<Desired>),
     /// None is desired, and the component owns none.
     Nothing,
 }

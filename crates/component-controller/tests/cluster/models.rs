@@ -2,8 +2,11 @@
 
 use api_types::v1beta1::DynamoComponentDeployment;
 use k8s_openapi::api::core::v1::Service;
-use kube::{ResourceExt, api::DeleteParams};
-use serde_json::json;
+use kube::{
+    Resource, ResourceExt,
+    api::{DeleteParams, PostParams},
+};
+use serde_json::{Value, json};
 use test_cluster::wait;
 
 use crate::harness::{Harness, LIMIT, component};
@@ -15,6 +18,16 @@ fn owners(service: &Service) -> Vec<String> {
     let mut owners: Vec<_> = owners.map(|o| format!("{}{}", o.name, mark(o.controller == Some(true)))).collect();
     owners.sort();
     owners
+}
+
+fn worker(name: &str, serves: bool) -> Value {
+    let mut object = component();
+    object["metadata"]["name"] = json!(format!("worker-{name}"));
+    if serves {
+        object["spec"]["modelRef"] = json!({ "name": "org/model" });
+    }
+    object["spec"]["replicas"] = json!(0);
+    object
 }
 
 /// In the reference it goes with the generation that made it.
@@ -29,15 +42,6 @@ async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it
             other => Err(format!("{:?}", other.as_ref().map(owners))),
         };
         wait::until(format!("{name} to belong to {expected:?}"), LIMIT, look).await.unwrap()
-    };
-    let worker = |generation: &str, serves: bool| {
-        let mut object = component();
-        object["metadata"]["name"] = json!(format!("worker-{generation}"));
-        if serves {
-            object["spec"]["modelRef"] = json!({ "name": "org/model" });
-        }
-        object["spec"]["replicas"] = json!(0);
-        object
     };
     // Each of them serves it, no longer, and again.
     let steps: [(&str, bool, &[&str]); 7] = [
@@ -70,4 +74,29 @@ async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it
 
     components.delete("worker-b", &DeleteParams::background()).await.unwrap();
     wait::until("the Service to go with the last of them", LIMIT, gone).await.unwrap();
+}
+
+/// Server-side apply leaves an owner reference that another manager has set.
+#[tokio::test]
+async fn a_service_that_the_upstream_operator_made_is_released_too() {
+    let bed = Harness::new("models-upstream").await;
+    let (services, components) = (bed.api::<Service>(), bed.api::<DynamoComponentDeployment>());
+    bed.apply::<DynamoComponentDeployment>(&worker("a", false)).await;
+    let mut service = rendering::render_model_service(&bed.namespace, "org/model");
+    service.metadata.owner_references =
+        components.get("worker-a").await.unwrap().controller_owner_ref(&()).map(|owner| vec![owner]);
+    let upstream = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
+    services.create(&upstream, &service).await.unwrap();
+    let owned_by = async |expected: &[&str]| {
+        let look = async || match services.get(&api_types::names::model_service("org/model")).await.unwrap() {
+            service if owners(&service) == expected => Ok(()),
+            other => Err(format!("{:?}", owners(&other))),
+        };
+        wait::until(format!("the Service to belong to {expected:?}"), LIMIT, look).await.unwrap();
+    };
+    bed.apply::<DynamoComponentDeployment>(&worker("a", true)).await;
+    bed.apply::<DynamoComponentDeployment>(&worker("b", true)).await;
+    owned_by(&["worker-a*", "worker-b"]).await;
+    bed.apply::<DynamoComponentDeployment>(&worker("a", false)).await;
+    owned_by(&["worker-b*"]).await;
 }

@@ -4,7 +4,7 @@ pub mod pods;
 mod pull_secrets;
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fmt::Debug,
     sync::{Arc, Mutex},
     time::Instant,
@@ -195,14 +195,18 @@ impl ComponentObserver {
     ) -> Result<Vec<ObservedModel>, UnpackError> {
         let current = component.spec.component.model_ref.as_ref().map(|model| &model.name);
         let current = current.filter(|name| !name.is_empty());
-        let services = self.caches.model_services.all();
+        let services = self.caches.model_services.in_namespace(namespace);
         let owned = services.iter().filter(|service| {
             let owners = service.metadata.owner_references.iter().flatten();
-            service.metadata.namespace.as_deref() == Some(namespace)
-                && owners.map(|owner| &owner.uid).any(|uid| Some(uid) == component.metadata.uid.as_ref())
+            owners.map(|owner| &owner.uid).any(|uid| Some(uid) == component.metadata.uid.as_ref())
         });
-        let models = owned.filter_map(|service| service.metadata.annotations.as_ref()?.get(annotations::BASE_MODEL));
-        let former = models.filter(|model| Some(*model) != current);
+        let former: BTreeSet<_> = owned
+            .filter_map(|service| {
+                let model = service.metadata.annotations.as_ref()?.get(annotations::BASE_MODEL)?;
+                let is_its = service.metadata.name.as_deref() == Some(names::model_service(model).as_str());
+                (is_its && Some(model) != current).then_some(model)
+            })
+            .collect();
         current.into_iter().chain(former).map(|model| self.model(namespace, model)).collect()
     }
 

@@ -2,6 +2,7 @@
 
 use api_types::labels;
 use controller_kit::request::read;
+use futures::AsyncReadExt;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::{
     Api, Client, ResourceExt,
@@ -10,12 +11,12 @@ use kube::{
 
 use crate::image_build::{job::BUILDER, model::Log};
 
-/// Last lines of a log that are read, and their bytes.
+/// Last lines and bytes of a log that are shown.
 const LINES: i64 = 20;
-const READ_BYTES: i64 = 64 * 1024;
+const BYTES: usize = 2000;
 
-/// Last bytes of a log that are shown.
-const SHOWN_BYTES: usize = 2000;
+/// Bytes of a log that are read at a time.
+const CHUNK: usize = 8 * 1024;
 
 /// The end of the log of a Job's newest pod, if it can be read.
 pub(super) async fn of_failed(client: &Client, namespace: &str, job: &str) -> Option<Log> {
@@ -24,14 +25,22 @@ pub(super) async fn of_failed(client: &Client, namespace: &str, job: &str) -> Op
     let found = read(|| format!("list pods of Job {namespace}/{job}"), pods.list(&selector)).await.ok()?;
     let newest = found.items.into_iter().max_by_key(|pod| pod.metadata.creation_timestamp.clone())?;
     let (name, container) = (newest.name_any(), failed_container(&newest).to_owned());
-    let parameters = LogParams {
-        container: Some(container.clone()),
-        tail_lines: Some(LINES),
-        limit_bytes: Some(READ_BYTES),
-        ..LogParams::default()
-    };
-    let text = read(|| format!("read the log of pod {namespace}/{name}"), pods.logs(&name, &parameters)).await.ok()?;
-    Some(Log { container, text: end_of(text.trim_end(), SHOWN_BYTES).to_owned() })
+    let parameters = LogParams { container: Some(container.clone()), tail_lines: Some(LINES), ..LogParams::default() };
+    let text = read(|| format!("read the log of pod {namespace}/{name}"), end_of_log(&pods, &name, &parameters));
+    let text = text.await.ok()?;
+    Some(Log { container, text: end_of(text.trim_end(), BYTES).to_owned() })
+}
+
+/// The end of a log, whose lines may be of any length.
+async fn end_of_log(pods: &Api<Pod>, name: &str, parameters: &LogParams) -> Result<String, kube::Error> {
+    let mut log = std::pin::pin!(pods.log_stream(name, parameters).await?);
+    let (mut end, mut chunk) = (Vec::new(), vec![0; CHUNK]);
+    // What cannot be read ends it: a part is better than nothing.
+    while let Ok(length @ 1..) = log.read(&mut chunk).await {
+        end.extend_from_slice(&chunk[..length]);
+        end.drain(..end.len().saturating_sub(CHUNK));
+    }
+    Ok(String::from_utf8_lossy(&end).into_owned())
 }
 
 /// The last bytes of a text, so many at most, without a part of a character.

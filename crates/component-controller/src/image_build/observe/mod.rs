@@ -258,6 +258,7 @@ impl ImageBuildObserver {
     }
 
     async fn read_manifest(&self, component: &DynamoComponent) -> Result<ArchiveManifest, ImageBuildObstacle> {
+        check_lookup(component)?;
         // A missing setting is no property of the generation.
         let address = self.download(component).await.map_err(|obstacle| match obstacle {
             ImageBuildObstacle::Invalid(text) => ImageBuildObstacle::Blocked(text),
@@ -286,15 +287,7 @@ impl ImageBuildObserver {
             let text = "spec.downloadUrl is not set, and the operator has no API store; set spec.downloadUrl, or API_STORE_ENDPOINT";
             return Err(ImageBuildObstacle::Invalid(text.to_owned()));
         };
-        // Others would lead to other addresses of the store.
-        if [source.name, source.version].into_iter().any(|part| part.starts_with('.') || !part.chars().all(is_plain)) {
-            let text = format!(
-                "spec.dynamoComponent: {:?} cannot be looked up in the API store; use letters, digits, \".\", \"_\" and \
-                 \"-\", or set spec.downloadUrl",
-                component.spec.dynamo_component
-            );
-            return Err(ImageBuildObstacle::Invalid(text));
-        }
+        check_lookup(component)?;
         let version = format!("{store}/api/v1/dynamo_components/{}/versions/{}", source.name, source.version);
         let unreachable = |why: String| ImageBuildObstacle::Unreachable(format!("API store: {why}"));
         let answer = self.ask_store(Method::GET, &version).await.map_err(unreachable)?;
@@ -319,9 +312,25 @@ impl ImageBuildObserver {
     }
 }
 
+/// Checks the name and version by which the API store is asked for an archive, if it is. Others than plain ones would lead
+/// to other addresses of the store.
+fn check_lookup(component: &DynamoComponent) -> Result<(), ImageBuildObstacle> {
+    let is_given = component.spec.download_url.as_ref().is_some_and(|url| !url.is_empty());
+    let Some(source) = source(component).filter(|_| !is_given) else { return Ok(()) };
+    if [source.name, source.version].into_iter().all(|part| !part.starts_with('.') && part.chars().all(is_plain)) {
+        return Ok(());
+    }
+    let text = format!(
+        "spec.dynamoComponent: {:?} cannot be looked up in the API store; use letters, digits, \".\", \"_\", \"+\" and \
+         \"-\", or set spec.downloadUrl",
+        component.spec.dynamo_component
+    );
+    Err(ImageBuildObstacle::Invalid(text))
+}
+
 /// Whether a name or version in the API store may have this character.
 fn is_plain(character: char) -> bool {
-    character.is_ascii_alphanumeric() || "._-".contains(character)
+    character.is_ascii_alphanumeric() || "._+-".contains(character)
 }
 
 /// An address as messages show it: without user and password.

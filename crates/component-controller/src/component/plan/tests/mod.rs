@@ -102,7 +102,7 @@ fn word(step: &ChildStep) -> &'static str {
     match step {
         ChildStep::Apply(_) => "apply",
         ChildStep::Delete => "delete",
-        ChildStep::Nothing => "nothing",
+        ChildStep::Release(_) | ChildStep::Nothing => "nothing",
     }
 }
 

@@ -79,29 +79,34 @@ fn selector(deployment: &Deployment) -> Option<&LabelSelector> {
 }
 
 /// Plans the headless Service of a base model, owned by all components that serve it. The component `uid` serves the
-/// model, or owns the Service and no longer does. Nothing while the controller owner is another one that does not serve
-/// the model: its own reconcile or the garbage collector removes it first.
+/// model, or owns the Service and no longer does.
 pub(super) fn plan_model_service(uid: &str, namespace: &str, model: &ObservedModel) -> Result<ChildStep, Interruption> {
-    let service = model.service.as_ref().map(|live| &live.object);
-    let controller = service.and_then(controller_owner).map(|owner| &owner.uid);
-    let is_deletable = controller.is_some() && service.is_some_and(|live| live.metadata.deletion_timestamp.is_none());
+    let live = model.service.as_ref().map(|live| &live.object);
+    let controller = live.and_then(controller_owner).map(|owner| owner.uid.as_str());
+    let mut service = render_model_service(namespace, &model.name);
+    if !model.owners.iter().any(|owner| owner.uid == uid) {
+        let owners = live.iter().flat_map(|live| live.metadata.owner_references.iter().flatten());
+        let is_last = model.owners.is_empty() && (controller == Some(uid) || owners.map(|o| &o.uid).all(|o| o == uid));
+        return Ok(match live.filter(|live| live.metadata.deletion_timestamp.is_none()) {
+            Some(_) if is_last => ChildStep::Delete,
+            // Another manager may have set the reference too, so that it does not go with a server-side apply.
+            Some(_) => ChildStep::Release(Box::new(desired(&service, uid, false)?)),
+            None => ChildStep::Nothing,
+        });
+    }
     // Exactly one owner is the controller, the same one in the reconcile of every owner.
-    let next = match controller {
-        Some(controller) if model.owners.iter().any(|owner| owner.uid == *controller) => controller,
-        Some(controller) if controller != uid => return Ok(ChildStep::Nothing),
-        _ => match model.owners.first() {
-            Some(oldest) => &oldest.uid,
-            None => return Ok(if is_deletable { ChildStep::Delete } else { ChildStep::Nothing }),
-        },
-    };
+    let first = controller.or(model.owners.first().map(|owner| owner.uid.as_str())).unwrap_or_default();
+    if !model.owners.iter().any(|owner| owner.uid == first) {
+        // Its own reconcile or the garbage collector removes it first.
+        return Ok(ChildStep::Nothing);
+    }
     let owner = |owner: &OwnerReference| OwnerReference {
-        controller: (owner.uid == *next).then_some(true),
+        controller: (owner.uid == first).then_some(true),
         block_owner_deletion: Some(true),
         ..owner.clone()
     };
-    let mut service = render_model_service(namespace, &model.name);
     service.metadata.owner_references = Some(model.owners.iter().map(owner).collect());
-    Ok(ChildStep::Apply(Box::new(desired(&service, controller.unwrap_or(next), true)?)))
+    Ok(ChildStep::Apply(Box::new(desired(&service, first, true)?)))
 }
 
 /// Renders a workload with its account: the first of `labelled`; or the live one, if it is still labelled and the rest

@@ -53,7 +53,7 @@ fn owners(serving: &[&str], live: Option<Value>) -> Option<Value> {
 fn owners_of(step: &ChildStep) -> Option<Value> {
     match step {
         ChildStep::Apply(desired) => Some(desired.object()["metadata"]["ownerReferences"].clone()),
-        ChildStep::Delete | ChildStep::Nothing => None,
+        ChildStep::Delete | ChildStep::Release(_) | ChildStep::Nothing => None,
     }
 }
 
@@ -79,10 +79,12 @@ fn a_remaining_owner_becomes_the_controller() {
 #[test]
 fn a_component_that_no_longer_serves_the_model_releases_the_service() {
     let live = |controller: &str| json!([owner("a", controller == "a"), owner("b", controller == "b")]);
-    let remaining = Some(json!([owner("b", true)]));
-    assert_eq!(owners_of(&step("a", &["b"], Some(live("a")))), remaining, "the controller leaves");
-    assert_eq!(owners_of(&step("a", &["b"], Some(live("b")))), remaining, "another owner leaves");
+    let is_released = |serving: &[&str], live| matches!(step("a", serving, Some(live)), ChildStep::Release(_));
+    assert!(is_released(&["b"], live("a")), "the controller leaves");
+    assert!(is_released(&["b"], live("b")), "another owner leaves");
+    assert!(is_released(&[], live("b")), "the controller deletes it");
+    let is_deleted = |live| matches!(step("a", &[], Some(live)), ChildStep::Delete);
+    assert!(is_deleted(live("a")), "the last one leaves");
+    assert!(is_deleted(json!([owner("a", false)])), "its controller is gone");
     assert_eq!(owners_of(&step("b", &["b"], Some(live("a")))), None, "not in the reconcile of another component");
-    assert!(matches!(step("a", &[], Some(live("a"))), ChildStep::Delete), "the last one leaves");
-    assert!(matches!(step("b", &[], Some(live("a"))), ChildStep::Nothing), "the controller deletes it");
 }
