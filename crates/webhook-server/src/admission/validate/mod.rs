@@ -10,7 +10,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::cell::OnceCell;
+use std::{cell::OnceCell, io};
 
 use api_types::{
     conversion,
@@ -249,7 +249,6 @@ fn saved_data(object: &Value, out: &mut FieldFindings) {
 /// The violation of an object whose spec is too large, unless it was no smaller before.
 pub(super) fn check(new: &Value, old: Option<&Value>) -> Option<Violation<FieldPath>> {
     let node = FieldNode::root(new).field("spec");
-    let bytes_of = |spec: &Value| spec.to_string().len();
     let bytes = bytes_of(node.value);
     let before = old.map_or(0, |old| bytes_of(FieldNode::root(old).field("spec").value));
     (bytes > SPEC_BYTES && bytes > before).then(|| {
@@ -257,6 +256,26 @@ pub(super) fn check(new: &Value, old: Option<&Value>) -> Option<Violation<FieldP
         let remedy = "move data into ConfigMaps, volumes or images";
         Violation::invalid(node.path.clone(), format!("{bytes} bytes"), message, remedy)
     })
+}
+
+/// Bytes of a value as JSON, without writing it down: many large objects may be on their way.
+fn bytes_of(value: &Value) -> usize {
+    let mut count = ByteCount(0);
+    // Counting never fails, and JSON values can always be written.
+    serde_json::to_writer(&mut count, value).map_or(usize::MAX, |()| count.0)
+}
+
+struct ByteCount(usize);
+
+impl io::Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 = self.0.saturating_add(bytes.len());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The violations in `new` that the change from `old` to `new` made. What was missing already is missing still, whatever
