@@ -7,6 +7,7 @@ pub mod manifests;
 pub mod notes;
 pub mod places;
 pub mod shape;
+pub mod type_names;
 pub mod vocabulary;
 pub mod workflows;
 
