@@ -167,5 +167,5 @@ fn the_claims_of_the_captured_container_are_found() {
     job["podTemplateSpec"]["spec"]["resourceClaims"] =
         json!([{"name": "a", "resourceClaimTemplateName": "t"}, {"name": "b", "resourceClaimName": "c"}]);
     let claims = claims_of(&checkpoint(job, Value::Null));
-    assert_eq!(format!("{claims:?}"), r#"[Claim { source: Template("t"), request: None }]"#);
+    assert_eq!(format!("{claims:?}"), r#"[ContainerClaim { source: Template("t"), request: None }]"#);
 }
