@@ -136,7 +136,8 @@ impl Seen {
 
     /// Whether nothing has been written to it, while the API server answered, for so long that a holder is gone.
     pub fn has_expired(&self, heard_since: Instant, now: Instant) -> bool {
-        let since = self.since.map(|since| since.max(heard_since));
+        // A holder may have renewed a Lease until it was deleted.
+        let since = self.since.max(self.missing_since).map(|since| since.max(heard_since));
         since.is_some_and(|since| now.saturating_duration_since(since) >= LEASE_DURATION + MARGIN)
     }
 
@@ -229,8 +230,8 @@ mod tests {
         let mut seen = seen("a", 1, start);
         seen.observe(None, start + Duration::from_secs(3));
         assert_eq!((seen.holder(), seen.version()), (Some("a"), None));
-        assert!(!seen.is_free(start, start + Duration::from_secs(16)));
-        assert!(seen.is_free(start, start + Duration::from_secs(17)));
+        assert!(!seen.is_free(start, start + Duration::from_secs(19)));
+        assert!(seen.is_free(start, start + Duration::from_secs(20)), "17 s after the deletion");
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl World {
             }
             self.now = time;
             let process = &self.processes[index];
-            let is_world = matches!(event, Event::Arrives(..) | Event::Disturb(_) | Event::Start | Event::Resume);
+            let is_world = matches!(event, Event::Arrives(..) | Event::Disturb(_) | Event::Start);
             if !is_world && (!process.alive || process.life != life) {
                 continue;
             }
