@@ -29,6 +29,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// The epoch of the assignment, or the one that the holder has acknowledged.
+    pub fn epoch(&self) -> u64 {
+        self.assignment.as_ref().map_or(self.acknowledged, |assignment| assignment.epoch)
+    }
+
     /// The assignment, unless another process than the one that wrote it has taken the Lease.
     pub fn valid_assignment(&self) -> Option<&Assignment> {
         let valid = |assignment: &&Assignment| self.holder.is_empty() || self.holder == assignment.by;
@@ -111,6 +116,11 @@ impl Seen {
     /// The record, whether or not the Lease still exists.
     pub fn record(&self) -> Option<&Record> {
         self.record.as_ref()
+    }
+
+    /// The assignment in it, whether or not the Lease still exists.
+    pub fn assignment(&self) -> Option<&Assignment> {
+        self.record.as_ref()?.assignment.as_ref()
     }
 
     /// The version that a write has to replace; none if it has to create the Lease.

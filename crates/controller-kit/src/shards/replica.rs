@@ -105,8 +105,7 @@ impl Replica {
     #[must_use]
     pub fn leave(&self) -> Vec<LeaseRequest> {
         let slot = self.slot.as_ref().map(|slot| self.write(LeaseTarget::Slot(slot.number), String::new(), 0, None));
-        let assignment =
-            self.seen(LeaseTarget::Elected).and_then(Seen::record).and_then(|record| record.assignment.clone());
+        let assignment = self.seen(LeaseTarget::Elected).and_then(Seen::assignment).cloned();
         let elected = self.holds_elected().then(|| self.write(LeaseTarget::Elected, String::new(), 0, assignment));
         slot.into_iter().chain(elected).collect()
     }
@@ -183,8 +182,8 @@ impl Replica {
         self.duty.loaded(reading)
     }
 
-    /// Returns the requests to send now. `fresh` is a random number, never the same again: the epoch of an assignment that
-    /// begins anew.
+    /// Returns the requests to send now. `fresh` is a random number, from which an assignment that begins anew gets its
+    /// epoch.
     pub fn requests(&mut self, now: Instant, fresh: u64) -> Vec<LeaseRequest> {
         let mut requests: Vec<LeaseRequest> = Vec::new();
         requests.extend(self.own_slot(now));
@@ -254,8 +253,8 @@ impl Replica {
             return None;
         }
         let heard_since = self.heard.since(now);
-        let assignment = elected.record().and_then(|record| record.assignment.as_ref());
-        let may_name = |number| self.may_lack_members(now) || assignment.is_some_and(|all| all.names(number));
+        let (assignment, may_lack) = (elected.assignment(), self.may_lack_members(now));
+        let may_name = |number| may_lack || assignment.is_some_and(|all| all.names(number));
         (0..SLOTS).find(|number| {
             let seen = self.seen(LeaseTarget::Slot(*number));
             // One that was deleted is not taken from the member that the assignment names.
@@ -281,15 +280,7 @@ impl Replica {
             return None;
         }
         let current = self.current_assignment();
-        let knows_members = || {
-            let was_read = |number| {
-                self.seen(LeaseTarget::Slot(number))
-                    .zip(self.elected_since)
-                    .is_some_and(|(seen, since)| seen.was_read(since))
-            };
-            (0..SLOTS).all(was_read)
-        };
-        let assignment = (current.is_some() || knows_members())
+        let assignment = (current.is_some() || self.knows_members())
             .then(|| plan(current, &self.name, self, first_epoch(self.newest, fresh)))
             .flatten();
         let epoch = |assignment: Option<&Assignment>| assignment.map(|assignment| assignment.epoch);
@@ -305,8 +296,7 @@ impl Replica {
     fn cleared(&mut self, now: Instant) -> Vec<LeaseRequest> {
         let heard_since = self.heard.since(now);
         let own = self.slot.as_ref().map(|slot| slot.number);
-        let elected = self.seen(LeaseTarget::Elected).and_then(Seen::record);
-        let assignment = elected.and_then(|record| record.assignment.as_ref());
+        let assignment = self.seen(LeaseTarget::Elected).and_then(Seen::assignment);
         // One that was deleted is made anew, so that all see that its member is gone.
         let is_deleted =
             |seen: &Seen, number| seen.record().is_none() && assignment.is_some_and(|all| all.names(number));
@@ -321,7 +311,15 @@ impl Replica {
     /// The assignment that the next one follows. After a deletion others may have made another one since.
     fn current_assignment(&self) -> Option<&Assignment> {
         let seen = self.seen(LeaseTarget::Elected)?;
-        seen.version().and(seen.record()).and_then(|record| record.assignment.as_ref())
+        seen.version().and(seen.assignment())
+    }
+
+    /// Whether all members' Leases have been read since it has held the elected Lease.
+    fn knows_members(&self) -> bool {
+        let was_read = |since| {
+            (0..SLOTS).all(|number| self.seen(LeaseTarget::Slot(number)).is_some_and(|seen| seen.was_read(since)))
+        };
+        self.elected_since.is_some_and(was_read)
     }
 
     /// Whether a member may act that this process does not know: the assignment was deleted, and the Lease of the member
@@ -331,7 +329,7 @@ impl Replica {
         if self.current_assignment().is_some() || self.newest == 0 {
             return false;
         }
-        let deleted = elected.record().and_then(|record| record.assignment.as_ref());
+        let deleted = elected.assignment();
         let is_unknown = |number| self.seen(LeaseTarget::Slot(number)).is_none_or(|seen| seen.record().is_none());
         let names_unknown = deleted.is_some_and(|all| (0..SLOTS).any(|number| all.names(number) && is_unknown(number)));
         let acts = |since: Instant| now.saturating_duration_since(since) < LEASE_DURATION + MARGIN;
@@ -366,9 +364,7 @@ impl Replica {
         if self.knows_leases() {
             self.known_since.get_or_insert(now);
         }
-        let epoch =
-            |record: &Record| record.assignment.as_ref().map_or(record.acknowledged, |assignment| assignment.epoch);
-        let epochs = self.leases.values().filter_map(Seen::record).map(epoch);
+        let epochs = self.leases.values().filter_map(Seen::record).map(Record::epoch);
         self.newest = epochs.fold(self.newest, u64::max);
         let id = self.id();
         // Between a deletion of the Lease and now another one may have taken it from the member: the term ends with it.
@@ -455,88 +451,4 @@ fn has_stopped(leases: &BTreeMap<LeaseTarget, Seen>, former: &Former) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Gives a process that is new what it reads of all Leases, and lets it take one.
-    fn started(now: Instant, found: impl Fn(LeaseTarget) -> Option<Record>) -> Replica {
-        let mut replica = Replica::new("p");
-        replica.ready();
-        for request in replica.requests(now, 1) {
-            replica.answered(request.target(), now, LeaseAnswer::Found(found(request.target())), now);
-        }
-        let claim = replica.requests(now, 1);
-        let claim = claim.iter().find(|request| matches!(request, LeaseRequest::Write { .. })).unwrap();
-        let lease = Record { holder: "p.1".to_owned(), version: 50, acknowledged: 0, assignment: None };
-        replica.answered(claim.target(), now, LeaseAnswer::Written(lease), now);
-        replica
-    }
-
-    /// The first write of the elected Lease.
-    fn election(replica: &mut Replica, now: Instant) -> Option<Option<Assignment>> {
-        replica.requests(now, 1).into_iter().find_map(|request| match request {
-            LeaseRequest::Write { target: LeaseTarget::Elected, assignment, .. } => Some(assignment),
-            _ => None,
-        })
-    }
-
-    #[test]
-    fn a_new_process_waits_for_members_that_no_lease_names_when_the_assignment_was_deleted() {
-        let now = Instant::now();
-        // The elected Lease and those of some members were deleted.
-        let record = |holder: &str, acknowledged| Record {
-            holder: holder.to_owned(),
-            version: 9,
-            acknowledged,
-            assignment: None,
-        };
-        let mut replica = started(now, |target| match target {
-            LeaseTarget::Slot(0) => Some(record("o.1", 7)),
-            LeaseTarget::Slot(3) => Some(record("", 0)),
-            _ => None,
-        });
-        assert_eq!(replica.slot.as_ref().map(|slot| slot.number), Some(3), "no Lease that may have been deleted");
-        let end = now + LEASE_DURATION + MARGIN;
-        assert_eq!(election(&mut replica, end - std::time::Duration::from_millis(1)), None);
-        assert_eq!(election(&mut replica, end), Some(None));
-    }
-
-    #[test]
-    fn a_first_assignment_follows_a_reading_of_all_members() {
-        let now = Instant::now();
-        let mut replica = started(now, |_| None);
-        assert_eq!(election(&mut replica, now), Some(None), "at once, without an assignment");
-        // The request was late: another process was elected before it arrived, and its Lease was deleted.
-        let other = Record { holder: "o.1".to_owned(), version: 60, acknowledged: 0, assignment: None };
-        let elected = Record { holder: "p".to_owned(), version: 70, acknowledged: 0, assignment: None };
-        let written = now + std::time::Duration::from_millis(1);
-        replica.answered(LeaseTarget::Elected, now, LeaseAnswer::Written(elected), written);
-        let own = Record { holder: "p.1".to_owned(), version: 50, acknowledged: 0, assignment: None };
-        for request in replica.requests(written, 1) {
-            let LeaseRequest::Read(target) = request else { panic!("{request:?} before the members are known") };
-            let found = if target == LeaseTarget::Slot(0) { Some(own.clone()) } else { None };
-            let found = if target == LeaseTarget::Slot(1) { Some(other.clone()) } else { found };
-            replica.answered(target, written, LeaseAnswer::Found(found), written);
-        }
-        let assignment = election(&mut replica, written).flatten().unwrap();
-        assert!(assignment.names(1) && assignment.ranges.iter().all(|range| range.from.len() == 1), "{assignment:?}");
-    }
-
-    #[test]
-    fn a_member_whose_lease_was_deleted_does_not_go_on_in_the_same_term() {
-        let now = Instant::now();
-        let mut replica = started(now, |_| None);
-        assert_eq!(replica.acts_until(), Some(now + RENEW_DEADLINE));
-
-        replica.observe(LeaseTarget::Slot(0), None, now);
-        assert_eq!(replica.acts_until(), None);
-        let later = now + RENEW_PERIOD;
-        let requests = replica.requests(later, 2);
-        let writes = requests.iter().filter_map(|request| match request {
-            LeaseRequest::Write { target, holder, .. } => Some((*target, holder.as_str())),
-            LeaseRequest::Read(_) => None,
-        });
-        // The elected member may have taken the first Lease from it before that was deleted.
-        assert_eq!(writes.collect::<Vec<_>>(), [(LeaseTarget::Slot(1), "p.2")]);
-    }
-}
+mod tests;
