@@ -313,8 +313,7 @@ fn bounded(name: &str, max: usize) -> String {
 
 /// The longest prefix of at most `max` bytes that ends between characters.
 fn cut(name: &str, max: usize) -> &str {
-    let end = (0..=max.min(name.len())).rev().find(|i| name.is_char_boundary(*i)).unwrap_or(0);
-    &name[..end]
+    &name[..name.floor_char_boundary(max)]
 }
 
 #[cfg(test)]

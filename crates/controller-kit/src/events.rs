@@ -239,11 +239,7 @@ fn is_news(last: &mut HashMap<String, Event>, uid: &str, event: &Event) -> bool 
 
 /// The API takes notes of up to 1 kB.
 fn shorten(note: &str) -> &str {
-    let mut end = note.len().min(1000);
-    while !note.is_char_boundary(end) {
-        end -= 1;
-    }
-    &note[..end]
+    &note[..note.floor_char_boundary(1000)]
 }
 
 #[cfg(test)]

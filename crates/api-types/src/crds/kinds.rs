@@ -27,11 +27,14 @@ use crate::{
 
 const GRAPH: &str = "An inference graph: components that serve a model together.";
 
-pub(super) fn graph(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+pub(super) fn graph(
+    definitions: &Definitions,
+    v1alpha1_schemas: &Value,
+) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let v1beta1 = KindVersion::new(definitions, GRAPH, graph_columns());
     let v1alpha1 = KindVersion::new(definitions, GRAPH, graph_columns());
     Ok(vec![
-        v1alpha1.deprecated_definition::<DynamoGraphDeployment>()?,
+        v1alpha1.deprecated_definition::<DynamoGraphDeployment>(v1alpha1_schemas)?,
         v1beta1.definition::<DynamoGraphDeployment, DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus>()?,
     ])
 }
@@ -43,7 +46,10 @@ fn graph_columns() -> Vec<CustomResourceColumnDefinition> {
 
 const COMPONENT_DEPLOYMENT: &str = "One component of an inference graph, of one revision.";
 
-pub(super) fn component_deployment(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+pub(super) fn component_deployment(
+    definitions: &Definitions,
+    v1alpha1_schemas: &Value,
+) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let v1alpha1 = KindVersion {
         edit: outside_of_graphs,
         ..KindVersion::new(definitions, COMPONENT_DEPLOYMENT, component_deployment_alpha_columns())
@@ -53,7 +59,7 @@ pub(super) fn component_deployment(definitions: &Definitions) -> Result<Vec<Cust
         ..KindVersion::new(definitions, COMPONENT_DEPLOYMENT, component_deployment_columns())
     };
     Ok(vec![
-        v1alpha1.deprecated_definition::<DynamoComponentDeployment>()?,
+        v1alpha1.deprecated_definition::<DynamoComponentDeployment>(v1alpha1_schemas)?,
         v1beta1
             .definition::<DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus>(
             )?,
@@ -90,13 +96,16 @@ fn outside_of_graphs(spec: &mut Value) -> Result<(), SchemaError> {
 
 const SCALING_ADAPTER: &str = "The replicas of one component of a graph, with a scale subresource for autoscalers.";
 
-pub(super) fn scaling_adapter(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+pub(super) fn scaling_adapter(
+    definitions: &Definitions,
+    v1alpha1_schemas: &Value,
+) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let component = column("COMPONENT", ".spec.dgdRef.componentName", "The component");
     let service = column("SERVICE", ".spec.dgdRef.serviceName", "The service");
     let v1alpha1 = KindVersion::new(definitions, SCALING_ADAPTER, scaling_adapter_columns(service));
     let v1beta1 = KindVersion::new(definitions, SCALING_ADAPTER, scaling_adapter_columns(component));
     Ok(vec![
-        v1alpha1.deprecated_definition::<DynamoGraphDeploymentScalingAdapter>()?,
+        v1alpha1.deprecated_definition::<DynamoGraphDeploymentScalingAdapter>(v1alpha1_schemas)?,
         v1beta1.definition::<
             DynamoGraphDeploymentScalingAdapter,
             DynamoGraphDeploymentScalingAdapterSpec,
@@ -116,7 +125,10 @@ fn scaling_adapter_columns(target: CustomResourceColumnDefinition) -> Vec<Custom
 
 const REQUEST: &str = "A model with its targets, from which the operator makes an inference graph.";
 
-pub(super) fn request(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+pub(super) fn request(
+    definitions: &Definitions,
+    v1alpha1_schemas: &Value,
+) -> Result<Vec<CustomResourceDefinition>, CrdError> {
     let columns = vec![
         column("Model", ".spec.model", "The model"),
         column("Backend", ".spec.backend", "Engine family: auto, sglang, trtllm or vllm"),
@@ -130,7 +142,7 @@ pub(super) fn request(definitions: &Definitions) -> Result<Vec<CustomResourceDef
     let v1beta1 = KindVersion::new(definitions, REQUEST, columns);
     let v1alpha1 = KindVersion::new(definitions, REQUEST, request_alpha_columns());
     Ok(vec![
-        v1alpha1.deprecated_definition::<DynamoGraphDeploymentRequest>()?,
+        v1alpha1.deprecated_definition::<DynamoGraphDeploymentRequest>(v1alpha1_schemas)?,
         v1beta1.definition::<
             DynamoGraphDeploymentRequest,
             DynamoGraphDeploymentRequestSpec,

@@ -54,12 +54,14 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, CrdError> {
 /// # Errors
 /// If a type has no structural schema; a defect of this crate.
 pub fn all_converted_by(service: &ConversionService) -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    let definitions = Definitions::load().map_err(|source| CrdError::Schema { crd: "all kinds", source })?;
+    let of_all_kinds = |source| CrdError::Schema { crd: "all kinds", source };
+    let definitions = Definitions::load().map_err(of_all_kinds)?;
+    let v1alpha1 = version::v1alpha1_schemas().map_err(of_all_kinds)?;
     let stored_in_v1beta1 = [
-        kinds::graph(&definitions)?,
-        kinds::component_deployment(&definitions)?,
-        kinds::request(&definitions)?,
-        kinds::scaling_adapter(&definitions)?,
+        kinds::graph(&definitions, &v1alpha1)?,
+        kinds::component_deployment(&definitions, &v1alpha1)?,
+        kinds::request(&definitions, &v1alpha1)?,
+        kinds::scaling_adapter(&definitions, &v1alpha1)?,
     ];
     let stored_in_v1alpha1 = [
         kinds::model(&definitions)?,

@@ -59,12 +59,14 @@ impl<'a> KindVersion<'a> {
         self.finish::<K>(&K::api_resource().api_version, schema_of::<S>(), None)
     }
 
-    /// The definition of a kind with this version as its deprecated v1alpha1, whose schemas are data; `K` is the kind in
-    /// v1beta1, of which there are types.
-    pub fn deprecated_definition<K: CustomResourceExt>(self) -> Result<CustomResourceDefinition, CrdError> {
+    /// The definition of a kind with this version as its deprecated v1alpha1, with its schemas of [`v1alpha1_schemas`];
+    /// `K` is the kind in v1beta1, of which there are types.
+    pub fn deprecated_definition<K: CustomResourceExt>(
+        self,
+        schemas: &Value,
+    ) -> Result<CustomResourceDefinition, CrdError> {
         let [old, new] = [ApiVersion::V1Alpha1, ApiVersion::V1Beta1].map(ApiVersion::api_version);
         let kind = K::crd().spec.names.kind;
-        let schemas = v1alpha1_schemas().map_err(|source| schema_error::<K>(source))?;
         let schema = |part: &str| (format!("{kind} {part}"), schemas[&kind][part].clone());
         let mut crd = self.finish::<K>(old, schema("spec"), Some(schema("status")))?;
         let warning = format!("{old} {kind} is deprecated; use {new} {kind}");
@@ -103,7 +105,7 @@ impl<'a> KindVersion<'a> {
 }
 
 /// Schemas of kinds in v1alpha1 that have types in v1beta1 only: of `spec` and `status`, by kind.
-fn v1alpha1_schemas() -> Result<Value, SchemaError> {
+pub(super) fn v1alpha1_schemas() -> Result<Value, SchemaError> {
     serde_saphyr::from_str(include_str!("../../schemas/v1alpha1.yaml"))
         .map_err(|error| SchemaError::V1alpha1(Box::new(error)))
 }

@@ -34,7 +34,7 @@ fn of_status(before: &Status, after: &Status, made_graph: Option<&str>) -> Vec<E
     let warned = |type_: &str, why: &str, reason: &str, action: &str| {
         became(type_, why).map(|note| Event::warning(reason, action, note))
     };
-    let told = |type_: &str, why: &str, reason: &str, action: &str| {
+    let reported = |type_: &str, why: &str, reason: &str, action: &str| {
         became(type_, why).map(|note| Event::normal(reason, action, note))
     };
     let job = after.profiling_job_name.as_deref().unwrap_or_default();
@@ -45,13 +45,13 @@ fn of_status(before: &Status, after: &Status, made_graph: Option<&str>) -> Vec<E
         profiling.filter(|found| found.reason.ends_with("Failed") && found.reason != reason::JOB_CREATION_FAILED);
     let all = [
         warned(reason::VALIDATION, reason::VALIDATION_FAILED, "ValidationFailed", "Validate"),
-        told(reason::VALIDATION, reason::VALIDATION_PASSED, "Initialized", "Validate"),
+        reported(reason::VALIDATION, reason::VALIDATION_PASSED, "Initialized", "Validate"),
         became(reason::PROFILING, reason::INITIALIZING)
             .map(|_| Event::normal("ProfilingJobCreated", "Create", format!("Job {job} profiles"))),
         warned(reason::PROFILING, reason::JOB_CREATION_FAILED, "ProfilingJobFailed", "Create"),
         profiling.map(|found| Event::warning("ProfilingCheckFailed", "Get", &found.message)),
         warned(reason::SPEC_GENERATED, reason::GENERATION_FAILED, "GenerationFailed", "Generate"),
-        told(reason::SPEC_GENERATED, reason::SPEC_GENERATED, "SpecGenerated", "Generate"),
+        reported(reason::SPEC_GENERATED, reason::SPEC_GENERATED, "SpecGenerated", "Generate"),
         warned(SPEC_SERVED, reason::SPEC_CHANGE_REJECTED, "SpecChangeRejected", "Validate"),
         made_graph
             .map(|made| Event::normal("DeploymentCreated", "Create", format!("made DynamoGraphDeployment {made}"))),

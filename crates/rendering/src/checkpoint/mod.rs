@@ -39,7 +39,7 @@ pub use self::{
     },
     restore::{restore_pod, share_gpu_memory},
     start::{CheckpointFacts, start},
-    storage::{StorageLocation, StorageProblem, render_storage_claim, storage_of_agents},
+    storage::{StorageLocation, StorageProblem, storage_of_agents},
 };
 use crate::go_json;
 

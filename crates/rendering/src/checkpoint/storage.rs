@@ -65,7 +65,7 @@ impl StorageSettings {
 ///
 /// # Errors
 /// The first violation in the settings.
-pub fn render_storage_claim(
+fn render_storage_claim(
     namespace: &str,
     settings: &StorageSettings,
 ) -> Result<Option<PersistentVolumeClaim>, StorageProblem> {

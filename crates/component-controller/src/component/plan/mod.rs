@@ -9,7 +9,7 @@ use controller_kit::{apply::Desired, request::Interruption, store::is_controlled
 use kube::Resource;
 use rendering::{
     PodSettings, RenderInput, ValidatedComponent, WorkloadObject,
-    checkpoint::{CheckpointFacts, Start, StorageLocation, render_storage_claim},
+    checkpoint::{CheckpointFacts, Start},
     legacy_type_is_worker, render_ingress, render_service, render_virtual_service,
 };
 
@@ -126,12 +126,9 @@ fn checkpoint_volume(
     let Some(settings) = settings.as_ref().filter(|_| valid.checkpoint().is_some()) else {
         return Ok((None, Vec::new()));
     };
-    if !matches!(place, StorageLocation::Named { exists: false, .. } | StorageLocation::Invalid(_)) {
-        return Ok((None, Vec::new()));
-    }
-    match render_storage_claim(namespace, &settings.storage) {
+    match place.missing_claim(namespace, &settings.storage) {
         Ok(Some(claim)) => Ok((Some(Desired::of(&claim, &observed.uid)?), Vec::new())),
-        Ok(None) => Ok((None, place.hindrance(namespace).into_iter().collect())),
-        Err(problem) => Ok((None, vec![problem.to_string()])),
+        Ok(None) => Ok((None, Vec::new())),
+        Err(message) => Ok((None, vec![message])),
     }
 }
