@@ -63,16 +63,18 @@ pub(super) fn budgets(figures: &Figures) -> Vec<Budget> {
     let loaded = mib(ours().map(|process| process.pss_kib_with_graphs).sum());
     let each = if figures.graphs == 0 { 0.0 } else { (loaded - empty) / figures.graphs as f64 };
     let mut all = vec![
-        Budget::new(format!("PSS of {count} processes without graphs"), empty, 60.0, "MiB"),
+        Budget::new(format!("PSS of {count} processes without graphs"), empty, 45.0, "MiB"),
         Budget::new(
             format!("the same for 1000 graphs, by {} graphs", figures.graphs),
             empty + MANY * each,
-            120.0,
+            110.0,
             "MiB",
         ),
     ];
     for process in ours() {
-        let start = process.start_ms.map(|ms| Budget::new(format!("start of {}", process.name), ms, 300.0, "ms"));
+        // The webhook server has no certificate yet, and makes one.
+        let limit = if process.name == "webhook-server" { 1000.0 } else { 300.0 };
+        let start = process.start_ms.map(|ms| Budget::new(format!("start of {}", process.name), ms, limit, "ms"));
         let size = process.binary_bytes.filter(|_| SHIPPED.contains(&profile));
         let size = size.map(|bytes| {
             Budget::new(format!("binary {}", process.name), bytes as f64 / (1024.0 * 1024.0), 12.0, "MiB")
@@ -84,13 +86,13 @@ pub(super) fn budgets(figures: &Figures) -> Vec<Budget> {
         all.push(Budget::new(
             format!("apply to all children, p50, {}", phase.name),
             phase.to_children_ms.p50,
-            100.0,
+            90.0,
             "ms",
         ));
         all.push(Budget::new(
             format!("apply to all children, p99, {}", phase.name),
             phase.to_children_ms.p99,
-            300.0,
+            200.0,
             "ms",
         ));
     }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use local_operator::{Binaries, OperatorArgs, Running};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use test_cluster::{Cluster, Options};
 use tokio::time::Instant;
 
@@ -43,14 +43,14 @@ pub(crate) struct Args {
 }
 
 /// Measurements of the operator, or of the plain client.
-#[derive(Debug, Serialize)]
-struct Figures {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Figures {
     /// From the first request until nothing moved any more.
-    seconds: f64,
+    pub(super) seconds: f64,
     /// Writes until then.
-    writes: usize,
+    pub(super) writes: usize,
     /// By process.
-    cpu_seconds: BTreeMap<String, f64>,
+    pub(super) cpu_seconds: BTreeMap<String, f64>,
 }
 
 /// Measures and prints the figures.

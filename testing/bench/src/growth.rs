@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::{Result, ensure};
 use local_operator::{OperatorArgs, Running};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use test_cluster::{Cluster, Options};
 
 use super::{CONTROL_PLANE, JsonArgs, budgets::Budget, load::Load, nodes, processes, progress::Progress, usage::Usage};
@@ -31,20 +31,20 @@ pub(crate) struct Args {
 }
 
 /// Cost of a graph of one step.
-#[derive(Debug, Serialize)]
-struct Figures {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Figures {
     /// Graphs in the cluster at the end of the step.
-    graphs: usize,
+    pub(super) graphs: usize,
     /// Seconds for each graph, from the first request until all were Ready.
-    seconds: f64,
+    pub(super) seconds: f64,
     /// CPU seconds of the operator for each graph.
-    operator_cpu_seconds: f64,
+    pub(super) operator_cpu_seconds: f64,
     /// CPU seconds of the control plane for each graph.
-    control_plane_cpu_seconds: f64,
+    pub(super) control_plane_cpu_seconds: f64,
     /// PSS of the operator's processes above that without graphs, for each graph in the cluster.
-    pss_kib: f64,
+    pub(super) pss_kib: f64,
     /// PSS of the operator's processes.
-    total_pss_kib: u64,
+    pub(super) total_pss_kib: u64,
 }
 
 /// Measures and prints the figures.

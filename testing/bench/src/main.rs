@@ -4,6 +4,7 @@
 mod api;
 mod audit;
 mod budgets;
+mod chart;
 mod delay;
 mod edits;
 mod figures;
@@ -106,6 +107,8 @@ async fn main() -> ExitCode {
 enum Part {
     /// Time of the webhook server for its answers, and extra time of reads for conversion
     Api(api::Args),
+    /// Picture of the figures of earlier measurements
+    Chart(chart::Args),
     /// Many graphs at once: the operator beside a plain client that creates the same objects
     Floor(floor::Args),
     /// Time, CPU and memory of each graph, with few graphs and with many
@@ -125,6 +128,7 @@ enum Part {
 async fn run(args: &Args) -> Result<ExitCode> {
     match &args.part {
         Some(Part::Api(args)) => return api::run(args).await,
+        Some(Part::Chart(args)) => return chart::run(args),
         Some(Part::Floor(args)) => return floor::run(args).await,
         Some(Part::Growth(args)) => return growth::run(args).await,
         Some(Part::Loop(args)) => return edits::run(args).await,

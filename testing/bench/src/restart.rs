@@ -66,12 +66,14 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
         repaired.map(|()| begin.elapsed().as_secs_f64())
     };
     let (_, repaired) = tokio::try_join!(start, repair)?;
-    let ready = operators.iter().filter_map(Running::ready_after).max().unwrap_or_default();
     let quiet = until_quiet(&mut audit, &operators, moment).await?;
     cluster.stop().await?;
 
     println!("restart with {} graphs of {} components", args.graphs, args.components);
-    println!("last process ready: {:.2} s", ready.as_secs_f64());
+    for operator in &operators {
+        let ready = operator.ready_after().unwrap_or_default();
+        println!("{} ready: {:.2} s", operator.name(), ready.as_secs_f64());
+    }
     for (what, measured, limit) in [("drift repaired", repaired, 2.0), ("last request", quiet, 5.0)] {
         println!("{what}: {}", Budget { what: what.to_owned(), measured, limit, unit: "s" });
     }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
 use anyhow::{Result, ensure};
 use local_operator::{Binaries, OperatorArgs, Replicas, Running};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use test_cluster::{Cluster, Options};
 
 use super::{CONTROL_PLANE, JsonArgs, NODES, delay::Delay, load::Load, processes, progress::Progress, usage::Usage};
@@ -40,17 +40,24 @@ pub(crate) struct Args {
 }
 
 /// Measurements with one number of replicas.
-#[derive(Debug, Serialize)]
-struct Figures {
-    replicas: usize,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Figures {
+    pub(super) replicas: usize,
     /// From the first request until all graphs were Ready.
-    seconds: f64,
+    pub(super) seconds: f64,
     /// PSS of each replica of the graph controller, with all graphs.
-    pss_kib: Vec<u64>,
+    pub(super) pss_kib: Vec<u64>,
     /// CPU time of each of them.
-    cpu_seconds: Vec<f64>,
+    pub(super) cpu_seconds: Vec<f64>,
     /// CPU time of the control plane.
-    control_plane_cpu_seconds: f64,
+    pub(super) control_plane_cpu_seconds: f64,
+}
+
+impl Figures {
+    /// PSS of the largest replica.
+    pub(super) fn largest_mib(&self) -> f64 {
+        self.pss_kib.iter().max().copied().unwrap_or_default() as f64 / 1024.0
+    }
 }
 
 /// Measures and prints the figures.
@@ -108,15 +115,14 @@ fn table(args: &Args, all: &[Figures]) -> String {
     );
     text += "replicas      time   faster   memory of a replica   of one   control plane\n";
     let Some(first) = all.first() else { return text };
-    let largest = |figures: &Figures| figures.pss_kib.iter().max().copied().unwrap_or_default() as f64 / 1024.0;
     for figures in all {
         text += &format!(
             "{:>8} {:>7.1} s {:>7.2}x {:>17.1} MiB {:>7.2}x {:>9.1} CPU\n",
             figures.replicas,
             figures.seconds,
             first.seconds / figures.seconds,
-            largest(figures),
-            largest(figures) / largest(first),
+            figures.largest_mib(),
+            figures.largest_mib() / first.largest_mib(),
             figures.control_plane_cpu_seconds / figures.seconds,
         );
     }

@@ -21,6 +21,9 @@ use super::{
 /// The Secret with the certificates, by its usual name.
 const CERTIFICATES: &str = "webhook-server-cert";
 
+/// The namespace whose graphs are admitted without it.
+pub const UNCHECKED_NAMESPACE: &str = "unchecked";
+
 /// The program, built.
 pub struct WebhookServer {
     binaries: Binaries,
@@ -40,10 +43,16 @@ impl WebhookServer {
         self.binaries.crds()
     }
 
-    /// Starts it and returns when the API server gets answers.
+    /// Starts it and returns when the API server gets answers. Objects of [`UNCHECKED_NAMESPACE`] are admitted without.
     pub async fn start(&self, cluster: &Cluster) -> Result<()> {
         let configuration: PathBuf = install::prepare(cluster, None, self.address, false, false).await?;
-        cluster.apply(&webhook::objects(self.binaries.controller(webhook::NAME)?, self.address)?).await?;
+        let mut objects = webhook::objects(self.binaries.controller(webhook::NAME)?, self.address)?;
+        for webhook in objects.iter_mut().filter_map(|object| object["webhooks"].as_array_mut()).flatten() {
+            webhook["namespaceSelector"] = json!({ "matchExpressions": [{
+                "key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [UNCHECKED_NAMESPACE],
+            }] });
+        }
+        cluster.apply(&objects).await?;
         start_crds(cluster, &self.binaries).await?;
         for controller in CONTROLLERS.into_iter().filter(|each| each.name == webhook::NAME) {
             start_controller(cluster, controller, &self.binaries, &configuration, None, None).await?;

@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use alone::WebhookServer;
+pub use alone::{UNCHECKED_NAMESPACE, WebhookServer};
 use anyhow::{Context, Result, ensure};
 pub use build::Binaries;
 use futures::future::try_join_all;

@@ -5,16 +5,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use http::Request;
-use kube::{
-    Client,
-    api::{Api, PostParams},
-    core::{ApiResource, DynamicObject, GroupVersionKind},
-};
+use kube::{Client, api::PostParams, core::DynamicObject};
 use test_cluster::Cluster;
 
 use super::{
     super::{figures::Percentiles, graph::graph},
-    COMPONENTS,
+    COMPONENTS, graphs_in,
 };
 
 /// As many users at once.
@@ -45,8 +41,7 @@ pub(super) async fn measure(cluster: &Cluster, graphs: usize, turns: usize) -> R
 }
 
 async fn make(client: &Client, graphs: usize) -> Result<()> {
-    let gvk = GroupVersionKind::gvk(api_types::GROUP, "v1beta1", "DynamoGraphDeployment");
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), "default", &ApiResource::from_gvk(&gvk));
+    let api = graphs_in(client, "default");
     let create = async |index: usize| -> Result<()> {
         let object: DynamicObject = serde_json::from_value(graph(&format!("chat-{index:05}"), COMPONENTS))?;
         api.create(&PostParams::default(), &object).await.context("cannot create a graph")?;

@@ -3,16 +3,22 @@
 //! The server runs alone, without controllers: what it costs is what is measured, and graphs stay as they were made.
 
 mod ask;
+mod dry_runs;
 mod lists;
 
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Result, ensure};
 use ask::Asker;
+use kube::{
+    Client,
+    api::Api,
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
 use local_operator::WebhookServer;
 use test_cluster::{Cluster, Options};
 
-use super::{figures::Percentiles, graph::graph};
+use super::{budgets::Budget, figures::Percentiles, graph::graph};
 
 /// Components of each graph: one frontend, the others workers.
 const COMPONENTS: u8 = 3;
@@ -53,8 +59,16 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     println!("webhook server alone, profile {}; {COMPONENTS} components per graph", args.profile);
     admission(args, &asker).await?;
     conversion(args, &asker).await?;
+    let dry_runs = dry_runs::measure(&cluster, args.requests).await?;
     let lists = lists::measure(&cluster, args.graphs, args.lists).await?;
     cluster.stop().await?;
+    row("dry run of a new graph, p50 / p99", &percentiles(dry_runs.checked));
+    row("the same without the webhook server, p50 / p99", &percentiles(dry_runs.unchecked));
+    for (what, of, limit) in [("p50", (|p| p.p50) as fn(&Percentiles) -> f64, 1.5), ("p99", |p| p.p99, 4.0)] {
+        let measured = of(&dry_runs.checked) - of(&dry_runs.unchecked);
+        let budget = Budget { what: format!("difference of the dry runs, {what}"), measured, limit, unit: "ms" };
+        row(&budget.what, &budget.to_string());
+    }
     row("LIST in v1beta1, p50 / p99", &percentiles(lists.stored));
     row("LIST in v1alpha1, p50 / p99", &percentiles(lists.converted));
     row("LIST in v1alpha1 / v1beta1, medians", &format!("{:.2}", lists.converted.p50 / lists.stored.p50));
@@ -105,6 +119,12 @@ async fn conversion(args: &Args, asker: &Asker) -> Result<()> {
         row(&format!("conversion from {from}, {MANY} at once, each, p50 / p99"), &each);
     }
     Ok(())
+}
+
+/// The graphs of a namespace, in the version that is stored.
+fn graphs_in(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    let gvk = GroupVersionKind::gvk(api_types::GROUP, "v1beta1", "DynamoGraphDeployment");
+    Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&gvk))
 }
 
 fn percentiles(percentiles: Percentiles) -> String {

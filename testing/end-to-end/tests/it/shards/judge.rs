@@ -39,8 +39,8 @@ pub fn member(identity: &str) -> Option<usize> {
     identity.strip_prefix(MEMBER)?.split('_').next()?.parse().ok()
 }
 
-/// Last places of ranges, and who owns them.
-type Ranges = Vec<(u64, usize)>;
+/// Last places of ranges, and who owns them: its number, and its identity, which each process has anew.
+type Ranges = Vec<(u64, usize, String)>;
 
 /// All assignments that there were, by the resource version of the Lease. A watch misses some around a restart of the API
 /// server, and the audit log those whose answer it did not live to write.
@@ -92,16 +92,17 @@ impl Assignments {
         self.owners(namespace).pop()
     }
 
-    /// Counts the members that own places at present.
+    /// Counts the processes that own places at present, those included that are gone and are not known to be.
     pub fn members(&self) -> usize {
-        let owner = |(_, owner): &(u64, usize)| *owner;
-        self.all().last_key_value().map_or(0, |(_, ranges)| ranges.iter().map(owner).collect::<BTreeSet<_>>().len())
+        let all = self.all();
+        let ranges = all.last_key_value().into_iter().flat_map(|(_, ranges)| ranges);
+        ranges.map(|(_, _, identity)| identity).collect::<BTreeSet<_>>().len()
     }
 
     /// The owners of a namespace, one after the other.
     fn owners(&self, namespace: &str) -> Vec<usize> {
         let place = place(namespace);
-        let owner = |ranges: &Ranges| ranges.iter().find(|(last, _)| place <= *last).map(|(_, owner)| *owner);
+        let owner = |ranges: &Ranges| ranges.iter().find(|(last, ..)| place <= *last).map(|(_, owner, _)| *owner);
         let mut owners: Vec<usize> = self.all().values().filter_map(owner).collect();
         owners.dedup();
         owners
@@ -112,7 +113,8 @@ fn ranges(annotation: &str) -> Option<Ranges> {
     let assignment: Value = serde_json::from_str(annotation).ok()?;
     let range = |range: &Value| {
         let last = u64::from_str_radix(range["last"].as_str()?, 16).ok()?;
-        Some((last, member(range["owner"]["id"].as_str()?)?))
+        let identity = range["owner"]["id"].as_str()?;
+        Some((last, member(identity)?, identity.to_owned()))
     };
     assignment["ranges"].as_array()?.iter().map(range).collect()
 }

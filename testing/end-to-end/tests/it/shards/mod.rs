@@ -121,7 +121,8 @@ impl<'a> Members<'a> {
         Ok(judge::member(&holder).ok_or("an unknown member is elected")?)
     }
 
-    /// Waits until every replica owns places, and each namespace has been written in by its owner since.
+    /// Waits until every replica owns places and no former process does, and each namespace has been written in by its
+    /// owner since.
     async fn until_shared(&mut self) -> Result<(), BoxError> {
         let since = Timestamp::now();
         let (assignments, namespaces, audit) = (&self.assignments, &self.namespaces, &mut self.audit);
@@ -133,7 +134,7 @@ impl<'a> Members<'a> {
                 served.then_some(()).ok_or_else(|| format!("{namespace} waits for {owner:?}"))?;
             }
             let members = assignments.members();
-            if members == MEMBERS { Ok(()) } else { Err(format!("only {members} members own places")) }
+            if members == MEMBERS { Ok(()) } else { Err(format!("{members} processes own places")) }
         };
         Ok(wait::until("all members to share the namespaces", PATIENCE, probe).await?)
     }
