@@ -29,15 +29,8 @@ pub const VOLCANO_QUEUE: &str = "scheduling.grove.io/volcano-queue";
 /// A graph: cliques of alike pods, some of which scale as a group, placed together.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[kube(
-    group = "grove.io",
-    version = "v1alpha1",
-    kind = "PodCliqueSet",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq",
-    status = "PodCliqueSetStatus"
-)]
+#[kube(group = "grove.io", version = "v1alpha1", kind = "PodCliqueSet")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq", status = "PodCliqueSetStatus")]
 pub struct PodCliqueSetSpec {
     /// Number of replicas of the whole; ours have one.
     pub replicas: i32,
@@ -190,44 +183,39 @@ pub struct LastError {
 /// A live clique outside scaling groups, or one replica's of a scaling group. Grove makes it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[kube(
-    group = "grove.io",
-    version = "v1alpha1",
-    kind = "PodClique",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq",
-    status = "PodCliqueStatus"
-)]
+#[kube(group = "grove.io", version = "v1alpha1", kind = "PodClique")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq", status = "GroveReplicaStatus")]
 pub struct PodCliqueSpec {
     /// Desired pods.
     pub replicas: i32,
 }
 
-/// Status of a clique, as reported by Grove.
+/// Status of a clique or of a scaling group, as reported by Grove. The replicas of a clique are its pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct PodCliqueStatus {
+pub struct GroveReplicaStatus {
     /// Generation of the spec that the status speaks of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Pods that exist.
+    /// Replicas that exist.
     pub replicas: i32,
-    /// Pods of the current template.
+    /// Replicas of the current template.
     pub updated_replicas: i32,
-    /// Pods that are ready.
+    /// Of a clique: pods that are ready.
     pub ready_replicas: i32,
-    /// Pods that have a node.
+    /// Of a scaling group: replicas whose cliques have their least pods ready.
+    pub available_replicas: i32,
+    /// Pods that have a node, or replicas whose cliques have their least pods placed.
     pub scheduled_replicas: i32,
-    /// Pods that are held back until their gang can be placed.
+    /// Of a clique: pods that are held back until their gang can be placed.
     pub schedule_gated_replicas: i32,
-    /// Hash of the PodCliqueSet's template that the clique follows.
+    /// Hash of the PodCliqueSet's template that the clique or group follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_pod_clique_set_generation_hash: Option<String>,
     /// The last change of template.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update_progress: Option<UpdateProgress>,
-    /// For example `PodCliqueScheduled`.
+    /// For example `PodCliqueScheduled` and `MinAvailableBreached`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     /// Operations that failed in Grove.
@@ -255,47 +243,11 @@ impl UpdateProgress {
 /// Live cliques that scale as one. Grove makes it.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-#[kube(
-    group = "grove.io",
-    version = "v1alpha1",
-    kind = "PodCliqueScalingGroup",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq",
-    status = "PodCliqueScalingGroupStatus"
-)]
+#[kube(group = "grove.io", version = "v1alpha1", kind = "PodCliqueScalingGroup")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq", status = "GroveReplicaStatus")]
 pub struct PodCliqueScalingGroupSpec {
     /// Desired replicas.
     pub replicas: i32,
-}
-
-/// Status of a scaling group, as reported by Grove.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub struct PodCliqueScalingGroupStatus {
-    /// Generation of the spec that the status speaks of.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// Replicas that exist.
-    pub replicas: i32,
-    /// Replicas of the current template.
-    pub updated_replicas: i32,
-    /// Replicas whose cliques have their least pods ready.
-    pub available_replicas: i32,
-    /// Replicas whose cliques have their least pods placed.
-    pub scheduled_replicas: i32,
-    /// Hash of the PodCliqueSet's template that the group follows.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub current_pod_clique_set_generation_hash: Option<String>,
-    /// The last change of template.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub update_progress: Option<UpdateProgress>,
-    /// For example `MinAvailableBreached`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
-    /// Operations that failed in Grove.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub last_errors: Vec<LastError>,
 }
 
 /// Words in Grove's conditions.

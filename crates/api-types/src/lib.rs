@@ -15,14 +15,13 @@
 //! | [`grove`] | the kinds of Grove that a graph may run as |
 //! | [`conversion`] | objects of one version made into objects of the other; pure and total |
 //! | [`violations`] | texts of violations that schema and admission share |
-//! | `schema`, `crds` (feature `schema`) | CustomResourceDefinitions made from the types |
+//! | [`schema`], [`crds`] | CustomResourceDefinitions made from the types |
 //!
 //! This crate does no I/O and depends on no async crate.
 
 pub mod annotations;
 pub mod conditions;
 pub mod conversion;
-#[cfg(feature = "schema")]
 pub mod crds;
 pub mod env;
 pub mod external;
@@ -37,7 +36,6 @@ pub mod ports;
 pub mod quantity;
 pub mod revision_history;
 pub mod rollout_control;
-#[cfg(feature = "schema")]
 pub mod schema;
 pub mod v1alpha1;
 pub mod v1beta1;

@@ -232,11 +232,7 @@ const POD_CLIQUE_SET_MIN: usize = 8;
 /// PodCliqueSet of a graph: the graph's name, cut if it does not fit beside `others`, the longest sum of names of a
 /// component's scaling group and clique.
 pub fn pod_clique_set(graph: &str, others: usize) -> String {
-    let room = GROVE_COMBINED_MAX.saturating_sub(others).max(POD_CLIQUE_SET_MIN);
-    if graph.len() <= room {
-        return graph.to_owned();
-    }
-    format!("{}-{}", cut(graph, room - 5), short_hash(graph))
+    shortened(graph, GROVE_COMBINED_MAX.saturating_sub(others).max(POD_CLIQUE_SET_MIN))
 }
 
 /// PodClique or PodCliqueScalingGroup that Grove makes for a component.
@@ -246,17 +242,17 @@ pub fn grove_child(pod_clique_set: &str, component: &str) -> String {
 
 /// Headless Service by which the followers of an elastic worker find its Ray head; beside the component's own Service.
 pub fn ray_head_service(component_service: &str) -> String {
-    let name = service(component_service) + "-ray";
-    if name.len() <= LABEL_MAX {
-        return name;
-    }
-    format!("{}-{}", cut(&name, LABEL_MAX - 5), short_hash(&name))
+    shortened(&(service(component_service) + "-ray"), LABEL_MAX)
 }
 
-/// Four hexadecimal digits of the FNV-1a hash of a name, as the upstream operator shortens names.
-fn short_hash(name: &str) -> String {
+/// `name` if it has at most `max` characters, else its beginning, a hyphen and four hexadecimal digits of its FNV-1a
+/// hash, as the upstream operator shortens names.
+fn shortened(name: &str, max: usize) -> String {
+    if name.len() <= max {
+        return name.to_owned();
+    }
     let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    format!("{:04x}", hash & 0xffff)
+    format!("{}-{:04x}", cut(name, max - 5), hash & 0xffff)
 }
 
 /// A label value made from a name: the name if it fits, else 54 characters, a hyphen and 8 hexadecimal digits.
@@ -282,13 +278,11 @@ pub fn sha256_hex(data: &[u8], digits: usize) -> String {
     hex(&Sha256::digest(data), digits)
 }
 
-fn hex(bytes: &[u8], digits: usize) -> String {
-    bytes
-        .iter()
-        .flat_map(|b| [b >> 4, b & 15])
-        .take(digits)
-        .map(|n| char::from_digit(n.into(), 16).unwrap_or('0'))
-        .collect()
+/// First `digits` hexadecimal digits of `bytes`.
+pub(crate) fn hex(bytes: &[u8], digits: usize) -> String {
+    let mut text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    text.truncate(digits);
+    text
 }
 
 /// `name` as a DNS label. One that is none, or too long, is made one and gets a hash of the whole.

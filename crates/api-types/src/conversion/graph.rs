@@ -8,16 +8,11 @@ use serde_json::{Value, json};
 
 use super::{
     ApiVersion, ConversionSource,
-    component::{Alpha, Beta, Name},
+    component::{Alpha, Beta, Name, common, each, put_names, replicas_to_alpha, replicas_to_beta, saved_names},
     lens,
-    lens::{Saved, WHOLE},
+    lens::{RestoreEdit, Saved, Side, WHOLE},
     residue::Residue,
-    value::{Object, name_of},
-};
-use crate::conversion::{
-    component::{common, each, put_names, replicas_to_alpha, replicas_to_beta, saved_names},
-    lens::{RestoreEdit, Side},
-    value::{at, copy, copy_as, each_part, object, put, put_in_part},
+    value::{Object, at, copy, copy_as, each_part, name_of, object, put, put_in_part},
 };
 
 /// Prefix of the names of a component's seals.
@@ -89,7 +84,7 @@ fn split(mut body: Object, version: ApiVersion) -> (Object, Vec<(String, Object)
 
 /// Whether the list has entries, and each is an object with a name of its own.
 fn are_named(list: &[Value]) -> bool {
-    let names: BTreeSet<&str> = list.iter().filter_map(|entry| entry.get("name").and_then(Value::as_str)).collect();
+    let names: BTreeSet<&str> = list.iter().filter_map(name_of).collect();
     !list.is_empty() && names.len() == list.len()
 }
 
@@ -210,7 +205,7 @@ const SAME: [&str; 7] =
 const ONLY_ALPHA: [(&str, bool); 3] = [("pvcs", true), ("dynamoComponent", false), ("dynamoGraph", false)];
 
 /// Everything but the components, in one version.
-struct Frame(pub ApiVersion);
+struct Frame(ApiVersion);
 
 impl Side for Frame {
     fn project(&self, body: &Object) -> Object {

@@ -19,7 +19,7 @@
 //! | name | concept |
 //! |---|---|
 //! | `ConversionSource`, `Extent` | the object to convert, whole or a part within a merge |
-//! | `Keys` | the annotations of a kind: saved spec, saved status, and retired ones |
+//! | `ConvertedKind` | a kind: its annotations for saved spec, saved status, and retired ones; its conversion |
 //! | `Saved` | data of the other version, kept in these annotations: `sparse`, `exact`, `seals` |
 //! | `sparse` | saved data in the form of the upstream operator, which reads and writes it |
 //! | `Residue`, `exact` | single places that this form cannot hold; the upstream operator ignores them |
@@ -65,9 +65,8 @@ mod tests;
 use std::{fmt, str::FromStr};
 
 use lens::Saved;
-use payload::AnnotationKeys;
 use serde_json::{Value, json};
-use value::{Object, text};
+use value::{Object, annotations, text};
 
 use crate::GROUP;
 
@@ -172,9 +171,14 @@ enum Extent {
 pub(crate) const GRAPH: &str = "DynamoGraphDeployment";
 pub(crate) const COMPONENT_DEPLOYMENT: &str = "DynamoComponentDeployment";
 
-/// Conversion of one kind.
+/// A kind with two versions: keys of its annotations, and its conversion.
 struct ConvertedKind {
-    keys: AnnotationKeys,
+    /// Annotation with the saved data of the spec.
+    spec: &'static str,
+    /// Annotation with the saved data of the status.
+    status: &'static str,
+    /// Annotations of earlier versions, which are removed and never read.
+    retired: &'static [&'static str],
     convert: fn(ConversionSource<'_>) -> (Object, Option<Saved>),
 }
 
@@ -196,15 +200,14 @@ fn kind(name: &str) -> Option<ConvertedKind> {
         }
         _ => return None,
     };
-    Some(ConvertedKind { keys: AnnotationKeys { spec, status, retired }, convert })
+    Some(ConvertedKind { spec, status, retired, convert })
 }
 
 /// Whether an object holds data in its annotations that only the other version can say. Objects of other kinds hold
 /// none.
 pub fn has_saved_data(object: &Value) -> bool {
     let kind = object.get("kind").and_then(Value::as_str).and_then(kind);
-    let annotations = object.get("metadata").and_then(|metadata| metadata.get("annotations"));
-    kind.zip(annotations).is_some_and(|(kind, annotations)| annotations.get(kind.keys.spec).is_some())
+    kind.zip(annotations(object)).is_some_and(|(kind, annotations)| annotations.contains_key(kind.spec))
 }
 
 /// Converts an object to another version. An object that is in that version already is returned as it is.
@@ -229,13 +232,13 @@ fn convert_within(object: Value, to: ApiVersion, extent: Extent) -> Result<Value
         None | Some(Value::Null) => Object::new(),
         Some(_) => return Err(ConversionError::Metadata),
     };
-    let saved = payload::take(&mut metadata, &kind.keys);
+    let saved = payload::take(&mut metadata, &kind);
     let kind_name = object.remove("kind");
     object.remove("apiVersion");
     let name = text(&metadata, "name");
     let (mut target, saved) = (kind.convert)(ConversionSource { body: object, name, saved, to, extent });
     if let Some(saved) = saved {
-        payload::put(&mut metadata, &kind.keys, saved);
+        payload::put(&mut metadata, &kind, saved);
     }
     target.insert("apiVersion".to_owned(), json!(to.api_version()));
     target.extend(kind_name.map(|kind| ("kind".to_owned(), kind)));

@@ -7,38 +7,25 @@
 //!
 //! Annotations have a limit, for all of an object together: the API server would refuse saved data beyond it.
 
-use std::collections::BTreeMap;
-
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    ApiVersion, ConversionError, convert, kind,
+    ApiVersion, ConversionError, ConvertedKind, convert, kind,
     lens::Saved,
-    residue::{Residue, ResidueEntry},
-    value::{Object, list, object},
+    residue::Residue,
+    value::{Object, annotations, annotations_mut, insert_filled, list, object},
 };
-
-/// Keys of the annotations of one kind.
-pub(super) struct AnnotationKeys {
-    /// Saved data of the spec.
-    pub spec: &'static str,
-    /// Saved data of the status.
-    pub status: &'static str,
-    /// Annotations of earlier versions, which are removed and never read.
-    pub retired: &'static [&'static str],
-}
 
 /// The marker of the upstream operator for a `serviceName` that was not given.
 const NO_SERVICE_NAME: &str = "serviceName";
 
 /// Takes the saved data out of the annotations in `metadata`.
-pub(super) fn take(metadata: &mut Object, keys: &AnnotationKeys) -> Option<Saved> {
+pub(super) fn take(metadata: &mut Object, kind: &ConvertedKind) -> Option<Saved> {
     let Some(Value::Object(annotations)) = metadata.get_mut("annotations") else { return None };
     let before = annotations.len();
-    let spec = annotations.remove(keys.spec);
-    let status = annotations.remove(keys.status);
-    for key in keys.retired {
+    let spec = annotations.remove(kind.spec);
+    let status = annotations.remove(kind.status);
+    for key in kind.retired {
         annotations.remove(*key);
     }
     if annotations.is_empty() && before > 0 {
@@ -72,7 +59,7 @@ pub(super) fn read_spec(text: &str) -> Option<Saved> {
 }
 
 /// Writes saved data into the annotations in `metadata`.
-pub(super) fn put(metadata: &mut Object, keys: &AnnotationKeys, mut saved: Saved) {
+pub(super) fn put(metadata: &mut Object, kind: &ConvertedKind, mut saved: Saved) {
     let status = saved.sparse.remove("status").filter(|status| status.as_object().is_some_and(|s| !s.is_empty()));
     let spec = saved.sparse.remove("spec").filter(Value::is_object);
     let ours = !saved.exact.is_empty() || !saved.seals.is_empty();
@@ -85,42 +72,30 @@ pub(super) fn put(metadata: &mut Object, keys: &AnnotationKeys, mut saved: Saved
     }
     if let Value::Object(annotations) = entry {
         if let Some(status) = status {
-            annotations.insert(keys.status.to_owned(), Value::String(status.to_string()));
+            annotations.insert(kind.status.to_owned(), Value::String(status.to_string()));
         }
         if spec.is_some() || ours {
-            let text = spec_text(spec.unwrap_or_else(|| json!({})), &saved);
-            annotations.insert(keys.spec.to_owned(), Value::String(text));
+            let spec = spec.unwrap_or_else(|| json!({}));
+            annotations.insert(kind.spec.to_owned(), Value::String(spec_text(spec, saved)));
         }
     }
 }
 
 /// The annotation for the spec; fields are in the order of their names.
-#[derive(Serialize)]
-struct Envelope<'a> {
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    exact: Vec<ResidueEntry<'a>>,
-    #[serde(rename = "rawJSON", skip_serializing_if = "Option::is_none")]
-    raw: Option<Value>,
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    seals: &'a BTreeMap<String, String>,
-    spec: &'a Value,
-    version: u8,
-}
-
-fn spec_text(mut spec: Value, saved: &Saved) -> String {
+fn spec_text(mut spec: Value, saved: Saved) -> String {
     let unnamed = spec.get(NO_SERVICE_NAME) == Some(&Value::Null);
     if let (true, Value::Object(spec)) = (unnamed, &mut spec) {
         spec.remove(NO_SERVICE_NAME);
     }
-    let envelope = Envelope {
-        exact: saved.exact.iter().map(Residue::entry).collect(),
-        raw: unnamed.then(|| json!([{ "path": NO_SERVICE_NAME, "nil": true }])),
-        seals: &saved.seals,
-        spec: &spec,
-        version: 1,
-    };
-    // Maps with texts for keys always have a form in JSON.
-    serde_json::to_string(&envelope).unwrap_or_default()
+    let mut envelope = Object::new();
+    insert_filled(&mut envelope, "exact", saved.exact.into_iter().map(Residue::into_json).collect::<Value>());
+    if unnamed {
+        envelope.insert("rawJSON".to_owned(), json!([{ "path": NO_SERVICE_NAME, "nil": true }]));
+    }
+    insert_filled(&mut envelope, "seals", saved.seals.into_iter().collect::<Value>());
+    envelope.insert("spec".to_owned(), spec);
+    envelope.insert("version".to_owned(), json!(1));
+    Value::Object(envelope).to_string()
 }
 
 /// Maximum total size of the keys and values of all annotations of an object, in bytes.
@@ -145,20 +120,20 @@ pub fn too_long(object: &Value) -> Option<TooLong> {
     if serde_json::to_vec(object).is_ok_and(|json| 4 * json.len() <= ANNOTATION_BYTES) {
         return None;
     }
-    let keys = kind(object["kind"].as_str()?)?.keys;
+    let kind = kind(object["kind"].as_str()?)?;
     let version: ApiVersion = object["apiVersion"].as_str()?.parse().ok()?;
-    measured(&convert(object.clone(), version.other()).ok()?, &keys)
+    measured(&convert(object.clone(), version.other()).ok()?, &kind)
 }
 
 /// Whether a converted object has too many bytes in its annotations.
-pub(super) fn measured(target: &Value, keys: &AnnotationKeys) -> Option<TooLong> {
-    let annotations = target.get("metadata")?.get("annotations")?.as_object()?;
+pub(super) fn measured(target: &Value, kind: &ConvertedKind) -> Option<TooLong> {
+    let annotations = annotations(target)?;
     let bytes = bytes(annotations);
     if bytes <= ANNOTATION_BYTES {
         return None;
     }
     let text = |key: &str| annotations.get(key).and_then(Value::as_str).unwrap_or_default();
-    let (spec, status) = (text(keys.spec), text(keys.status));
+    let (spec, status) = (text(kind.spec), text(kind.status));
     let (part, saved) = if spec.len() >= status.len() { ("spec", spec) } else { ("status", status) };
     let mut field = vec![part.to_owned()];
     let saved: Value = serde_json::from_str(saved).unwrap_or_default();
@@ -184,19 +159,16 @@ pub(super) fn bytes(annotations: &Object) -> usize {
 /// Makes a converted object fit. One that is stored and read in v1alpha1 loses what only v1beta1 can say, and says so:
 /// a list of all namespaces would fail because of it. One that is written in v1alpha1 cannot be stored.
 pub(super) fn fit(target: &mut Value, to: ApiVersion) -> Result<(), ConversionError> {
-    let Some(keys) = target["kind"].as_str().and_then(kind).map(|kind| kind.keys) else { return Ok(()) };
-    let long = measured(target, &keys);
-    let Some(Value::Object(annotations)) = target.get_mut("metadata").and_then(|meta| meta.get_mut("annotations"))
-    else {
-        return Ok(());
-    };
+    let Some(kind) = target["kind"].as_str().and_then(kind) else { return Ok(()) };
+    let long = measured(target, &kind);
+    let Some(annotations) = annotations_mut(target) else { return Ok(()) };
     match (long, to) {
         (Some(TooLong { field, bytes }), ApiVersion::V1Beta1) => {
             return Err(ConversionError::TooLong { field: field.join("."), bytes });
         }
         (Some(TooLong { field, bytes }), ApiVersion::V1Alpha1) => {
-            annotations.remove(keys.spec);
-            annotations.remove(keys.status);
+            annotations.remove(kind.spec);
+            annotations.remove(kind.status);
             let why = format!(
                 "{}: what only v1beta1 can say needs {bytes} bytes of annotations, and {ANNOTATION_BYTES} are possible; \
                  read and write this object in v1beta1",

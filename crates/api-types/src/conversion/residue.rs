@@ -1,6 +1,5 @@
 //! Data that neither the other version nor the upstream operator's payload can express, as a list of exact places.
 
-use serde::Serialize;
 use serde_json::Value;
 
 use super::value::{Object, put};
@@ -21,10 +20,12 @@ impl Residue {
         put(object, &self.path, self.value.clone());
     }
 
-    /// The form in a payload.
-    pub fn entry(&self) -> ResidueEntry<'_> {
+    /// The form in a payload: a JSON pointer, and the value if there is one.
+    pub fn into_json(self) -> Value {
         let escape = |key: &String| format!("/{}", key.replace('~', "~0").replace('/', "~1"));
-        ResidueEntry { path: self.path.iter().map(escape).collect(), value: self.value.as_ref() }
+        let path: String = self.path.iter().map(escape).collect();
+        let value = self.value.map(|value| ("value".to_owned(), value));
+        [("path".to_owned(), Value::String(path))].into_iter().chain(value).collect()
     }
 
     /// Reads the form in a payload; none if it is malformed.
@@ -33,16 +34,6 @@ impl Residue {
         let path = keys.split('/').map(|key| key.replace("~1", "/").replace("~0", "~")).collect();
         Some(Self { path, value: value.get("value").cloned() })
     }
-}
-
-/// A place in the form of a payload.
-#[derive(Serialize)]
-pub(super) struct ResidueEntry<'a> {
-    /// A JSON pointer.
-    path: String,
-    /// The value, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<&'a Value>,
 }
 
 /// Hash of exactly this object.

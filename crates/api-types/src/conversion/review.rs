@@ -55,24 +55,9 @@ impl<'a> Review<'a> {
     pub fn read(body: &'a [u8]) -> Result<Self, ReviewError> {
         let text = str::from_utf8(body).map_err(<serde_json::Error as serde::de::Error>::custom)?;
         serde_json::from_str::<IgnoredAny>(text)?;
-        let (mut api_version, mut request) = (None, None);
-        for (key, value) in members(text) {
-            match key {
-                "\"apiVersion\"" => api_version = Some(value),
-                "\"request\"" => request = Some(value),
-                _ => {}
-            }
-        }
+        let [api_version, request] = values(text, ["\"apiVersion\"", "\"request\""]);
         let request = request.filter(|request| request.starts_with('{')).ok_or(ReviewError::NoRequest)?;
-        let (mut uid, mut desired, mut objects) = (None, None, None);
-        for (key, value) in members(request) {
-            match key {
-                "\"uid\"" => uid = Some(value),
-                "\"desiredAPIVersion\"" => desired = Some(value),
-                "\"objects\"" => objects = Some(value),
-                _ => {}
-            }
-        }
+        let [uid, desired, objects] = values(request, ["\"uid\"", "\"desiredAPIVersion\"", "\"objects\""]);
         let uid = uid.filter(|uid| uid.starts_with('"')).ok_or(ReviewError::NoUid)?;
         Ok(Self { api_version, uid, desired, objects })
     }
@@ -153,6 +138,17 @@ fn name_for_people(object: &Value) -> String {
     let kind = object["kind"].as_str().unwrap_or("unknown kind");
     let part = |key: &str| object["metadata"][key].as_str().unwrap_or("?").to_owned();
     format!("{kind} {}/{}", part("namespace"), part("name"))
+}
+
+/// The values of some members of an object, by their keys as they are written; the last one if a key is there twice.
+fn values<'a, const N: usize>(text: &'a str, keys: [&str; N]) -> [Option<&'a str>; N] {
+    let mut found = [None; N];
+    for (key, value) in members(text) {
+        if let Some(place) = keys.iter().position(|wanted| *wanted == key) {
+            found[place] = Some(value);
+        }
+    }
+    found
 }
 
 /// The members of an object, in their order: key and value, both as they are written. None if the text is no object.

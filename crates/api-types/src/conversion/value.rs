@@ -10,6 +10,16 @@ pub(super) use crate::quantity::is_quantity;
 /// A JSON object.
 pub(super) type Object = Map<String, Value>;
 
+/// The annotations of a Kubernetes object.
+pub(super) fn annotations(object: &Value) -> Option<&Object> {
+    object.get("metadata")?.get("annotations")?.as_object()
+}
+
+/// The same, to change them.
+pub(super) fn annotations_mut(object: &mut Value) -> Option<&mut Object> {
+    object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()
+}
+
 /// The object at `key`.
 pub(super) fn object<'a>(from: &'a Object, key: &str) -> Option<&'a Object> {
     from.get(key).and_then(Value::as_object)

@@ -3,67 +3,57 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition,
 };
+use kube::core::{
+    CustomResourceExt,
+    object::{HasSpec, HasStatus},
+};
+use schemars::JsonSchema;
 use serde_json::Value;
 
 use super::{
     CrdError,
-    version::{KindVersion, age_column, age_column_named, backend_column, column, count_column},
+    version::{KindVersion, SchemaSources, age_column, backend_column, column, count_column},
 };
 use crate::{
-    schema::{SchemaError, edit, kubernetes::Definitions, rules},
-    v1alpha1::{
-        DynamoCheckpoint, DynamoCheckpointSpec, DynamoCheckpointStatus, DynamoComponent, DynamoComponentSpec,
-        DynamoComponentStatus, DynamoModel, DynamoModelSpec, DynamoModelStatus, DynamoWorkerMetadata,
-        DynamoWorkerMetadataSpec,
-    },
+    schema::{SchemaError, edit, rules},
+    v1alpha1::{DynamoCheckpoint, DynamoComponent, DynamoModel, DynamoWorkerMetadata},
     v1beta1::{
-        DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus,
-        DynamoGraphDeployment, DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec,
-        DynamoGraphDeploymentRequestStatus, DynamoGraphDeploymentScalingAdapter,
-        DynamoGraphDeploymentScalingAdapterSpec, DynamoGraphDeploymentScalingAdapterStatus, DynamoGraphDeploymentSpec,
-        DynamoGraphDeploymentStatus,
+        DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentRequest,
+        DynamoGraphDeploymentScalingAdapter,
     },
 };
+
+/// One definition for each version of a kind.
+type VersionDefinitions = Result<Vec<CustomResourceDefinition>, CrdError>;
+
+/// The versions of a kind that is stored in v1beta1.
+fn both<K>(v1alpha1: KindVersion<'_>, v1beta1: KindVersion<'_>) -> VersionDefinitions
+where
+    K: CustomResourceExt + HasSpec<Spec: JsonSchema> + HasStatus<Status: JsonSchema>,
+{
+    Ok(vec![v1alpha1.deprecated_definition::<K>()?, v1beta1.definition::<K>()?])
+}
 
 const GRAPH: &str = "An inference graph: components that serve a model together.";
 
-pub(super) fn graph(
-    definitions: &Definitions,
-    v1alpha1_schemas: &Value,
-) -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    let v1beta1 = KindVersion::new(definitions, GRAPH, graph_columns());
-    let v1alpha1 = KindVersion::new(definitions, GRAPH, graph_columns());
-    Ok(vec![
-        v1alpha1.deprecated_definition::<DynamoGraphDeployment>(v1alpha1_schemas)?,
-        v1beta1.definition::<DynamoGraphDeployment, DynamoGraphDeploymentSpec, DynamoGraphDeploymentStatus>()?,
-    ])
+pub(super) fn graph(sources: &SchemaSources) -> VersionDefinitions {
+    let version = || KindVersion::new(sources, GRAPH, graph_columns());
+    both::<DynamoGraphDeployment>(version(), version())
 }
 
 fn graph_columns() -> Vec<CustomResourceColumnDefinition> {
     let ready = column("Ready", r#".status.conditions[?(@.type=="Ready")].status"#, "Whether the graph serves");
-    vec![ready, backend_column(), age_column()]
+    vec![ready, backend_column(), age_column("Age")]
 }
 
 const COMPONENT_DEPLOYMENT: &str = "One component of an inference graph, of one revision.";
 
-pub(super) fn component_deployment(
-    definitions: &Definitions,
-    v1alpha1_schemas: &Value,
-) -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    let v1alpha1 = KindVersion {
-        edit: outside_of_graphs,
-        ..KindVersion::new(definitions, COMPONENT_DEPLOYMENT, component_deployment_alpha_columns())
-    };
-    let v1beta1 = KindVersion {
-        edit: stand_alone,
-        ..KindVersion::new(definitions, COMPONENT_DEPLOYMENT, component_deployment_columns())
-    };
-    Ok(vec![
-        v1alpha1.deprecated_definition::<DynamoComponentDeployment>(v1alpha1_schemas)?,
-        v1beta1
-            .definition::<DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus>(
-            )?,
-    ])
+pub(super) fn component_deployment(sources: &SchemaSources) -> VersionDefinitions {
+    let new = |columns| KindVersion::new(sources, COMPONENT_DEPLOYMENT, columns);
+    both::<DynamoComponentDeployment>(
+        KindVersion { edit: outside_of_graphs, ..new(component_deployment_alpha_columns()) },
+        KindVersion { edit: stand_alone, ..new(component_deployment_columns()) },
+    )
 }
 
 fn component_deployment_columns() -> Vec<CustomResourceColumnDefinition> {
@@ -72,7 +62,7 @@ fn component_deployment_columns() -> Vec<CustomResourceColumnDefinition> {
         r#".status.conditions[?(@.type=="Available")].status"#,
         "Whether enough replicas of the component serve",
     );
-    vec![available, backend_column(), age_column()]
+    vec![available, backend_column(), age_column("Age")]
 }
 
 fn component_deployment_alpha_columns() -> Vec<CustomResourceColumnDefinition> {
@@ -96,22 +86,11 @@ fn outside_of_graphs(spec: &mut Value) -> Result<(), SchemaError> {
 
 const SCALING_ADAPTER: &str = "The replicas of one component of a graph, with a scale subresource for autoscalers.";
 
-pub(super) fn scaling_adapter(
-    definitions: &Definitions,
-    v1alpha1_schemas: &Value,
-) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+pub(super) fn scaling_adapter(sources: &SchemaSources) -> VersionDefinitions {
     let component = column("COMPONENT", ".spec.dgdRef.componentName", "The component");
     let service = column("SERVICE", ".spec.dgdRef.serviceName", "The service");
-    let v1alpha1 = KindVersion::new(definitions, SCALING_ADAPTER, scaling_adapter_columns(service));
-    let v1beta1 = KindVersion::new(definitions, SCALING_ADAPTER, scaling_adapter_columns(component));
-    Ok(vec![
-        v1alpha1.deprecated_definition::<DynamoGraphDeploymentScalingAdapter>(v1alpha1_schemas)?,
-        v1beta1.definition::<
-            DynamoGraphDeploymentScalingAdapter,
-            DynamoGraphDeploymentScalingAdapterSpec,
-            DynamoGraphDeploymentScalingAdapterStatus,
-        >()?,
-    ])
+    let version = |target| KindVersion::new(sources, SCALING_ADAPTER, scaling_adapter_columns(target));
+    both::<DynamoGraphDeploymentScalingAdapter>(version(service), version(component))
 }
 
 fn scaling_adapter_columns(target: CustomResourceColumnDefinition) -> Vec<CustomResourceColumnDefinition> {
@@ -119,17 +98,19 @@ fn scaling_adapter_columns(target: CustomResourceColumnDefinition) -> Vec<Custom
         column("DGD", ".spec.dgdRef.name", "The graph"),
         target,
         count_column("REPLICAS", ".status.replicas", "Replicas of the component"),
-        age_column_named("AGE"),
+        age_column("AGE"),
     ]
 }
 
 const REQUEST: &str = "A model with its targets, from which the operator makes an inference graph.";
 
-pub(super) fn request(
-    definitions: &Definitions,
-    v1alpha1_schemas: &Value,
-) -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    let columns = vec![
+pub(super) fn request(sources: &SchemaSources) -> VersionDefinitions {
+    let version = |columns| KindVersion::new(sources, REQUEST, columns);
+    both::<DynamoGraphDeploymentRequest>(version(request_alpha_columns()), version(request_columns()))
+}
+
+fn request_columns() -> Vec<CustomResourceColumnDefinition> {
+    vec![
         column("Model", ".spec.model", "The model"),
         column("Backend", ".spec.backend", "Engine family: auto, sglang, trtllm or vllm"),
         column("Phase", ".status.phase", "Where the request is in its life"),
@@ -137,18 +118,8 @@ pub(super) fn request(
         column("Reason", r#".status.conditions[?(@.type=="Succeeded")].reason"#, "Why it is there, in one word"),
         column("Message", r#".status.conditions[?(@.type=="Succeeded")].message"#, "Why it is there"),
         column("DGD", ".status.dgdName", "The graph"),
-        age_column(),
-    ];
-    let v1beta1 = KindVersion::new(definitions, REQUEST, columns);
-    let v1alpha1 = KindVersion::new(definitions, REQUEST, request_alpha_columns());
-    Ok(vec![
-        v1alpha1.deprecated_definition::<DynamoGraphDeploymentRequest>(v1alpha1_schemas)?,
-        v1beta1.definition::<
-            DynamoGraphDeploymentRequest,
-            DynamoGraphDeploymentRequestSpec,
-            DynamoGraphDeploymentRequestStatus,
-        >()?,
-    ])
+        age_column("Age"),
+    ]
 }
 
 fn request_alpha_columns() -> Vec<CustomResourceColumnDefinition> {
@@ -157,59 +128,57 @@ fn request_alpha_columns() -> Vec<CustomResourceColumnDefinition> {
         column("Backend", ".status.backend", "Engine family"),
         column("State", ".status.state", "Where the request is in its life"),
         column("DGD-State", ".status.deployment.state", "Where the graph is in its life"),
-        age_column(),
+        age_column("Age"),
     ]
 }
 
 const MODEL: &str = "A model on the workers of a base model, such as a LoRA adapter.";
 
-pub(super) fn model(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+pub(super) fn model(sources: &SchemaSources) -> VersionDefinitions {
     let columns = vec![
         column("BaseModel", ".spec.baseModelName", "The base model"),
         column("Type", ".spec.modelType", "base, lora or adapter"),
         count_column("Ready", ".status.readyEndpoints", "Workers that serve the model"),
         count_column("Total", ".status.totalEndpoints", "Workers of the base model"),
-        age_column(),
+        age_column("Age"),
     ];
-    let v1alpha1 = KindVersion::new(definitions, MODEL, columns);
-    Ok(vec![v1alpha1.definition::<DynamoModel, DynamoModelSpec, DynamoModelStatus>()?])
+    Ok(vec![KindVersion::new(sources, MODEL, columns).definition::<DynamoModel>()?])
 }
 
 const CHECKPOINT: &str = "The state of an engine process, from which pods start faster.";
 
-pub(super) fn checkpoint(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+pub(super) fn checkpoint(sources: &SchemaSources) -> VersionDefinitions {
     let columns = vec![
         column("Model", ".spec.identity.model", "The model"),
         column("Backend", ".spec.identity.backendFramework", "Engine family: vllm, sglang or trtllm"),
         column("Phase", ".status.phase", "Where the checkpoint is in its life"),
         column("CheckpointID", ".status.checkpointID", "Identifier of the artifact"),
-        age_column(),
+        age_column("Age"),
     ];
     let v1alpha1 = KindVersion {
         rules: rules::DYNAMO_CHECKPOINT,
         // An empty name of a model is refused in a graph, and was never refused here.
         edit: |spec| edit::remove_limit(spec, "identity.model", "minLength"),
-        ..KindVersion::new(definitions, CHECKPOINT, columns)
+        ..KindVersion::new(sources, CHECKPOINT, columns)
     };
-    Ok(vec![v1alpha1.definition::<DynamoCheckpoint, DynamoCheckpointSpec, DynamoCheckpointStatus>()?])
+    Ok(vec![v1alpha1.definition::<DynamoCheckpoint>()?])
 }
 
 const DYNAMO_COMPONENT: &str = "Code in an archive that is built into an image.";
 
-pub(super) fn dynamo_component(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+pub(super) fn dynamo_component(sources: &SchemaSources) -> VersionDefinitions {
     let exists = ".status.conditions[?(@.type==\"ImageExists\")].status";
     let columns = vec![
         column("DynamoComponent", ".spec.dynamoComponent", "What is built, as name:version"),
         column("Image-Exists", exists, "Whether the registry has the image"),
-        age_column(),
+        age_column("Age"),
     ];
-    let v1alpha1 = KindVersion::new(definitions, DYNAMO_COMPONENT, columns);
-    Ok(vec![v1alpha1.definition::<DynamoComponent, DynamoComponentSpec, DynamoComponentStatus>()?])
+    Ok(vec![KindVersion::new(sources, DYNAMO_COMPONENT, columns).definition::<DynamoComponent>()?])
 }
 
 const WORKER_METADATA: &str = "What a worker says of itself, for the other processes of its graph.";
 
-pub(super) fn worker_metadata(definitions: &Definitions) -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    let v1alpha1 = KindVersion::new(definitions, WORKER_METADATA, vec![age_column()]);
-    Ok(vec![v1alpha1.definition_without_status::<DynamoWorkerMetadata, DynamoWorkerMetadataSpec>()?])
+pub(super) fn worker_metadata(sources: &SchemaSources) -> VersionDefinitions {
+    let v1alpha1 = KindVersion::new(sources, WORKER_METADATA, vec![age_column("Age")]);
+    Ok(vec![v1alpha1.definition_without_status::<DynamoWorkerMetadata>()?])
 }

@@ -16,9 +16,10 @@ pub use conversion_service::{ConversionService, ConversionServiceError, PATH as 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::crd::{MergeError, merge_crds};
 use serde_json::Value;
+use version::SchemaSources;
 
+use crate::annotations;
 pub use crate::schema::SchemaError;
-use crate::{annotations, schema::kubernetes::Definitions};
 
 /// The version in which kinds are stored that have it.
 const V1BETA1: &str = "v1beta1";
@@ -39,6 +40,12 @@ pub enum CrdError {
     /// The versions of a kind do not fit together.
     #[error("versions of a kind do not fit together: {0}")]
     Merge(#[from] MergeError),
+    /// It is not even JSON.
+    #[error("CustomResourceDefinition cannot be serialised: {0}")]
+    Json(#[from] serde_json::Error),
+    /// The YAML writer fails.
+    #[error("CustomResourceDefinition cannot be written as YAML: {0}")]
+    Yaml(#[from] serde_saphyr::ser::Error),
 }
 
 /// All CustomResourceDefinitions of the operator; the API server calls the default [`ConversionService`].
@@ -54,20 +61,18 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, CrdError> {
 /// # Errors
 /// If a type has no structural schema; a defect of this crate.
 pub fn all_converted_by(service: &ConversionService) -> Result<Vec<CustomResourceDefinition>, CrdError> {
-    let of_all_kinds = |source| CrdError::Schema { crd: "all kinds", source };
-    let definitions = Definitions::load().map_err(of_all_kinds)?;
-    let v1alpha1 = version::v1alpha1_schemas().map_err(of_all_kinds)?;
+    let sources = SchemaSources::load().map_err(|source| CrdError::Schema { crd: "all kinds", source })?;
     let stored_in_v1beta1 = [
-        kinds::graph(&definitions, &v1alpha1)?,
-        kinds::component_deployment(&definitions, &v1alpha1)?,
-        kinds::request(&definitions, &v1alpha1)?,
-        kinds::scaling_adapter(&definitions, &v1alpha1)?,
+        kinds::graph(&sources)?,
+        kinds::component_deployment(&sources)?,
+        kinds::request(&sources)?,
+        kinds::scaling_adapter(&sources)?,
     ];
     let stored_in_v1alpha1 = [
-        kinds::model(&definitions)?,
-        kinds::checkpoint(&definitions)?,
-        kinds::dynamo_component(&definitions)?,
-        kinds::worker_metadata(&definitions)?,
+        kinds::model(&sources)?,
+        kinds::checkpoint(&sources)?,
+        kinds::dynamo_component(&sources)?,
+        kinds::worker_metadata(&sources)?,
     ];
     let mut all = Vec::new();
     for versions in stored_in_v1beta1 {
@@ -99,22 +104,11 @@ fn definition(versions: Vec<CustomResourceDefinition>, storage: &str) -> Result<
 
 const HEADER: &str = "# Generated from the types in crates/api-types by `cargo xtask crds generate`. Do not edit.\n";
 
-/// A CustomResourceDefinition that cannot be written as YAML.
-#[derive(Debug, thiserror::Error)]
-pub enum YamlError {
-    /// It is not even JSON.
-    #[error("CustomResourceDefinition cannot be serialised: {0}")]
-    Json(#[from] serde_json::Error),
-    /// The YAML writer fails.
-    #[error("CustomResourceDefinition cannot be written as YAML: {0}")]
-    Yaml(#[from] serde_saphyr::ser::Error),
-}
-
 /// `crd` as a YAML document, with a header that says where it comes from.
 ///
 /// # Errors
 /// If it cannot be serialised.
-pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, YamlError> {
+pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, CrdError> {
     let mut value = serde_json::to_value(crd)?;
     whole_numbers(&mut value);
     Ok(format!("{HEADER}---\n{}", serde_saphyr::to_string(&value)?))

@@ -3,7 +3,10 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceValidation, JSONSchemaProps,
 };
-use kube::core::CustomResourceExt;
+use kube::core::{
+    CustomResourceExt,
+    object::{HasSpec, HasStatus},
+};
 use schemars::JsonSchema;
 use serde_json::{Value, json};
 
@@ -22,9 +25,26 @@ use crate::{
 /// The phase of objects that have just been made.
 const PENDING: &str = "Pending";
 
+/// Schemas that are not made from types.
+pub(super) struct SchemaSources {
+    /// Of Kubernetes' types.
+    definitions: Definitions,
+    /// Of kinds in v1alpha1 that have types in v1beta1 only: of `spec` and `status`, by kind.
+    v1alpha1: Value,
+}
+
+impl SchemaSources {
+    /// Reads the files that this crate carries.
+    pub fn load() -> Result<Self, SchemaError> {
+        let v1alpha1 = serde_saphyr::from_str(include_str!("../../schemas/v1alpha1.yaml"))
+            .map_err(|error| SchemaError::V1alpha1(Box::new(error)))?;
+        Ok(Self { definitions: Definitions::load()?, v1alpha1 })
+    }
+}
+
 /// Properties that are specific to a version of a kind.
 pub(super) struct KindVersion<'a> {
-    pub definitions: &'a Definitions,
+    pub sources: &'a SchemaSources,
     /// Description of the objects of the kind.
     pub description: &'static str,
     /// Columns of `kubectl get`, beside the name.
@@ -38,37 +58,36 @@ pub(super) struct KindVersion<'a> {
 impl<'a> KindVersion<'a> {
     /// A version without rules of the whole object, whose spec is as its type says.
     pub fn new(
-        definitions: &'a Definitions,
+        sources: &'a SchemaSources,
         description: &'static str,
         columns: Vec<CustomResourceColumnDefinition>,
     ) -> Self {
-        Self { definitions, description, columns, rules: &[], edit: |_| Ok(()) }
+        Self { sources, description, columns, rules: &[], edit: |_| Ok(()) }
     }
 
-    /// The definition of kind `K` with this version, whose spec and status are `S` and `T`.
-    pub fn definition<K: CustomResourceExt, S: JsonSchema, T: JsonSchema>(
-        self,
-    ) -> Result<CustomResourceDefinition, CrdError> {
-        self.finish::<K>(&K::api_resource().api_version, schema_of::<S>(), Some(schema_of::<T>()))
+    /// The definition of kind `K` with this version.
+    pub fn definition<K>(self) -> Result<CustomResourceDefinition, CrdError>
+    where
+        K: CustomResourceExt + HasSpec<Spec: JsonSchema> + HasStatus<Status: JsonSchema>,
+    {
+        self.finish::<K>(&K::api_resource().api_version, schema_of::<K::Spec>(), Some(schema_of::<K::Status>()))
     }
 
     /// The same for a kind without status.
-    pub fn definition_without_status<K: CustomResourceExt, S: JsonSchema>(
+    pub fn definition_without_status<K: CustomResourceExt + HasSpec<Spec: JsonSchema>>(
         self,
     ) -> Result<CustomResourceDefinition, CrdError> {
-        self.finish::<K>(&K::api_resource().api_version, schema_of::<S>(), None)
+        self.finish::<K>(&K::api_resource().api_version, schema_of::<K::Spec>(), None)
     }
 
-    /// The definition of a kind with this version as its deprecated v1alpha1, with its schemas of [`v1alpha1_schemas`];
-    /// `K` is the kind in v1beta1, of which there are types.
-    pub fn deprecated_definition<K: CustomResourceExt>(
-        self,
-        schemas: &Value,
-    ) -> Result<CustomResourceDefinition, CrdError> {
+    /// The definition of a kind with this version as its deprecated v1alpha1, which has no types; `K` is the kind in
+    /// v1beta1.
+    pub fn deprecated_definition<K: CustomResourceExt>(self) -> Result<CustomResourceDefinition, CrdError> {
         let [old, new] = [ApiVersion::V1Alpha1, ApiVersion::V1Beta1].map(ApiVersion::api_version);
         let kind = K::crd().spec.names.kind;
-        let schema = |part: &str| (format!("{kind} {part}"), schemas[&kind][part].clone());
-        let mut crd = self.finish::<K>(old, schema("spec"), Some(schema("status")))?;
+        let schema = |part: &str| (format!("{kind} {part}"), self.sources.v1alpha1[&kind][part].clone());
+        let (spec, status) = (schema("spec"), schema("status"));
+        let mut crd = self.finish::<K>(old, spec, Some(status))?;
         let warning = format!("{old} {kind} is deprecated; use {new} {kind}");
         for version in &mut crd.spec.versions {
             version.name = V1ALPHA1.to_owned();
@@ -87,31 +106,21 @@ impl<'a> KindVersion<'a> {
     ) -> Result<CustomResourceDefinition, CrdError> {
         let mut crd = K::crd();
         let schema = || {
-            let mut spec = structural_spec(spec, self.definitions)?;
+            let mut spec = structural_spec(spec, &self.sources.definitions)?;
             (self.edit)(&mut spec)?;
-            let mut status = status.map(|status| structural(status, self.definitions)).transpose()?;
+            let mut status = status.map(|status| structural(status, &self.sources.definitions)).transpose()?;
             status.as_mut().map_or(Ok(()), add_first_status)?;
             let mut root = root(self.description, self.rules, spec, status);
             checks::add(&mut root, &crd.spec.names.kind, api_version)?;
             serde_json::from_value(root).map_err(SchemaError::Form)
         };
-        let schema: JSONSchemaProps = schema().map_err(|source| schema_error::<K>(source))?;
+        let schema: JSONSchemaProps = schema().map_err(|source| CrdError::Schema { crd: K::crd_name(), source })?;
         for version in &mut crd.spec.versions {
             version.schema = Some(CustomResourceValidation { open_api_v3_schema: Some(schema.clone()) });
             version.additional_printer_columns = Some(self.columns.clone());
         }
         Ok(crd)
     }
-}
-
-/// Schemas of kinds in v1alpha1 that have types in v1beta1 only: of `spec` and `status`, by kind.
-pub(super) fn v1alpha1_schemas() -> Result<Value, SchemaError> {
-    serde_saphyr::from_str(include_str!("../../schemas/v1alpha1.yaml"))
-        .map_err(|error| SchemaError::V1alpha1(Box::new(error)))
-}
-
-fn schema_error<K: CustomResourceExt>(source: SchemaError) -> CrdError {
-    CrdError::Schema { crd: K::crd_name(), source }
 }
 
 fn root(description: &str, rules: &[CelRule], spec: Value, status: Option<Value>) -> Value {
@@ -180,12 +189,7 @@ pub(super) fn backend_column() -> CustomResourceColumnDefinition {
 }
 
 /// The column of `kubectl get` that shows the time since creation.
-pub(super) fn age_column() -> CustomResourceColumnDefinition {
-    age_column_named("Age")
-}
-
-/// The same under another name.
-pub(super) fn age_column_named(name: &str) -> CustomResourceColumnDefinition {
+pub(super) fn age_column(name: &str) -> CustomResourceColumnDefinition {
     CustomResourceColumnDefinition {
         name: name.to_owned(),
         type_: "date".to_owned(),

@@ -8,14 +8,8 @@ use serde_json::Value;
 /// Specification of a pool.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[kube(
-    group = "inference.networking.k8s.io",
-    version = "v1",
-    kind = "InferencePool",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq"
-)]
+#[kube(group = "inference.networking.k8s.io", version = "v1", kind = "InferencePool")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq")]
 pub struct InferencePoolSpec {
     /// Ports on which the pods serve.
     pub target_ports: Vec<PoolPort>,
@@ -46,14 +40,8 @@ pub struct EndpointPickerRef {
 /// Connection settings of proxies for a service.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[kube(
-    group = "networking.istio.io",
-    version = "v1beta1",
-    kind = "DestinationRule",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq"
-)]
+#[kube(group = "networking.istio.io", version = "v1beta1", kind = "DestinationRule")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq")]
 pub struct DestinationRuleSpec {
     /// DNS name of the service.
     pub host: String,
@@ -90,14 +78,8 @@ pub struct ClientTls {
 /// Routing of a gateway to a service.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[kube(
-    group = "networking.istio.io",
-    version = "v1beta1",
-    kind = "VirtualService",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq"
-)]
+#[kube(group = "networking.istio.io", version = "v1beta1", kind = "VirtualService")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq")]
 pub struct VirtualServiceSpec {
     /// Host names.
     pub hosts: Vec<String>,
@@ -110,15 +92,8 @@ pub struct VirtualServiceSpec {
 /// Specification of a capture; immutable.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[kube(
-    group = "nvidia.com",
-    version = "v1alpha1",
-    kind = "PodSnapshot",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq",
-    status = "PodSnapshotStatus"
-)]
+#[kube(group = "nvidia.com", version = "v1alpha1", kind = "PodSnapshot")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq", status = "PodSnapshotStatus")]
 pub struct PodSnapshotSpec {
     /// Source of the capture.
     pub source: PodSnapshotSource,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{SchemaError, edit, patterns, rules};
+use super::{SchemaError, edit, patterns, rules, structural::unsupported};
 
 /// Prefix of a reference to a definition, in the document and in our own schemas.
 pub const REFERENCE_PREFIX: &str = "#/components/schemas/";
@@ -28,14 +28,8 @@ pub const JOB_SPEC: &str = "io.k8s.api.batch.v1.JobSpec";
 const POD_SPEC: &str = "io.k8s.api.core.v1.PodSpec";
 /// Container of a pod.
 const CONTAINER: &str = "io.k8s.api.core.v1.Container";
-/// Probe of a container.
-pub const PROBE: &str = "io.k8s.api.core.v1.Probe";
 /// Resources of a container.
 pub const RESOURCE_REQUIREMENTS: &str = "io.k8s.api.core.v1.ResourceRequirements";
-/// Claim that a container uses.
-pub const RESOURCE_CLAIM: &str = "io.k8s.api.core.v1.ResourceClaim";
-/// Toleration of a pod.
-pub const TOLERATION: &str = "io.k8s.api.core.v1.Toleration";
 /// Speed of an autoscaler.
 pub const AUTOSCALER_BEHAVIOR: &str = "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerBehavior";
 /// Metrics of an autoscaler.
@@ -65,11 +59,6 @@ pub const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
 /// would appear in graphs that already exist and change their pods.
 const WITHOUT_DEFAULT: [&str; 3] = ["azureDisk.cachingMode", "azureDisk.kind", "onPodConditions[].status"];
 
-/// Whether a definition is written in this file, so that the document's own form of it is not needed.
-pub fn is_built_in(name: &str) -> bool {
-    built_in(name).is_some()
-}
-
 /// The definitions of `schemas/kubernetes.json`.
 #[derive(Clone, Debug)]
 pub struct Definitions(BTreeMap<String, Value>);
@@ -90,21 +79,25 @@ impl Definitions {
     /// If the reference or one within leads nowhere, or a definition has a keyword that structural schemas lack.
     pub fn resolve(&self, reference: &str, path: &str) -> Result<Value, SchemaError> {
         let name = reference.strip_prefix(REFERENCE_PREFIX).unwrap_or(reference);
-        if name == COMPONENT_POD_TEMPLATE {
-            let mut template = self.resolve(POD_TEMPLATE, path)?;
-            add_component_rules(&mut template)?;
-            return Ok(template);
+        match (name, built_in(name), self.0.get(name)) {
+            (COMPONENT_POD_TEMPLATE, ..) => self.component_pod_template(path),
+            (EXTRA_POD_SPEC, ..) => self.extra_pod_spec(path),
+            (_, Some(schema), _) => Ok(schema),
+            (_, None, Some(definition)) => self.inline(definition, path),
+            _ => Err(SchemaError::UnknownDefinition { path: path.to_owned(), name: name.to_owned() }),
         }
-        if name == EXTRA_POD_SPEC {
-            return self.extra_pod_spec(path);
-        }
-        if let Some(schema) = built_in(name) {
-            return Ok(schema);
-        }
-        match self.0.get(name) {
-            Some(definition) => self.inline(definition, path),
-            None => Err(SchemaError::UnknownDefinition { path: path.to_owned(), name: name.to_owned() }),
-        }
+    }
+
+    /// A pod template with the rules for pods of components beside those for all pods.
+    fn component_pod_template(&self, path: &str) -> Result<Value, SchemaError> {
+        const VALIDATIONS: &str = "x-kubernetes-validations";
+        let mut template = self.resolve(POD_TEMPLATE, path)?;
+        let annotations = edit::property(&mut template, "metadata.annotations")?;
+        annotations[VALIDATIONS] = json!(rules::POD_ANNOTATIONS);
+        annotations["additionalProperties"]["maxLength"] = json!(rules::MAX_ANNOTATION);
+        edit::property(&mut template, "spec.containers[]")?[VALIDATIONS] = json!(rules::CONTAINER);
+        edit::property(&mut template, "spec.initContainers[]")?[VALIDATIONS] = json!(rules::INIT_CONTAINER);
+        Ok(template)
     }
 
     /// A pod whose containers are optional, because the main container has a field of its own and needs no name there.
@@ -131,10 +124,7 @@ impl Definitions {
                 "items" => self.inline(value, &format!("{path}[]"))?,
                 "additionalProperties" => self.inline(value, &format!("{path}{{}}"))?,
                 "properties" => self.inline_properties(schema, value, path)?,
-                _ => {
-                    let keyword = format!("{keyword}: {value}");
-                    return Err(SchemaError::Unsupported { path: path.to_owned(), keyword });
-                }
+                other => return Err(unsupported(path, other, value)),
             };
             out.insert(keyword.clone(), value);
         }
@@ -169,7 +159,8 @@ fn default_of<'a>(parent: &Value, name: &str, property: &'a Value) -> Option<&'a
     property.get("default").filter(|default| !required && !default.is_object())
 }
 
-fn built_in(name: &str) -> Option<Value> {
+/// The schema of a definition that is written in this file; the document's own form of it is not needed.
+pub fn built_in(name: &str) -> Option<Value> {
     let any_of = || json!([{ "type": "integer" }, { "type": "string" }]);
     Some(match name {
         QUANTITY => json!({ "anyOf": any_of(), "pattern": patterns::QUANTITY, "x-kubernetes-int-or-string": true }),
@@ -210,15 +201,4 @@ fn condition() -> Value {
             "type": { "type": "string", "maxLength": 316, "pattern": patterns::CONDITION_TYPE },
         },
     })
-}
-
-/// Adds the rules for pods of components to the rules for all pods.
-fn add_component_rules(template: &mut Value) -> Result<(), SchemaError> {
-    const VALIDATIONS: &str = "x-kubernetes-validations";
-    let annotations = edit::property(template, "metadata.annotations")?;
-    annotations[VALIDATIONS] = json!(rules::POD_ANNOTATIONS);
-    annotations["additionalProperties"]["maxLength"] = json!(rules::MAX_ANNOTATION);
-    edit::property(template, "spec.containers[]")?[VALIDATIONS] = json!(rules::CONTAINER);
-    edit::property(template, "spec.initContainers[]")?[VALIDATIONS] = json!(rules::INIT_CONTAINER);
-    Ok(())
 }

@@ -24,9 +24,8 @@ pub mod structural;
 mod tests;
 
 use kubernetes::{
-    AUTOSCALER_BEHAVIOR, AUTOSCALER_METRIC, COMPONENT_POD_TEMPLATE, CONDITION, CONFIG_MAP_KEY_SELECTOR, ENV_VAR,
-    EXTRA_POD_SPEC, JOB_SPEC, POD_TEMPLATE, PROBE, QUANTITY, REFERENCE_PREFIX, RESOURCE_CLAIM, RESOURCE_REQUIREMENTS,
-    TIME, TOLERATION,
+    COMPONENT_POD_TEMPLATE, CONDITION, CONFIG_MAP_KEY_SELECTOR, ENV_VAR, JOB_SPEC, POD_TEMPLATE, QUANTITY,
+    REFERENCE_PREFIX, RESOURCE_REQUIREMENTS, TIME,
 };
 use schemars::{Schema, SchemaGenerator, json_schema};
 
@@ -45,39 +44,9 @@ pub fn job_spec(_: &mut SchemaGenerator) -> Schema {
     reference(JOB_SPEC)
 }
 
-/// The pod of a service in v1alpha1, with its main container in a field of its own.
-pub fn extra_pod_spec(_: &mut SchemaGenerator) -> Schema {
-    reference(EXTRA_POD_SPEC)
-}
-
-/// A probe of a container.
-pub fn probe(_: &mut SchemaGenerator) -> Schema {
-    reference(PROBE)
-}
-
 /// Resources of a container.
 pub fn resource_requirements(_: &mut SchemaGenerator) -> Schema {
     reference(RESOURCE_REQUIREMENTS)
-}
-
-/// Claims that a container uses, as one list.
-pub fn resource_claims(_: &mut SchemaGenerator) -> Schema {
-    list_of(RESOURCE_CLAIM)
-}
-
-/// Tolerations, as one list.
-pub fn tolerations(_: &mut SchemaGenerator) -> Schema {
-    list_of(TOLERATION)
-}
-
-/// Returns the schema of an autoscaler's speed.
-pub fn autoscaler_behavior(_: &mut SchemaGenerator) -> Schema {
-    reference(AUTOSCALER_BEHAVIOR)
-}
-
-/// Metrics of an autoscaler, as one list.
-pub fn autoscaler_metrics(_: &mut SchemaGenerator) -> Schema {
-    list_of(AUTOSCALER_METRIC)
 }
 
 /// Environment variables, as one list: who sets it, sets it whole.

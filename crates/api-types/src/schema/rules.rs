@@ -88,6 +88,11 @@ pub const LABEL_KEY: &[CelRule] = &[rule(
 pub const EPP_CONFIG: &[CelRule] =
     &[rule("has(self.configMapRef) != has(self.config)", "exactly one of configMapRef and config must be set")];
 
+const NO_CLIENT_PODS: CelRule = rule(
+    "!has(self.extraClientPods) || size(self.extraClientPods) == 0",
+    "extraClientPods is reserved and cannot be used yet",
+);
+
 /// Rules of the GPU memory service.
 pub const GPU_MEMORY_SERVICE: &[CelRule] = &[
     rule(
@@ -98,10 +103,7 @@ pub const GPU_MEMORY_SERVICE: &[CelRule] = &[
         "!has(self.extraClientPods) || size(self.extraClientPods) == 0 || self.mode == 'InterPod'",
         "extraClientPods is only for mode InterPod",
     ),
-    rule(
-        "!has(self.extraClientPods) || size(self.extraClientPods) == 0",
-        "extraClientPods is reserved and cannot be used yet",
-    ),
+    NO_CLIENT_PODS,
 ];
 
 /// Rules of the GPU memory service in v1alpha1, which spells the modes differently.
@@ -114,10 +116,7 @@ pub const ALPHA_GPU_MEMORY_SERVICE: &[CelRule] = &[
         "!has(self.extraClientPods) || size(self.extraClientPods) == 0 || self.mode == 'interPod'",
         "extraClientPods is only for mode interPod",
     ),
-    rule(
-        "!has(self.extraClientPods) || size(self.extraClientPods) == 0",
-        "extraClientPods is reserved and cannot be used yet",
-    ),
+    NO_CLIENT_PODS,
 ];
 
 /// Rules of the shared memory of v1alpha1.

@@ -150,6 +150,6 @@ fn as_object(value: Value) -> Map<String, Value> {
     if let Value::Object(object) = value { object } else { Map::new() }
 }
 
-fn unsupported(path: &str, keyword: &str, value: &Value) -> SchemaError {
+pub(super) fn unsupported(path: &str, keyword: &str, value: &Value) -> SchemaError {
     SchemaError::Unsupported { path: path.to_owned(), keyword: format!("{keyword}: {value}") }
 }

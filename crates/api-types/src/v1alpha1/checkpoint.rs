@@ -5,27 +5,17 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, Time},
 };
 use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{AlphaGpuMemoryService, SharedMemory};
-#[cfg(feature = "schema")]
-use crate::schema::patterns;
-use crate::v1beta1::CheckpointIdentity;
+use crate::{schema::patterns, v1beta1::CheckpointIdentity};
 
 /// Specification of a checkpoint.
-#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[kube(
-    group = "nvidia.com",
-    version = "v1alpha1",
-    kind = "DynamoCheckpoint",
-    shortname = "dckpt",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq",
-    status = "DynamoCheckpointStatus"
-)]
+#[kube(group = "nvidia.com", version = "v1alpha1", kind = "DynamoCheckpoint", shortname = "dckpt")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq", status = "DynamoCheckpointStatus")]
 pub struct DynamoCheckpointSpec {
     /// Identity of the checkpoint's content; immutable.
     pub identity: CheckpointIdentity,
@@ -46,32 +36,31 @@ impl DynamoCheckpoint {
 }
 
 /// The Job whose pod is captured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointJobSpec {
     /// Longest time that the Job may run, in seconds; 3600 if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = crate::limits::SECONDS), extend("default" = DEFAULT_DEADLINE)))]
+    #[schemars(range(min = 1, max = crate::limits::SECONDS), extend("default" = DEFAULT_DEADLINE))]
     pub active_deadline_seconds: Option<i64>,
     /// Deprecated, without effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = crate::limits::RETRIES)))]
+    #[schemars(range(min = 0, max = crate::limits::RETRIES))]
     pub backoff_limit: Option<i32>,
     /// The pod.
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::plain_pod_template"))]
+    #[schemars(schema_with = "crate::schema::plain_pod_template")]
     pub pod_template_spec: PodTemplateSpec,
     /// `/dev/shm` of the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_memory: Option<SharedMemory>,
     /// Container that is captured; `main` if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63)))]
-    #[cfg_attr(feature = "schema", schemars(extend("default" = crate::v1beta1::MAIN_CONTAINER)))]
+    #[schemars(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63))]
+    #[schemars(extend("default" = crate::v1beta1::MAIN_CONTAINER))]
     pub target_container_name: Option<String>,
     /// Deprecated, without effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = crate::limits::SECONDS)))]
+    #[schemars(range(min = 0, max = crate::limits::SECONDS))]
     pub ttl_seconds_after_finished: Option<i32>,
 }
 
@@ -91,8 +80,7 @@ impl CheckpointJobSpec {
 }
 
 /// State of a checkpoint, as observed by the operator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoCheckpointStatus {
     /// Generation of the spec that this status describes.
@@ -121,20 +109,19 @@ pub struct DynamoCheckpointStatus {
     pub pod_snapshot_name: Option<String>,
     /// Time at which the checkpoint became ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
+    #[schemars(schema_with = "crate::schema::time")]
     pub created_at: Option<Time>,
     /// Reason for the failure of the checkpoint, or for its wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// `JobCreated` and `JobCompleted`, and kstatus' `Ready`, `Reconciling`, `Stalled`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::condition_list"))]
+    #[schemars(schema_with = "crate::schema::condition_list")]
     pub conditions: Vec<Condition>,
 }
 
 /// Life of a checkpoint in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CheckpointPhase {
     /// Not begun.
     Pending,
@@ -147,8 +134,7 @@ pub enum CheckpointPhase {
 }
 
 /// Deprecated: where a checkpoint is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckpointStorageType {
     /// On a volume.

@@ -10,22 +10,14 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Condition,
 };
 use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Specification of an image build.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[kube(
-    group = "nvidia.com",
-    version = "v1alpha1",
-    kind = "DynamoComponent",
-    shortname = "dc",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq",
-    status = "DynamoComponentStatus"
-)]
+#[kube(group = "nvidia.com", version = "v1alpha1", kind = "DynamoComponent", shortname = "dc")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq", status = "DynamoComponentStatus")]
 pub struct DynamoComponentSpec {
     /// Archive to build: `name:version` in the API store.
     pub dynamo_component: String,
@@ -40,7 +32,7 @@ pub struct DynamoComponentSpec {
     pub image: Option<String>,
     /// Longest duration of the build: text such as `20m`, or nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::anything"))]
+    #[schemars(schema_with = "crate::schema::anything")]
     pub image_build_timeout: Option<BuildTimeout>,
     /// Arguments of the Dockerfile, as `NAME=value`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,26 +42,26 @@ pub struct DynamoComponentSpec {
     pub image_builder_extra_pod_metadata: Option<BuilderPodMetadata>,
     /// Scheduling and ServiceAccount of the build's pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    #[schemars(schema_with = "crate::schema::open_object")]
     pub image_builder_extra_pod_spec: Option<BuilderPodSpec>,
     /// Further environment of all containers of the build.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::env"))]
+    #[schemars(schema_with = "crate::schema::env")]
     pub image_builder_extra_container_env: Option<Vec<EnvVar>>,
     /// Resources of the builder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::resource_requirements"))]
+    #[schemars(schema_with = "crate::schema::resource_requirements")]
     pub image_builder_container_resources: Option<ResourceRequirements>,
     /// Secrets with which pods of the component pull the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<Vec<BTreeMap<String, String>>>"))]
+    #[schemars(with = "Option<Vec<BTreeMap<String, String>>>")]
     pub image_pull_secrets: Option<Vec<LocalObjectReference>>,
     /// Docker configuration Secret for the registry of the image; the operator's setting if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub docker_config_json_secret_name: Option<String>,
     /// Environment of the container that downloads the archive, from Secrets and ConfigMaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_objects"))]
+    #[schemars(schema_with = "crate::schema::open_objects")]
     pub downloader_container_env_from: Option<Vec<EnvFromSource>>,
 }
 
@@ -84,8 +76,7 @@ pub enum BuildTimeout {
 }
 
 /// Metadata of a build's pod.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BuilderPodMetadata {
     /// Annotations.
@@ -130,8 +121,7 @@ pub struct BuilderPodSpec {
 }
 
 /// State of an image build, as observed by the operator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoComponentStatus {
     /// Generation of the spec that this status describes.
@@ -140,7 +130,7 @@ pub struct DynamoComponentStatus {
     /// `ImageBuilding`, `ImageExists`, `ImageExistsChecked`, `DynamoComponentAvailable`, and kstatus' own. The message
     /// of a true `ImageExists` is the name of the image.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::condition_list"))]
+    #[schemars(schema_with = "crate::schema::condition_list")]
     pub conditions: Vec<Condition>,
     /// The manifest in the archive, while `ManifestRead` is true for the present generation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,8 +138,7 @@ pub struct DynamoComponentStatus {
 }
 
 /// Description of the services of a graph in the manifest of an archive.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArchiveManifest {
     /// Service that `dynamo serve` of the built image starts, as `module:Service`.
@@ -161,8 +150,7 @@ pub struct ArchiveManifest {
 }
 
 /// A service of a manifest.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ManifestService {
     /// Its name.

@@ -12,29 +12,20 @@ mod checkpoint;
 mod dynamo_component;
 mod model;
 
-pub use checkpoint::{
-    CheckpointJobSpec, CheckpointPhase, CheckpointStorageType, DEFAULT_DEADLINE, DynamoCheckpoint,
-    DynamoCheckpointSpec, DynamoCheckpointStatus,
-};
-pub use dynamo_component::{
-    ArchiveManifest, BuildTimeout, BuilderPodMetadata, BuilderPodSpec, DynamoComponent, DynamoComponentSpec,
-    DynamoComponentStatus, ManifestService,
-};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::CustomResource;
-pub use model::{
-    AdapterMemory, DynamoModel, DynamoModelSpec, DynamoModelStatus, ModelEndpoint, ModelSource, ModelType,
-};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-#[cfg(feature = "schema")]
-use crate::schema::{patterns, rules};
-use crate::v1beta1::GmsClientPod;
+pub use self::{checkpoint::*, dynamo_component::*, model::*};
+use crate::{
+    schema::{patterns, rules},
+    v1beta1::GmsClientPod,
+};
 
 /// GPU memory shared between processes, by dynamic resource allocation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::ALPHA_GPU_MEMORY_SERVICE)))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = rules::ALPHA_GPU_MEMORY_SERVICE))]
 #[serde(rename_all = "camelCase")]
 pub struct AlphaGpuMemoryService {
     /// Switches it on.
@@ -43,27 +34,21 @@ pub struct AlphaGpuMemoryService {
     #[serde(default)]
     pub mode: AlphaEngineMode,
     /// DRA DeviceClass of the GPUs.
-    #[serde(default = "default_device_class")]
+    #[serde(default = "crate::v1beta1::default_device_class")]
     pub device_class_name: String,
     /// More containers of the pod that use the memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63))))]
-    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "set")))]
+    #[schemars(inner(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub extra_client_containers: Option<Vec<String>>,
     /// Reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "map")))]
-    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-map-keys" = ["name"])))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub extra_client_pods: Option<Vec<GmsClientPod>>,
 }
 
-fn default_device_class() -> String {
-    crate::v1beta1::DEFAULT_DEVICE_CLASS.to_owned()
-}
-
 /// Within a pod or between pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum AlphaEngineMode {
     /// Within a pod.
@@ -74,9 +59,8 @@ pub enum AlphaEngineMode {
 }
 
 /// Memory of `/dev/shm`: either none, or of a size.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::SHARED_MEMORY)))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = rules::SHARED_MEMORY))]
 #[serde(rename_all = "camelCase")]
 pub struct SharedMemory {
     /// There is none.
@@ -84,25 +68,17 @@ pub struct SharedMemory {
     pub disabled: Option<bool>,
     /// Its size, more than zero.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::quantity"))]
+    #[schemars(schema_with = "crate::schema::quantity")]
     pub size: Option<Quantity>,
 }
 
 /// Metadata that a worker publishes about itself.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[kube(
-    group = "nvidia.com",
-    version = "v1alpha1",
-    kind = "DynamoWorkerMetadata",
-    shortname = "dwm",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq"
-)]
+#[kube(group = "nvidia.com", version = "v1alpha1", kind = "DynamoWorkerMetadata", shortname = "dwm")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq")]
 pub struct DynamoWorkerMetadataSpec {
     /// In the runtime's own form.
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    #[schemars(schema_with = "crate::schema::open_object")]
     pub data: serde_json::Value,
 }

@@ -2,22 +2,14 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Specification of a model.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[kube(
-    group = "nvidia.com",
-    version = "v1alpha1",
-    kind = "DynamoModel",
-    shortname = "dm",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq",
-    status = "DynamoModelStatus"
-)]
+#[kube(group = "nvidia.com", version = "v1alpha1", kind = "DynamoModel", shortname = "dm")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq", status = "DynamoModelStatus")]
 pub struct DynamoModelSpec {
     /// Full name of the model, as requests name it.
     pub model_name: String,
@@ -32,8 +24,7 @@ pub struct DynamoModelSpec {
 }
 
 /// Type of a model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ModelType {
     /// The base model; nothing is loaded.
@@ -46,8 +37,7 @@ pub enum ModelType {
 }
 
 /// Location from which a model is loaded.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelSource {
     /// `s3://bucket/path`, `hf://org/model@revision`, or `file:///path`.
@@ -60,8 +50,7 @@ impl ModelSource {
 }
 
 /// State of a model, as observed by the operator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoModelStatus {
     /// Workers of the base model.
@@ -76,7 +65,7 @@ pub struct DynamoModelStatus {
     pub lora_fallback_covered_endpoints: i32,
     /// `EndpointsReady`, `ServicesFound`, and kstatus' `Ready`, `Reconciling`, `Stalled`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::condition_list"))]
+    #[schemars(schema_with = "crate::schema::condition_list")]
     pub conditions: Vec<Condition>,
     /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,8 +77,7 @@ pub struct DynamoModelStatus {
 
 /// Adapter that workers were requested to load for a model. It outlives restarts of the operator, so that an adapter
 /// under an earlier name, or from an earlier source, is not left behind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AdapterMemory {
     /// Name under which the adapter is loaded.
@@ -111,8 +99,7 @@ fn is_zero(count: &i32) -> bool {
 }
 
 /// A worker that serves, or will serve, a model.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelEndpoint {
     /// URL of the worker's system server, such as `http://10.0.1.5:9090`.

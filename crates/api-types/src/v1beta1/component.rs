@@ -6,25 +6,26 @@ use k8s_openapi::{
     api::core::v1::{ConfigMapKeySelector, Container, PodSpec, PodTemplateSpec},
     apimachinery::pkg::api::resource::Quantity,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
     Checkpoint, ComponentExperimental, ComponentTopologyConstraint, Failover, GpuMemoryService, MAIN_CONTAINER,
     ProviderOverride,
 };
-use crate::limits;
-#[cfg(feature = "schema")]
-use crate::schema::{patterns, rules};
+use crate::{
+    limits,
+    schema::{patterns, rules},
+};
 
 /// One component: its type, its pods, their number.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("required" = ["name"], "x-kubernetes-validations" = rules::COMPONENT)))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["name"], "x-kubernetes-validations" = rules::COMPONENT))]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentSpec {
     /// Stable identity within the graph; object names are derived from it, status is keyed by it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::COMPONENT_NAME), length(min = 1, max = 63)))]
+    #[schemars(regex(pattern = patterns::COMPONENT_NAME), length(min = 1, max = 63))]
     pub name: String,
     /// Role of the component; a component without one gets no defaults of any role.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none", deserialize_with = "known_type")]
@@ -34,29 +35,29 @@ pub struct ComponentSpec {
     pub provider_override: Option<ProviderOverride>,
     /// Dynamo version in the main image, `MAJOR.MINOR.PATCH`, if the tag of the image is no version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::VERSION)))]
+    #[schemars(regex(pattern = patterns::VERSION))]
     pub runtime_version_override: Option<String>,
     /// Registers in the Dynamo namespace `dynamo` instead of the graph's own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub global_dynamo_namespace: bool,
     /// The pods. The operator completes the container named `main`; everything else passes through.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::pod_template"))]
+    #[schemars(schema_with = "crate::schema::pod_template")]
     pub pod_template: Option<PodTemplateSpec>,
     /// Desired replicas, 1 if unset; owned by the scaling adapter where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = limits::REPLICAS)))]
+    #[schemars(range(min = 0, max = limits::REPLICAS))]
     pub replicas: Option<i32>,
     /// Least replicas that a Grove gang starts with; immutable.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::REPLICAS)))]
+    #[schemars(range(min = 1, max = limits::REPLICAS))]
     pub min_available: Option<i32>,
     /// Spreads each replica over several nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multinode: Option<Multinode>,
     /// Size of `/dev/shm`: 8Gi if unset, none if `0`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::quantity"))]
+    #[schemars(schema_with = "crate::schema::quantity")]
     pub shared_memory_size: Option<Quantity>,
     /// Base model whose endpoints are published through a headless Service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,8 +163,7 @@ fn known_type<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Compo
 }
 
 /// Role of a component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ComponentType {
     /// Answers HTTP and routes requests.
@@ -214,13 +214,12 @@ impl fmt::Display for ComponentType {
 }
 
 /// Spreads each replica over several nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Multinode {
     /// Nodes per replica, at least 2.
     #[serde(default = "two")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 2, max = limits::NODES)))]
+    #[schemars(range(min = 2, max = limits::NODES))]
     pub node_count: i32,
     /// Settings of the first node's pod; only in graphs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,8 +234,7 @@ const fn two() -> i32 {
 }
 
 /// Settings of one role of a multi-node replica.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MultinodeRole {
     /// Fragment of the role's PodClique; only with Grove.
@@ -245,12 +243,11 @@ pub struct MultinodeRole {
 }
 
 /// A base model.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelReference {
     /// Identifier of the base model.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    #[schemars(length(min = 1))]
     pub name: String,
     /// Revision of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -258,19 +255,17 @@ pub struct ModelReference {
 }
 
 /// Presence marker: a scaling adapter owns the replica count.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScalingAdapterMarker {}
 
 /// Source of the endpoint picker's configuration: exactly one of `configMapRef` and `config`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::EPP_CONFIG)))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = rules::EPP_CONFIG))]
 #[serde(rename_all = "camelCase")]
 pub struct EppConfig {
     /// Key of a ConfigMap with the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::config_map_key_selector"))]
+    #[schemars(schema_with = "crate::schema::config_map_key_selector")]
     pub config_map_ref: Option<ConfigMapKeySelector>,
     /// The configuration itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -278,9 +273,8 @@ pub struct EppConfig {
 }
 
 /// Configuration of the endpoint picker, in the form of the gateway API inference extension.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-preserve-unknown-fields" = true)))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-preserve-unknown-fields" = true))]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointPickerConfig {
     /// API version of the configuration.
@@ -301,13 +295,12 @@ pub struct EndpointPickerConfig {
     pub saturation_detector: Option<SaturationDetector>,
     /// Fields of other versions of the extension.
     #[serde(flatten)]
-    #[cfg_attr(feature = "schema", schemars(skip))]
+    #[schemars(skip)]
     pub other: std::collections::BTreeMap<String, serde_json::Value>,
 }
 
 /// A plugin of the endpoint picker.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EndpointPickerPlugin {
     /// Name by which profiles refer to it; the type if unset.
@@ -318,13 +311,12 @@ pub struct EndpointPickerPlugin {
     pub type_: String,
     /// Parameters, in the plugin's own form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::anything"))]
+    #[schemars(schema_with = "crate::schema::anything")]
     pub parameters: Option<serde_json::Value>,
 }
 
 /// A named set of plugins.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SchedulingProfile {
     /// Name of the profile.
@@ -334,30 +326,28 @@ pub struct SchedulingProfile {
 }
 
 /// A plugin within a profile.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginReference {
     /// Name of the plugin.
     pub plugin_ref: String,
     /// Weight of a scorer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = limits::COUNT)))]
+    #[schemars(range(max = limits::COUNT))]
     pub weight: Option<i64>,
 }
 
 /// Criteria by which an endpoint counts as saturated.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SaturationDetector {
     /// Waiting requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = limits::COUNT)))]
+    #[schemars(range(max = limits::COUNT))]
     pub queue_depth_threshold: Option<i64>,
     /// Used share of the KV cache, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = limits::NUMBER)))]
+    #[schemars(range(max = limits::NUMBER))]
     pub kv_cache_util_threshold: Option<f64>,
     /// Age from which metrics are not trusted, as a Go duration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -365,12 +355,11 @@ pub struct SaturationDetector {
 }
 
 /// Volume that keeps compiled kernels over restarts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CompilationCache {
     /// The PersistentVolumeClaim.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    #[schemars(length(min = 1))]
     pub pvc_name: String,
     /// Path at which it is mounted; the framework's default if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,25 +2,17 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value};
 
 use super::{BackendFramework, ComponentReplicaStatus, ComponentSpec};
 
 /// Specification of one component: a component of a graph plus the framework that the graph runs on.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[kube(
-    group = "nvidia.com",
-    version = "v1beta1",
-    kind = "DynamoComponentDeployment",
-    shortname = "dcd",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq",
-    status = "DynamoComponentDeploymentStatus"
-)]
+#[kube(group = "nvidia.com", version = "v1beta1", kind = "DynamoComponentDeployment", shortname = "dcd")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq", status = "DynamoComponentDeploymentStatus")]
 pub struct DynamoComponentDeploymentSpec {
     /// Engine family; found from the worker's command line if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,8 +35,7 @@ impl<'de> Deserialize<'de> for DynamoComponentDeploymentSpec {
 }
 
 /// State of a component, as observed by the operator.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoComponentDeploymentStatus {
     /// Generation of the spec that this status describes.
@@ -52,7 +43,7 @@ pub struct DynamoComponentDeploymentStatus {
     pub observed_generation: Option<i64>,
     /// `Available`, `DynamoComponentReady`, and kstatus' `Ready`, `Reconciling`, `Stalled`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::conditions"))]
+    #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
     /// Replica counts of the workload.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::limits;
-#[cfg(feature = "schema")]
-use crate::schema::{patterns, rules};
+use crate::{
+    limits,
+    schema::{patterns, rules},
+};
 
 /// Fields of a component whose form may still change.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentExperimental {
     /// Presence switches the GPU memory service on.
@@ -28,9 +29,8 @@ pub struct ComponentExperimental {
 }
 
 /// GPU memory shared between processes, by dynamic resource allocation.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::GPU_MEMORY_SERVICE)))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = rules::GPU_MEMORY_SERVICE))]
 #[serde(rename_all = "camelCase")]
 pub struct GpuMemoryService {
     /// Within a pod or between pods.
@@ -41,26 +41,24 @@ pub struct GpuMemoryService {
     pub device_class_name: String,
     /// More containers of the pod that use the memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63))))]
-    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "set")))]
+    #[schemars(inner(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub extra_client_containers: Option<Vec<String>>,
     /// Reserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "map")))]
-    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-map-keys" = ["name"])))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub extra_client_pods: Option<Vec<GmsClientPod>>,
 }
 
 /// DRA DeviceClass that the driver of NVIDIA GPUs comes with.
 pub const DEFAULT_DEVICE_CLASS: &str = "gpu.nvidia.com";
 
-fn default_device_class() -> String {
+pub(crate) fn default_device_class() -> String {
     DEFAULT_DEVICE_CLASS.to_owned()
 }
 
 /// Within a pod or between pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EngineMode {
     /// Within a pod.
     #[default]
@@ -70,27 +68,25 @@ pub enum EngineMode {
 }
 
 /// Reserved: a pod that uses another component's GPU memory.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GmsClientPod {
     /// Name of the client.
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63)))]
+    #[schemars(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63))]
     pub name: String,
     /// Its pod template.
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    #[schemars(schema_with = "crate::schema::open_object")]
     pub pod_template: serde_json::Value,
 }
 
 /// Standby engines.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Failover {
     /// Within a pod or between pods; the same as the GPU memory service's.
     pub mode: EngineMode,
     /// Standby engines; within a pod, 1.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::SHADOWS)))]
+    #[schemars(range(min = 1, max = limits::SHADOWS))]
     pub num_shadows: i32,
 }
 
@@ -112,8 +108,7 @@ const fn one() -> i32 {
 }
 
 /// Layout on Grove.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroveOptions {
     /// Renders a single-node component as a scaling group; immutable.
@@ -122,9 +117,8 @@ pub struct GroveOptions {
 }
 
 /// Checkpoint and restore of engine processes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::CHECKPOINT)))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = rules::CHECKPOINT))]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
     /// Switches it on.
@@ -146,8 +140,8 @@ pub struct Checkpoint {
     pub identity: Option<CheckpointIdentity>,
     /// Container that is captured and restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63)))]
-    #[cfg_attr(feature = "schema", schemars(extend("default" = crate::v1beta1::MAIN_CONTAINER)))]
+    #[schemars(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63))]
+    #[schemars(extend("default" = crate::v1beta1::MAIN_CONTAINER))]
     pub target_container_name: Option<String>,
     /// Settings of the Job that makes the checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,8 +156,7 @@ impl Checkpoint {
 }
 
 /// Deprecated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CheckpointMode {
     /// Made by the operator.
     Auto,
@@ -172,8 +165,7 @@ pub enum CheckpointMode {
 }
 
 /// Whether pods wait for their checkpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CheckpointStartupPolicy {
     /// They start cold until there is one.
     #[default]
@@ -183,8 +175,7 @@ pub enum CheckpointStartupPolicy {
 }
 
 /// Treatment of a checkpoint when its graph is deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CheckpointDeletionPolicy {
     /// It goes with the graph.
     #[default]
@@ -194,12 +185,11 @@ pub enum CheckpointDeletionPolicy {
 }
 
 /// Deprecated: what a checkpoint is of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointIdentity {
     /// The model.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    #[schemars(length(min = 1))]
     pub model: String,
     /// The engine family.
     pub backend_framework: super::BackendFramework,
@@ -208,18 +198,18 @@ pub struct CheckpointIdentity {
     pub dynamo_version: Option<String>,
     /// Tensor parallelism.
     #[serde(default = "one")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::RANKS)))]
+    #[schemars(range(min = 1, max = limits::RANKS))]
     pub tensor_parallel_size: i32,
     /// Pipeline parallelism.
     #[serde(default = "one")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::RANKS)))]
+    #[schemars(range(min = 1, max = limits::RANKS))]
     pub pipeline_parallel_size: i32,
     /// Data type of the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
     /// Longest context, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = limits::TOKENS)))]
+    #[schemars(range(min = 1, max = limits::TOKENS))]
     pub max_model_len: Option<i32>,
     /// Further values that distinguish two checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -227,17 +217,16 @@ pub struct CheckpointIdentity {
 }
 
 /// Settings of the Job that makes a checkpoint.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointJob {
     /// Containers of the Job's pod that use the GPU memory service.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(inner(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63))))]
-    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-type" = "set")))]
+    #[schemars(inner(regex(pattern = patterns::DNS_LABEL), length(min = 1, max = 63)))]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub gms_client_containers: Option<Vec<String>>,
     /// Merged over the Job's pod template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    #[schemars(schema_with = "crate::schema::open_object")]
     pub pod_template: Option<serde_json::Value>,
 }

@@ -4,28 +4,18 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::EnvVar;
 use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{BackendFramework, ComponentSpec, DynamoGraphDeploymentStatus};
-#[cfg(feature = "schema")]
+use super::{BackendFramework, ComponentSpec, DynamoGraphDeploymentStatus, GraphTopologyConstraint, ProviderOverride};
 use crate::schema::{patterns, rules};
-use crate::v1beta1::{GraphTopologyConstraint, ProviderOverride};
 
 /// Specification of an inference graph.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::GRAPH)))]
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = rules::GRAPH))]
 #[serde(rename_all = "camelCase")]
-#[kube(
-    group = "nvidia.com",
-    version = "v1beta1",
-    kind = "DynamoGraphDeployment",
-    shortname = "dgd",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq",
-    status = "DynamoGraphDeploymentStatus"
-)]
+#[kube(group = "nvidia.com", version = "v1beta1", kind = "DynamoGraphDeployment", shortname = "dgd")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq", status = "DynamoGraphDeploymentStatus")]
 pub struct DynamoGraphDeploymentSpec {
     /// Fragment of the root PodCliqueSet; only with Grove.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,13 +31,12 @@ pub struct DynamoGraphDeploymentSpec {
     pub priority_class_name: Option<String>,
     /// The components of the graph, at most 25, with names that differ even ignoring case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(length(max = 25), extend("x-kubernetes-list-type" = "map")))]
-    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-list-map-keys" = ["name"])))]
-    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::COMPONENTS)))]
+    #[schemars(length(max = 25), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(extend("x-kubernetes-validations" = rules::COMPONENTS))]
     pub components: Vec<ComponentSpec>,
     /// Environment of every component's main container; a component's entry of the same name wins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::env"))]
+    #[schemars(schema_with = "crate::schema::env")]
     pub env: Option<Vec<EnvVar>>,
     /// Engine family; found from the worker's command line if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,12 +60,11 @@ impl DynamoGraphDeploymentSpec {
 }
 
 /// A request to restart components.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Restart {
     /// Any new value starts a restart.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    #[schemars(length(min = 1))]
     pub id: String,
     /// Order in which the components restart; sequential if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,8 +72,7 @@ pub struct Restart {
 }
 
 /// Strategy by which the components of a graph are restarted.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartStrategy {
     /// One component after the other, or all at once.
@@ -97,8 +84,7 @@ pub struct RestartStrategy {
 }
 
 /// Order of a restart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RestartStrategyType {
     /// One component after the other.
     #[default]
@@ -108,8 +94,7 @@ pub enum RestartStrategyType {
 }
 
 /// Fields of a graph whose form may still change.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphExperimental {
     /// Topology-aware transfer of KV caches.
@@ -118,35 +103,33 @@ pub struct GraphExperimental {
 }
 
 /// Policy for the workers that may exchange KV caches. Exactly one of `clusterTopologyName` and `labelKey` is required.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::KV_TRANSFER)))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-validations" = rules::KV_TRANSFER))]
 #[serde(rename_all = "camelCase")]
 pub struct KvTransferPolicy {
     /// Grove cluster topology that names the domains.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    #[schemars(length(min = 1))]
     pub cluster_topology_name: Option<String>,
     /// Node label that holds the domain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::LABEL_KEY), length(min = 1, max = 317)))]
-    #[cfg_attr(feature = "schema", schemars(extend("x-kubernetes-validations" = rules::LABEL_KEY)))]
+    #[schemars(regex(pattern = patterns::LABEL_KEY), length(min = 1, max = 317))]
+    #[schemars(extend("x-kubernetes-validations" = rules::LABEL_KEY))]
     pub label_key: Option<String>,
     /// Level of the topology within which caches are exchanged.
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = patterns::DOMAIN)))]
+    #[schemars(regex(pattern = patterns::DOMAIN))]
     pub domain: String,
     /// Whether leaving the domain is forbidden or only discouraged.
     #[serde(default)]
     pub enforcement: KvTransferEnforcement,
     /// Weight of the same domain, 0 to 1; mandatory with `preferred` and only then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
+    #[schemars(range(min = 0, max = 1))]
     pub preferred_weight: Option<f32>,
 }
 
 /// Strength of a KV transfer policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum KvTransferEnforcement {
     /// Decode only within the domain.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Observed state of a graph.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(extend("required" = ["state"])))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("required" = ["state"]))]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoGraphDeploymentStatus {
     /// Generation of the spec that this status describes.
@@ -19,7 +19,7 @@ pub struct DynamoGraphDeploymentStatus {
     pub state: GraphState,
     /// Standard Kubernetes conditions; `Ready`, `Reconciling` and `Stalled` follow kstatus.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::conditions"))]
+    #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
     /// Replica counts by component name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -39,8 +39,7 @@ pub struct DynamoGraphDeploymentStatus {
 }
 
 /// State of a graph.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GraphState {
     /// Not reconciled yet.
@@ -69,8 +68,7 @@ impl GraphState {
 }
 
 /// Replica counts of one component.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentReplicaStatus {
     /// Kind of the objects that run the component.
@@ -82,22 +80,22 @@ pub struct ComponentReplicaStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime_namespace: Option<String>,
     /// Pods that exist.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[schemars(range(min = 0))]
     pub replicas: i32,
     /// Pods of the current revision.
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[schemars(range(min = 0))]
     pub updated_replicas: i32,
     /// Pods that are ready; absent where the kind does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[schemars(range(min = 0))]
     pub ready_replicas: Option<i32>,
     /// Pods that are available; absent where the kind does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[schemars(range(min = 0))]
     pub available_replicas: Option<i32>,
     /// Pods that are scheduled; absent where the kind does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
+    #[schemars(range(min = 0))]
     pub scheduled_replicas: Option<i32>,
 }
 
@@ -109,8 +107,7 @@ impl ComponentReplicaStatus {
 }
 
 /// Kind of object that runs a component.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ComponentKind {
     /// Grove PodClique.
     PodClique,
@@ -123,8 +120,7 @@ pub enum ComponentKind {
 }
 
 /// Progress of a restart.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartStatus {
     /// The `spec.restart.id` that this status speaks of.
@@ -132,7 +128,7 @@ pub struct RestartStatus {
     pub observed_id: Option<String>,
     /// Phase of the restart: `Pending`, `Restarting`, `Completed`, `Failed` or `Superseded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[schemars(with = "Option<String>")]
     pub phase: Option<RestartPhase>,
     /// Components being restarted right now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,8 +155,7 @@ pub enum RestartPhase {
 }
 
 /// Checkpoint of one component.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointStatus {
     /// Name of the DynamoCheckpoint.
@@ -178,8 +173,7 @@ pub struct CheckpointStatus {
 }
 
 /// Progress of a change of worker revision.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RollingUpdateStatus {
     /// Phase of the change.
@@ -187,11 +181,11 @@ pub struct RollingUpdateStatus {
     pub phase: Option<RollingUpdatePhase>,
     /// Time at which the new revision was first observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
+    #[schemars(schema_with = "crate::schema::time")]
     pub start_time: Option<Time>,
     /// Time at which the last old worker was gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
+    #[schemars(schema_with = "crate::schema::time")]
     pub end_time: Option<Time>,
     /// Components whose new revision serves alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,8 +193,7 @@ pub struct RollingUpdateStatus {
 }
 
 /// Phase of a change of worker revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RollingUpdatePhase {
     /// Seen, nothing changed yet.
     Pending,
@@ -216,13 +209,12 @@ pub enum RollingUpdatePhase {
 }
 
 /// Quality of a graph's placement.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlacementStatus {
     /// 0 (worst) to 1 (best).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(min = 0, max = 1)))]
+    #[schemars(range(min = 0, max = 1))]
     pub score: Option<f64>,
     /// Origin of the score.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -230,8 +222,7 @@ pub struct PlacementStatus {
 }
 
 /// Origin of a placement score.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PlacementState {
     /// All components report.
     Reported,

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Kind of GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "each is the name of a product, in the spelling of specs")]
 pub enum GpuSku {
@@ -37,8 +37,7 @@ impl fmt::Display for GpuSku {
 }
 
 /// Hardware to plan for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Hardware {
     /// Kind of GPU; selects the nodes.
@@ -46,15 +45,15 @@ pub struct Hardware {
     pub gpu_sku: Option<GpuSku>,
     /// Memory of one GPU, in MiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
+    #[schemars(range(max = crate::limits::NUMBER))]
     pub vram_mb: Option<f64>,
     /// GPUs that the graph may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::GPUS)))]
+    #[schemars(range(max = crate::limits::GPUS))]
     pub total_gpus: Option<i32>,
     /// GPUs of one node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::GPUS_PER_NODE)))]
+    #[schemars(range(max = crate::limits::GPUS_PER_NODE))]
     pub num_gpus_per_node: Option<i32>,
     /// Connection between the GPUs of one node, such as `nvlink` or `pcie`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,49 +12,19 @@ mod scaling_adapter;
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
-    component::{
-        CompilationCache, ComponentSpec, ComponentType, EndpointPickerConfig, EndpointPickerPlugin, EppConfig,
-        ModelReference, Multinode, MultinodeRole, PluginReference, SaturationDetector, ScalingAdapterMarker,
-        SchedulingProfile,
-    },
-    component_deployment::{DynamoComponentDeployment, DynamoComponentDeploymentSpec, DynamoComponentDeploymentStatus},
-    experimental::{
-        Checkpoint, CheckpointDeletionPolicy, CheckpointIdentity, CheckpointJob, CheckpointMode,
-        CheckpointStartupPolicy, ComponentExperimental, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GmsClientPod,
-        GpuMemoryService, GroveOptions,
-    },
-    graph::{
-        DynamoGraphDeployment, DynamoGraphDeploymentSpec, GraphExperimental, KvTransferEnforcement, KvTransferPolicy,
-        Restart, RestartStrategy, RestartStrategyType,
-    },
-    graph_status::{
-        CheckpointStatus, ComponentKind, ComponentReplicaStatus, DynamoGraphDeploymentStatus, GraphState,
-        PlacementState, PlacementStatus, RestartPhase, RestartStatus, RollingUpdatePhase, RollingUpdateStatus,
-    },
-    hardware::{GpuSku, Hardware},
-    request::{
-        DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestSpec, Mocker, ModelCache, OptimizationType,
-        RequestBackend, RequestFeatures, RequestOverrides, SearchStrategy, Sla, Workload,
-    },
-    request_status::{
-        DeploymentInfo, DynamoGraphDeploymentRequestStatus, ParetoConfig, ProfilerRuns, ProfilingPhase,
-        ProfilingResults, RequestPhase, TrialGraphs,
-    },
-    scaling_adapter::{
-        DynamoGraphDeploymentScalingAdapter, DynamoGraphDeploymentScalingAdapterSpec,
-        DynamoGraphDeploymentScalingAdapterStatus, ScalingTarget,
-    },
+    component::*, component_deployment::*, experimental::*, graph::*, graph_status::*, hardware::*, request::*,
+    request_status::*, scaling_adapter::*,
 };
 
 /// Name of the container that the operator completes with its defaults.
 pub const MAIN_CONTAINER: &str = "main";
 
 /// Family of the inference engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BackendFramework {
     /// SGLang.
@@ -83,41 +53,38 @@ impl fmt::Display for BackendFramework {
 }
 
 /// Placement of a whole graph.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GraphTopologyConstraint {
     /// Name of the cluster topology.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    #[schemars(length(min = 1))]
     pub cluster_topology_name: String,
     /// Topology level within which components are packed, unless a component names its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::DOMAIN)))]
+    #[schemars(regex(pattern = crate::schema::patterns::DOMAIN))]
     pub pack_domain: Option<String>,
 }
 
 /// Placement of one component.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComponentTopologyConstraint {
     /// Level within which the component is packed.
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::DOMAIN)))]
+    #[schemars(regex(pattern = crate::schema::patterns::DOMAIN))]
     pub pack_domain: String,
 }
 
 /// A fragment in the workload provider's own API, merged into what the operator renders.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProviderOverride {
     /// API version of the fragment; `grove.io/v1alpha1`.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    #[schemars(length(min = 1))]
     pub api_version: String,
     /// Kind that the fragment is of; filled in at admission.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// The fragment.
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    #[schemars(schema_with = "crate::schema::open_object")]
     pub value: serde_json::Value,
 }

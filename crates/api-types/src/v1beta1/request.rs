@@ -2,29 +2,20 @@
 
 use k8s_openapi::api::batch::v1::JobSpec;
 use kube::CustomResource;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::DynamoGraphDeploymentRequestStatus;
-use crate::v1beta1::hardware::Hardware;
+use super::{DynamoGraphDeploymentRequestStatus, Hardware};
 
 /// Specification of a request for a graph.
-#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[kube(
-    group = "nvidia.com",
-    version = "v1beta1",
-    kind = "DynamoGraphDeploymentRequest",
-    shortname = "dgdr",
-    namespaced,
-    schema = "disabled",
-    derive = "PartialEq",
-    status = "DynamoGraphDeploymentRequestStatus"
-)]
+#[kube(group = "nvidia.com", version = "v1beta1", kind = "DynamoGraphDeploymentRequest", shortname = "dgdr")]
+#[kube(namespaced, schema = "disabled", derive = "PartialEq", status = "DynamoGraphDeploymentRequestStatus")]
 pub struct DynamoGraphDeploymentRequestSpec {
     /// The model: a Hugging Face id, or a name of your own.
-    #[cfg_attr(feature = "schema", schemars(length(min = 1)))]
+    #[schemars(length(min = 1))]
     pub model: String,
     /// Engine family; `auto` lets the profiler choose.
     #[serde(default)]
@@ -34,7 +25,7 @@ pub struct DynamoGraphDeploymentRequestSpec {
     pub image: Option<String>,
     /// Dynamo version, `MAJOR.MINOR.PATCH`, for components of the graph that name none themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(regex(pattern = crate::schema::patterns::VERSION)))]
+    #[schemars(regex(pattern = crate::schema::patterns::VERSION))]
     pub runtime_version_override: Option<String>,
     /// Volume that holds the model's weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,8 +77,7 @@ impl Default for DynamoGraphDeploymentRequestSpec {
 }
 
 /// Engine family of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RequestBackend {
     /// The profiler chooses.
@@ -102,8 +92,7 @@ pub enum RequestBackend {
 }
 
 /// Volume that holds a model's weights.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ModelCache {
     /// The PersistentVolumeClaim.
@@ -123,23 +112,22 @@ impl Default for ModelCache {
 }
 
 /// Expected load. By convention, `concurrency` and `requestRate` exclude each other.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Workload {
     /// Length of the input of a request, in tokens.
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::TOKENS)))]
+    #[schemars(range(max = crate::limits::TOKENS))]
     pub isl: i32,
     /// Length of the output of a request, in tokens.
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::TOKENS)))]
+    #[schemars(range(max = crate::limits::TOKENS))]
     pub osl: i32,
     /// Requests at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
+    #[schemars(range(max = crate::limits::NUMBER))]
     pub concurrency: Option<f64>,
     /// Requests per second.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
+    #[schemars(range(max = crate::limits::NUMBER))]
     pub request_rate: Option<f64>,
 }
 
@@ -150,21 +138,20 @@ impl Default for Workload {
 }
 
 /// Targets.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Sla {
     /// Time to the first token, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
+    #[schemars(range(max = crate::limits::NUMBER))]
     pub ttft: Option<f64>,
     /// Time between tokens, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
+    #[schemars(range(max = crate::limits::NUMBER))]
     pub itl: Option<f64>,
     /// Time of a whole request, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(range(max = crate::limits::NUMBER)))]
+    #[schemars(range(max = crate::limits::NUMBER))]
     pub e2e_latency: Option<f64>,
     /// Goal of the optimisation where the targets leave a choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,8 +159,7 @@ pub struct Sla {
 }
 
 /// Goal of the optimisation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OptimizationType {
     /// Fast answers.
@@ -183,28 +169,26 @@ pub enum OptimizationType {
 }
 
 /// Fragments merged into what the operator makes for a request.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestOverrides {
     /// Fragment of the profiler's Job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::job_spec"))]
+    #[schemars(schema_with = "crate::schema::job_spec")]
     pub profiling_job: Option<JobSpec>,
     /// Fragment of the graph: a DynamoGraphDeployment, of either version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::embedded_resource"))]
+    #[schemars(schema_with = "crate::schema::embedded_resource")]
     pub dgd: Option<Value>,
 }
 
 /// Optional parts of a requested graph.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestFeatures {
     /// Presence adds a planner; the content is its configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    #[schemars(schema_with = "crate::schema::open_object")]
     pub planner: Option<Value>,
     /// Simulated workers in place of engines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -212,8 +196,7 @@ pub struct RequestFeatures {
 }
 
 /// Simulated workers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Mocker {
     /// Whether workers are simulated; not if unset.
@@ -222,8 +205,7 @@ pub struct Mocker {
 }
 
 /// Thoroughness of the profiler's search.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchStrategy {
     /// Seconds: by simulation.

@@ -3,14 +3,14 @@
 use std::fmt;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Hardware;
 
 /// Observed state of a request.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DynamoGraphDeploymentRequestStatus {
     /// Phase of the request; the conditions have the details.
@@ -27,7 +27,7 @@ pub struct DynamoGraphDeploymentRequestStatus {
     pub profiling_job_name: Option<String>,
     /// Standard Kubernetes conditions, one of each type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::conditions"))]
+    #[schemars(schema_with = "crate::schema::conditions")]
     pub conditions: Vec<Condition>,
     /// Results of the profiler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,13 +54,12 @@ pub struct DynamoGraphDeploymentRequestStatus {
 }
 
 /// GPU time of profiling Jobs. A Job may be deleted before its request is complete, so its time is recorded here.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProfilerRuns {
     /// Start time of the last Job that was counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
+    #[schemars(schema_with = "crate::schema::time")]
     pub started: Option<Time>,
     /// Seconds times GPUs of its pod since then.
     #[serde(default)]
@@ -72,8 +71,7 @@ pub struct ProfilerRuns {
 
 /// GPU time of the graphs that a profiler starts for measurements. They are deleted when it ends, so their time is
 /// recorded here.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TrialGraphs {
     /// Seconds times the GPUs that their pods have held until `countedUntil`.
@@ -81,7 +79,7 @@ pub struct TrialGraphs {
     pub gpu_seconds: i64,
     /// Time until which `gpuSeconds` is counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::time"))]
+    #[schemars(schema_with = "crate::schema::time")]
     pub counted_until: Option<Time>,
     /// Names of the graphs that exist.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -92,8 +90,7 @@ pub struct TrialGraphs {
 }
 
 /// Phase of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RequestPhase {
     /// Not begun.
     Pending,
@@ -124,8 +121,7 @@ impl RequestPhase {
 }
 
 /// Current activity of the profiler.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ProfilingPhase {
     /// Starting.
     Initializing,
@@ -152,8 +148,7 @@ impl fmt::Display for ProfilingPhase {
 }
 
 /// Results of the profiler.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProfilingResults {
     /// Deprecated: the layouts that no other one beats.
@@ -161,23 +156,21 @@ pub struct ProfilingResults {
     pub pareto: Option<Vec<ParetoConfig>>,
     /// The graph.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    #[schemars(schema_with = "crate::schema::open_object")]
     pub selected_config: Option<Value>,
 }
 
 /// A layout that no other one beats.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ParetoConfig {
     /// The layout.
-    #[cfg_attr(feature = "schema", schemars(schema_with = "crate::schema::open_object"))]
+    #[schemars(schema_with = "crate::schema::open_object")]
     pub config: Value,
 }
 
 /// Replicas of a request's graph.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentInfo {
     /// Desired replicas.

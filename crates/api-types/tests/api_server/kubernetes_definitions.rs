@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use api_types::schema::kubernetes::{DOCUMENTS, REFERENCE_PREFIX, ROOTS, is_built_in};
+use api_types::schema::kubernetes::{DOCUMENTS, REFERENCE_PREFIX, ROOTS, built_in};
 use serde_json::{Map, Value};
 
 use crate::server::Server;
@@ -34,7 +34,7 @@ async fn they_are_the_api_servers_own() {
 
 /// Takes the definition `name` and those that it refers to.
 fn collect(name: &str, all: &Map<String, Value>, into: &mut BTreeMap<String, Value>) {
-    if is_built_in(name) || into.contains_key(name) {
+    if built_in(name).is_some() || into.contains_key(name) {
         return;
     }
     let definition = trimmed(&all[name]);

@@ -18,7 +18,6 @@ impl Side for Alpha<'_> {
     fn project(&self, alpha: &Object) -> Object {
         let mut beta = Object::new();
         copy(alpha, &mut beta, &SAME);
-        copy(alpha, &mut beta, &["providerOverride"]);
         let name = match self.0 {
             Name::Key(key) => Some(key),
             Name::Object(object) => text(alpha, "serviceName").or(object),

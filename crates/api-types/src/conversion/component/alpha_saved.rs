@@ -233,11 +233,8 @@ fn place_mounts(alpha: &Object, own: Option<&Value>, main: Option<&Value>) -> (V
     let own: Vec<&Value> = items(own).iter().filter(|mount| there.contains(&key(mount, "mountPoint"))).collect();
     let known: HashSet<Key<'_>> = own.iter().map(|mount| key(mount, "mountPoint")).collect();
     let in_main: HashSet<Key<'_>> = main.iter().map(|mount| key(mount, "mountPath")).collect();
-    let is_new = |mount: &&Value| {
-        let key = key(mount, "mountPoint");
-        !known.contains(&key) && !in_main.contains(&key)
-    };
-    let new = live.iter().filter(is_new);
+    let is_known = |key: Key<'_>| known.contains(&key) || in_main.contains(&key);
+    let new = live.iter().filter(|mount| !is_known(key(mount, "mountPoint")));
     (own.into_iter().chain(new).cloned().collect(), main.into_iter().cloned().collect())
 }
 

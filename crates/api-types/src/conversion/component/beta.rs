@@ -15,7 +15,6 @@ impl Side for Beta<'_> {
     fn project(&self, beta: &Object) -> Object {
         let mut alpha = Object::new();
         copy(beta, &mut alpha, &SAME);
-        copy(beta, &mut alpha, &["providerOverride"]);
         if let (Name::Object(_), Some(name)) = (self.0, text(beta, "name")) {
             alpha.insert("serviceName".to_owned(), json!(name));
         }

@@ -17,7 +17,8 @@ const MAIN: &str = "main";
 const SIDECAR: &str = "sidecar-frontend";
 
 /// Fields that are the same in both versions.
-const SAME: [&str; 8] = [
+const SAME: [&str; 9] = [
+    "providerOverride",
     "runtimeVersionOverride",
     "globalDynamoNamespace",
     "replicas",

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::conversion::{ApiVersion, value::Object};
+use crate::{conversion::ApiVersion, names};
 
 /// Names of lists, and the keys of their entries, with defaults.
 type ListKeys = (&'static [&'static str], &'static [(&'static str, Option<&'static str>)]);
@@ -66,8 +66,7 @@ impl<'a> FieldPlace<'a> {
     fn name(&self) -> String {
         let mut digest = Sha256::new();
         self.write(&mut digest);
-        let bytes = digest.finalize();
-        std::iter::once(".".to_owned()).chain(bytes.iter().take(6).map(|byte| format!("{byte:02x}"))).collect()
+        format!(".{}", names::hex(&digest.finalize(), 12))
     }
 
     fn write(&self, digest: &mut Sha256) {
@@ -219,7 +218,10 @@ pub(super) fn contains(version: ApiVersion, whole: &Value, part: &Value) -> bool
 fn contains_at(whole: &Value, part: &Value, at: &FieldPlace<'_>) -> bool {
     match (whole, part) {
         (Value::Object(_) | Value::Array(_), Value::Null) => true,
-        (Value::Object(whole), Value::Object(part)) if !at.is_one_field() => has_fields(whole, part, at),
+        (Value::Object(whole), Value::Object(part)) if !at.is_one_field() => part.iter().all(|(key, part)| {
+            let place = at.step(FieldStep::Field(key));
+            whole.get(key).is_some_and(|whole| contains_at(whole, part, &place))
+        }),
         (Value::Array(all), Value::Array(some)) => match (at.identities(all), at.identities(some)) {
             (Some(names), Some(part_names)) => {
                 let known: HashMap<String, &Value> = names.into_iter().zip(all).collect();
@@ -233,13 +235,6 @@ fn contains_at(whole: &Value, part: &Value, at: &FieldPlace<'_>) -> bool {
         },
         _ => whole == part,
     }
-}
-
-fn has_fields(whole: &Object, part: &Object, at: &FieldPlace<'_>) -> bool {
-    let has = |key: &String, part: &Value| {
-        whole.get(key).is_some_and(|whole| contains_at(whole, part, &at.step(FieldStep::Field(key))))
-    };
-    part.iter().all(|(key, part)| has(key, part))
 }
 
 /// Fields that lie together, and the same in smaller parts.
@@ -276,6 +271,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::conversion::value::Object;
 
     /// The identities that the schema gives the entries of a list, by their keys and defaults.
     fn check(schema: &Value, at: &FieldPlace<'_>, way: &str, wrong: &mut Vec<String>) {

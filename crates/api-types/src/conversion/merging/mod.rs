@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::{
     ApiVersion, ConversionError, Extent, convert_within, kind, payload,
     payload::{ANNOTATION_BYTES, bytes},
-    value::Object,
+    value::{Object, annotations, annotations_mut},
 };
 
 /// The annotation with the source; with a suffix, the annotation for one of its fields.
@@ -85,14 +85,6 @@ fn is_in_request(metadata: &Value) -> bool {
     has("resourceVersion") || (!has("uid") && metadata.get("managedFields").is_none())
 }
 
-fn annotations(object: &Value) -> Option<&Object> {
-    object.get("metadata")?.get("annotations")?.as_object()
-}
-
-fn annotations_mut(object: &mut Value) -> Option<&mut Object> {
-    object.get_mut("metadata")?.get_mut("annotations")?.as_object_mut()
-}
-
 /// The suffix of a note.
 fn suffix(key: &str) -> Option<&str> {
     key.strip_prefix(NOTE).filter(|suffix| suffix.is_empty() || suffix.starts_with('.'))
@@ -124,9 +116,9 @@ fn take(object: &mut Value) -> Option<Notes> {
 
 /// The notes for an object, if it is of a kind that has two versions.
 fn note(object: &Value) -> Option<Object> {
-    let keys = kind(object["kind"].as_str()?)?.keys;
+    let kind = kind(object["kind"].as_str()?)?;
     let saved = annotations(object).into_iter().flatten();
-    let saved = saved.filter(|(key, _)| [keys.spec, keys.status].contains(&key.as_str()));
+    let saved = saved.filter(|(key, _)| [kind.spec, kind.status].contains(&key.as_str()));
     let record = FieldRecord {
         body: body(object),
         annotations: saved.map(|(key, value)| (key.clone(), value.clone())).collect(),
@@ -181,10 +173,10 @@ impl Notes {
             false => self.with_others_fields(&whole, &removed, &there, (from, to)),
         };
         let mut metadata = live.get("metadata")?.as_object()?.clone();
-        let keys = kind(live["kind"].as_str()?)?.keys;
+        let kind = kind(live["kind"].as_str()?)?;
         let entry = metadata.entry("annotations").or_insert_with(|| json!({}));
         if let Value::Object(annotations) = entry {
-            annotations.retain(|key, _| ![keys.spec, keys.status].contains(&key.as_str()));
+            annotations.retain(|key, _| ![kind.spec, kind.status].contains(&key.as_str()));
             annotations.extend(self.record.annotations.clone());
             if annotations.is_empty() {
                 metadata.remove("annotations");

@@ -17,7 +17,6 @@ use serde_json::{Value, json};
 
 use super::{
     COMPONENT_DEPLOYMENT, GRAPH, kind, payload,
-    payload::AnnotationKeys,
     value::{Object, object},
 };
 use crate::v1beta1::{ComponentType, DynamoGraphDeployment, ScalingAdapterMarker};
@@ -187,8 +186,7 @@ fn field<T: for<'de> Deserialize<'de> + Default>(spec: &Object, key: &str) -> T 
 
 /// The saved spec of v1alpha1.
 fn read(annotations: &Texts, kind_name: &str) -> Option<Object> {
-    let AnnotationKeys { spec, .. } = kind(kind_name)?.keys;
-    match payload::read_spec(annotations.get(spec)?)?.sparse.remove("spec")? {
+    match payload::read_spec(annotations.get(kind(kind_name)?.spec)?)?.sparse.remove("spec")? {
         Value::Object(spec) => Some(spec),
         _ => None,
     }
@@ -338,7 +336,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_takes_nothing_else_with_it() {
         let kept = |text: &str| {
-            let key = kind(COMPONENT_DEPLOYMENT).unwrap().keys.spec.to_owned();
+            let key = kind(COMPONENT_DEPLOYMENT).unwrap().spec.to_owned();
             PreservedComponent::of_component_deployment(&Texts::from([(key, text.to_owned())]))
         };
         assert_eq!(kept("junk"), PreservedComponent::default());

@@ -46,24 +46,20 @@ fn picker(version: ApiVersion) -> Vec<SchemaCheck> {
     };
     vec![
         SchemaCheck::new("", format!("{other} || !has(self.multinode)"), violations::PICKER_NODES)
-            .field(".multinode")
-            .forbidden()
-            .unless_broken(),
+            .field_of_several(".multinode")
+            .forbidden(),
         SchemaCheck::new("", format!("{other} || self.?replicas.orValue(1) == 1"), violations::PICKER_REPLICAS)
-            .field(".replicas")
-            .unless_broken(),
+            .field_of_several(".replicas"),
         SchemaCheck::new("", format!("{other} || has(self.eppConfig)"), violations::PICKER_CONFIG)
-            .field(".eppConfig")
-            .required()
-            .unless_broken(),
+            .field_of_several(".eppConfig")
+            .required(),
         SchemaCheck::new(
             "eppConfig",
             "!has(self.configMapRef) || self.configMapRef.?name.orValue('') != ''",
             violations::PICKER_CONFIG_MAP,
         )
-        .field(".configMapRef.name")
-        .required()
-        .unless_broken(),
+        .field_of_several(".configMapRef.name")
+        .required(),
     ]
 }
 
@@ -77,9 +73,8 @@ fn alpha() -> Vec<SchemaCheck> {
             "!self.?enabled.orValue(false) || self.?host.orValue('') != ''",
             violations::INGRESS_HOST,
         )
-        .field(".host")
-        .required()
-        .unless_broken(),
+        .field_of_several(".host")
+        .required(),
     ]
 }
 
@@ -94,9 +89,8 @@ fn beta() -> Vec<SchemaCheck> {
         ),
         SchemaCheck::new("frontendSidecar", "self != ''", violations::SIDECAR_UNKNOWN),
         SchemaCheck::new("", "!has(self.frontendSidecar) || has(self.podTemplate)", violations::SIDECAR_WITHOUT_POD)
-            .field(".podTemplate.spec.containers")
-            .required()
-            .unless_broken(),
+            .field_of_several(".podTemplate.spec.containers")
+            .required(),
     ]
 }
 
@@ -127,6 +121,6 @@ fn alone(version: ApiVersion) -> Vec<SchemaCheck> {
         absent.push((format!("!self{FORCED}"), FORCED_FIELD));
     }
     let check =
-        |(rule, field)| SchemaCheck::new("", rule, violations::ONLY_ON_GROVE).field(field).forbidden().unless_broken();
+        |(rule, field)| SchemaCheck::new("", rule, violations::ONLY_ON_GROVE).field_of_several(field).forbidden();
     absent.into_iter().map(check).collect()
 }

@@ -103,7 +103,7 @@ pub(super) fn checks(version: ApiVersion) -> Vec<SchemaCheck> {
     let same_mode = format!("({failover_mode} == '{between}') == ({memory_mode} == '{between}')");
     let one = format!("{switch}self.?mode.orValue('{within}') != '{within}' || self.?numShadows.orValue(1) <= 1");
     let checkpoint =
-        |rule: String, text: &str| SchemaCheck::new(place, rule, text).field(".checkpoint").forbidden().unless_broken();
+        |rule: String, text: &str| SchemaCheck::new(place, rule, text).field_of_several(".checkpoint").forbidden();
     let clients = |rule: String, text: &str| checkpoint(rule, text).field(".checkpoint.job.gmsClientContainers");
     vec![
         SchemaCheck::new(
@@ -111,17 +111,14 @@ pub(super) fn checks(version: ApiVersion) -> Vec<SchemaCheck> {
             format!("!{component_shares} || {component_type}.orValue('') in {types}"),
             violations::MEMORY_TYPE,
         )
-        .field(words.field("gpuMemoryService"))
-        .forbidden()
-        .unless_broken(),
+        .field_of_several(words.field("gpuMemoryService"))
+        .forbidden(),
         SchemaCheck::new(place, format!("!{failover} || {memory}"), violations::FAILOVER_ALONE)
-            .field(".failover")
-            .forbidden()
-            .unless_broken(),
+            .field_of_several(".failover")
+            .forbidden(),
         SchemaCheck::new(place, format!("!{failover} || !{memory} || {same_mode}"), violations::FAILOVER_MODE)
-            .field(".failover.mode")
-            .shows(words.shown_mode("self.?failover"))
-            .unless_broken(),
+            .field_of_several(".failover.mode")
+            .shows(words.shown_mode("self.?failover")),
         SchemaCheck::new(words.field("failover").trim_start_matches('.'), one, violations::SHADOWS)
             .field(".numShadows"),
         checkpoint(format!("!{CHECKPOINT} || {not_between}"), violations::CHECKPOINT_BETWEEN_PODS),

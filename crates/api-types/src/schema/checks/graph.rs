@@ -44,9 +44,8 @@ pub(super) fn checks(version: ApiVersion) -> Vec<SchemaCheck> {
         .field(".order")
         .forbidden(),
         SchemaCheck::new("spec", format!("has(self.topologyConstraint) || !({constrained})"), violations::TOPOLOGY)
-            .field(".topologyConstraint")
-            .required()
-            .unless_broken(),
+            .field_of_several(".topologyConstraint")
+            .required(),
         SchemaCheck::new(
             "spec",
             format!(
@@ -54,9 +53,8 @@ pub(super) fn checks(version: ApiVersion) -> Vec<SchemaCheck> {
             ),
             violations::PACK_DOMAIN,
         )
-        .field(".topologyConstraint.packDomain")
-        .required()
-        .unless_broken(),
+        .field_of_several(".topologyConstraint.packDomain")
+        .required(),
         SchemaCheck::new("spec.experimental.kvTransferPolicy.clusterTopologyName", IS_SUBDOMAIN, violations::OBJECT_NAME),
     ];
     checks.extend(what_stays());

@@ -7,7 +7,7 @@
 //! A rule does not reject changes of an object that was stored before the rule existed, unless they concern the rule:
 //!
 //! - A rule about a single value is at that value. The API server skips it while the value is unchanged.
-//! - A rule about several fields is above them, and is [`When::Broken`]: it is skipped if the old object violates it.
+//! - A rule about several fields is above them, and `unless_broken`: it is skipped if the old object violates it.
 //! - A rule about a change sees old and new.
 
 mod component;
@@ -45,16 +45,8 @@ pub struct SchemaCheck {
     rule: String,
     /// CEL for the value at fault, where the API server does not show it by itself.
     shows: Option<String>,
-    when: When,
-}
-
-/// Against what a rule is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum When {
-    /// The value at its path; or, if it mentions `oldSelf`, the change of that value.
-    Plain,
-    /// The same, unless the old value broke it too.
-    Broken,
+    /// Whether it is skipped if the old value broke it too.
+    unless_broken: bool,
 }
 
 impl SchemaCheck {
@@ -68,12 +60,17 @@ impl SchemaCheck {
             text: text.into(),
             rule: rule.into(),
             shows: None,
-            when: When::Plain,
+            unless_broken: false,
         }
     }
 
     fn field(self, field: impl Into<String>) -> Self {
         Self { field: field.into(), ..self }
+    }
+
+    /// The field at fault, of a rule about several fields. What was broken before may stay.
+    fn field_of_several(self, field: impl Into<String>) -> Self {
+        Self { unless_broken: true, ..self.field(field) }
     }
 
     fn required(self) -> Self {
@@ -88,15 +85,10 @@ impl SchemaCheck {
         Self { shows: Some(value.into()), ..self }
     }
 
-    /// Lets be what was there before.
-    fn unless_broken(self) -> Self {
-        Self { when: When::Broken, ..self }
-    }
-
     /// As an entry of `x-kubernetes-validations`.
     fn to_value(&self) -> Value {
         let mut entry = json!({ "rule": self.rule, "message": self.text, "reason": self.reason.as_str() });
-        if self.when == When::Broken {
+        if self.unless_broken {
             let before = of_old(&self.rule);
             entry["rule"] = json!(format!("({}) || (oldSelf.hasValue() && !({before}))", self.rule));
             entry["optionalOldSelf"] = json!(true);
@@ -166,17 +158,15 @@ fn checks() -> Vec<SchemaCheck> {
         "!self.?gpuMemoryService.?enabled.orValue(false) || self.gpuMemoryService.?mode.orValue('intraPod') == 'intraPod'",
         violations::supported(&["intraPod"]),
     )
-    .field(".gpuMemoryService.mode")
-    .shows("'\"' + self.gpuMemoryService.mode + '\"'")
-    .unless_broken();
+    .field_of_several(".gpuMemoryService.mode")
+    .shows("'\"' + self.gpuMemoryService.mode + '\"'");
     let request = SchemaCheck::new(
         "spec",
         "self.?searchStrategy.orValue('rapid') != 'thorough' || self.?backend.orValue('auto') != 'auto'",
         violations::THOROUGH,
     )
-    .field(".searchStrategy")
-    .shows("'\"' + self.searchStrategy + '\"'")
-    .unless_broken();
+    .field_of_several(".searchStrategy")
+    .shows("'\"' + self.searchStrategy + '\"'");
     models
         .chain([place("DynamoCheckpoint", ApiVersion::V1Alpha1)(checkpoint)])
         .chain([place("DynamoGraphDeploymentRequest", ApiVersion::V1Beta1)(request)])
@@ -192,17 +182,15 @@ fn models() -> Vec<SchemaCheck> {
         SchemaCheck::new("spec.baseModelName", "self == oldSelf", stays()),
         SchemaCheck::new("spec.modelType", "self == oldSelf", stays()),
         SchemaCheck::new("spec", "self.?modelType.orValue('') != 'lora' || has(self.source)", violations::source())
-            .field(".source")
-            .required()
-            .unless_broken(),
+            .field_of_several(".source")
+            .required(),
         SchemaCheck::new(
             "spec",
             "self.?modelType.orValue('') != 'lora' || !has(self.source) || self.source.?uri.orValue('') != ''",
             violations::source(),
         )
-        .field(".source.uri")
-        .required()
-        .unless_broken(),
+        .field_of_several(".source.uri")
+        .required(),
         // At `spec`, because the API server shows the value of the field at fault, and people put credentials into
         // addresses.
         SchemaCheck::new(
@@ -213,8 +201,7 @@ fn models() -> Vec<SchemaCheck> {
             ),
             violations::scheme(),
         )
-        .field(".source.uri")
-        .unless_broken(),
+        .field_of_several(".source.uri"),
     ]
 }
 
@@ -247,7 +234,7 @@ mod tests {
                     == (&check.kind, check.version, &check.at, &check.field, &check.text)
             };
             assert_eq!(all.iter().filter(same).count(), 1, "{check:?}");
-            assert!(check.when == When::Plain || !check.rule.contains("oldSelf"), "{check:?}");
+            assert!(!check.unless_broken || !check.rule.contains("oldSelf"), "{check:?}");
         }
     }
 }
