@@ -61,7 +61,7 @@ enum Command {
     #[command(subcommand, hide = true)]
     Tilt(tilt::Step),
     /// Removes what `tilt-up` applied; definitions and the operator's namespace stay.
-    TiltDown(tilt::DownArgs),
+    TiltDown(tilt::TiltfileArgs),
     /// Runs the operator in a cluster by Tilt, and rebuilds it with each edit.
     #[command(long_about = tilt::LONG_ABOUT)]
     TiltUp(tilt::UpArgs),

@@ -9,18 +9,8 @@ pub const CA_CONFIG_MAP: &str = "dynamo-operator-webhook-ca";
 
 /// Rights on objects of the cluster, and why they are needed.
 pub const CLUSTER: &[Access] = &[
-    Access::new(
-        "admissionregistration.k8s.io",
-        "validatingwebhookconfigurations",
-        Verb::CACHE,
-        "follows, by their labels, the configurations that name this server",
-    ),
-    Access::new(
-        "admissionregistration.k8s.io",
-        "mutatingwebhookconfigurations",
-        Verb::CACHE,
-        "follows, by their labels, the configurations that name this server",
-    ),
+    follows_configurations("validatingwebhookconfigurations"),
+    follows_configurations("mutatingwebhookconfigurations"),
     Access::new(
         "apiextensions.k8s.io",
         "customresourcedefinitions",
@@ -30,24 +20,22 @@ pub const CLUSTER: &[Access] = &[
     Access::new("grove.io", "clustertopologybindings", &[Verb::Get], "checks the topology that a graph names"),
 ];
 
+const fn follows_configurations(resource: &'static str) -> Access {
+    let why = "follows, by their labels, the configurations that name this server";
+    Access::new("admissionregistration.k8s.io", resource, Verb::CACHE, why)
+}
+
 /// Rights on single objects of the cluster: what it writes there. Configurations have the names of an install called
 /// `dynamo-operator`; the chart puts those of the release in their place.
 pub const CLUSTER_NAMED: &[NamedAccess] = &[
-    NamedAccess::new(
-        "admissionregistration.k8s.io",
-        "validatingwebhookconfigurations",
-        &["dynamo-operator-validating"],
-        &[Verb::Patch],
-        "sets the CA by which the API server knows this server",
-    ),
-    NamedAccess::new(
-        "admissionregistration.k8s.io",
-        "mutatingwebhookconfigurations",
-        &["dynamo-operator-mutating"],
-        &[Verb::Patch],
-        "sets the CA by which the API server knows this server",
-    ),
+    sets_authority("validatingwebhookconfigurations", &["dynamo-operator-validating"]),
+    sets_authority("mutatingwebhookconfigurations", &["dynamo-operator-mutating"]),
 ];
+
+const fn sets_authority(resource: &'static str, names: &'static [&'static str]) -> NamedAccess {
+    let why = "sets the CA by which the API server knows this server";
+    NamedAccess::new("admissionregistration.k8s.io", resource, names, &[Verb::Patch], why)
+}
 
 /// Rights in the namespaces that are served.
 pub const SERVED: &[Access] = &[

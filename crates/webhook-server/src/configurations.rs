@@ -55,69 +55,27 @@ pub struct InstallSettings {
     pub namespace: Option<String>,
 }
 
-/// One entry of a webhook configuration.
-struct WebhookEntry {
-    /// Names of entries are known to those who look for them, so they are the Go operator's.
-    name: &'static str,
-    path: AdmissionPath,
-    group: &'static str,
-    version: &'static str,
-    resource: &'static str,
-    operations: &'static [&'static str],
-    /// Whether objects of other versions are left out, instead of being converted first.
-    exact: bool,
-}
-
 /// An object that is being deleted is admitted in any case. The API server does it by itself, so that finalizers can
 /// be removed while no webhook server runs.
 const NOT_DELETING: &str = "!has(object.metadata.deletionTimestamp)";
 
-const WRITES: &[&str] = &["CREATE", "UPDATE"];
-
-const fn entry(name: &'static str, path: AdmissionPath, version: &'static str, resource: &'static str) -> WebhookEntry {
-    WebhookEntry { name, path, group: GROUP, version, resource, operations: WRITES, exact: false }
-}
+/// An entry of a webhook configuration: its name, and where its reviews are sent. Names are known to those who look for
+/// them, so they are the Go operator's.
+type WebhookEntry = (&'static str, AdmissionPath);
 
 const VALIDATING: [WebhookEntry; 5] = [
-    entry(
-        "vdynamocomponentdeployment.kb.io",
-        AdmissionPath::ValidateComponent,
-        "v1beta1",
-        "dynamocomponentdeployments",
-    ),
-    entry("vdynamographdeployment.kb.io", AdmissionPath::ValidateGraph, "v1beta1", "dynamographdeployments"),
-    entry("vdynamocheckpoint.kb.io", AdmissionPath::ValidateCheckpoint, "v1alpha1", "dynamocheckpoints"),
-    entry("vdynamomodel.kb.io", AdmissionPath::ValidateModel, "v1alpha1", "dynamomodels"),
-    entry(
-        "vdynamographdeploymentrequest.kb.io",
-        AdmissionPath::ValidateRequest,
-        "v1beta1",
-        "dynamographdeploymentrequests",
-    ),
+    ("vdynamocomponentdeployment.kb.io", AdmissionPath::ValidateComponent),
+    ("vdynamographdeployment.kb.io", AdmissionPath::ValidateGraph),
+    ("vdynamocheckpoint.kb.io", AdmissionPath::ValidateCheckpoint),
+    ("vdynamomodel.kb.io", AdmissionPath::ValidateModel),
+    ("vdynamographdeploymentrequest.kb.io", AdmissionPath::ValidateRequest),
 ];
 
 const MUTATING: [WebhookEntry; 4] = [
-    entry("mdynamographdeployment.kb.io", AdmissionPath::DefaultGraph, "v1beta1", "dynamographdeployments"),
-    WebhookEntry {
-        exact: true,
-        ..entry(
-            "mdynamocomponentdeploymentv1beta1.kb.io",
-            AdmissionPath::DefaultComponent,
-            "v1beta1",
-            "dynamocomponentdeployments",
-        )
-    },
-    entry(
-        "mdynamographdeploymentrequestv1beta1.kb.io",
-        AdmissionPath::DefaultRequest,
-        "v1beta1",
-        "dynamographdeploymentrequests",
-    ),
-    WebhookEntry {
-        group: "",
-        operations: &["CREATE"],
-        ..entry("mpodcheckpointrestore.kb.io", AdmissionPath::RestorePod, "v1", "pods")
-    },
+    ("mdynamographdeployment.kb.io", AdmissionPath::DefaultGraph),
+    ("mdynamocomponentdeploymentv1beta1.kb.io", AdmissionPath::DefaultComponent),
+    ("mdynamographdeploymentrequestv1beta1.kb.io", AdmissionPath::DefaultRequest),
+    ("mpodcheckpointrestore.kb.io", AdmissionPath::RestorePod),
 ];
 
 /// Both configurations, the validating one first.
@@ -140,27 +98,29 @@ fn configuration(kind: &str, suffix: &str, entries: &[WebhookEntry], install: &I
             "name": format!("{}-{suffix}{of_install}", install.args.name),
             "labels": { (labels::PART_OF): labels::OPERATOR, (labels::OPERATOR_NAMESPACE): own },
         },
-        "webhooks": entries.iter().map(|entry| webhook(entry, install)).collect::<Vec<_>>(),
+        "webhooks": entries.iter().map(|(name, path)| webhook(name, *path, install)).collect::<Vec<_>>(),
     })
 }
 
-fn webhook(entry: &WebhookEntry, install: &InstallSettings) -> Value {
-    let pods = entry.path == AdmissionPath::RestorePod;
+fn webhook(name: &str, path: AdmissionPath, install: &InstallSettings) -> Value {
+    let pods = path == AdmissionPath::RestorePod;
+    // Objects of other versions are converted first, or left out.
+    let match_policy = if path == AdmissionPath::DefaultComponent { "Exact" } else { "Equivalent" };
     let InstallSettings { args, host: Host { service, namespace, .. }, .. } = install;
     let failure_policy = if pods { args.pod_failure_policy } else { args.failure_policy };
     let mut webhook = json!({
-        "name": entry.name,
+        "name": name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": {
-            "service": { "name": service, "namespace": namespace, "path": entry.path.as_str(), "port": args.port },
+            "service": { "name": service, "namespace": namespace, "path": path.as_str(), "port": args.port },
         },
         "failurePolicy": failure_policy,
-        "matchPolicy": if entry.exact { "Exact" } else { "Equivalent" },
+        "matchPolicy": match_policy,
         "rules": [{
-            "apiGroups": [entry.group],
-            "apiVersions": [entry.version],
-            "resources": [entry.resource],
-            "operations": entry.operations,
+            "apiGroups": [if pods { "" } else { GROUP }],
+            "apiVersions": [path.version()],
+            "resources": [format!("{}s", path.kind().to_lowercase())],
+            "operations": if pods { json!(["CREATE"]) } else { json!(["CREATE", "UPDATE"]) },
         }],
         "sideEffects": "None",
         "timeoutSeconds": args.timeout_seconds,

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use controller_kit::{
-    access::role,
+    access::print_role,
     process::{self, CommonArgs},
     settings::{Dns, Webhook},
 };
@@ -54,28 +54,28 @@ fn main() -> ExitCode {
                 Ok::<(), Box<dyn std::error::Error>>(webhook_server::run(context, server, install).await?)
             }
         }),
-        Some(WebhookServerCommand::Access { of }) => print(role_text(&args, *of)),
+        Some(WebhookServerCommand::Access { of }) => print_access(&args, *of),
         Some(WebhookServerCommand::Configurations(own)) => print(webhooks(&args, own)),
     }
 }
 
-fn role_text(args: &WebhookServerArgs, of: Option<RightsPlace>) -> Result<String, Box<dyn std::error::Error>> {
+fn print_access(args: &WebhookServerArgs, of: Option<RightsPlace>) -> ExitCode {
     let served = args.common.namespace.as_deref();
-    let role = match (of, served) {
+    match (of, served) {
         (None, None) => {
             let access = [access::CLUSTER, access::SERVED].concat();
             let named = [access::CLUSTER_NAMED, access::SERVED_NAMED].concat();
-            role(NAME, None, &access, &named)
+            print_role(NAME, None, &access, &named)
         }
-        (None, Some(namespace)) => role(NAME, Some(namespace), access::SERVED, access::SERVED_NAMED),
+        (None, Some(_)) => print_role(NAME, served, access::SERVED, access::SERVED_NAMED),
         (Some(RightsPlace::Own), _) => {
-            let own = args.server.operator_namespace.as_deref().ok_or("set --operator-namespace")?;
+            let own = args.server.operator_namespace.as_deref();
+            let Some(own) = own else { return print(Err("set --operator-namespace".into())) };
             let of_definitions = if served.is_none() { access::OWN_CONVERTING } else { &[] };
             let named = [access::OWN_NAMED, of_definitions].concat();
-            role(&format!("{NAME}-own"), Some(own), &[], &named)
+            print_role(&format!("{NAME}-own"), Some(own), &[], &named)
         }
-    };
-    Ok(serde_saphyr::to_string(&role)?)
+    }
 }
 
 fn webhooks(args: &WebhookServerArgs, own: &ConfigurationArgs) -> Result<String, Box<dyn std::error::Error>> {

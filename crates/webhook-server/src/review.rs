@@ -137,7 +137,7 @@ mod tests {
     fn a_request_is_read() {
         let request = request();
         assert_eq!((request.uid.as_str(), request.name.as_str(), request.namespace.as_str()), ("u", "chat", "team"));
-        assert_eq!(request.user_info.username, "ann");
+        assert_eq!(request.username(), "ann");
         assert_eq!((request.object, request.old_object), (Some(json!({ "spec": {} })), None));
     }
 

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use api_types::{REFERENCE_VERSION, names};
+use api_types::REFERENCE_VERSION;
 use controller_kit::{
     context::Context,
     settings::{self, Dns, OperatorConfiguration, Webhook},
@@ -16,7 +16,7 @@ use tracing::{info, warn};
 use super::configurations::Host;
 use crate::{
     access::CA_CONFIG_MAP,
-    admission::{CheckpointSettings, Facts, Principals},
+    admission::{CheckpointSettings, Facts},
     certificates::{CertificateKeeper, plan::Policy},
     facts::observe::FactSource,
     mpi_key::KeyMaker,
@@ -128,21 +128,17 @@ impl ServerArgs {
     }
 
     fn address(&self, configured: &Webhook) -> Result<SocketAddr, RunError> {
-        let Some(address) = self.webhook_address else {
-            let host = configured.host.parse().map_err(|_| RunError::Host(configured.host.clone()))?;
-            return Ok(SocketAddr::new(host, configured.port));
-        };
-        Ok(address)
+        if let Some(address) = self.webhook_address {
+            return Ok(address);
+        }
+        let host = configured.host.parse().map_err(|_| RunError::Host(configured.host.clone()))?;
+        Ok(SocketAddr::new(host, configured.port))
     }
 
     /// Returns the facts for the rules that never change.
     fn facts(&self, context: &Context) -> Facts {
         Facts {
-            principals: Principals {
-                operators: self.operator_accounts.clone(),
-                planners: vec![names::PLANNER_SERVICE_ACCOUNT.to_owned()],
-                another_operator: false,
-            },
+            operators: self.operator_accounts.clone(),
             shared_servers: context.scope == Scope::Cluster && meets_in_servers(&context.settings),
             operator_version: self.operator_version.clone(),
             request_image: self.dgdr_default_image.clone(),

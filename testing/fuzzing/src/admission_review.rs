@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use json_patch::{Patch, patch};
 use serde_json::{Value, json};
 use webhook_server::{
-    admission::{AdmissionPath, Answer, Facts, Features, Lookup, LookupResult, Principals, Request, lookups, review},
+    admission::{AdmissionPath, Answer, Facts, Features, Lookup, Request, lookups, review},
     review::{decode, encode},
 };
 
@@ -23,20 +23,16 @@ const TYPES: [(&str, &str); 7] = [
 
 /// A cluster with nothing, and one with everything.
 static CLUSTERS: LazyLock<[Facts; 2]> = LazyLock::new(|| {
-    let principals = Principals {
-        operators: vec![OPERATOR.to_owned()],
-        planners: vec!["planner".to_owned()],
-        another_operator: false,
-    };
+    let operators = vec![OPERATOR.to_owned()];
     [
         Facts::default(),
-        Facts { features: Features::ALL, principals, operator_version: "1.5.0".to_owned(), ..Facts::default() },
+        Facts { features: Features::ALL, operators, operator_version: "1.5.0".to_owned(), ..Facts::default() },
     ]
 });
 
 /// Reviews as the server does; `seen` is the content of every object that the rules read.
 fn ask(path: AdmissionPath, request: &Request, cluster: &Facts, seen: &Value) {
-    let found = |lookup: Lookup| (lookup, LookupResult::Object(seen.clone()));
+    let found = |lookup: Lookup| (lookup, Ok(Some(seen.clone())));
     let found: BTreeMap<_, _> = lookups(path, request, cluster).into_iter().map(found).collect();
     let answer = review(path, request, &Facts { found, ..cluster.clone() });
     let _ = encode(request, &answer);

@@ -1,11 +1,16 @@
 //! Rights of `crds serve`: to the definitions, and to all objects of ours, which it writes again in the version that is
 //! stored.
 
-use std::{collections::BTreeMap, fmt::Write as _, path::Path};
+use std::{collections::BTreeMap, path::Path};
 
 use anyhow::{Context, Result};
 use repository::{files, read_yaml};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+const HEAD: &str = "\
+# What `crds serve` asks for: the definitions, and the objects that are stored anew in the version that is stored.
+# A creation by server-side apply has the name of the object.
+";
 
 /// The role, from the definitions in a directory.
 pub(super) fn role(definitions: &Path) -> Result<String> {
@@ -16,7 +21,7 @@ pub(super) fn role(definitions: &Path) -> Result<String> {
         let plural = plural.with_context(|| format!("{} defines nothing", path.display()))?.to_owned();
         kinds.insert(plural, has_status(&definition));
     }
-    Ok(text(&kinds))
+    text(&kinds)
 }
 
 fn has_status(definition: &Value) -> bool {
@@ -25,34 +30,21 @@ fn has_status(definition: &Value) -> bool {
 }
 
 /// Kinds by plural, with whether their status is a subresource.
-fn text(kinds: &BTreeMap<String, bool>) -> String {
-    let mut text = "# What `crds serve` asks for: the definitions, and the objects that are stored anew in the version that is stored.\n\
-                    # A creation by server-side apply has the name of the object.\n\
-                    rules:\n\
-                    - apiGroups: [apiextensions.k8s.io]\n  resources: [customresourcedefinitions]\n  \
-                    verbs: [get, list, watch]\n"
-        .to_owned();
-    for (resource, verbs) in
-        [("customresourcedefinitions", "create, patch"), ("customresourcedefinitions/status", "patch")]
-    {
-        // Writing into memory cannot fail.
-        let _ = writeln!(text, "- apiGroups: [apiextensions.k8s.io]\n  resources: [{resource}]\n  resourceNames:");
-        for kind in kinds.keys() {
-            let _ = writeln!(text, "  - {kind}.{}", api_types::GROUP);
-        }
-        let _ = writeln!(text, "  verbs: [{verbs}]");
-    }
-    let objects: Vec<String> = kinds.keys().cloned().collect();
-    let statuses: Vec<String> =
-        kinds.iter().filter(|(_, status)| **status).map(|(kind, _)| format!("{kind}/status")).collect();
-    for (resources, verbs) in [(objects, "get, list, patch"), (statuses, "patch")] {
-        let _ = writeln!(text, "- apiGroups: [{}]\n  resources:", api_types::GROUP);
-        for resource in resources {
-            let _ = writeln!(text, "  - {resource}");
-        }
-        let _ = writeln!(text, "  verbs: [{verbs}]");
-    }
-    text
+fn text(kinds: &BTreeMap<String, bool>) -> Result<String> {
+    let names: Vec<String> = kinds.keys().map(|kind| format!("{kind}.{}", api_types::GROUP)).collect();
+    let objects: Vec<&String> = kinds.keys().collect();
+    let with_status = kinds.iter().filter(|(_, status)| **status);
+    let statuses: Vec<String> = with_status.map(|(kind, _)| format!("{kind}/status")).collect();
+    let (group, definitions) = ("apiextensions.k8s.io", "customresourcedefinitions");
+    let status = format!("{definitions}/status");
+    let rules = json!({ "rules": [
+        { "apiGroups": [group], "resources": [definitions], "verbs": ["get", "list", "watch"] },
+        { "apiGroups": [group], "resources": [definitions], "resourceNames": names, "verbs": ["create", "patch"] },
+        { "apiGroups": [group], "resources": [status], "resourceNames": names, "verbs": ["patch"] },
+        { "apiGroups": [api_types::GROUP], "resources": objects, "verbs": ["get", "list", "patch"] },
+        { "apiGroups": [api_types::GROUP], "resources": statuses, "verbs": ["patch"] },
+    ] });
+    Ok(HEAD.to_owned() + &serde_saphyr::to_string(&rules)?)
 }
 
 #[cfg(test)]
@@ -68,7 +60,7 @@ mod tests {
             "{role}"
         );
         let written = &role["rules"][1];
-        assert_eq!(written["verbs"], serde_json::json!(["create", "patch"]), "{role}");
+        assert_eq!(written["verbs"], json!(["create", "patch"]), "{role}");
         assert_eq!(written["resourceNames"].as_array().unwrap().len(), resources.len(), "{role}");
         let statuses = role["rules"][4]["resources"].as_array().unwrap();
         assert!(!statuses.contains(&"dynamoworkermetadatas/status".into()), "it has no status: {role}");

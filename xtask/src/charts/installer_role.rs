@@ -3,13 +3,10 @@
 //! A user grants only rights that he has himself, and such a release grants its programs and the pods of graphs rights
 //! to kinds that `admin` does not cover.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write as _,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{OWN, list};
 
@@ -51,30 +48,21 @@ const GRANTED: [(&str, &[&str]); 9] = [
 /// The ClusterRole, from the programs, which are built already.
 pub(super) fn role() -> Result<String> {
     let roles = GRANTED.iter().map(|(program, args)| super::role(program, args));
-    Ok(text(&roles.collect::<Result<Vec<Value>>>()?))
+    text(&roles.collect::<Result<Vec<Value>>>()?)
 }
 
-fn text(roles: &[Value]) -> String {
-    let mut text = format!(
-        "# Made by `cargo xtask charts generate`.\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\n\
-         metadata:\n  name: {NAME}\nrules:\n"
-    );
-    for ((group, verbs), resources) in rules(roles) {
-        // Writing into memory cannot fail.
-        let _ = write!(text, "- apiGroups: [{group}]\n  resources:\n");
-        for resource in resources {
-            let _ = writeln!(text, "  - {resource}");
-        }
-        let _ = writeln!(text, "  verbs: [{}]", verbs.join(", "));
-    }
-    for (group, resource, names) in bound(roles) {
-        let _ = write!(
-            text,
-            "- apiGroups: [{group}]\n  resources: [{resource}]\n  resourceNames: [{}]\n  verbs: [bind]\n",
-            names.join(", ")
-        );
-    }
-    text
+fn text(roles: &[Value]) -> Result<String> {
+    let granted = rules(roles)
+        .into_iter()
+        .map(|((group, verbs), resources)| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs }));
+    let bound = bound(roles).into_iter().map(|(group, resource, names)| {
+        json!({ "apiGroups": [group], "resources": [resource], "resourceNames": names, "verbs": ["bind"] })
+    });
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": NAME },
+        "rules": granted.chain(bound).collect::<Vec<_>>(),
+    });
+    Ok(format!("# Made by `cargo xtask charts generate`.\n{}", serde_saphyr::to_string(&role)?))
 }
 
 /// Roles that a program binds, by name. Who grants it that right needs it himself, and `admin` does not have it. A user
@@ -116,8 +104,6 @@ fn rules(roles: &[Value]) -> BTreeMap<(String, Vec<String>), Vec<String>> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -126,7 +112,7 @@ mod tests {
         let one = json!({"rules": [rule("", &["pods"], &["get"]), rule("nvidia.com", &["a", "b"], &["get"])]});
         let bind = json!({"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"], "resourceNames": ["r"], "verbs": ["bind"]});
         let other = json!({"rules": [rule("nvidia.com", &["a"], &["patch"]), rule("grove.io", &["clustertopologybindings"], &["get"]), bind]});
-        let found: Value = serde_saphyr::from_str(&text(&[one, other])).unwrap();
+        let found: Value = serde_saphyr::from_str(&text(&[one, other]).unwrap()).unwrap();
         assert_eq!(found["rules"][0]["resources"], json!(MADE.1));
         let rules = [rule("nvidia.com", &["b"], &["get"]), rule("nvidia.com", &["a"], &["get", "patch"]), bind];
         assert_eq!(found["rules"].as_array().unwrap()[1..], rules);

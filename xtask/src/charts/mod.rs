@@ -40,20 +40,20 @@ enum Task {
 }
 
 /// A file of the chart: the program that prints it, the arguments, and its name.
-struct Generated(&'static str, &'static [&'static str], &'static str);
+type Generated = (&'static str, &'static [&'static str], &'static str);
 
 /// Templates replace the namespace in printed objects; the program needs one.
 const OWN: &str = "--operator-namespace=dynamo-system";
 const SERVICE: &str = "--service-name=dynamo-operator-webhook-service";
 const FILES: [Generated; 8] = [
-    Generated("graph-controller", &["access"], "role.yaml"),
-    Generated("component-controller", &["access"], "role.yaml"),
-    Generated("model-controller", &["access"], "role.yaml"),
-    Generated("lease-scope", &["access"], "role.yaml"),
-    Generated("webhook-server", &[OWN, "access"], "role.yaml"),
-    Generated("webhook-server", &[OWN, "--namespace=served", "access"], "served-role.yaml"),
-    Generated("webhook-server", &[OWN, "access", "--of=own"], "own-role.yaml"),
-    Generated("webhook-server", &[OWN, SERVICE, "configurations"], "configurations.yaml"),
+    ("graph-controller", &["access"], "role.yaml"),
+    ("component-controller", &["access"], "role.yaml"),
+    ("model-controller", &["access"], "role.yaml"),
+    ("lease-scope", &["access"], "role.yaml"),
+    ("webhook-server", &[OWN, "access"], "role.yaml"),
+    ("webhook-server", &[OWN, "--namespace=served", "access"], "served-role.yaml"),
+    ("webhook-server", &[OWN, "access", "--of=own"], "own-role.yaml"),
+    ("webhook-server", &[OWN, SERVICE, "configurations"], "configurations.yaml"),
 ];
 
 /// Runs the command.
@@ -73,16 +73,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn build() -> Result<()> {
     let mut build = cargo("build");
     build.arg("--quiet");
-    for file in &FILES {
-        build.args(["--package", file.0]);
-    }
+    build.args(FILES.iter().flat_map(|(program, ..)| ["--package", *program]));
     ensure!(build.status().context("cannot run cargo")?.success(), "cargo build failed");
     Ok(())
 }
 
 /// Files that are made from programs, with what should be in them.
 fn of_programs() -> Result<Vec<(PathBuf, String)>> {
-    let mut desired = FILES.iter().map(|file| Ok((file.path(), file.print()?))).collect::<Result<Vec<_>>>()?;
+    let mut desired = Vec::new();
+    for (program, args, name) in FILES {
+        let text = printed(program, args)?;
+        // Templates read one document.
+        let text = if text.contains("\n---\n") { as_list(&text) } else { text };
+        desired.push((programs().join(program).join("files").join(name), text));
+    }
     desired.push((programs().join("crds/files/role.yaml"), crds_role::role(&root().join("deploy/crds"))?));
     let installer = installer_role::role()?;
     desired.push((programs().join("crds/files/namespace-installer.yaml"), installer.clone()));
@@ -113,18 +117,6 @@ fn compare(desired: Vec<(PathBuf, String)>) -> Result<()> {
     let stale = desired.into_iter().filter(is_stale).map(|(path, _)| path.display().to_string()).collect::<Vec<_>>();
     ensure!(stale.is_empty(), "not what they are made from; run `cargo xtask charts generate`:\n{}", stale.join("\n"));
     Ok(())
-}
-
-impl Generated {
-    fn path(&self) -> PathBuf {
-        programs().join(self.0).join("files").join(self.2)
-    }
-
-    fn print(&self) -> Result<String> {
-        let text = printed(self.0, self.1)?;
-        // Templates read one document.
-        Ok(if text.contains("\n---\n") { as_list(&text) } else { text })
-    }
 }
 
 /// Returns the output of a program that is built already.

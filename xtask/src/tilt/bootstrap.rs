@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 /// Location of the cluster
 #[derive(Debug, clap::Args)]
-struct Place {
+pub(crate) struct Place {
     /// Context of the kubeconfig
     #[arg(long)]
     context: String,
@@ -34,13 +34,6 @@ pub(crate) struct SecretArgs {
     /// Host of the registry, with the path of the images
     #[arg(long)]
     registry: String,
-}
-
-/// Makes what the development manifests refer to.
-#[derive(Debug, clap::Args)]
-pub(crate) struct BootstrapArgs {
-    #[command(flatten)]
-    place: Place,
 }
 
 /// Name of the pull Secret; the Tiltfile names it to the chart.
@@ -83,9 +76,10 @@ async fn replace(secrets: &Api<Secret>, secret: &Secret) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn bootstrap(args: &BootstrapArgs) -> Result<()> {
+/// Makes what the development manifests refer to.
+pub(super) async fn bootstrap(place: &Place) -> Result<()> {
     let stub = json!({ "metadata": { "name": STUB }, "stringData": { "token": "not-a-secret" } });
-    make(&args.place.secrets().await?, stub).await
+    make(&place.secrets().await?, stub).await
 }
 
 impl Place {

@@ -50,17 +50,9 @@ pub(crate) struct UpArgs {
     ci: bool,
 }
 
-/// Removes what `tilt-up` applied with the same arguments. Custom resource definitions and the operator's namespace
-/// stay.
-#[derive(Debug, clap::Args)]
-pub(crate) struct DownArgs {
-    #[command(flatten)]
-    tiltfile: TiltfileArgs,
-}
-
 /// Arguments for tilt/Tiltfile.
 #[derive(Debug, clap::Args)]
-struct TiltfileArgs {
+pub(crate) struct TiltfileArgs {
     /// Import images into the k3d cluster of the current context, even where a registry is set
     #[arg(long)]
     k3d: bool,
@@ -93,7 +85,7 @@ pub(crate) enum Step {
     /// Make the Secret by which the cluster pulls, or replace it, from REGISTRY_USERNAME and REGISTRY_PASSWORD
     Secret(bootstrap::SecretArgs),
     /// Make what the development manifests refer to, where it is missing
-    Bootstrap(bootstrap::BootstrapArgs),
+    Bootstrap(bootstrap::Place),
 }
 
 /// Runs `tilt-up`.
@@ -103,10 +95,10 @@ pub(crate) fn up(args: &UpArgs) -> Result<ExitCode> {
     tilt(if args.ci { "ci" } else { "up" }, &args.tiltfile.words())
 }
 
-/// Runs `tilt-down`.
-pub(crate) fn down(args: &DownArgs) -> Result<ExitCode> {
+/// Runs `tilt-down`, with the arguments of `tilt-up`. Custom resource definitions and the operator's namespace stay.
+pub(crate) fn down(args: &TiltfileArgs) -> Result<ExitCode> {
     machine::check(&[])?;
-    tilt("down", &args.tiltfile.words())
+    tilt("down", &args.words())
 }
 
 /// Runs a step of the Tiltfile.
@@ -115,7 +107,7 @@ pub(crate) async fn step(step: &Step) -> Result<()> {
         Step::Build => images::build(),
         Step::Image(args) => images::image(args),
         Step::Secret(args) => bootstrap::secret(args).await,
-        Step::Bootstrap(args) => bootstrap::bootstrap(args).await,
+        Step::Bootstrap(place) => bootstrap::bootstrap(place).await,
     }
 }
 
@@ -139,12 +131,12 @@ fn tilt(command: &str, arguments: &[String]) -> Result<ExitCode> {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::{DownArgs, UpArgs};
+    use super::{TiltfileArgs, UpArgs};
 
     #[derive(clap::Parser)]
     enum Cli {
         Up(UpArgs),
-        Down(DownArgs),
+        Down(TiltfileArgs),
     }
 
     #[test]
@@ -152,7 +144,7 @@ mod tests {
         let said = |command: &str| {
             let flags = ["--k3d", "--no-live-update", "--triggers", "--", "--namespace=dev"];
             match Cli::try_parse_from(["", command].into_iter().chain(flags)).unwrap() {
-                Cli::Up(UpArgs { tiltfile, .. }) | Cli::Down(DownArgs { tiltfile }) => tiltfile.words(),
+                Cli::Up(UpArgs { tiltfile, .. }) | Cli::Down(tiltfile) => tiltfile.words(),
             }
         };
         assert_eq!(said("up"), ["--k3d", "--live_update=false", "--triggers", "--namespace=dev"]);

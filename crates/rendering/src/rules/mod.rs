@@ -47,53 +47,57 @@ pub use self::{
     version::Version,
 };
 
-/// The violations of an object and the warnings about it, in the order of its fields.
+/// The violations of an object and the warnings about it, in the order of its fields. Paths are as in [`Violation`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Findings {
+pub struct Findings<P = String> {
     /// The violations.
-    pub violations: Vec<Violation>,
+    pub violations: Vec<Violation<P>>,
     /// The warnings.
-    pub warnings: Vec<Warning>,
+    pub warnings: Vec<Warning<P>>,
 }
 
 /// A warning about a field of an object that is admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
+pub struct Warning<P = String> {
     /// The field.
-    pub path: String,
+    pub path: P,
     /// The consequence, and what to do.
     pub text: String,
 }
 
-impl Findings {
+impl<P> Findings<P> {
     /// Adds a warning.
-    pub fn warn(&mut self, path: impl Into<String>, text: impl Into<String>) {
+    pub fn warn(&mut self, path: impl Into<P>, text: impl Into<String>) {
         self.warnings.push(Warning { path: path.into(), text: text.into() });
     }
 
     /// Adds violations that another rule has found.
-    pub fn extend(&mut self, violations: impl IntoIterator<Item = Violation>) {
+    pub fn extend(&mut self, violations: impl IntoIterator<Item = Violation<P>>) {
         self.violations.extend(violations);
     }
 
-    fn required(&mut self, path: impl Into<String>, text: impl AsRef<str>) {
+    /// The field must be set.
+    pub fn required(&mut self, path: impl Into<P>, text: impl AsRef<str>) {
         self.push(path, Reason::Required, Value::Null, text);
     }
 
-    fn invalid(&mut self, path: impl Into<String>, value: impl Into<Value>, text: impl AsRef<str>) {
+    /// The value of the field is not possible.
+    pub fn invalid(&mut self, path: impl Into<P>, value: impl Into<Value>, text: impl AsRef<str>) {
         self.push(path, Reason::Invalid, value, text);
     }
 
     /// The field keeps the value that it was created with.
-    fn immutable(&mut self, path: impl Into<String>, value: impl Into<Value>, remedy: impl Display) {
+    fn immutable(&mut self, path: impl Into<P>, value: impl Into<Value>, remedy: impl Display) {
         self.invalid(path, value, immutable(remedy));
     }
 
-    fn forbidden(&mut self, path: impl Into<String>, text: impl AsRef<str>) {
+    /// The field must not be set, or not by this user.
+    pub fn forbidden(&mut self, path: impl Into<P>, text: impl AsRef<str>) {
         self.push(path, Reason::Forbidden, Value::Null, text);
     }
 
-    fn push(&mut self, path: impl Into<String>, reason: Reason, value: impl Into<Value>, text: impl AsRef<str>) {
+    /// Adds a violation.
+    pub fn push(&mut self, path: impl Into<P>, reason: Reason, value: impl Into<Value>, text: impl AsRef<str>) {
         self.violations.push(Violation::of_text(path, reason, value, text.as_ref()));
     }
 }

@@ -41,10 +41,10 @@ pub(super) fn is_further_cache(violation: &Violation<FieldPath>, kind: ReviewedK
 }
 
 fn translate(path: &FieldPath, kind: ReviewedKind, alpha: &Value) -> FieldPath {
-    let [Field(spec), rest @ ..] = path.0.as_slice() else { return path.clone() };
-    if spec != "spec" {
-        return path.clone();
-    }
+    let rest = match path.0.as_slice() {
+        [Field(spec), rest @ ..] if spec == "spec" => rest,
+        _ => return path.clone(),
+    };
     let (mut translated, component) = match (kind, rest) {
         (ReviewedKind::Graph, [Field(list), item @ ..]) if list == "components" => match item {
             [Item { name: Some(name), .. }, rest @ ..] => (below(&["spec", "services"], &[Key(name.clone())]), rest),

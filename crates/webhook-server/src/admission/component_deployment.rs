@@ -4,7 +4,7 @@ use api_types::{
     conversion::preserved::archive::PreservedService,
     names,
     v1beta1::{BackendFramework, ComponentSpec},
-    violations::{self, Reason, Violation},
+    violations,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use rendering::rules::{
@@ -40,10 +40,8 @@ pub(super) fn check_update(
 ) {
     // The operator follows the workers of a graph, whose command lines may start another engine.
     if new.1 != old.1 && !request::is_operator(request, facts) {
-        let path = "spec.backendFramework";
-        let text = violations::immutable(violations::anew(KIND));
-        let value = new.1.map_or("", BackendFramework::as_str);
-        out.extend([Violation::of_text(path, Reason::Invalid, value, &text)]);
+        let (path, value) = ("spec.backendFramework", new.1.map_or("", BackendFramework::as_str));
+        out.invalid(path, value, violations::immutable(violations::anew(KIND)));
         out.warn(path, "another engine reads other commands and settings than those of this object");
     }
     component::check_update(AT, new.0, old.0, ComponentChange { owner: KIND, may_scale: true }, out);

@@ -42,8 +42,14 @@ fn defaulted(kind: ReviewedKind, object: &Value, request: &Request, facts: &Fact
             let old = request.old_object.clone().and_then(|old| in_version(old, ApiVersion::V1Beta1).ok());
             fill(&mut hub, old.as_ref(), request.operation, facts);
         }
-        ReviewedKind::Component if request.operation == Operation::Create => fill_name(&mut hub),
-        ReviewedKind::Request if request.operation == Operation::Create => fill_request(&mut hub, facts),
+        // A component on its own has the name of its object.
+        ReviewedKind::Component if request.operation == Operation::Create => {
+            let name = FieldNode::root(&hub).fields(&["metadata", "name"]).text().to_owned();
+            fill_text(&mut hub, "name", Some(name));
+        }
+        ReviewedKind::Request if request.operation == Operation::Create => {
+            fill_text(&mut hub, "image", profiler_image(facts));
+        }
         _ => {}
     }
     if came_in == ApiVersion::V1Beta1 { Ok(hub) } else { in_version(hub, came_in) }
@@ -61,15 +67,13 @@ fn object_at<'v>(value: &'v mut Value, names: &[&str]) -> Option<&'v mut serde_j
     value.as_object_mut()
 }
 
-/// A component on its own has the name of its object.
-fn fill_name(object: &mut Value) {
-    let root = FieldNode::root(object);
-    let name = root.fields(&["metadata", "name"]).text().to_owned();
-    if name.is_empty() || !root.fields(&["spec", "name"]).text().is_empty() {
-        return;
-    }
-    if let Some(spec) = object_at(object, &["spec"]) {
-        spec.insert("name".to_owned(), Value::String(name));
+/// Gives a field of the spec this text, if there is one, unless the user wrote one.
+fn fill_text(object: &mut Value, field: &str, text: Option<String>) {
+    let is_given = !FieldNode::root(object).fields(&["spec", field]).text().is_empty();
+    if let Some(text) = text.filter(|text| !is_given && !text.is_empty())
+        && let Some(spec) = object_at(object, &["spec"])
+    {
+        spec.insert(field.to_owned(), Value::String(text));
     }
 }
 
@@ -142,10 +146,10 @@ fn stamp(object: &mut Value, facts: &Facts) {
 
 /// An update that leaves out what the graph was stamped with, as `kubectl replace` does, does not take it away.
 fn put_back(object: &mut Value, old: &Value) {
-    let stamps = [annotations::WORKLOAD_PROVIDER, annotations::ORIGIN_VERSION];
-    let stamps = stamps.map(|key| (key, old.pointer("/metadata/annotations").and_then(|all| all.get(key))));
-    for (key, value) in stamps.into_iter().filter_map(|(key, value)| Some((key, value?))) {
-        if let Some(all) = object_at(object, &["metadata", "annotations"]) {
+    for key in [annotations::WORKLOAD_PROVIDER, annotations::ORIGIN_VERSION] {
+        if let Some(value) = old.pointer("/metadata/annotations").and_then(|all| all.get(key))
+            && let Some(all) = object_at(object, &["metadata", "annotations"])
+        {
             all.entry(key).or_insert_with(|| value.clone());
         }
     }
@@ -191,14 +195,7 @@ fn set(object: &mut Value, path: &FieldPath, value: Value) {
 const PROFILER: &str = "nvcr.io/nvidia/ai-dynamo/dynamo-planner";
 
 /// The image that profiles the model. Without a version of the operator there is none to be derived.
-fn fill_request(object: &mut Value, facts: &Facts) {
-    if !FieldNode::root(object).fields(&["spec", "image"]).text().is_empty() {
-        return;
-    }
+fn profiler_image(facts: &Facts) -> Option<String> {
     let given = facts.request_image.clone().filter(|image| !image.is_empty());
-    let derived =
-        || Version::lenient(&facts.operator_version).map(|version| format!("{PROFILER}:{}", version.as_tag()));
-    if let (Some(image), Some(spec)) = (given.or_else(derived), object_at(object, &["spec"])) {
-        spec.insert("image".to_owned(), Value::String(image));
-    }
+    given.or_else(|| Some(format!("{PROFILER}:{}", Version::lenient(&facts.operator_version)?.as_tag())))
 }

@@ -1,9 +1,6 @@
 //! Changes of DynamoGraphDeploymentRequests.
 
-use api_types::{
-    v1beta1::{DynamoGraphDeploymentRequestSpec, RequestPhase},
-    violations::Violation,
-};
+use api_types::v1beta1::{DynamoGraphDeploymentRequestSpec, RequestPhase};
 use rendering::rules::{Findings, request as rules};
 use serde_json::Value;
 
@@ -36,9 +33,8 @@ pub(super) fn check_update(
         return;
     }
     let left = if open { "; runtimeVersionOverride may still change, and autoApply once it is Ready" } else { "" };
-    let message = format!("the request is acted upon already ({phase:?})");
     let remedy = format!("leave it as it was, or delete it and create it anew{left}");
-    out.extend([Violation::forbidden("spec", message, remedy)]);
+    out.forbidden("spec", format!("the request is acted upon already ({phase:?}); {remedy}"));
 }
 
 fn is_acted_upon(phase: RequestPhase) -> bool {

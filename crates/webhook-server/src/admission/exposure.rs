@@ -12,14 +12,15 @@ use rendering::{Departure, ExposureObject, ExposureSettings};
 use serde_json::Value;
 
 use super::{
-    Facts, Lookup, LookupResult, Request,
-    field::{FieldFindings, FieldNode, FieldPath},
+    Facts, Lookup, Request,
+    field::{FieldFindings, FieldNode, FieldPath, MOST},
     kind::ReviewedKind,
     request,
 };
 
 /// The frontends of an object in v1beta1 that are exposed by their own `ingress`. They are read as the controllers read
 /// them.
+#[derive(PartialEq)]
 struct Exposed<'a> {
     /// `None`: the object is the component.
     component: Option<&'a str>,
@@ -55,15 +56,15 @@ pub(super) fn check(
         return Vec::new();
     }
     let before = old.map(|old| exposed(kind, old)).unwrap_or_default();
-    let is_stored = |e: &Exposed<'_>| before.iter().any(|b| b.component == e.component && b.ingress == e.ingress);
     let mut out = FieldFindings::default();
-    for exposed in exposed(kind, new).iter().filter(|exposed| !is_stored(exposed)) {
+    for exposed in exposed(kind, new).iter().filter(|exposed| !before.contains(exposed)) {
         for object in ExposureObject::ALL {
             if let Some(detail) = violation(&exposed.ingress, object, request, facts) {
                 out.forbidden(&place(kind, new, exposed.component, is_alpha), detail);
             }
         }
     }
+    out.violations.truncate(MOST);
     out.violations
 }
 
@@ -85,12 +86,12 @@ fn violation(ingress: &PreservedIngress, object: ExposureObject, request: &Reque
         return Some(format!("{all}; the operator's configuration permits nothing else (ingress.onlyConfigured)"));
     }
     let right = Lookup::CreateRight { namespace: request.namespace.clone(), object };
-    let reason = match facts.found.get(&right) {
-        Some(LookupResult::Object(review)) if review["status"]["allowed"] == true => return None,
-        Some(LookupResult::Unreadable(error)) => {
-            format!("the right of {:?} to create {resource} is unknown: {error}", request.user_info.username)
+    let reason = match facts.object(&right) {
+        Ok(Some(review)) if review["status"]["allowed"] == true => return None,
+        Err(error) => {
+            format!("the right of {:?} to create {resource} is unknown: {error}", request.username())
         }
-        _ => format!("{:?} may not create {resource}.{group}", request.user_info.username),
+        Ok(_) => format!("{:?} may not create {resource}.{group}", request.username()),
     };
     Some(format!("{all}; {reason} in this namespace; use what is configured, or get the right to create {resource}"))
 }

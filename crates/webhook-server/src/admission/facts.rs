@@ -11,8 +11,11 @@ use serde_json::Value;
 pub struct Facts {
     /// Features that cluster and configuration offer.
     pub features: Features,
-    /// Accounts that may do what others may not.
-    pub principals: Principals,
+    /// User names of the operator's own ServiceAccounts. Empty: unknown, then no user is taken for the operator.
+    pub operators: Vec<String>,
+    /// Another operator may act in the namespace of the request; by which name is not known. This install serves the
+    /// namespace and does not hold it: it is not up yet, or no more.
+    pub another_operator: bool,
     /// Whether graphs of all namespaces meet in one etcd or NATS, where only their Dynamo namespaces keep them apart.
     pub shared_servers: bool,
     /// Version of the operator: what new graphs are stamped with, and the tag of default images.
@@ -28,30 +31,26 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// The object of a lookup. What was not looked up counts as missing.
+    pub(super) fn object(&self, lookup: &Lookup) -> Result<Option<&Value>, &str> {
+        match self.found.get(lookup) {
+            Some(Ok(object)) => Ok(object.as_ref()),
+            Some(Err(reason)) => Err(reason),
+            None => Ok(None),
+        }
+    }
+
     /// The facts of an install whose configuration is not known: with all features, and with none. Its accounts are not
     /// known either.
     pub(super) fn of_another_install(&self) -> [Self; 2] {
-        let principals = Principals { another_operator: true, ..self.principals.clone() };
         [Features::ALL, Features::default()].map(|features| Self {
             features,
-            principals: principals.clone(),
+            another_operator: true,
             shared_servers: false,
             exposure: None,
             ..self.clone()
         })
     }
-}
-
-/// Accounts with rights that others do not have.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Principals {
-    /// User names of the operator's own ServiceAccounts. Empty: unknown, then no user is taken for the operator.
-    pub operators: Vec<String>,
-    /// Names of the ServiceAccounts that may scale graphs of their own namespace.
-    pub planners: Vec<String>,
-    /// Another operator may act in the namespace of the request; by which name is not known. This install serves the
-    /// namespace and does not hold it: it is not up yet, or no more.
-    pub another_operator: bool,
 }
 
 /// Settings for the start of pods from checkpoints.
@@ -100,13 +99,5 @@ pub enum Lookup {
     },
 }
 
-/// Result of a lookup.
-#[derive(Debug, Clone, PartialEq)]
-pub enum LookupResult {
-    /// The object.
-    Object(Value),
-    /// There is no such object, or no such kind.
-    Missing,
-    /// It could not be read; the text says why.
-    Unreadable(String),
-}
+/// The object of a lookup, if there is one and its kind; the error says why it could not be read.
+pub type LookupResult = Result<Option<Value>, String>;

@@ -1,72 +1,24 @@
 //! Fields of an object: their paths, their values together with these paths, and the violations in them.
 
-use std::{collections::BTreeMap, fmt, fmt::Display};
+use std::{collections::BTreeMap, fmt};
 
-use api_types::violations::{Reason, Violation};
-use rendering::rules;
+use api_types::violations::Violation;
+use rendering::rules::{Findings, Warning};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The most violations of one object that are reported.
-const MOST: usize = 200;
+pub(super) const MOST: usize = 200;
 
-/// The violations of an object, in the order of its fields, and warnings.
-#[derive(Debug, Default)]
-pub(super) struct FieldFindings {
-    pub(super) violations: Vec<Violation<FieldPath>>,
-    pub(super) warnings: Vec<String>,
-}
+/// What rules have found in an object.
+pub(super) type FieldFindings = Findings<FieldPath>;
 
-impl FieldFindings {
-    /// What typed rules have found in an object.
-    pub(super) fn of(object: &Value, found: rules::Findings) -> Self {
-        let (mut out, root) = (Self::default(), FieldNode::root(object));
-        found.violations.into_iter().for_each(|violation| out.add(&root, violation));
-        for warning in found.warnings {
-            out.warn(format!("{}: {}", root.at(&warning.path).path, warning.text));
-        }
-        out
-    }
-
-    /// Adds a warning.
-    pub(super) fn warn(&mut self, warning: impl Display) {
-        self.warnings.push(warning.to_string());
-    }
-
-    /// The field must be set.
-    pub(super) fn required(&mut self, at: &FieldNode<'_>, text: impl AsRef<str>) {
-        self.push(at, Reason::Required, Value::Null, text);
-    }
-
-    /// The value of the field is not possible.
-    pub(super) fn invalid(&mut self, at: &FieldNode<'_>, text: impl AsRef<str>) {
-        self.push(at, Reason::Invalid, at.value.clone(), text);
-    }
-
-    /// The field must not be set, or not by this user.
-    pub(super) fn forbidden(&mut self, at: &FieldNode<'_>, text: impl AsRef<str>) {
-        self.push(at, Reason::Forbidden, Value::Null, text);
-    }
-
-    /// Adds a violation that a typed rule has found below `root`; its value is as the user wrote it.
-    pub(super) fn add(&mut self, root: &FieldNode<'_>, violation: Violation) {
-        if self.violations.len() < MOST {
-            let at = root.at(&violation.path);
-            let value = if violation.value.is_null() { Value::Null } else { at.value.clone() };
-            self.violations.push(Violation { value, ..violation.at(|_| at.path.clone()) });
-        }
-    }
-
-    /// The field has more than fits.
-    pub(super) fn too_long(&mut self, at: &FieldNode<'_>, text: impl AsRef<str>) {
-        self.push(at, Reason::TooLong, Value::Null, text);
-    }
-
-    fn push(&mut self, at: &FieldNode<'_>, reason: Reason, value: Value, text: impl AsRef<str>) {
-        if self.violations.len() < MOST {
-            self.violations.push(Violation::of_text(at.path.clone(), reason, value, text.as_ref()));
-        }
-    }
+/// What typed rules have found in an object.
+pub(super) fn located(object: &Value, found: Findings) -> FieldFindings {
+    let root = FieldNode::root(object);
+    let violations = found.violations.into_iter().take(MOST).map(|violation| root.locate(violation)).collect();
+    let warning = |Warning { path, text }: Warning| Warning { path: root.at(&path).path, text };
+    FieldFindings { violations, warnings: found.warnings.into_iter().map(warning).collect() }
 }
 
 static ABSENT: Value = Value::Null;
@@ -139,6 +91,13 @@ impl<'a> FieldNode<'a> {
         node
     }
 
+    /// A violation that a typed rule has found below this node; its value is as the user wrote it.
+    pub(super) fn locate(&self, violation: Violation) -> Violation<FieldPath> {
+        let at = self.at(&violation.path);
+        let value = if violation.value.is_null() { Value::Null } else { at.value.clone() };
+        Violation { value, ..violation.at(|_| at.path) }
+    }
+
     /// Whether it has a value.
     pub(super) fn is_set(&self) -> bool {
         !self.value.is_null()
@@ -149,28 +108,9 @@ impl<'a> FieldNode<'a> {
         self.value.as_str().unwrap_or_default()
     }
 
-    /// The text there, if there is one.
-    pub(super) fn given(&self) -> Option<&'a str> {
-        self.value.as_str()
-    }
-
-    /// The whole number there.
-    pub(super) fn number(&self) -> Option<i64> {
-        self.value.as_i64()
-    }
-
     /// Whether it is the boolean `true`.
     pub(super) fn is_true(&self) -> bool {
         self.value == &Value::Bool(true)
-    }
-
-    /// Whether a list or map holds anything.
-    pub(super) fn has_entries(&self) -> bool {
-        match self.value {
-            Value::Array(items) => !items.is_empty(),
-            Value::Object(fields) => !fields.is_empty(),
-            _ => false,
-        }
     }
 
     /// Parses the value as a type of the API; `None` if it is not of that type.
@@ -178,17 +118,14 @@ impl<'a> FieldNode<'a> {
         T::deserialize(self.value).ok()
     }
 
-    /// The quantity there, which may also be written as a number.
-    pub(super) fn quantity(&self) -> Option<String> {
-        match self.value {
-            Value::String(text) => Some(text.clone()),
-            Value::Number(number) => Some(number.to_string()),
-            _ => None,
-        }
-    }
-
     fn below(&self, segment: Segment, value: Option<&'a Value>) -> Self {
         Self { path: self.path.join(segment), value: value.unwrap_or(&ABSENT) }
+    }
+}
+
+impl From<&FieldNode<'_>> for FieldPath {
+    fn from(node: &FieldNode<'_>) -> Self {
+        node.path.clone()
     }
 }
 

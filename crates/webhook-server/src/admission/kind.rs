@@ -5,9 +5,10 @@ use api_types::{
     conversion::{ApiVersion, convert},
     violations::Violation,
 };
+use kube::core::GroupVersionKind;
 use serde_json::Value;
 
-use super::{GroupVersionKind, Request};
+use super::Request;
 
 /// A kind that is validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,21 +117,29 @@ impl AdmissionPath {
         Self::RestorePod,
     ];
 
+    /// The path in the URL, and the kind that it is about; none for pods.
+    const fn row(self) -> (&'static str, Option<ReviewedKind>) {
+        use ReviewedKind::{Checkpoint, Component, Graph, Model, Request};
+        match self {
+            Self::ValidateGraph => ("/validate/nvidia.com/v1beta1/dynamographdeployments", Some(Graph)),
+            Self::ValidateComponent => ("/validate/nvidia.com/v1beta1/dynamocomponentdeployments", Some(Component)),
+            Self::ValidateComponentAlpha => {
+                ("/validate-nvidia-com-v1alpha1-dynamocomponentdeployment", Some(Component))
+            }
+            Self::ValidateRequest => ("/validate-nvidia-com-v1beta1-dynamographdeploymentrequest", Some(Request)),
+            Self::ValidateCheckpoint => ("/validate-nvidia-com-v1alpha1-dynamocheckpoint", Some(Checkpoint)),
+            Self::ValidateModel => ("/validate-nvidia-com-v1alpha1-dynamomodel", Some(Model)),
+            Self::DefaultGraph => ("/mutate/nvidia.com/v1beta1/dynamographdeployments", Some(Graph)),
+            Self::DefaultComponent => ("/mutate-nvidia-com-v1beta1-dynamocomponentdeployment", Some(Component)),
+            Self::DefaultRequest => ("/mutate-nvidia-com-v1beta1-dynamographdeploymentrequest", Some(Request)),
+            Self::RestorePod => ("/mutate-core-v1-pod-checkpoint-restore", None),
+        }
+    }
+
     /// The path in the URL.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ValidateGraph => "/validate/nvidia.com/v1beta1/dynamographdeployments",
-            Self::ValidateComponent => "/validate/nvidia.com/v1beta1/dynamocomponentdeployments",
-            Self::ValidateComponentAlpha => "/validate-nvidia-com-v1alpha1-dynamocomponentdeployment",
-            Self::ValidateRequest => "/validate-nvidia-com-v1beta1-dynamographdeploymentrequest",
-            Self::ValidateCheckpoint => "/validate-nvidia-com-v1alpha1-dynamocheckpoint",
-            Self::ValidateModel => "/validate-nvidia-com-v1alpha1-dynamomodel",
-            Self::DefaultGraph => "/mutate/nvidia.com/v1beta1/dynamographdeployments",
-            Self::DefaultComponent => "/mutate-nvidia-com-v1beta1-dynamocomponentdeployment",
-            Self::DefaultRequest => "/mutate-nvidia-com-v1beta1-dynamographdeploymentrequest",
-            Self::RestorePod => "/mutate-core-v1-pod-checkpoint-restore",
-        }
+        self.row().0
     }
 
     /// Whether objects are validated there, and not changed.
@@ -141,21 +150,21 @@ impl AdmissionPath {
 
     /// The kind that it is about; none for pods.
     pub(super) const fn reviewed_kind(self) -> Option<ReviewedKind> {
-        match self {
-            Self::ValidateGraph | Self::DefaultGraph => Some(ReviewedKind::Graph),
-            Self::ValidateComponent | Self::ValidateComponentAlpha | Self::DefaultComponent => {
-                Some(ReviewedKind::Component)
-            }
-            Self::ValidateRequest | Self::DefaultRequest => Some(ReviewedKind::Request),
-            Self::ValidateCheckpoint => Some(ReviewedKind::Checkpoint),
-            Self::ValidateModel => Some(ReviewedKind::Model),
-            Self::RestorePod => None,
-        }
+        self.row().1
     }
 
     /// The kind of object that it is about.
     #[must_use]
     pub fn kind(self) -> &'static str {
         self.reviewed_kind().map_or("Pod", ReviewedKind::name)
+    }
+
+    /// The newest version of that kind.
+    pub(crate) fn version(self) -> &'static str {
+        match self.reviewed_kind() {
+            None => "v1",
+            Some(kind) if kind.has_two_versions() => "v1beta1",
+            Some(_) => "v1alpha1",
+        }
     }
 }

@@ -28,9 +28,9 @@ use kind::ReviewedKind;
 use serde_json::Value;
 
 pub use self::{
-    facts::{CheckpointSettings, Facts, Features, Lookup, LookupResult, Principals},
+    facts::{CheckpointSettings, Facts, Features, Lookup, LookupResult},
     kind::AdmissionPath,
-    request::{GroupVersionKind, Operation, Request, User},
+    request::{Operation, Request},
 };
 
 /// The objects that the rules for this request read, without duplicates. Each is fetched once and comes back in

@@ -1,8 +1,9 @@
 //! Request of the API server, and its sender.
 
-use std::collections::BTreeMap;
-
+use api_types::names;
 use controller_kit::request::is_object_name;
+use k8s_openapi::api::authentication::v1::UserInfo;
+use kube::core::GroupVersionKind;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -32,7 +33,7 @@ pub struct Request {
     pub namespace: String,
     /// Sender of the request.
     #[serde(default)]
-    pub user_info: User,
+    pub user_info: UserInfo,
     /// The object as it is to be stored; none for a deletion.
     #[serde(default)]
     pub object: Option<Value>,
@@ -47,18 +48,12 @@ impl Request {
     pub fn is_named_well(&self) -> bool {
         [&self.namespace, &self.name].iter().all(|name| name.is_empty() || is_object_name(name))
     }
-}
 
-/// The type of an object.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct GroupVersionKind {
-    /// API group; empty for the core group.
-    pub group: String,
-    /// Version.
-    pub version: String,
-    /// Kind.
-    pub kind: String,
+    /// Name of the sender, for a ServiceAccount `system:serviceaccount:<namespace>:<name>`. Empty: unknown.
+    #[must_use]
+    pub fn username(&self) -> &str {
+        self.user_info.username.as_deref().unwrap_or_default()
+    }
 }
 
 /// Operation on an object.
@@ -88,43 +83,28 @@ impl Operation {
     }
 }
 
-/// Sender of a request.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct User {
-    /// For a ServiceAccount `system:serviceaccount:<namespace>:<name>`. Empty: unknown.
-    pub username: String,
-    /// Its uid.
-    pub uid: String,
-    /// Its groups.
-    pub groups: Vec<String>,
-    /// Further attributes from its authenticator.
-    pub extra: BTreeMap<String, Vec<String>>,
-}
-
 const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
 /// Whether the request comes from the operator itself.
 pub(super) fn is_operator(request: &Request, facts: &Facts) -> bool {
-    let user = &request.user_info.username;
-    !user.is_empty() && facts.principals.operators.contains(user)
+    let user = request.username();
+    !user.is_empty() && facts.operators.iter().any(|operator| operator == user)
 }
 
 /// Whether the user may set replicas that belong to a scaling adapter: the operator, and the planners of the graph's
 /// own namespace. A planner of another namespace has no such right. While this install does not hold the namespace,
 /// a user who scales there may be the operator.
 pub(super) fn may_scale(request: &Request, facts: &Facts) -> bool {
-    let account = request.user_info.username.strip_prefix(SERVICE_ACCOUNT);
+    let account = request.username().strip_prefix(SERVICE_ACCOUNT);
     let of_namespace = account.and_then(|account| account.strip_prefix(request.namespace.as_str())?.strip_prefix(':'));
-    let is_planner = !request.namespace.is_empty()
-        && of_namespace.is_some_and(|name| facts.principals.planners.iter().any(|planner| planner == name));
-    is_planner || is_operator(request, facts) || facts.principals.another_operator
+    let is_planner = !request.namespace.is_empty() && of_namespace == Some(names::PLANNER_SERVICE_ACCOUNT);
+    is_planner || is_operator(request, facts) || facts.another_operator
 }
 
 /// Whether the user may choose the program that runs a graph. Where the operator does not know its own accounts, no
 /// user could, and graphs without a choice would stay so for ever.
 pub(super) fn may_choose_provider(request: &Request, facts: &Facts) -> bool {
-    let unknown = facts.principals.operators.is_empty() || facts.principals.another_operator;
+    let unknown = facts.operators.is_empty() || facts.another_operator;
     unknown || is_operator(request, facts)
 }
 

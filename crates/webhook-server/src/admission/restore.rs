@@ -15,7 +15,7 @@ use rendering::checkpoint::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Answer, Facts, Lookup, LookupResult, Operation, Request, field::FieldNode};
+use super::{Answer, Facts, Lookup, Operation, Request, field::FieldNode};
 
 /// Returns the lookups for the restore of this pod; none for almost all pods.
 pub(super) fn lookups(request: &Request, pod: &Value) -> Vec<Lookup> {
@@ -87,11 +87,8 @@ impl<'a> Candidate<'a> {
 
 /// The pod as it starts from its checkpoint; `None` if nothing can start from that.
 fn restored(pod: &Value, candidate: &Candidate<'_>, facts: &Facts) -> Result<Option<Value>, String> {
-    let object = match facts.found.get(&candidate.checkpoint()) {
-        Some(LookupResult::Object(object)) => object,
-        Some(LookupResult::Unreadable(reason)) => return Err(format!("it could not be read: {reason}")),
-        Some(LookupResult::Missing) | None => return Ok(None),
-    };
+    let found = facts.object(&candidate.checkpoint());
+    let Some(object) = found.map_err(|reason| format!("it could not be read: {reason}"))? else { return Ok(None) };
     let checkpoint: DynamoCheckpoint = read(object)?;
     if !checkpoint.can_be_restored() {
         return Ok(None);
@@ -123,13 +120,9 @@ fn source(checkpoint: &DynamoCheckpoint, candidate: &Candidate<'_>, facts: &Fact
 
 /// The storage that the agents of the pod's namespace have mounted.
 fn of_agents(facts: &Facts, candidate: &Candidate<'_>) -> Result<CheckpointStorage, String> {
-    let agents: Vec<DaemonSet> = match facts.found.get(&candidate.agents()) {
-        Some(LookupResult::Object(list)) => read(&list["items"])?,
-        Some(LookupResult::Unreadable(reason)) => {
-            return Err(format!("the snapshot agents could not be read: {reason}"));
-        }
-        Some(LookupResult::Missing) | None => Vec::new(),
-    };
+    let found = facts.object(&candidate.agents());
+    let list = found.map_err(|reason| format!("the snapshot agents could not be read: {reason}"))?;
+    let agents: Vec<DaemonSet> = list.map_or(Ok(Vec::new()), |list| read(&list["items"]))?;
     storage_of_agents(&agents)
         .ok_or_else(|| format!("no snapshot agent of namespace {} mounts storage for checkpoints", candidate.namespace))
 }

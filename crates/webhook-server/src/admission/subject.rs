@@ -1,6 +1,9 @@
 //! An object as the rules read it: typed, with a violation for each field that does not fit into its type.
 
+use std::cell::OnceCell;
+
 use api_types::{
+    conversion::{ApiVersion, convert},
     v1alpha1::{AlphaGpuMemoryService, CheckpointJobSpec},
     v1beta1::{BackendFramework, ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentRequestSpec},
     violations::Violation,
@@ -12,10 +15,13 @@ use serde_json::Value;
 
 use super::kind::ReviewedKind;
 
-/// An object of a kind that is validated.
+/// An object of a kind that is validated, in the version that the rules are about.
 pub(super) struct TypedSubject {
+    pub(super) object: Value,
     pub(super) typed: Typed,
     pub(super) misfits: Vec<Violation>,
+    /// The object in v1alpha1, once a rule reads it. A conversion takes long enough to be done once.
+    alpha: OnceCell<Option<Value>>,
 }
 
 /// Parts of an object that the rules read.
@@ -28,16 +34,16 @@ pub(super) enum Typed {
 }
 
 impl TypedSubject {
-    pub(super) fn new(kind: ReviewedKind, object: &Value) -> Self {
+    pub(super) fn new(kind: ReviewedKind, object: Value) -> Self {
         let (spec, mut misfits) = (&object["spec"], Vec::new());
         let typed = match kind {
             ReviewedKind::Graph => Typed::Graph(Box::new(DynamoGraphDeployment {
-                metadata: metadata(object),
+                metadata: metadata(&object),
                 spec: read("spec", spec, &mut misfits),
                 status: None,
             })),
             ReviewedKind::Component => Typed::Component {
-                metadata: Box::new(metadata(object)),
+                metadata: Box::new(metadata(&object)),
                 component: Box::new(read("spec", spec, &mut misfits)),
                 framework: read("spec.backendFramework", &spec["backendFramework"], &mut misfits),
             },
@@ -48,7 +54,13 @@ impl TypedSubject {
             },
             ReviewedKind::Model => Typed::Model,
         };
-        Self { typed, misfits }
+        let alpha = if kind.has_two_versions() { OnceCell::new() } else { OnceCell::from(None) };
+        Self { object, typed, misfits, alpha }
+    }
+
+    /// The object in v1alpha1; none if it cannot be converted.
+    pub(super) fn in_alpha(&self) -> Option<&Value> {
+        self.alpha.get_or_init(|| convert(self.object.clone(), ApiVersion::V1Alpha1).ok()).as_ref()
     }
 }
 

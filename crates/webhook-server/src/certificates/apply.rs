@@ -12,15 +12,14 @@ use k8s_openapi::{
 };
 use kube::{
     Client, Error,
-    api::{Api, ApiResource, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
-    core::GroupVersionKind,
+    api::{Api, DynamicObject, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tracing::{debug, info};
 
 use super::{
-    BundleTarget, Contents, PlaceKind,
+    BundleTarget, Contents,
     issue::{IssueError, carry_out},
     plan::{CertificatePlan, SecretWrite},
 };
@@ -117,7 +116,7 @@ impl Hand {
         let CertificatePlan { inject: targets, bundle, publish, .. } = plan;
         // The ConfigMap may be older than the definitions, and the program `crds` follows the ConfigMap.
         let is_new = self.published.as_ref().is_none_or(|published| published.as_bytes() != bundle);
-        let differs = targets.iter().any(|target| target.kind == PlaceKind::Definition);
+        let differs = targets.iter().any(BundleTarget::is_definition);
         let config_map = self.config_map.clone().filter(|_| *publish && is_new || differs);
         if targets.is_empty() && config_map.is_none() {
             return Ok(());
@@ -130,8 +129,8 @@ impl Hand {
             Some(config_map) => self.publish(&config_map, bundle).await,
             None => Ok(()),
         };
-        let configurations = targets.iter().filter_map(|target| Some((resource(target.kind)?, target)));
-        let set = configurations.map(|(resource, target)| self.inject_one(resource, target, bundle));
+        let configurations = targets.iter().filter(|target| !target.is_definition());
+        let set = configurations.map(|target| self.inject_one(target, bundle));
         // A failed write does not cancel the others.
         join_all(set).await.into_iter().collect::<Result<(), _>>().and(is_published)
     }
@@ -155,21 +154,22 @@ impl Hand {
         Ok(())
     }
 
-    async fn inject_one(&self, resource: ApiResource, target: &BundleTarget, bundle: &[u8]) -> Result<(), WriteError> {
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &resource);
+    async fn inject_one(&self, target: &BundleTarget, bundle: &[u8]) -> Result<(), WriteError> {
+        let kind = &target.resource.kind;
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &target.resource);
         let set = |path: &str, value| json!({ "op": "add", "path": path, "value": value });
         let version = set("/metadata/resourceVersion", json!(target.resource_version));
         let bundle = json!(ByteString(bundle.to_vec()));
         let bundles = target.bundles.iter().map(|(path, _)| set(path, bundle.clone()));
         let patch: Vec<Value> = std::iter::once(version).chain(bundles).collect();
         let params = PatchParams { field_manager: Some(NAME.to_owned()), ..PatchParams::default() };
-        let action = format!("set the CA bundle of {} {}", target.kind, target.name);
+        let action = format!("set the CA bundle of {kind} {}", target.name);
         let request = async {
             let patch = serde_json::from_value(Value::Array(patch)).map_err(Error::SerdeError)?;
             api.patch_metadata(&target.name, &params, &Patch::<DynamicObject>::Json(patch)).await
         };
         match timed(action, request).await {
-            Ok(_) => info!(kind = %target.kind, name = target.name, "set the CA bundle"),
+            Ok(_) => info!(%kind, name = target.name, "set the CA bundle"),
             Err(error) if lost_race(&error) => debug!(name = target.name, "another writer was faster"),
             Err(error) => return Err(error),
         }
@@ -212,17 +212,6 @@ impl Hand {
     async fn step<T>(&self, verb: &str, request: impl Future<Output = Result<T, Error>>) -> Result<T, WriteError> {
         timed(format!("{verb} Secret {}/{}", self.host.namespace, self.secret_name), request).await
     }
-}
-
-/// The kinds that are written here.
-fn resource(kind: PlaceKind) -> Option<ApiResource> {
-    let plural = match kind {
-        PlaceKind::Validating => "validatingwebhookconfigurations",
-        PlaceKind::Mutating => "mutatingwebhookconfigurations",
-        PlaceKind::Definition => return None,
-    };
-    let kind = GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", &kind.to_string());
-    Some(ApiResource::from_gvk_with_plural(&kind, plural))
 }
 
 async fn timed<T>(action: String, request: impl Future<Output = Result<T, Error>>) -> Result<T, WriteError> {

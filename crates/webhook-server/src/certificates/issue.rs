@@ -4,15 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
 };
 
-use super::{
-    BACKDATE, CA_LIFETIME, Contents, SERVING_LIFETIME,
-    material::Authority,
-    plan::{PemKey, SecretWrite},
-};
+use super::{BACKDATE, CA_LIFETIME, Contents, SERVING_LIFETIME, material::Authority, plan::SecretWrite};
 use crate::configurations::Host;
 
 /// Names of the CA, as in the upstream operator.
@@ -38,7 +34,7 @@ pub fn carry_out(write: &SecretWrite, host: &Host, now: Timestamp) -> Result<Con
     let (authority, ca_key, issuer) = signer(write.signer.as_ref(), now)?;
     let ca = Authority::add_all(authority.into_bytes(), &write.trust);
     let (certificate, key) = match &write.serving {
-        Some((chain, key)) => (chain.clone(), key.0.clone()),
+        Some(kept) => kept.clone(),
         None => serving(&issuer, host, now)?,
     };
     Ok(Contents { ca, ca_key, certificate, key })
@@ -46,22 +42,19 @@ pub fn carry_out(write: &SecretWrite, host: &Host, now: Timestamp) -> Result<Con
 
 /// Certificate and key of the CA as PEM, and the CA ready to sign.
 fn signer(
-    kept: Option<&(Authority, PemKey)>,
+    kept: Option<&(Authority, Vec<u8>)>,
     now: Timestamp,
 ) -> Result<(String, Vec<u8>, Issuer<'static, KeyPair>), IssueError> {
     match kept {
-        Some((authority, PemKey(pem))) => {
+        Some((authority, pem)) => {
             let text = std::str::from_utf8(pem).map_err(|_| IssueError::Key)?;
             let issuer = Issuer::from_ca_cert_der(&authority.der.as_slice().into(), KeyPair::from_pem(text)?)?;
             Ok((authority.to_pem(), pem.clone(), issuer))
         }
         None => {
-            let key = KeyPair::generate()?;
-            let pem = key.serialize_pem().into_bytes();
-            let params = authority_params(now);
-            let certificate = CertifiedIssuer::self_signed(params.clone(), key)?.pem();
-            let key = KeyPair::from_pem(std::str::from_utf8(&pem).map_err(|_| IssueError::Key)?)?;
-            Ok((certificate, pem, Issuer::new(params, key)))
+            let (params, key) = (authority_params(now), KeyPair::generate()?);
+            let certificate = params.self_signed(&key)?;
+            Ok((certificate.pem(), key.serialize_pem().into_bytes(), Issuer::new(params, key)))
         }
     }
 }

@@ -89,7 +89,6 @@ pub struct Pair {
     pub not_before: Timestamp,
     /// End of its validity.
     pub not_after: Timestamp,
-    names: Vec<String>,
     /// For the TLS server.
     pub key: CertifiedKey,
 }
@@ -102,10 +101,9 @@ impl Pair {
         let certificate = chain.first()?.to_vec();
         let parsed = parse(&certificate)?;
         let (not_before, not_after) = validity(&parsed)?;
-        let names = dns_names(&parsed);
         let key = PrivateKeyDer::from_pem_slice(key).ok()?;
         let key = CertifiedKey::from_der(chain, key, &ring::default_provider()).ok()?;
-        Some(Self { certificate, not_before, not_after, names, key })
+        Some(Self { certificate, not_before, not_after, key })
     }
 
     /// Whether it is valid at a time.
@@ -117,7 +115,9 @@ impl Pair {
     /// Whether it is valid for this name.
     #[must_use]
     pub fn is_for(&self, name: &str) -> bool {
-        self.names.iter().any(|own| own == name)
+        let Some(parsed) = parse(&self.certificate) else { return false };
+        let Ok(Some(names)) = parsed.subject_alternative_name() else { return false };
+        names.value.general_names.iter().any(|own| matches!(own, GeneralName::DNSName(own) if *own == name))
     }
 
     /// Whether this CA has signed it.
@@ -153,15 +153,6 @@ fn validity(certificate: &X509Certificate<'_>) -> Option<(Timestamp, Timestamp)>
     let validity = certificate.validity();
     let time = |seconds| Timestamp::from_second(seconds).ok();
     Some((time(validity.not_before.timestamp())?, time(validity.not_after.timestamp())?))
-}
-
-fn dns_names(certificate: &X509Certificate<'_>) -> Vec<String> {
-    let Ok(Some(names)) = certificate.subject_alternative_name() else { return Vec::new() };
-    let names = names.value.general_names.iter().filter_map(|name| match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        _ => None,
-    });
-    names.collect()
 }
 
 /// Keys of the Secret. Three of them are those of cert-manager; the fourth exists only if the operator created the CA.

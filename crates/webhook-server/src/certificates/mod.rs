@@ -28,7 +28,7 @@ use std::time::Duration;
 
 pub use material::Contents;
 pub use run::CertificateKeeper;
-pub use targets::{BundleTarget, PlaceKind};
+pub use targets::BundleTarget;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 

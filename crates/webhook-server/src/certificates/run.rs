@@ -6,7 +6,7 @@ use api_types::{GROUP, labels};
 use controller_kit::{
     context::Gate,
     settings::CertProvisionMode,
-    store::{Key, Packed, Scope, Store, WatchSource, watch_api, watch_named},
+    store::{Packed, Scope, Store, WatchSource, watch_api, watch_named},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -89,7 +89,7 @@ impl CertificateKeeper {
 
     fn observe(&self, memory: CertificateObserved) -> CertificateObserved {
         let stored = self.sight.secret().map(|secret| Contents::of(&secret.data.unwrap_or_default()));
-        CertificateObserved { stored, targets: self.sight.targets(), ..memory }
+        CertificateObserved { stored, targets: self.sight.targets(&self.policy.host), ..memory }
     }
 
     fn serve(&self, plan: &CertificatePlan, served: &mut Option<Pair>) {
@@ -98,7 +98,7 @@ impl CertificateKeeper {
             self.serving.replace(pair.key.clone());
             *served = Some(pair.clone());
         }
-        if plan.trusted && self.serving.is_loaded() {
+        if plan.trusted && served.is_some() {
             // Never closed again: while a certificate is served, some clients may trust it.
             self.trusted.open();
         }
@@ -112,25 +112,14 @@ impl CertificateKeeper {
         let secret = self.sight.secret();
         let version = secret.as_ref().and_then(|secret| secret.metadata.resource_version.clone());
         let injected = self.hand.inject(plan, version.as_deref()).await;
-        let pause = self.write(plan, secret, last_write).await?;
-        injected.map(|()| pause)
-    }
-
-    /// Writes the Secret if planned. Returns when to plan again at the latest.
-    async fn write(
-        &self,
-        plan: &CertificatePlan,
-        secret: Option<Secret>,
-        last_write: &mut Option<Instant>,
-    ) -> Result<Duration, WriteError> {
-        let Some(write) = &plan.write else { return Ok(Duration::MAX) };
+        let Some(write) = &plan.write else { return injected.map(|()| Duration::MAX) };
         let left = last_write.map_or(Duration::ZERO, |last| BETWEEN_WRITES.saturating_sub(last.elapsed()));
-        if left.is_zero() {
-            *last_write = Some(Instant::now());
-            self.hand.store(write, secret, Timestamp::now()).await?;
-            return Ok(BETWEEN_WRITES);
+        if !left.is_zero() {
+            return injected.map(|()| left);
         }
-        Ok(left)
+        *last_write = Some(Instant::now());
+        self.hand.store(write, secret, Timestamp::now()).await?;
+        injected.map(|()| BETWEEN_WRITES)
     }
 
     /// Waits for a change, or until the plan may change with time.
@@ -148,17 +137,11 @@ impl CertificateKeeper {
 
 /// Everything that certificates depend on, as of the last event of each watch.
 struct Sight {
-    host: Host,
-    secret_name: String,
+    /// The one Secret, if it is there.
     secrets: Store<Packed<Secret>>,
     /// None if others set their CA: then an install for one namespace has no right to read them.
-    configurations: Option<Configurations>,
+    configurations: Option<(Store<ValidatingWebhookConfiguration>, Store<MutatingWebhookConfiguration>)>,
     definitions: Vec<Store<Definition>>,
-}
-
-struct Configurations {
-    validating: Store<ValidatingWebhookConfiguration>,
-    mutating: Store<MutatingWebhookConfiguration>,
 }
 
 impl Sight {
@@ -172,10 +155,12 @@ impl Sight {
         let configurations = (policy.mode == CertProvisionMode::Auto).then(|| {
             let ours =
                 format!("{}={},{}={}", labels::PART_OF, labels::OPERATOR, labels::OPERATOR_NAMESPACE, host.namespace);
-            let (validating, validating_watch) = watch_api(Api::all(client()), Some(&ours), None);
-            let (mutating, mutating_watch) = watch_api(Api::all(client()), Some(&ours), None);
+            let (validating, validating_watch) =
+                watch_api::<ValidatingWebhookConfiguration>(Api::all(client()), Some(&ours), None);
+            let (mutating, mutating_watch) =
+                watch_api::<MutatingWebhookConfiguration>(Api::all(client()), Some(&ours), None);
             changes.extend([ticks(validating_watch), ticks(mutating_watch)]);
-            Configurations { validating, mutating }
+            (validating, mutating)
         });
         let mut definitions = Vec::new();
         for plural in CONVERTED.iter().filter(|_| converts) {
@@ -184,13 +169,12 @@ impl Sight {
             definitions.push(store);
             changes.push(ticks(watch));
         }
-        let (host, secret_name) = (host.clone(), secret_name.to_owned());
-        (Self { host, secret_name, secrets, configurations, definitions }, Changes::of(changes))
+        (Self { secrets, configurations, definitions }, Changes::of(changes))
     }
 
     /// Returns when all targets were listed.
     async fn places_known(&self) {
-        if let Some(Configurations { validating, mutating }) = &self.configurations {
+        if let Some((validating, mutating)) = &self.configurations {
             validating.wait_until_ready().await;
             mutating.wait_until_ready().await;
         }
@@ -201,15 +185,15 @@ impl Sight {
 
     /// The Secret. One that cannot be parsed counts as empty.
     fn secret(&self) -> Option<Secret> {
-        let packed = self.secrets.get(&Key::new(&self.host.namespace, &self.secret_name))?;
+        let packed = self.secrets.all().pop()?;
         let metadata = packed.metadata.clone();
         Some(packed.unpack().unwrap_or(Secret { metadata, ..Secret::default() }))
     }
 
     /// All targets with bundles for this server, if they were listed.
-    fn targets(&self) -> Option<Vec<BundleTarget>> {
-        let (mut all, host) = (Vec::new(), &self.host);
-        if let Some(Configurations { validating, mutating }) = &self.configurations {
+    fn targets(&self, host: &Host) -> Option<Vec<BundleTarget>> {
+        let mut all = Vec::new();
+        if let Some((validating, mutating)) = &self.configurations {
             all.extend(targets(validating, |object| BundleTarget::of_validating(object, host))?);
             all.extend(targets(mutating, |object| BundleTarget::of_mutating(object, host))?);
         }

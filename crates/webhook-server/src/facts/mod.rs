@@ -24,9 +24,7 @@ pub(crate) const SNAPSHOTS: (&str, &str) = ("v1alpha1", "podsnapshots");
 /// APIs that the API server serves, as far as they are used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// All groups.
-    pub groups: BTreeSet<String>,
-    /// All groups with their versions, as in `apiVersion`.
+    /// All groups, each with its versions, as in `apiVersion`.
     pub versions: BTreeSet<String>,
     /// Istio's destination rules.
     pub istio: bool,
@@ -37,7 +35,7 @@ pub struct Offer {
 /// The features that can be used: those that the cluster offers, unless the configuration switches them off.
 #[must_use]
 pub fn features(offer: &Offer, settings: &OperatorConfiguration) -> Features {
-    let group = |name: &str| offer.groups.contains(name);
+    let group = |name: &str| offer.versions.iter().any(|version| version.split('/').next() == Some(name));
     let unless_off = |switch: Option<bool>, there: bool| switch != Some(false) && there;
     let orchestrators = &settings.orchestrators;
     let mesh = settings.service_mesh.provider == "istio";
@@ -85,9 +83,8 @@ mod tests {
     fn full() -> Offer {
         let versions = ["grove.io/v1alpha1", DRA, "leaderworkerset.x-k8s.io/v1", "scheduling.volcano.sh/v1beta1"];
         let more = ["scheduling.run.ai/v2", "inference.networking.k8s.io/v1"];
-        let versions: BTreeSet<String> = versions.iter().chain(&more).map(|&version| version.to_owned()).collect();
-        let groups = versions.iter().filter_map(|version| Some(version.split_once('/')?.0.to_owned())).collect();
-        Offer { groups, versions, istio: true, snapshots: true }
+        let versions = versions.iter().chain(&more).map(|&version| version.to_owned()).collect();
+        Offer { versions, istio: true, snapshots: true }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use controller_kit::{scope::Fence, settings::OperatorConfiguration};
 use futures::future::join_all;
 use k8s_openapi::api::{
     apps::v1::DaemonSet,
+    authentication::v1::UserInfo,
     authorization::v1::{LocalSubjectAccessReview, ResourceAttributes, SubjectAccessReviewSpec},
 };
 use kube::{
@@ -25,7 +26,7 @@ use tokio::{
 use tracing::{info, warn};
 
 use super::{ISTIO, Offer, SNAPSHOTS, features, missing};
-use crate::admission::{self, AdmissionPath, Facts, Features, Lookup, LookupResult, Request, User};
+use crate::admission::{self, AdmissionPath, Facts, Features, Lookup, LookupResult, Request};
 
 /// Time between two reads of what the API server serves. A new install of Grove is noticed after it.
 const REFRESH: Duration = Duration::from_secs(15);
@@ -78,7 +79,7 @@ impl FactSource {
     pub async fn facts(&self, path: AdmissionPath, request: &Request) -> Facts {
         let features = *self.features.read().unwrap_or_else(PoisonError::into_inner);
         let mut facts = Facts { features, ..(*self.fixed).clone() };
-        facts.principals.another_operator = self.fence.is_open(&request.namespace);
+        facts.another_operator = self.fence.is_open(&request.namespace);
         let lookups = admission::lookups(path, request, &facts);
         let found = join_all(lookups.into_iter().map(|lookup| async {
             let found = self.look_up(&lookup, &request.user_info).await;
@@ -94,7 +95,7 @@ impl FactSource {
         let mut ready = Some(ready);
         let mut last = None;
         loop {
-            match offer_in_time(&self.client).await {
+            match in_time(LOOK, offer(&self.client)).await {
                 Ok(offer) => {
                     if last.as_ref() != Some(&offer) {
                         self.take_in(&offer);
@@ -122,21 +123,16 @@ impl FactSource {
         }
     }
 
-    async fn look_up(&self, lookup: &Lookup, user: &User) -> LookupResult {
+    async fn look_up(&self, lookup: &Lookup, user: &UserInfo) -> LookupResult {
         // It fails on a semaphore that is closed, and this one never is.
         let in_turn = async {
             let _place = self.places.acquire().await;
             self.get(lookup, user).await
         };
-        match timeout(LOOKUP, in_turn).await {
-            Ok(Ok(Some(object))) => LookupResult::Object(object),
-            Ok(Ok(None)) => LookupResult::Missing,
-            Ok(Err(error)) => LookupResult::Unreadable(error.to_string()),
-            Err(_) => LookupResult::Unreadable(format!("no answer within {} s", LOOKUP.as_secs())),
-        }
+        in_time(LOOKUP, in_turn).await
     }
 
-    async fn get(&self, lookup: &Lookup, user: &User) -> Result<Option<Value>, Error> {
+    async fn get(&self, lookup: &Lookup, user: &UserInfo) -> Result<Option<Value>, Error> {
         let (api, name): (Api<DynamicObject>, _) = match lookup {
             Lookup::SnapshotAgents { namespace } => return self.agents(namespace).await.map(Some),
             Lookup::CreateRight { namespace, object } => return self.review(namespace, *object, user).await.map(Some),
@@ -160,15 +156,14 @@ impl FactSource {
     }
 
     /// The API server's answer on whether the user may create such objects in the namespace.
-    async fn review(&self, namespace: &str, object: ExposureObject, user: &User) -> Result<Value, Error> {
-        let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    async fn review(&self, namespace: &str, object: ExposureObject, user: &UserInfo) -> Result<Value, Error> {
         let mut review = LocalSubjectAccessReview::default();
         review.metadata.namespace = Some(namespace.to_owned());
         review.spec = SubjectAccessReviewSpec {
-            user: given(&user.username),
-            uid: given(&user.uid),
-            groups: Some(user.groups.clone()),
-            extra: Some(user.extra.clone()),
+            user: user.username.clone(),
+            uid: user.uid.clone(),
+            groups: user.groups.clone(),
+            extra: user.extra.clone(),
             resource_attributes: Some(ResourceAttributes {
                 namespace: Some(namespace.to_owned()),
                 verb: Some("create".to_owned()),
@@ -192,11 +187,11 @@ impl FactSource {
     }
 }
 
-/// [`offer`], unless it takes too long; otherwise the reason, for the log.
-async fn offer_in_time(client: &Client) -> Result<Offer, String> {
-    match timeout(LOOK, offer(client)).await {
-        Ok(outcome) => outcome.map_err(|error| error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", LOOK.as_secs())),
+/// The answer to a request, or the reason why there is none within the time limit.
+async fn in_time<T>(limit: Duration, request: impl Future<Output = Result<T, Error>>) -> Result<T, String> {
+    match timeout(limit, request).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", limit.as_secs())),
     }
 }
 
@@ -205,7 +200,6 @@ async fn offer(client: &Client) -> Result<Offer, Error> {
     let mut offer = Offer::default();
     for group in client.list_api_groups().await?.groups {
         offer.versions.extend(group.versions.into_iter().map(|version| version.group_version));
-        offer.groups.insert(group.name);
     }
     offer.istio = serves(client, &offer, ISTIO.0, ISTIO.1).await?;
     offer.snapshots = serves(client, &offer, &format!("{GROUP}/{}", SNAPSHOTS.0), SNAPSHOTS.1).await?;

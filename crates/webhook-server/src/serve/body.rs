@@ -54,7 +54,7 @@ pub(super) async fn read(
         if size > SMALL && received.held.is_none() {
             // All of it at once: two that wait for the rest of each other's would wait for ever.
             let units = u32::try_from(most.min(limit).div_ceil(UNIT)).unwrap_or(u32::MAX);
-            let held = budget.take(&connection.shares.bodies, units).await;
+            let held = budget.take(connection.peer, units).await;
             received.held = Some(held.ok_or_else(broken)?);
             received.bytes.reserve_exact(most.min(limit) - received.bytes.len());
         }

@@ -2,7 +2,7 @@
 //! process is busy with or has lost, objects can be read.
 
 use std::{
-    io::{self, Write},
+    io::{self, BufWriter, Write},
     panic::{AssertUnwindSafe, catch_unwind},
     time::{Duration, Instant},
 };
@@ -40,16 +40,23 @@ pub(super) async fn convert(
         connection.works();
         return answer_at_once(&body.bytes, &metrics);
     }
-    let Some(slot) = limits.conversions.take(&connection.shares.conversions, 1).await else {
+    let Some(slot) = limits.conversions.take(connection.peer, 1).await else {
         return Reply::text(StatusCode::SERVICE_UNAVAILABLE, STOPPING);
     };
     connection.works();
-    let (sender, chunks) = mpsc::channel(1);
+    let (sender, mut chunks) = mpsc::channel(1);
     spawn_blocking(move || {
-        stream(&body.bytes, ReviewParts { sender, part: Vec::with_capacity(PART) }, &values, &metrics);
+        stream(&body.bytes, BufWriter::with_capacity(PART, ReviewParts(sender)), &values, &metrics);
         drop((body, slot));
     });
-    first(chunks).await
+    // A review that cannot be answered has no part but the reason.
+    match chunks.recv().await {
+        Some(Ok(first)) => Reply::stream(first, chunks),
+        Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
+            Reply::text(StatusCode::BAD_REQUEST, error.to_string())
+        }
+        Some(Err(_)) | None => failed(),
+    }
 }
 
 /// The answer to a review of a few kilobytes.
@@ -66,19 +73,8 @@ fn answer_at_once(body: &[u8], metrics: &RequestMetrics) -> Reply {
     }
 }
 
-/// Waits for the first part of an answer. A review that cannot be answered has none but the reason.
-async fn first(mut chunks: mpsc::Receiver<Chunk>) -> Reply {
-    match chunks.recv().await {
-        Some(Ok(first)) => Reply::stream(first, chunks),
-        Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
-            Reply::text(StatusCode::BAD_REQUEST, error.to_string())
-        }
-        Some(Err(_)) | None => failed(),
-    }
-}
-
 /// Answers a review part by part.
-fn stream(body: &[u8], mut out: ReviewParts, values: &Values, metrics: &RequestMetrics) {
+fn stream(body: &[u8], mut out: BufWriter<ReviewParts>, values: &Values, metrics: &RequestMetrics) {
     let room = |object: &str| {
         let room = Handle::current().block_on(values.room_for(object.as_bytes()));
         room.map_err(|error| error.to_string())
@@ -90,8 +86,10 @@ fn stream(body: &[u8], mut out: ReviewParts, values: &Values, metrics: &RequestM
         Ok(outcome)
     });
     if let Err(error) = answered {
+        // The rest of the buffer is not sent.
+        let (parts, _) = out.into_parts();
         // Who has gone away does not want it.
-        let _ = out.send(Err(error.unwrap_or_else(|| io::ErrorKind::Other.into())));
+        let _ = parts.send(Err(error.unwrap_or_else(|| io::ErrorKind::Other.into())));
     }
 }
 
@@ -122,34 +120,23 @@ fn failed() -> Reply {
     Reply::text(StatusCode::INTERNAL_SERVER_ERROR, text)
 }
 
-/// Sends what is written to it in parts.
-struct ReviewParts {
-    sender: mpsc::Sender<Chunk>,
-    part: Vec<u8>,
-}
+/// Sends what is written to it, at most [`PART`] at a time.
+struct ReviewParts(mpsc::Sender<Chunk>);
 
 impl ReviewParts {
     fn send(&self, chunk: Chunk) -> io::Result<()> {
-        let sent = Handle::current().block_on(timeout(STALL, self.sender.send(chunk)));
+        let sent = Handle::current().block_on(timeout(STALL, self.0.send(chunk)));
         sent.map_err(|_| io::ErrorKind::TimedOut)?.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 
 impl Write for ReviewParts {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let taken = bytes.len().min(PART - self.part.len());
-        self.part.extend_from_slice(&bytes[..taken]);
-        if self.part.len() == PART {
-            self.flush()?;
-        }
-        Ok(taken)
+        let part = &bytes[..bytes.len().min(PART)];
+        self.send(Ok(Bytes::copy_from_slice(part))).map(|()| part.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if self.part.is_empty() {
-            return Ok(());
-        }
-        let part = std::mem::replace(&mut self.part, Vec::with_capacity(PART));
-        self.send(Ok(Bytes::from(part)))
+        Ok(())
     }
 }

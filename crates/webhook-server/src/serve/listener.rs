@@ -22,7 +22,7 @@ use rustls::{
 };
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore, watch},
+    sync::{Semaphore, watch},
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
@@ -68,7 +68,7 @@ pub async fn serve(
 ) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS as usize));
     let graceful = watch::Sender::new(false);
-    let peers = Arc::new(ConnectedPeers::new(Arc::clone(&service.limits)));
+    let peers = Arc::<ConnectedPeers>::default();
     let service = Arc::new(service);
     let end = async {
         stop.await;
@@ -88,7 +88,14 @@ pub async fn serve(
                     let own = peers.connected(peer.ip().to_canonical());
                     let acceptor = tls.borrow().clone();
                     let talk = talk(stream, acceptor, Arc::clone(&service), graceful.subscribe(), Arc::clone(&own));
-                    let task = tokio::spawn(connection(talk, Arc::clone(&own), slot));
+                    let served = Arc::clone(&own);
+                    let task = tokio::spawn(async move {
+                        tokio::select! {
+                            () = served.overdue() => debug!("the client took too long"),
+                            () = talk => {}
+                        }
+                        drop(slot);
+                    });
                     own.is_served_by(task.abort_handle());
                 }
                 Err(error) => {
@@ -109,14 +116,6 @@ pub async fn serve(
     graceful.send_replace(true);
     if timeout(FINISH, slots.acquire_many(CONNECTIONS)).await.is_err() {
         warn!("requests were still under way when the time for them was over");
-    }
-}
-
-/// Serves one connection until it ends, its client takes too long, or it has to go.
-async fn connection(talk: impl Future<Output = ()>, own: Arc<PeerConnection>, _slot: OwnedSemaphorePermit) {
-    tokio::select! {
-        () = own.overdue() => debug!("the client took too long"),
-        () = talk => {}
     }
 }
 
@@ -158,7 +157,7 @@ async fn talk(
 /// HTTP/2 could carry any number of requests.
 const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
 
-/// The certificate for new connections. Cheap to clone; all clones are one.
+/// The certificate for new connections; without one, every handshake fails. Cheap to clone; all clones are one.
 #[derive(Debug, Clone, Default)]
 pub struct CurrentCertificate {
     current: Arc<RwLock<Option<Arc<CertifiedKey>>>>,
@@ -168,12 +167,6 @@ impl CurrentCertificate {
     /// From now on, new connections get this certificate.
     pub fn replace(&self, key: CertifiedKey) {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
-    }
-
-    /// Whether there is a certificate at all. Until then every handshake fails.
-    #[must_use]
-    pub fn is_loaded(&self) -> bool {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
     /// Returns the TLS configuration of connections, with clients that this verifier accepts.
@@ -238,12 +231,6 @@ pub enum ClientsError {
 }
 
 impl Clients {
-    /// Whether admission is for clients with a certificate only.
-    #[must_use]
-    pub fn are_verified(&self) -> bool {
-        *self != Self::Any
-    }
-
     /// Returns the acceptor of connections, and the content of the file that it was made from.
     ///
     /// # Errors

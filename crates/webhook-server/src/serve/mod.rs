@@ -12,7 +12,6 @@ mod metrics;
 mod peers;
 
 use std::{
-    collections::BTreeMap,
     io,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -70,7 +69,6 @@ const STOPPING: &str = "stopping";
 
 /// Answers requests.
 pub struct Service {
-    paths: BTreeMap<&'static str, AdmissionPath>,
     /// Without it, only conversion is served.
     admission: FactSource,
     /// Whether conversion is served. If only one namespace is served, another install converts objects of the whole
@@ -81,7 +79,7 @@ pub struct Service {
     metrics: RequestMetrics,
     /// Whether the server is about to stop.
     draining: AtomicBool,
-    limits: Arc<PeerLimits>,
+    limits: PeerLimits,
     values: Values,
 }
 
@@ -89,15 +87,14 @@ impl Service {
     /// A service for all paths; `converts` states whether conversion is one of them.
     #[must_use]
     pub fn new(admission: FactSource, converts: bool, clients: &Clients, metrics: RequestMetrics) -> Self {
-        let paths = AdmissionPath::ALL.into_iter().map(|path| (path.as_str(), path)).collect();
-        let limits = Arc::new(PeerLimits {
+        let limits = PeerLimits {
             bodies: Limited::new(BODIES / body::UNIT),
             admissions: Limited::new(ADMISSIONS),
             conversions: Limited::new(CONVERSIONS),
-        });
+        };
         let (draining, values) = (AtomicBool::new(false), Values::default());
-        let verifies = clients.are_verified();
-        Self { paths, admission, converts, verifies, metrics, draining, limits, values }
+        let verifies = *clients != Clients::Any;
+        Self { admission, converts, verifies, metrics, draining, limits, values }
     }
 
     /// Answers a request that came on a connection, of a client with a certificate if it is `identified`.
@@ -118,7 +115,7 @@ impl Service {
 
     async fn reply(&self, request: Request<Incoming>, connection: &PeerConnection, identified: bool) -> Reply {
         let uri_path = request.uri().path();
-        let path = self.paths.get(uri_path).copied();
+        let path = AdmissionPath::ALL.into_iter().find(|path| path.as_str() == uri_path);
         let convert = self.converts && uri_path == CONVERT;
         if path.is_none() && !convert {
             return Reply::text(StatusCode::NOT_FOUND, "nothing is served here");
@@ -138,7 +135,7 @@ impl Service {
             return convert::convert(body, &self.limits, connection, self.values.clone(), self.metrics.clone()).await;
         };
         // A client that sends its body slowly has no place yet.
-        let Some(_slot) = self.limits.admissions.take(&connection.shares.admissions, 1).await else {
+        let Some(_slot) = self.limits.admissions.take(connection.peer, 1).await else {
             return Reply::text(StatusCode::SERVICE_UNAVAILABLE, STOPPING);
         };
         let _room = match self.values.room_for(&body.bytes).await {

@@ -7,7 +7,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     net::IpAddr,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
@@ -31,6 +31,8 @@ const IDLE: Duration = Duration::from_secs(150);
 pub(super) struct Limited {
     all: Arc<Semaphore>,
     half: usize,
+    /// The halves of peers that hold a part, or wait for one.
+    shares: Mutex<HashMap<IpAddr, Weak<Semaphore>>>,
 }
 
 /// A part of it.
@@ -38,46 +40,40 @@ pub(super) type PeerPermits = (OwnedSemaphorePermit, OwnedSemaphorePermit);
 
 impl Limited {
     pub(super) fn new(amount: usize) -> Self {
-        Self { all: Arc::new(Semaphore::new(amount)), half: amount / 2 }
+        Self { all: Arc::new(Semaphore::new(amount)), half: amount / 2, shares: Mutex::default() }
     }
 
-    /// Returns the share of one peer.
-    fn share(&self) -> Arc<Semaphore> {
-        Arc::new(Semaphore::new(self.half))
-    }
-
-    /// Waits for a part, of one peer's share and of the whole.
-    pub(super) async fn take(&self, share: &Arc<Semaphore>, amount: u32) -> Option<PeerPermits> {
-        let own = Arc::clone(share).acquire_many_owned(amount).await.ok()?;
+    /// Waits for a part, of the peer's share and of the whole.
+    pub(super) async fn take(&self, peer: IpAddr, amount: u32) -> Option<PeerPermits> {
+        let own = self.share(peer).acquire_many_owned(amount).await.ok()?;
         Some((own, Arc::clone(&self.all).acquire_many_owned(amount).await.ok()?))
     }
-}
 
-/// One for each scarce resource.
-pub(super) struct PerResource<T> {
-    /// Bodies that are being received or answered, in KiB.
-    pub(super) bodies: T,
-    /// Admissions that are worked on.
-    pub(super) admissions: T,
-    /// Conversions of many objects that are worked on.
-    pub(super) conversions: T,
-}
-
-pub(super) type PeerLimits = PerResource<Limited>;
-
-/// Shares of one peer in them.
-pub(super) type Shares = PerResource<Arc<Semaphore>>;
-
-impl PeerLimits {
-    fn shares(&self) -> Shares {
-        let Self { bodies, admissions, conversions } = self;
-        Shares { bodies: bodies.share(), admissions: admissions.share(), conversions: conversions.share() }
+    fn share(&self, peer: IpAddr) -> Arc<Semaphore> {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        shares.retain(|_, share| share.strong_count() > 0);
+        let held = shares.get(&peer).and_then(Weak::upgrade);
+        held.unwrap_or_else(|| {
+            let share = Arc::new(Semaphore::new(self.half));
+            shares.insert(peer, Arc::downgrade(&share));
+            share
+        })
     }
+}
+
+/// The scarce resources.
+pub(super) struct PeerLimits {
+    /// Bodies that are being received or answered, in KiB.
+    pub(super) bodies: Limited,
+    /// Admissions that are worked on.
+    pub(super) admissions: Limited,
+    /// Conversions of many objects that are worked on.
+    pub(super) conversions: Limited,
 }
 
 /// All connections.
+#[derive(Default)]
 pub(super) struct ConnectedPeers {
-    limits: Arc<PeerLimits>,
     state: Mutex<PeersState>,
 }
 
@@ -85,8 +81,6 @@ pub(super) struct ConnectedPeers {
 struct PeersState {
     next: u64,
     open: BTreeMap<u64, Open>,
-    /// Those with a connection.
-    shares: HashMap<IpAddr, Arc<Shares>>,
 }
 
 struct Open {
@@ -100,16 +94,11 @@ struct Open {
 pub(super) struct PeerConnection {
     peers: Arc<ConnectedPeers>,
     id: u64,
-    peer: IpAddr,
-    pub(super) shares: Arc<Shares>,
+    pub(super) peer: IpAddr,
     deadline: watch::Sender<Instant>,
 }
 
 impl ConnectedPeers {
-    pub(super) fn new(limits: Arc<PeerLimits>) -> Self {
-        Self { limits, state: Mutex::default() }
-    }
-
     fn with<T>(&self, change: impl FnOnce(&mut PeersState) -> T) -> T {
         change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -117,19 +106,12 @@ impl ConnectedPeers {
     /// A new connection.
     pub(super) fn connected(self: &Arc<Self>, peer: IpAddr) -> Arc<PeerConnection> {
         let now = Instant::now();
-        let (id, shares) = self.with(|state| {
+        let id = self.with(|state| {
             state.next += 1;
             state.open.insert(state.next, Open { peer, waits_since: Some(now), task: None });
-            let shares = state.shares.entry(peer).or_insert_with(|| Arc::new(self.limits.shares()));
-            (state.next, Arc::clone(shares))
+            state.next
         });
-        Arc::new(PeerConnection {
-            peers: Arc::clone(self),
-            id,
-            peer,
-            shares,
-            deadline: watch::Sender::new(now + FIRST_HEAD),
-        })
+        Arc::new(PeerConnection { peers: Arc::clone(self), id, peer, deadline: watch::Sender::new(now + FIRST_HEAD) })
     }
 
     /// Ends the connection that has waited longest for its client, of the peer that has most of those that wait. Says
@@ -199,12 +181,7 @@ impl PeerConnection {
 
 impl Drop for PeerConnection {
     fn drop(&mut self) {
-        self.peers.with(|state| {
-            state.open.remove(&self.id);
-            if state.open.values().all(|open| open.peer != self.peer) {
-                state.shares.remove(&self.peer);
-            }
-        });
+        self.peers.with(|state| state.open.remove(&self.id));
     }
 }
 
@@ -213,12 +190,6 @@ mod tests {
     use tokio::{task::JoinHandle, time::advance};
 
     use super::*;
-
-    fn peers() -> Arc<ConnectedPeers> {
-        let limited = || Limited::new(4);
-        let limits = PeerLimits { bodies: limited(), admissions: limited(), conversions: limited() };
-        Arc::new(ConnectedPeers::new(Arc::new(limits)))
-    }
 
     async fn connect(peers: &Arc<ConnectedPeers>, peer: u8) -> (Arc<PeerConnection>, JoinHandle<()>) {
         let connection = peers.connected([10, 0, 0, peer].into());
@@ -235,7 +206,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_peer_with_most_loses_the_one_that_waits_longest() {
-        let peers = peers();
+        let peers = Arc::<ConnectedPeers>::default();
         let one = connect(&peers, 1).await;
         let (first, second, third) = (connect(&peers, 2).await, connect(&peers, 2).await, connect(&peers, 2).await);
         first.0.works();
@@ -245,7 +216,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_connection_whose_request_is_worked_on_stays_and_may_go_afterwards() {
-        let peers = peers();
+        let peers = Arc::<ConnectedPeers>::default();
         let (connection, task) = connect(&peers, 1).await;
         connection.begins();
         connection.works();
@@ -257,7 +228,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn time_limits_follow_what_the_client_is_to_do() {
-        let peers = peers();
+        let peers = Arc::<ConnectedPeers>::default();
         let (connection, _task) = connect(&peers, 1).await;
         let begin = Instant::now();
         connection.overdue().await;
@@ -272,19 +243,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_gets_half_and_is_forgotten_with_its_last_connection() {
-        let peers = peers();
-        let limits = Arc::clone(&peers.limits);
-        let (one, same, other) = (connect(&peers, 1).await, connect(&peers, 1).await, connect(&peers, 2).await);
-        let held = limits.bodies.take(&one.0.shares.bodies, 2).await;
-        let more = |shares: Arc<Shares>| {
-            let limits = Arc::clone(&limits);
-            async move { tokio::time::timeout(Duration::from_secs(1), limits.bodies.take(&shares.bodies, 1)).await.is_ok() }
-        };
-        assert!(!more(Arc::clone(&same.0.shares)).await && more(Arc::clone(&other.0.shares)).await);
+    async fn a_connection_is_forgotten_when_it_is_dropped() {
+        let peers = Arc::<ConnectedPeers>::default();
+        let (one, other) = (connect(&peers, 1).await, connect(&peers, 2).await);
+        drop(one);
+        assert_eq!(peers.with(|state| state.open.len()), 1);
+        drop(other);
+        assert_eq!(peers.with(|state| state.open.len()), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_gets_half_and_is_forgotten_when_it_holds_nothing() {
+        let limited = Limited::new(4);
+        let [one, other] = [1_u8, 2].map(|peer| IpAddr::from([10, 0, 0, peer]));
+        let limits = &limited;
+        let may_take =
+            |peer| async move { tokio::time::timeout(Duration::from_secs(1), limits.take(peer, 1)).await.is_ok() };
+        let held = limited.take(one, 2).await;
+        assert!(!may_take(one).await && may_take(other).await);
         drop(held);
-        assert!(more(Arc::clone(&same.0.shares)).await);
-        drop((one, same));
-        assert_eq!(peers.with(|state| (state.open.len(), state.shares.len())), (1, 1));
+        assert!(may_take(one).await);
+        let _share = limited.share(other);
+        assert_eq!(limited.shares.lock().unwrap().len(), 1);
     }
 }

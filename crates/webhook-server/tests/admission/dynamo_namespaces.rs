@@ -1,7 +1,7 @@
 //! Graphs of different namespaces with one Dynamo namespace.
 
 use serde_json::{Value, json};
-use webhook_server::admission::{AdmissionPath, Facts, Lookup, LookupResult, lookups};
+use webhook_server::admission::{AdmissionPath, Facts, Lookup, lookups};
 
 use crate::support::*;
 
@@ -16,16 +16,13 @@ fn shared() -> Facts {
 
 fn with_graph(namespace: &str, name: &str) -> Facts {
     let mut facts = shared();
-    facts.found.insert(
-        Lookup::Graph { namespace: namespace.to_owned(), name: name.to_owned() },
-        LookupResult::Object(graph()),
-    );
+    facts.found.insert(Lookup::Graph { namespace: namespace.to_owned(), name: name.to_owned() }, Ok(Some(graph())));
     facts
 }
 
 fn with_global_graph(namespace: &str, name: &str) -> Facts {
     let mut facts = with_graph(namespace, name);
-    facts.found.values_mut().for_each(|found| *found = LookupResult::Object(in_global(&graph())));
+    facts.found.values_mut().for_each(|found| *found = Ok(Some(in_global(&graph()))));
     facts
 }
 
@@ -59,7 +56,7 @@ fn a_graph_does_not_come_into_the_dynamo_namespace_of_another() {
 fn a_new_graph_waits_for_an_answer_on_the_others_and_one_that_exists_does_not() {
     let mut unreadable = shared();
     let other = Lookup::Graph { namespace: "team-a".to_owned(), name: "b".to_owned() };
-    unreadable.found.insert(other, LookupResult::Unreadable("no answer within 2 s".to_owned()));
+    unreadable.found.insert(other, Err("no answer within 2 s".to_owned()));
     let refused = create(&a_b(), &unreadable);
     assert_eq!(violations(&refused), ["Invalid metadata.name"]);
     assert!(words(&refused).contains("could not be read: no answer within 2 s; try again"), "{}", words(&refused));

@@ -3,9 +3,7 @@
 use api_types::conversion::{ApiVersion, convert};
 use rendering::{ExposureObject, ExposureSettings};
 use serde_json::{Value, json};
-use webhook_server::admission::{
-    AdmissionPath, Facts, Lookup, LookupResult, Request, User, lookups, review_for_another_install,
-};
+use webhook_server::admission::{AdmissionPath, Facts, Lookup, Request, lookups, review_for_another_install};
 
 use crate::support::*;
 
@@ -53,7 +51,7 @@ fn with_class(class: &str, suffix: &str) -> Value {
 fn answered(facts: &Facts, request: &Request, allowed: bool) -> Facts {
     let review = json!({ "status": { "allowed": allowed } });
     let found = lookups(AdmissionPath::ValidateGraph, request, facts);
-    let found = found.into_iter().map(|lookup| (lookup, LookupResult::Object(review.clone()))).collect();
+    let found = found.into_iter().map(|lookup| (lookup, Ok(Some(review.clone())))).collect();
     Facts { found, ..facts.clone() }
 }
 
@@ -138,7 +136,7 @@ fn a_saved_exposure_in_v1beta1_is_checked() {
 /// The operator may write every VirtualService, and writes what users and profilers propose.
 #[test]
 fn the_rights_of_the_operator_expose_nothing() {
-    let operator = User { username: OPERATOR.to_owned(), ..User::default() };
+    let operator = user_named(OPERATOR);
     let graph = converted(&exposed(route("team/gateway", "chat", "team.org")));
     let graph = Request { user_info: operator.clone(), ..graph };
     assert!(lookups(AdmissionPath::ValidateGraph, &graph, &configured()).is_empty());

@@ -66,7 +66,7 @@ fn a_forced_scaling_group_stays() {
 /// The install serves the namespace, and does not hold it: the operator that acts there is another one.
 fn without_the_namespace() -> Facts {
     let mut facts = facts();
-    facts.principals.another_operator = true;
+    facts.another_operator = true;
     facts
 }
 
@@ -112,7 +112,7 @@ fn the_operator_chooses_what_runs_a_graph() {
     assert_eq!(by("ann", &facts()), ["Forbidden metadata.annotations[nvidia.com/workload-provider]"]);
     assert_eq!(by(OPERATOR, &facts()), Vec::<String>::new());
     let mut unknown = facts();
-    unknown.principals.operators.clear();
+    unknown.operators.clear();
     assert_eq!(by("ann", &unknown), Vec::<String>::new());
     assert_eq!(by("ann", &without_the_namespace()), Vec::<String>::new());
 }

@@ -2,9 +2,10 @@
 
 use std::sync::LazyLock;
 
+use kube::core::GroupVersionKind;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use webhook_server::admission::{AdmissionPath, Answer, Facts, GroupVersionKind, Operation, Request, lookups, review};
+use webhook_server::admission::{AdmissionPath, Answer, Facts, Operation, Request, lookups, review};
 
 use crate::{kit, support::*};
 

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use expect_test::expect_file;
 use serde_json::{Value, json};
-use webhook_server::admission::{Facts, Lookup, LookupResult};
+use webhook_server::admission::{Facts, Lookup};
 
 use crate::support::*;
 
@@ -193,7 +193,7 @@ fn everything_on() -> Facts {
     let mut facts = facts_with(|features| (features.grove, features.lws, features.checkpoint) = (true, true, true));
     let levels: Vec<Value> = ["zone", "block", "rack"].map(|domain| json!({ "domain": domain })).into();
     let lookup = Lookup::TopologyBinding { name: "fabric".to_owned() };
-    facts.found.insert(lookup, LookupResult::Object(json!({ "spec": { "levels": levels } })));
+    facts.found.insert(lookup, Ok(Some(json!({ "spec": { "levels": levels } }))));
     facts
 }
 

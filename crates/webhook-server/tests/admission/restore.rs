@@ -2,9 +2,7 @@
 
 use rendering::checkpoint::CheckpointStorage;
 use serde_json::{Value, json};
-use webhook_server::admission::{
-    AdmissionPath, Answer, Facts, Features, Lookup, LookupResult, Operation, Request, lookups, review,
-};
+use webhook_server::admission::{AdmissionPath, Answer, Facts, Features, Lookup, Operation, Request, lookups, review};
 
 use crate::support::*;
 
@@ -62,8 +60,8 @@ fn of_team() -> Lookup {
 fn ready() -> Facts {
     let mut facts = facts_with(|features| features.checkpoint = true);
     facts.checkpoints.seccomp_profile = Some("profiles/block-iouring.json".to_owned());
-    facts.found.insert(warm(), LookupResult::Object(checkpoint("Ready")));
-    facts.found.insert(of_team(), LookupResult::Object(agents()));
+    facts.found.insert(warm(), Ok(Some(checkpoint("Ready"))));
+    facts.found.insert(of_team(), Ok(Some(agents())));
     facts
 }
 
@@ -147,7 +145,7 @@ fn shared_gpu_memory_is_restored_with_its_server() {
     let sharing = edited(&checkpoint("Ready"), |c| {
         c["spec"]["gpuMemoryService"] = json!({ "enabled": true, "extraClientContainers": ["side", "gone"] });
     });
-    facts.found.insert(warm(), LookupResult::Object(sharing));
+    facts.found.insert(warm(), Ok(Some(sharing)));
     let spec = restored(pod(), &facts)["spec"].clone();
     let server = &spec["initContainers"][0];
     assert_eq!(
@@ -199,18 +197,18 @@ fn what_was_found_decides() {
         assert_eq!(warnings.len(), usize::from(reported), "{warnings:?}");
     };
     admits(&|facts| facts.features.checkpoint = false, false);
-    admits(&|facts| drop(facts.found.insert(warm(), LookupResult::Object(checkpoint("Creating")))), false);
+    admits(&|facts| drop(facts.found.insert(warm(), Ok(Some(checkpoint("Creating"))))), false);
     // What it kept is being removed.
     let going = edited(&checkpoint("Ready"), |c| c["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
-    admits(&|facts| drop(facts.found.insert(warm(), LookupResult::Object(going.clone()))), false);
-    admits(&|facts| drop(facts.found.insert(warm(), LookupResult::Missing)), false);
-    admits(&|facts| drop(facts.found.insert(warm(), LookupResult::Unreadable("not allowed".to_owned()))), true);
-    admits(&|facts| drop(facts.found.insert(of_team(), LookupResult::Missing)), true);
-    admits(&|facts| drop(facts.found.insert(of_team(), LookupResult::Object(json!({ "items": [] })))), true);
+    admits(&|facts| drop(facts.found.insert(warm(), Ok(Some(going.clone())))), false);
+    admits(&|facts| drop(facts.found.insert(warm(), Ok(None))), false);
+    admits(&|facts| drop(facts.found.insert(warm(), Err("not allowed".to_owned()))), true);
+    admits(&|facts| drop(facts.found.insert(of_team(), Ok(None))), true);
+    admits(&|facts| drop(facts.found.insert(of_team(), Ok(Some(json!({ "items": [] }))))), true);
     let between = edited(&checkpoint("Ready"), |c| {
         c["spec"]["gpuMemoryService"] = json!({ "enabled": true, "mode": "interPod" })
     });
-    admits(&|facts| drop(facts.found.insert(warm(), LookupResult::Object(between.clone()))), true);
+    admits(&|facts| drop(facts.found.insert(warm(), Ok(Some(between.clone())))), true);
 }
 
 fn on() -> Facts {

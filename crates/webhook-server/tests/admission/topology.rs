@@ -1,7 +1,7 @@
 //! Placement in the topology of the cluster.
 
 use serde_json::{Value, json};
-use webhook_server::admission::{AdmissionPath, Facts, Lookup, LookupResult, lookups};
+use webhook_server::admission::{AdmissionPath, Facts, Lookup, lookups};
 
 use crate::support::*;
 
@@ -13,8 +13,8 @@ fn binding(name: &str) -> Lookup {
 fn with_topology() -> Facts {
     let levels: Vec<Value> = ["zone", "block", "rack"].map(|domain| json!({ "domain": domain })).into();
     let mut facts = grove();
-    facts.found.insert(binding("fabric"), LookupResult::Object(json!({ "spec": { "levels": levels } })));
-    facts.found.insert(binding("secret"), LookupResult::Unreadable("not allowed".to_owned()));
+    facts.found.insert(binding("fabric"), Ok(Some(json!({ "spec": { "levels": levels } }))));
+    facts.found.insert(binding("secret"), Err("not allowed".to_owned()));
     facts
 }
 

@@ -1,8 +1,9 @@
 //! Objects that users send as v1alpha1, and what of them lives on in v1beta1.
 
 use api_types::conversion::{ApiVersion, convert};
+use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use webhook_server::admission::{AdmissionPath, Answer, GroupVersionKind, Request, review};
+use webhook_server::admission::{AdmissionPath, Answer, Request, review};
 
 use crate::support::*;
 

@@ -6,10 +6,10 @@ use api_types::{
     conversion::{ApiVersion, convert},
     violations::Violation,
 };
+use k8s_openapi::api::authentication::v1::UserInfo;
+use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
-use webhook_server::admission::{
-    AdmissionPath, Answer, Facts, Features, GroupVersionKind, Operation, Principals, Request, User, review,
-};
+use webhook_server::admission::{AdmissionPath, Answer, Facts, Features, Operation, Request, review};
 
 /// User name of the operator.
 pub const OPERATOR: &str = "system:serviceaccount:dynamo-system:dynamo-operator-graph-controller";
@@ -18,11 +18,7 @@ pub const OPERATOR: &str = "system:serviceaccount:dynamo-system:dynamo-operator-
 pub fn facts() -> Facts {
     Facts {
         features: Features { inference_pool: true, gpu_discovery: true, ..Features::default() },
-        principals: Principals {
-            operators: vec![OPERATOR.to_owned()],
-            planners: vec!["planner-serviceaccount".to_owned()],
-            another_operator: false,
-        },
+        operators: vec![OPERATOR.to_owned()],
         operator_version: "1.5.0".to_owned(),
         ..Facts::default()
     }
@@ -55,7 +51,7 @@ pub fn creation(object: Value) -> Request {
         operation: Operation::Create,
         name: text("/metadata/name"),
         namespace: text("/metadata/namespace"),
-        user_info: User { username: "ann".to_owned(), ..User::default() },
+        user_info: user_named("ann"),
         object: Some(object),
         old_object: None,
     }
@@ -78,9 +74,14 @@ pub fn converted_change(old: &Value, new: &Value) -> Request {
     Request { operation: Operation::Update, old_object: converted(old).object, ..converted(new) }
 }
 
+/// A sender of requests.
+pub fn user_named(name: &str) -> UserInfo {
+    UserInfo { username: Some(name.to_owned()), ..UserInfo::default() }
+}
+
 /// A change by a given user.
 pub fn change_by(user: &str, old: Value, new: Value) -> Request {
-    Request { user_info: User { username: user.to_owned(), ..User::default() }, ..change(old, new) }
+    Request { user_info: user_named(user), ..change(old, new) }
 }
 
 /// The violations in an answer as `Kind path`; empty if the request is admitted.

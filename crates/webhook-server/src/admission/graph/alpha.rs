@@ -34,8 +34,8 @@ pub(in crate::admission) fn graph(object: &FieldNode<'_>, out: &mut FieldFinding
 pub(in crate::admission) fn component(component: &FieldNode<'_>, dynamo_namespace: &str, out: &mut FieldFindings) {
     let executor = component.field("annotations").key(annotations::VLLM_EXECUTOR_BACKEND);
     let path = format!("annotations[{}]", annotations::VLLM_EXECUTOR_BACKEND);
-    let violation = executor.given().and_then(|executor| vllm_executor(path, executor));
-    violation.into_iter().for_each(|violation| out.add(component, violation));
+    let violation = executor.value.as_str().and_then(|executor| vllm_executor(path, executor));
+    out.extend(violation.map(|violation| component.locate(violation)));
     ignored(component, dynamo_namespace, out);
     autoscaling(component, out);
     if !component.field("dynamoComponent").text().is_empty() {
@@ -64,15 +64,13 @@ pub(in crate::admission) fn component(component: &FieldNode<'_>, dynamo_namespac
 fn ignored(component: &FieldNode<'_>, dynamo_namespace: &str, out: &mut FieldFindings) {
     let namespace = component.field("dynamoNamespace");
     if !["", dynamo_namespace].contains(&namespace.text()) {
-        out.warn(format!(
-            "{}: deprecated and ignored; {:?} is replaced by {dynamo_namespace:?}; remove the field",
-            namespace.path,
-            namespace.text()
-        ));
+        let given = namespace.text();
+        let text = format!("deprecated and ignored; {given:?} is replaced by {dynamo_namespace:?}; remove the field");
+        out.warn(&namespace, text);
     }
     for field in ["runMode", "externalServices"].map(|field| component.field(field)) {
         if field.is_set() {
-            out.warn(format!("{}: has no effect; remove the field", field.path));
+            out.warn(&field, "has no effect; remove the field");
         }
     }
 }
@@ -82,26 +80,32 @@ fn autoscaling(component: &FieldNode<'_>, out: &mut FieldFindings) {
     let rules = component.field("autoscaling");
     if !rules.field("enabled").is_true() {
         if rules.is_set() {
-            out.warn(format!("{}: has no effect without enabled: true; set it, or remove the field", rules.path));
+            out.warn(&rules, "has no effect without enabled: true; set it, or remove the field");
         }
         return;
     }
     let [min, max] = ["minReplicas", "maxReplicas"].map(|field| rules.field(field));
-    match max.number() {
+    match max.value.as_i64() {
         None => out.required(&max, "set the most replicas that the HorizontalPodAutoscaler may set"),
-        Some(most) if most < 1 => out.invalid(&max, "is below 1; set the most replicas that the component may have"),
-        Some(most) if min.number().is_some_and(|least| least > most) => {
-            out.invalid(&min, format!("is above maxReplicas, which is {most}; lower it, or raise maxReplicas"));
+        Some(most) if most < 1 => {
+            out.invalid(&max, max.value.clone(), "is below 1; set the most replicas that the component may have");
+        }
+        Some(most) if min.value.as_i64().is_some_and(|least| least > most) => {
+            let text = format!("is above maxReplicas, which is {most}; lower it, or raise maxReplicas");
+            out.invalid(&min, min.value.clone(), text);
         }
         Some(_) => {}
     }
-    if min.number().is_some_and(|least| least < 0) {
-        out.invalid(&min, "is below 0; set the least replicas that the component may have");
+    if min.value.as_i64().is_some_and(|least| least < 0) {
+        out.invalid(&min, min.value.clone(), "is below 0; set the least replicas that the component may have");
     }
     let resources = [component.field("resources"), component.fields(&["extraPodSpec", "mainContainer", "resources"])];
-    let cpu = |resources: &FieldNode<'_>, part: &str| resources.fields(&[part, "cpu"]).quantity().is_some();
-    let requests_cpu = resources.iter().any(|resources| cpu(resources, "requests") || cpu(resources, "limits"));
-    if !rules.field("metrics").has_entries() && !requests_cpu {
+    let has_cpu = |part: FieldNode<'_>| {
+        let cpu = part.field("cpu");
+        cpu.value.is_string() || cpu.value.is_number()
+    };
+    let requests_cpu = resources.iter().any(|all| ["requests", "limits"].iter().any(|part| has_cpu(all.field(part))));
+    if rules.field("metrics").value.as_array().is_none_or(Vec::is_empty) && !requests_cpu {
         let detail = "name a metric, or request CPU in resources: without metrics, the HorizontalPodAutoscaler scales by \
                       80 % of the requested CPU";
         out.required(&rules.field("metrics"), detail);
@@ -117,12 +121,12 @@ fn further_caches(component: &FieldNode<'_>, out: &mut FieldFindings) {
         mount.field("mountPoint").text().is_empty() && mount.field("name").text() != first.field("name").text()
     };
     for mount in caches.filter(has_no_path) {
-        out.warn(format!(
-            "{}: {} is the compilation cache already; the component will not start before this mount has a mountPoint, or is \
+        let text = format!(
+            "{} is the compilation cache already; the component will not start before this mount has a mountPoint, or is \
              removed",
-            mount.path,
             first.path
-        ));
+        );
+        out.warn(&mount, text);
     }
 }
 
@@ -145,12 +149,12 @@ fn warn_of_graph(spec: &FieldNode<'_>, out: &mut FieldFindings) {
     let services = spec.field("services");
     let mut named = services.entries().filter(|(_, service)| service.is_set()).peekable();
     if named.peek().is_some() && named.all(|(_, service)| says_what_it_runs(&service)) {
-        out.warn(format!(
-            "{}: the manifest in the archive is not read, because each service says what it runs; set workers, resources \
+        let text = format!(
+            "the manifest in the archive is not read, because each service says what it runs; set workers, resources \
              and envs of the manifest in {}",
-            source.path,
             services.path
-        ));
+        );
+        out.warn(source, text);
     }
     configuration(spec, out);
     for (_, service) in services.entries() {
@@ -172,7 +176,7 @@ fn warn_of_component(component: &FieldNode<'_>, out: &mut FieldFindings) {
     for (key, remedy) in MEANINGLESS {
         let annotation = given.key(key);
         if !["", "false"].contains(&annotation.text()) {
-            out.warn(format!("{}: has no effect; {remedy}, and remove the annotation", annotation.path));
+            out.warn(&annotation, format!("has no effect; {remedy}, and remove the annotation"));
         }
     }
     configuration(component, out);
@@ -185,7 +189,7 @@ fn configuration(within: &FieldNode<'_>, out: &mut FieldFindings) {
     let config: Value = serde_json::from_str(value.text()).unwrap_or_default();
     for (service, said) in config.as_object().into_iter().flatten() {
         if spans_nodes(&said["ServiceArgs"]) {
-            out.warn(format!("{}: total_gpus of {service} has no effect; {SEVERAL_NODES}", value.path));
+            out.warn(&value, format!("total_gpus of {service} has no effect; {SEVERAL_NODES}"));
         }
     }
 }

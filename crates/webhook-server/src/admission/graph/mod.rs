@@ -13,10 +13,10 @@ use api_types::{names, v1beta1::DynamoGraphDeployment, violations::Violation};
 use controller_kit::request::is_object_name;
 use rendering::{
     rules,
-    rules::{Findings, GraphRuleContext, Topology, graph::Permissions},
+    rules::{Findings, GraphRuleContext, Topology},
 };
 
-use super::{Facts, Lookup, LookupResult, Operation, Request, field::FieldNode, request, subject};
+use super::{Facts, Lookup, Operation, field::FieldNode, subject};
 
 /// The objects that the rules for a graph read. Topologies are checked when a graph is created.
 pub(super) fn lookups(object: &serde_json::Value, operation: Operation, facts: &Facts) -> Vec<Lookup> {
@@ -43,37 +43,26 @@ pub(super) fn check(graph: &DynamoGraphDeployment, operation: Operation, facts: 
 }
 
 fn topology(name: &str, facts: &Facts) -> Topology {
-    match facts.found.get(&binding(name)) {
-        Some(LookupResult::Object(binding)) => {
+    match facts.object(&binding(name)) {
+        Ok(Some(binding)) => {
             let levels = FieldNode::root(binding).fields(&["spec", "levels"]);
             Topology::Domains(levels.items().map(|level| level.field("domain").text().to_owned()).collect())
         }
-        Some(LookupResult::Unreadable(reason)) => Topology::Unreadable(reason.clone()),
-        Some(LookupResult::Missing) | None => Topology::Missing,
+        Ok(None) => Topology::Missing,
+        Err(reason) => Topology::Unreadable(reason.to_owned()),
     }
 }
 
 /// Warns about what will not work although the graph is admitted.
 pub(super) fn warn(graph: &DynamoGraphDeployment, operation: Operation, facts: &Facts, out: &mut Findings) {
-    if operation == Operation::Update {
-        warn_of_dynamo_namespace(graph, facts, out);
+    // Graphs that share a Dynamo namespace already go on.
+    if operation == Operation::Update
+        && let Some(conflict) = conflict(graph, facts)
+    {
+        let remedy = "their workers may serve each other's requests: create one of them anew with another name";
+        out.warn("metadata.name", format!("{conflict}; {remedy}"));
     }
     rules::graph::warn(graph, &facts.features, out);
-}
-
-/// Checks the change from one graph to another.
-pub(super) fn check_update(
-    new: &DynamoGraphDeployment,
-    old: &DynamoGraphDeployment,
-    request: &Request,
-    facts: &Facts,
-    out: &mut Findings,
-) {
-    let permissions = Permissions {
-        may_scale: request::may_scale(request, facts),
-        may_choose_provider: request::may_choose_provider(request, facts),
-    };
-    rules::graph::check_update(new, old, permissions, out);
 }
 
 /// Whether all components of a graph are in the global Dynamo namespace.
@@ -107,26 +96,10 @@ fn dynamo_namespace_lookups(graph: &DynamoGraphDeployment, facts: &Facts) -> Vec
     others.map(lookup).collect()
 }
 
-/// Whether another graph has the Dynamo namespace.
-fn is_taken(graph: &DynamoGraphDeployment, facts: &Facts) -> bool {
-    let is_user = |lookup: &Lookup| match facts.found.get(lookup) {
-        Some(LookupResult::Object(other)) => !is_global(&subject::graph(other)),
-        Some(LookupResult::Missing | LookupResult::Unreadable(_)) | None => false,
-    };
-    dynamo_namespace_lookups(graph, facts).iter().any(is_user)
-}
-
-/// Returns the reason why it is unknown whether another graph has the Dynamo namespace.
-fn unknown(graph: &DynamoGraphDeployment, facts: &Facts) -> Option<String> {
-    dynamo_namespace_lookups(graph, facts).iter().find_map(|lookup| match facts.found.get(lookup) {
-        Some(LookupResult::Unreadable(error)) => Some(error.clone()),
-        _ => None,
-    })
-}
-
-/// The other graph is not named: it may be that of another tenant.
+/// That another graph has the Dynamo namespace. It is not named: it may be that of another tenant.
 fn conflict(graph: &DynamoGraphDeployment, facts: &Facts) -> Option<String> {
-    let used = used(graph, facts).filter(|_| is_taken(graph, facts))?;
+    let is_user = |lookup: &Lookup| matches!(facts.object(lookup), Ok(Some(it)) if !is_global(&subject::graph(it)));
+    let used = used(graph, facts).filter(|_| dynamo_namespace_lookups(graph, facts).iter().any(is_user))?;
     Some(format!("the Dynamo namespace {used:?}, made from namespace and name, is that of another graph"))
 }
 
@@ -135,19 +108,13 @@ fn conflict(graph: &DynamoGraphDeployment, facts: &Facts) -> Option<String> {
 fn check_dynamo_namespace(graph: &DynamoGraphDeployment, operation: Operation, facts: &Facts, out: &mut Findings) {
     let conflict = conflict(graph, facts).map(|conflict| (conflict, "choose another name"));
     let unknown = || {
-        let error = unknown(graph, facts).filter(|_| operation == Operation::Create)?;
+        let lookups = dynamo_namespace_lookups(graph, facts);
+        let error = lookups.iter().find_map(|lookup| facts.object(lookup).err());
+        let error = error.filter(|_| operation == Operation::Create)?;
         Some((format!("graphs with the same Dynamo namespace could not be read: {error}"), "try again"))
     };
     let violation = conflict.or_else(unknown);
     out.extend(
         violation.map(|(message, remedy)| Violation::invalid("metadata.name", name_of(graph).1, message, remedy)),
     );
-}
-
-/// Graphs that share one already go on.
-fn warn_of_dynamo_namespace(graph: &DynamoGraphDeployment, facts: &Facts, out: &mut Findings) {
-    if let Some(conflict) = conflict(graph, facts) {
-        let remedy = "their workers may serve each other's requests: create one of them anew with another name";
-        out.warn("metadata.name", format!("{conflict}; {remedy}"));
-    }
 }

@@ -10,22 +10,23 @@
 #[cfg(test)]
 mod tests;
 
-use std::{cell::OnceCell, io};
+use std::io;
 
 use api_types::{
     conversion,
-    conversion::{ApiVersion, convert, has_saved_data},
+    conversion::{ApiVersion, has_saved_data},
     limits::SPEC_BYTES,
     violations::{Reason, Violation},
 };
-use rendering::rules;
+use rendering::{rules, rules::graph::Permissions};
 use serde_json::Value;
 
 use super::{
     Answer, Facts, Operation, Request, authored, component_deployment, deployment_request, exposure,
-    field::{FieldFindings, FieldNode, FieldPath},
+    field::{FieldFindings, FieldNode, FieldPath, MOST, located},
     graph,
     kind::{ReviewedKind, in_version},
+    request,
     subject::{Typed, TypedSubject},
 };
 use crate::admission::is_same;
@@ -33,56 +34,51 @@ use crate::admission::is_same;
 /// Answers on one of the paths that validate.
 pub(super) fn review(kind: ReviewedKind, request: &Request, facts: &Facts) -> Answer {
     match Case::new(kind, request, facts) {
-        Ok(case) if super::is_deleting(&case.new) => Answer::admitted(),
+        Ok(case) if super::is_deleting(&case.new.object) => Answer::admitted(),
         Ok(case) => case.answer(),
         Err(violation) => Answer::of(vec![violation], Vec::new()),
     }
 }
 
-/// A request, with objects in the version that the rules are about.
+/// A request, with its objects as the rules read them.
 struct Case<'a> {
     kind: ReviewedKind,
     request: &'a Request,
     facts: &'a Facts,
-    new: Value,
+    new: TypedSubject,
     /// The object as it is stored; none when it is created.
-    old: Option<Value>,
+    old: Option<TypedSubject>,
     /// Whether the user sent v1alpha1.
     is_alpha: bool,
-    /// Both in v1alpha1, once a rule reads them.
-    alphas: [AlphaObject; 2],
 }
-
-/// An object in v1alpha1; none if it cannot be converted. That takes long enough to be done once.
-type AlphaObject = OnceCell<Option<Value>>;
 
 impl<'a> Case<'a> {
     fn new(kind: ReviewedKind, request: &'a Request, facts: &'a Facts) -> Result<Self, Violation> {
         kind.version_of(request)?;
-        let hub = |object: &Value| match kind.has_two_versions() {
-            true => in_version(object.clone(), ApiVersion::V1Beta1),
-            false => Ok(object.clone()),
+        let subject = |object: &Value| -> Result<TypedSubject, Violation> {
+            let object = object.clone();
+            let hub = if kind.has_two_versions() { in_version(object, ApiVersion::V1Beta1)? } else { object };
+            Ok(TypedSubject::new(kind, hub))
         };
         let object = request.object.as_ref().filter(|object| object.is_object());
         let Some(object) = object else {
             return Err(Violation::required("object", "the request holds no object", "nothing can be said about it"));
         };
         let old = match &request.old_object {
-            Some(old) if request.operation == Operation::Update => Some(hub(old)?),
+            Some(old) if request.operation == Operation::Update => Some(subject(old)?),
             _ => None,
         };
         let is_alpha = kind.authored(request) == Some(ApiVersion::V1Alpha1);
-        Ok(Self { kind, request, facts, new: hub(object)?, old, is_alpha, alphas: Default::default() })
+        Ok(Self { kind, request, facts, new: subject(object)?, old, is_alpha })
     }
 
     fn answer(&self) -> Answer {
-        let subject = TypedSubject::new(self.kind, &self.new);
-        let mut found = self.rules(&self.new, &subject);
+        let (new, old) = (&self.new.object, self.old.as_ref().map(|old| &old.object));
+        let mut found = self.rules(&self.new);
         let mut violations = std::mem::take(&mut found.violations);
         if let Some(old) = &self.old {
-            let before = TypedSubject::new(self.kind, old);
-            violations = made_by_change(violations, &self.new, &self.rules(old, &before).violations, old);
-            let changes = self.changes(&subject.typed, old, &before.typed);
+            violations = made_by_change(violations, new, &self.rules(old).violations, &old.object);
+            let changes = self.changes(old);
             for violation in changes.violations {
                 if !violations.contains(&violation) {
                     violations.push(violation);
@@ -90,19 +86,17 @@ impl<'a> Case<'a> {
             }
             found.warnings.extend(changes.warnings);
         }
-        found.warnings.append(&mut self.warnings(&subject.typed).warnings);
-        let alpha = self.says_more(&self.new).then(|| self.new_in_alpha()).flatten();
-        if let Some(alpha) = alpha {
+        found.warnings.append(&mut self.warnings().warnings);
+        if let Some(alpha) = self.more_in_alpha(&self.new) {
             violations.retain(|violation| !authored::is_further_cache(violation, self.kind, alpha));
             if self.is_alpha {
                 let translate = |violation| authored::in_v1alpha1(violation, self.kind, alpha);
                 violations = violations.into_iter().map(translate).collect();
             }
+            violations.extend(self.alpha_rules(alpha, &mut found));
         }
-        violations.extend(self.alpha_rules(alpha, &mut found));
-        let old = self.old.as_ref();
-        violations.extend(exposure::check(self.kind, &self.new, old, self.is_alpha, self.request, self.facts));
-        if let Some(violation) = check(&self.new, self.old.as_ref()) {
+        violations.extend(exposure::check(self.kind, new, old, self.is_alpha, self.request, self.facts));
+        if let Some(violation) = check(new, old) {
             // That the annotations would be too long follows from it.
             violations.retain(|violation| violation.reason != Reason::TooLong);
             violations.push(violation);
@@ -110,11 +104,13 @@ impl<'a> Case<'a> {
         if self.keeps_spec() {
             violations.retain(|violation| !violation.path.is_below("spec"));
         }
-        Answer::of(violations.into_iter().map(|violation| violation.at(ToString::to_string)).collect(), found.warnings)
+        let violations = violations.into_iter().map(|violation| violation.at(ToString::to_string)).collect();
+        let warnings = found.warnings.iter().map(|warning| format!("{}: {}", warning.path, warning.text)).collect();
+        Answer::of(violations, warnings)
     }
 
     /// Rules about an object as it is.
-    fn rules(&self, object: &Value, subject: &TypedSubject) -> FieldFindings {
+    fn rules(&self, subject: &TypedSubject) -> FieldFindings {
         let (facts, mut found) = (self.facts, rules::Findings::default());
         found.extend(subject.misfits.iter().cloned());
         match &subject.typed {
@@ -126,21 +122,26 @@ impl<'a> Case<'a> {
             Typed::Checkpoint { service, job } => rules::checkpoint::check(service, job, &facts.features, &mut found),
             Typed::Model => {}
         }
-        let mut out = FieldFindings::of(object, found);
+        let mut out = located(&subject.object, found);
         if self.kind.has_two_versions() {
-            saved_data(object, &mut out);
+            saved_data(&subject.object, &mut out);
         }
+        out.violations.truncate(MOST);
         out
     }
 
     /// Rules about what has changed.
-    fn changes(&self, new: &Typed, old_object: &Value, old: &Typed) -> FieldFindings {
+    fn changes(&self, old: &TypedSubject) -> FieldFindings {
         // A user of v1beta1 need not know what v1alpha1 says besides.
-        let alphas = || self.is_alpha.then(|| self.new_in_alpha().zip(self.old_in_alpha())).flatten();
+        let alphas = || self.is_alpha.then(|| self.new.in_alpha().zip(old.in_alpha())).flatten();
         let mut found = rules::Findings::default();
-        match (new, old) {
+        match (&self.new.typed, &old.typed) {
             (Typed::Graph(new), Typed::Graph(old)) => {
-                graph::check_update(new, old, self.request, self.facts, &mut found);
+                let permissions = Permissions {
+                    may_scale: request::may_scale(self.request, self.facts),
+                    may_choose_provider: request::may_choose_provider(self.request, self.facts),
+                };
+                rules::graph::check_update(new, old, permissions, &mut found);
             }
             (
                 Typed::Component { component: new, framework, .. },
@@ -151,33 +152,31 @@ impl<'a> Case<'a> {
             }
             (Typed::Request(new), Typed::Request(_)) => {
                 let alphas = alphas().map(|(new, old)| [new, old].map(FieldNode::root));
-                let both = [&self.new, old_object].map(FieldNode::root);
+                let both = [&self.new.object, &old.object].map(FieldNode::root);
                 deployment_request::check_update(new, both, alphas, &mut found);
             }
             _ => {}
         }
-        FieldFindings::of(&self.new, found)
+        located(&self.new.object, found)
     }
 
-    fn warnings(&self, new: &Typed) -> FieldFindings {
+    fn warnings(&self) -> FieldFindings {
         let (features, mut found) = (&self.facts.features, rules::Findings::default());
-        match new {
+        match &self.new.typed {
             Typed::Graph(graph) => graph::warn(graph, self.request.operation, self.facts, &mut found),
             Typed::Component { component, .. } => rules::component::warn("spec", component, &mut found),
             Typed::Request(spec) => rules::request::warn(spec, features, &mut found),
             Typed::Checkpoint { job, .. } => rules::checkpoint::warn(job, &mut found),
             Typed::Model => {}
         }
-        FieldFindings::of(&self.new, found)
+        located(&self.new.object, found)
     }
 
     /// Rules about fields that only v1alpha1 has.
-    fn alpha_rules(&self, alpha: Option<&Value>, out: &mut FieldFindings) -> Vec<Violation<FieldPath>> {
-        let Some(alpha) = alpha else { return Vec::new() };
+    fn alpha_rules(&self, alpha: &Value, out: &mut FieldFindings) -> Vec<Violation<FieldPath>> {
         let mut found = self.alpha_findings(alpha);
         out.warnings.append(&mut found.warnings);
-        let old = self.old.as_ref().filter(|old| self.says_more(old)).and_then(|_| self.old_in_alpha());
-        match old {
+        match self.old.as_ref().and_then(|old| self.more_in_alpha(old)) {
             Some(old) => made_by_change(found.violations, alpha, &self.alpha_findings(old).violations, old),
             None => found.violations,
         }
@@ -193,38 +192,24 @@ impl<'a> Case<'a> {
             }
             ReviewedKind::Request | ReviewedKind::Checkpoint | ReviewedKind::Model => {}
         }
+        out.violations.truncate(MOST);
         out
     }
 
-    fn new_in_alpha(&self) -> Option<&Value> {
-        self.in_alpha(&self.alphas[0], &self.new)
-    }
-
-    fn old_in_alpha(&self) -> Option<&Value> {
-        self.in_alpha(&self.alphas[1], self.old.as_ref()?)
-    }
-
-    fn in_alpha<'s>(&self, alpha: &'s AlphaObject, object: &Value) -> Option<&'s Value> {
-        let convert = || convert(object.clone(), ApiVersion::V1Alpha1).ok();
-        if self.kind.has_two_versions() { alpha.get_or_init(convert).as_ref() } else { None }
-    }
-
-    /// Whether v1alpha1 says more of an object than v1beta1.
-    fn says_more(&self, object: &Value) -> bool {
-        self.is_alpha || has_saved_data(object)
+    /// The object in v1alpha1, if that says more of it than v1beta1.
+    fn more_in_alpha<'s>(&self, subject: &'s TypedSubject) -> Option<&'s Value> {
+        let says_more = self.is_alpha || has_saved_data(&subject.object);
+        says_more.then(|| subject.in_alpha()).flatten()
     }
 
     /// Whether an update leaves the spec alone, in what only v1alpha1 says too. Rules that came later do not
     /// block it.
     fn keeps_spec(&self) -> bool {
-        let Some(old) = self.old.as_ref().filter(|old| is_same(self.new.get("spec"), old.get("spec"))) else {
-            return false;
-        };
-        let says_more = has_saved_data(&self.new) || has_saved_data(old);
-        match says_more.then(|| self.new_in_alpha().zip(self.old_in_alpha())).flatten() {
-            Some((new, old)) => is_same(new.get("spec"), old.get("spec")),
-            None => true,
-        }
+        let Some(old) = &self.old else { return false };
+        let is_kept = |new: &Value, old: &Value| is_same(new.get("spec"), old.get("spec"));
+        let says_more = has_saved_data(&self.new.object) || has_saved_data(&old.object);
+        let alphas = || says_more.then(|| self.new.in_alpha().zip(old.in_alpha())).flatten();
+        is_kept(&self.new.object, &old.object) && alphas().is_none_or(|(new, old)| is_kept(new, old))
     }
 }
 
@@ -242,7 +227,7 @@ fn saved_data(object: &Value, out: &mut FieldFindings) {
             "v1alpha1 keeps what only v1beta1 can say in annotations, which have {} bytes at most; make it shorter",
             conversion::payload::ANNOTATION_BYTES
         );
-        out.too_long(&field, detail);
+        out.push(&field, Reason::TooLong, Value::Null, detail);
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::{
-    CertificateObserved, CertificatePlan, LOOK_AGAIN, PemKey, Policy, SecretWrite, Spread, all_hold, differing, since,
-    spread_of,
+    CertificateObserved, CertificatePlan, LOOK_AGAIN, Policy, SecretWrite, Spread, all_hold, differing, since,
+    spread_of, spread_until,
 };
 use crate::certificates::{
     BACKDATE, BundleTarget, Contents, OVERLAP, RENEW_BEFORE, SETTLE,
@@ -18,7 +18,7 @@ struct Usable {
     /// CAs that are valid, the newest first: those of the Secret, then those of what is served from memory.
     authorities: Vec<Authority>,
     /// The private key of the newest CA, if it may sign.
-    signing_key: Option<PemKey>,
+    signing_key: Option<Vec<u8>>,
     /// The certificate of the Secret.
     stored: Option<(Pair, Contents)>,
     /// The certificate that was served before.
@@ -87,7 +87,7 @@ fn usable(
         (Some((new, _)), Some((old, _))) => wait(new, old, &known, &spread, observed.targets.as_deref(), now),
         (_, None) => None,
     };
-    let signing_key = signing_key.map(|stored| PemKey(stored.ca_key.clone()));
+    let signing_key = signing_key.map(|stored| stored.ca_key.clone());
     let mut authorities = in_secret;
     // Others follow the Secret. Memory counts if the Secret is empty, or another certificate is served.
     if authorities.is_empty() || holds_back.is_some() {
@@ -142,7 +142,7 @@ fn next_step(
 ) -> (Option<SecretWrite>, Duration) {
     let keep = || {
         let (_, contents) = usable.stored.as_ref().or(usable.remembered.as_ref())?;
-        Some((contents.certificate.clone(), PemKey(contents.key.clone())))
+        Some((contents.certificate.clone(), contents.key.clone()))
     };
     let write = |why, signer, trust: &[Authority], serving| {
         (Some(SecretWrite { why, signer, trust: trust.to_vec(), serving }), LOOK_AGAIN)
@@ -185,11 +185,7 @@ fn next_step(
 fn spread(observed: &CertificateObserved, known: &[Authority], now: Timestamp) -> Vec<Spread> {
     let Some(targets) = observed.targets.as_deref() else { return Vec::new() };
     let held = known.iter().filter(|authority| all_hold(targets, authority));
-    let spread = held.map(|authority| {
-        let before = spread_of(&observed.spread, authority).cloned();
-        before.unwrap_or_else(|| Spread { authority: authority.clone(), since: now })
-    });
-    spread.collect()
+    held.map(|authority| spread_until(observed, authority.clone(), now)).collect()
 }
 
 /// For how long all targets have had a CA.

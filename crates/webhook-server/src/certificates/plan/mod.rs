@@ -19,10 +19,7 @@ use super::{
     BundleTarget, Contents,
     material::{Authority, Pair},
 };
-use crate::{
-    certificates::{PlaceKind, SETTLE},
-    configurations::Host,
-};
+use crate::{certificates::SETTLE, configurations::Host};
 
 /// Maximum time between two plans. A corrected clock causes no event, and a certificate with wrong times must not stay
 /// long.
@@ -83,25 +80,22 @@ pub struct CertificatePlan {
 }
 
 /// A new content of the Secret.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct SecretWrite {
     /// The reason, for the log.
     pub why: &'static str,
-    /// The CA that signs, and its key; `None`: a new one.
-    pub signer: Option<(Authority, PemKey)>,
+    /// The CA that signs, and its key as PEM; `None`: a new one.
+    pub signer: Option<(Authority, Vec<u8>)>,
     /// Further CAs to trust.
     pub trust: Vec<Authority>,
-    /// The chain of the serving certificate, as PEM, and its key; `None`: a new one.
-    pub serving: Option<(Vec<u8>, PemKey)>,
+    /// The chain of the serving certificate and its key, both as PEM; `None`: a new one.
+    pub serving: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A private key as PEM, never shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct PemKey(pub Vec<u8>);
-
-impl std::fmt::Debug for PemKey {
+/// Keys are never shown.
+impl std::fmt::Debug for SecretWrite {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Key")
+        write!(f, "SecretWrite({})", self.why)
     }
 }
 
@@ -133,7 +127,7 @@ fn plan_manual(observed: &CertificateObserved, now: Timestamp) -> CertificatePla
     let stored = observed.stored.clone().unwrap_or_default();
     let authorities = Authority::read_all(&stored.ca);
     let definitions = observed.targets.as_ref().map(|targets| {
-        let definitions = targets.iter().filter(|target| target.kind == PlaceKind::Definition);
+        let definitions = targets.iter().filter(|target| target.is_definition());
         definitions.cloned().collect::<Vec<BundleTarget>>()
     });
     let all_known =
@@ -175,10 +169,7 @@ fn superseded(
     let held = held.unwrap_or_default().into_iter().filter(|authority| all_hold(targets, authority));
     let mut all: Vec<Spread> = held
         .filter(|authority| !of_served.contains(authority))
-        .map(|authority| Spread {
-            since: spread_of(&observed.spread, &authority).map_or(now, |old| old.since),
-            authority,
-        })
+        .map(|authority| spread_until(observed, authority, now))
         .collect();
     all.extend(of_served.into_iter().map(|authority| Spread { authority, since: now }));
     all.retain(|old| !authorities.contains(&old.authority));
@@ -190,6 +181,12 @@ fn superseded(
 /// Time from one moment to a later one; zero if it is earlier, because the clock was set back.
 fn since(from: Timestamp, to: Timestamp) -> Duration {
     to.duration_since(from).try_into().unwrap_or_default()
+}
+
+/// Since when a CA is spread that is at `now`.
+fn spread_until(observed: &CertificateObserved, authority: Authority, now: Timestamp) -> Spread {
+    let since = spread_of(&observed.spread, &authority).map_or(now, |before| before.since);
+    Spread { authority, since }
 }
 
 fn spread_of<'a>(spread: &'a [Spread], authority: &Authority) -> Option<&'a Spread> {

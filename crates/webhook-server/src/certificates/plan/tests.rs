@@ -1,7 +1,13 @@
 //! Certificates over their whole life, with real ones and an invented clock.
 
+use k8s_openapi::{
+    api::admissionregistration::v1::ValidatingWebhookConfiguration,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::core::ApiResource;
+
 use super::*;
-use crate::certificates::{BACKDATE, OVERLAP, PlaceKind, RENEW_BEFORE, SERVING_LIFETIME, SETTLE, issue::carry_out};
+use crate::certificates::{BACKDATE, OVERLAP, RENEW_BEFORE, SERVING_LIFETIME, SETTLE, issue::carry_out};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -16,8 +22,10 @@ impl World {
     fn new() -> Self {
         let (service, namespace, domain) = ("webhook".to_owned(), "system".to_owned(), "k8s.example".to_owned());
         let host = Host { service, namespace, domain };
-        let targets = [(PlaceKind::Validating, "a"), (PlaceKind::Definition, "b")].map(|(kind, name)| BundleTarget {
-            kind,
+        let validating = ApiResource::erase::<ValidatingWebhookConfiguration>(&());
+        let definition = ApiResource::erase::<CustomResourceDefinition>(&());
+        let targets = [(validating, "a"), (definition, "b")].map(|(resource, name)| BundleTarget {
+            resource,
             name: name.to_owned(),
             resource_version: "1".to_owned(),
             bundles: vec![("/x".to_owned(), Vec::new()), ("/y".to_owned(), Vec::new())],
@@ -420,8 +428,8 @@ fn certificates_of_others_are_served_as_they_are_and_only_crds_get_their_ca() {
         target.bundles[0].1.clear();
     }
     let plan = world.step();
-    let kinds: Vec<_> = plan.inject.iter().map(|target| target.kind).collect();
-    assert_eq!((kinds, plan.trusted), (vec![PlaceKind::Definition], false));
+    let definitions: Vec<_> = plan.inject.iter().map(BundleTarget::is_definition).collect();
+    assert_eq!((definitions, plan.trusted), (vec![true], false));
     assert!(world.plan().trusted && world.plan().write.is_none());
     world.pass(20 * SERVING_LIFETIME);
     assert!(world.plan().serve.is_some(), "not ours to judge");
@@ -472,7 +480,7 @@ fn what_somebody_else_wrote_is_served_at_once_where_nothing_good_is() {
     world.pass(2 * SERVING_LIFETIME);
     let plan = world.plan();
     assert!(plan.serve.is_some() && plan.inject.len() == 1, "what was served has expired");
-    world.observed.targets.as_mut().unwrap().retain(|target| target.kind != PlaceKind::Definition);
+    world.observed.targets.as_mut().unwrap().retain(|target| !target.is_definition());
     world.now = "2026-01-01T01:00:00Z".parse().unwrap();
     assert!(world.plan().serve.is_some(), "no definition converts here");
 }
