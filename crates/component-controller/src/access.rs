@@ -1,7 +1,8 @@
 //! Rights of this controller, as data. The role of its ServiceAccount is generated from this list.
 
+use api_types::GROUP;
 use controller_kit::{
-    access::{Access, NamedAccess, Verb},
+    access::{Access, Verb},
     claims, events, pods,
 };
 use k8s_openapi::Resource;
@@ -12,21 +13,15 @@ use crate::component::model::PodGroup;
 
 /// Every right of the controller, and why it needs it.
 pub const ACCESS: &[Access] = &[
-    Access::new(api_types::GROUP, "dynamocomponentdeployments", Verb::CACHE, "the objects it serves"),
+    Access::new(GROUP, "dynamocomponentdeployments", Verb::CACHE, "the objects it serves"),
     Access::new(
-        api_types::GROUP,
+        GROUP,
         "dynamocomponentdeployments",
         &[Verb::Patch],
         "removes the finalizer that the upstream operator left on an object that is being deleted",
     ),
-    Access::sub(
-        api_types::GROUP,
-        "dynamocomponentdeployments",
-        "status",
-        &[Verb::Patch],
-        "says how far a component is",
-    ),
-    Access::owner(api_types::GROUP, "dynamocomponentdeployments"),
+    Access::sub(GROUP, "dynamocomponentdeployments", "status", &[Verb::Patch], "says how far a component is"),
+    Access::owner(GROUP, "dynamocomponentdeployments"),
     Access::new(
         "apps",
         "deployments",
@@ -64,25 +59,20 @@ pub const ACCESS: &[Access] = &[
         Verb::OWN,
         "scale standalone components whose autoscaling is enabled in v1alpha1; deleted when it is disabled",
     ),
+    Access::new(GROUP, "dynamocheckpoints", Verb::CACHE, "the checkpoints it makes, and from which components start"),
     Access::new(
-        api_types::GROUP,
-        "dynamocheckpoints",
-        Verb::CACHE,
-        "the checkpoints it makes, and from which components start",
-    ),
-    Access::new(
-        api_types::GROUP,
+        GROUP,
         "dynamocheckpoints",
         &[Verb::Patch],
         "removes the finalizer of a checkpoint that is being deleted, once what it kept is removed",
     ),
-    Access::sub(api_types::GROUP, "dynamocheckpoints", "status", &[Verb::Patch], "says how far a checkpoint is"),
-    Access::owner(api_types::GROUP, "dynamocheckpoints"),
-    Access::new(api_types::GROUP, "dynamocomponents", Verb::CACHE, "the images it builds"),
-    Access::sub(api_types::GROUP, "dynamocomponents", "status", &[Verb::Patch], "says whether an image exists"),
-    Access::owner(api_types::GROUP, "dynamocomponents"),
+    Access::sub(GROUP, "dynamocheckpoints", "status", &[Verb::Patch], "says how far a checkpoint is"),
+    Access::owner(GROUP, "dynamocheckpoints"),
+    Access::new(GROUP, "dynamocomponents", Verb::CACHE, "the images it builds"),
+    Access::sub(GROUP, "dynamocomponents", "status", &[Verb::Patch], "says whether an image exists"),
+    Access::owner(GROUP, "dynamocomponents"),
     Access::new(
-        api_types::GROUP,
+        GROUP,
         "podsnapshots",
         Verb::OWN,
         "asks for the capture of a pod, and takes back what is asked for another version",
@@ -131,18 +121,15 @@ pub const ACCESS: &[Access] = &[
     ),
     pods::ACCESS,
     events::ACCESS,
+    Access::named("", "configmaps", &[CONFIG_MAP], &[Verb::Get], "defaults for builds of images"),
 ];
-
-/// Rights on single objects.
-pub const NAMED: &[NamedAccess] =
-    &[NamedAccess::new("", "configmaps", &[CONFIG_MAP], &[Verb::Get], "defaults for builds of images")];
 
 #[cfg(test)]
 mod tests {
     use controller_kit::access::role;
     use expect_test::expect;
 
-    use super::{ACCESS, NAMED};
+    use super::ACCESS;
 
     #[test]
     #[expect(clippy::too_many_lines, reason = "a snapshot")]
@@ -359,6 +346,6 @@ mod tests {
               - list
               - watch
         "#]]
-        .assert_eq(&serde_saphyr::to_string(&role("r", Some("team"), ACCESS, NAMED)).unwrap());
+        .assert_eq(&serde_saphyr::to_string(&role("r", Some("team"), ACCESS)).unwrap());
     }
 }

@@ -3,11 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use component_controller::{
-    NAME,
-    access::{ACCESS, NAMED},
-    run,
-};
+use component_controller::{NAME, access::ACCESS, run};
 use controller_kit::{
     access::print_role,
     process::{self, CommonArgs},
@@ -33,6 +29,6 @@ fn main() -> ExitCode {
     let cli = ComponentControllerArgs::parse();
     match cli.command {
         None => process::run_elected(NAME, &cli.common, run),
-        Some(ComponentControllerCommand::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS, NAMED),
+        Some(ComponentControllerCommand::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS),
     }
 }

@@ -53,6 +53,9 @@ pub struct Access {
     pub resource: &'static str,
     /// Subresource, for example `status`.
     pub subresource: Option<&'static str>,
+    /// The only objects that this is about; all of the kind if empty. [`Verb::Create`] allows a server-side apply that
+    /// creates the object: its URL contains the name. A POST has no name to check.
+    pub names: &'static [&'static str],
     /// Allowed verbs.
     pub verbs: &'static [Verb],
     /// Reason for the right, for the reader of the role.
@@ -63,7 +66,19 @@ impl Access {
     /// A right on a kind.
     #[must_use]
     pub const fn new(group: &'static str, resource: &'static str, verbs: &'static [Verb], why: &'static str) -> Self {
-        Self { group, resource, subresource: None, verbs, why }
+        Self { group, resource, subresource: None, names: &[], verbs, why }
+    }
+
+    /// A right on objects by name.
+    #[must_use]
+    pub const fn named(
+        group: &'static str,
+        resource: &'static str,
+        names: &'static [&'static str],
+        verbs: &'static [Verb],
+        why: &'static str,
+    ) -> Self {
+        Self { names, ..Self::new(group, resource, verbs, why) }
     }
 
     /// A right on a subresource.
@@ -75,20 +90,20 @@ impl Access {
         verbs: &'static [Verb],
         why: &'static str,
     ) -> Self {
-        Self { group, resource, subresource: Some(subresource), verbs, why }
+        Self { subresource: Some(subresource), ..Self::new(group, resource, verbs, why) }
     }
 
     /// The right to make objects of this kind the controllers of others.
     #[must_use]
     pub const fn owner(group: &'static str, resource: &'static str) -> Self {
-        Self {
+        Self::sub(
             group,
             resource,
-            subresource: Some("finalizers"),
-            verbs: &[Verb::Update],
-            why: "children block the deletion of their owner in the foreground; clusters with the admission plugin \
-                  OwnerReferencesPermissionEnforcement ask for this right before they accept such an owner",
-        }
+            "finalizers",
+            &[Verb::Update],
+            "children block the deletion of their owner in the foreground; clusters with the admission plugin \
+             OwnerReferencesPermissionEnforcement ask for this right before they accept such an owner",
+        )
     }
 
     fn path(&self) -> String {
@@ -97,47 +112,17 @@ impl Access {
             None => self.resource.to_owned(),
         }
     }
-}
 
-/// Objects of one kind by name, and what may be done with them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NamedAccess {
-    /// API group; empty for the core group.
-    pub group: &'static str,
-    /// Plural name, for example `clusterroles`.
-    pub resource: &'static str,
-    /// The only objects that this is about.
-    pub names: &'static [&'static str],
-    /// Allowed verbs. [`Verb::Create`] allows a server-side apply that creates the object: its URL contains the name. A
-    /// POST has no name to check.
-    pub verbs: &'static [Verb],
-    /// Reason for the right, for the reader of the role.
-    pub why: &'static str,
-}
-
-impl NamedAccess {
-    /// A right on objects by name.
-    #[must_use]
-    pub const fn new(
-        group: &'static str,
-        resource: &'static str,
-        names: &'static [&'static str],
-        verbs: &'static [Verb],
-        why: &'static str,
-    ) -> Self {
-        Self { group, resource, names, verbs, why }
-    }
-
-    fn rule(&self) -> Value {
+    fn named_rule(&self) -> Value {
         json!({
-            "apiGroups": [self.group], "resources": [self.resource], "resourceNames": self.names, "verbs": self.verbs,
+            "apiGroups": [self.group], "resources": [self.path()], "resourceNames": self.names, "verbs": self.verbs,
         })
     }
 }
 
 /// Every process follows the marker Leases of namespaces ([`crate::scope`]).
-const MARKERS: NamedAccess =
-    NamedAccess::new("coordination.k8s.io", "leases", &[MARKER_LEASE], Verb::CACHE, "who serves a namespace");
+const MARKERS: Access =
+    Access::named("coordination.k8s.io", "leases", &[MARKER_LEASE], Verb::CACHE, "who serves a namespace");
 
 /// Every process that serves metrics asks the API server about its clients. Both kinds belong to the cluster.
 pub const METRICS: &[Access] = &[
@@ -155,25 +140,21 @@ pub const METRICS: &[Access] = &[
     ),
 ];
 
-/// The Role in this namespace, or the ClusterRole, that grants exactly `access` and `named`, and that the marker Leases
-/// of namespaces may be followed, which every process does ([`crate::scope`]). A ClusterRole grants [`METRICS`], too.
-/// Lines of one resource are merged, resources of one group with the same verbs share a rule; the order is that of
-/// groups and names.
+/// The Role in this namespace, or the ClusterRole, that grants exactly `access`, and that the marker Leases of
+/// namespaces may be followed, which every process does ([`crate::scope`]). A ClusterRole grants [`METRICS`], too. Lines
+/// of one resource are merged, resources of one group with the same verbs share a rule; the order is that of groups and
+/// names. Rights on objects by name come last, each in a rule of its own.
 #[must_use]
-pub fn role(name: &str, namespace: Option<&str>, access: &[Access], named: &[NamedAccess]) -> Value {
+pub fn role(name: &str, namespace: Option<&str>, access: &[Access]) -> Value {
     let metrics = if namespace.is_none() { METRICS } else { &[] };
-    exact_role(name, namespace, access.iter().chain(metrics), named.iter().chain([&MARKERS]))
+    exact_role(name, namespace, access.iter().chain(metrics).chain([&MARKERS]))
 }
 
 /// The role that grants these rights and nothing else.
-fn exact_role<'a>(
-    name: &str,
-    namespace: Option<&str>,
-    access: impl Iterator<Item = &'a Access>,
-    named: impl Iterator<Item = &'a NamedAccess>,
-) -> Value {
+fn exact_role<'a>(name: &str, namespace: Option<&str>, access: impl Iterator<Item = &'a Access>) -> Value {
+    let (named, whole): (Vec<&Access>, Vec<&Access>) = access.partition(|line| !line.names.is_empty());
     let mut verbs: BTreeMap<(&str, String), BTreeSet<Verb>> = BTreeMap::new();
-    for line in access {
+    for line in whole {
         verbs.entry((line.group, line.path())).or_default().extend(line.verbs);
     }
     let mut rules: BTreeMap<(&str, Vec<Verb>), Vec<String>> = BTreeMap::new();
@@ -183,7 +164,7 @@ fn exact_role<'a>(
     let rules: Vec<Value> = rules
         .into_iter()
         .map(|((group, verbs), resources)| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs }))
-        .chain(named.map(NamedAccess::rule))
+        .chain(named.into_iter().map(Access::named_rule))
         .collect();
     let (kind, metadata) = match namespace {
         None => ("ClusterRole", json!({ "name": name })),
@@ -194,14 +175,14 @@ fn exact_role<'a>(
 
 /// The command `access` of a program: prints the ClusterRole that it needs, or the Role for one namespace.
 #[must_use]
-pub fn print_role(name: &str, namespace: Option<&str>, access: &[Access], named: &[NamedAccess]) -> ExitCode {
-    print(name, &role(name, namespace, access, named))
+pub fn print_role(name: &str, namespace: Option<&str>, access: &[Access]) -> ExitCode {
+    print(name, &role(name, namespace, access))
 }
 
 /// Prints the role of pods, which are no processes of the operator: exactly `access`.
 #[must_use]
 pub fn print_pod_role(name: &str, namespace: Option<&str>, access: &[Access]) -> ExitCode {
-    print(name, &exact_role(name, namespace, access.iter(), [].into_iter()))
+    print(name, &exact_role(name, namespace, access.iter()))
 }
 
 #[allow(clippy::print_stdout, clippy::print_stderr, reason = "the output of a command")]
@@ -223,7 +204,7 @@ mod tests {
     use expect_test::expect;
     use serde_json::{Value, json};
 
-    use super::{Access, NamedAccess, Verb, role};
+    use super::{Access, Verb, role};
 
     const fn line(
         group: &'static str,
@@ -231,7 +212,7 @@ mod tests {
         subresource: Option<&'static str>,
         verbs: &'static [Verb],
     ) -> Access {
-        Access { group, resource, subresource, verbs, why: "test" }
+        Access { subresource, ..Access::new(group, resource, verbs, "test") }
     }
 
     const GRAPH: &[Access] = &[
@@ -314,19 +295,19 @@ mod tests {
               - list
               - watch
         "#]]
-        .assert_eq(&yaml(&role("dynamo-component", None, COMPONENT, &[])));
+        .assert_eq(&yaml(&role("dynamo-component", None, COMPONENT)));
     }
 
     #[test]
     fn a_role_stands_in_its_namespace() {
-        let yaml = yaml(&role("dynamo-graph", Some("team-a"), GRAPH, &[]));
+        let yaml = yaml(&role("dynamo-graph", Some("team-a"), GRAPH));
         assert!(yaml.contains("kind: Role\n") && yaml.contains("namespace: team-a\n"), "{yaml}");
     }
 
     #[test]
     fn a_right_on_single_objects_is_a_rule_of_its_own() {
-        let named = NamedAccess::new("rbac.authorization.k8s.io", "clusterroles", &["planner"], &[Verb::Bind], "test");
-        let role = role("r", Some("n"), &[], &[named]);
+        let named = Access::named("rbac.authorization.k8s.io", "clusterroles", &["planner"], &[Verb::Bind], "test");
+        let role = role("r", Some("n"), &[named]);
         let rule = &role["rules"][0];
         assert_eq!((&rule["resourceNames"], &rule["verbs"]), (&json!(["planner"]), &json!(["bind"])), "{role}");
         assert_eq!(role["rules"].as_array().map(Vec::len), Some(2), "and the markers: {role}");

@@ -8,7 +8,7 @@ use k8s_openapi::api::resource::v1::{
     DeviceClass, DeviceClassSpec, ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate,
 };
 use kube::Resource;
-use rendering::device_claims::{ClaimSource, ContainerClaim, DeviceClasses, GpuCountError, classes_of, count_gpus};
+use rendering::device_claims::{ClaimSource, ContainerClaim, DeviceClasses, classes_of, count_gpus};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ use crate::{
     access::{Access, Verb},
     apply::Applier,
     failure::{ErrorType, Failure},
-    request::{ObjectId, RequestError},
+    request::{ObjectId, RequestError, parse},
 };
 
 /// The rights that it takes to count what pods have through claims.
@@ -38,11 +38,11 @@ pub async fn claimed_gpus(
     applier: &Applier,
     namespace: &str,
     claims: &[ContainerClaim],
-) -> Result<Result<u32, GpuCountError>, RequestError> {
+) -> Result<Result<u32, String>, RequestError> {
     let mut specs = Vec::new();
     for claim in claims {
         let Some(spec) = spec_of(applier, namespace, &claim.source).await? else {
-            return Ok(Err(GpuCountError::NoClaim(claim.source.clone())));
+            return Ok(Err(format!("{} does not exist; create it", claim.source)));
         };
         specs.push((claim.clone(), spec));
     }
@@ -85,7 +85,5 @@ where
 {
     let Some(mut found) = applier.find::<K>(namespace, name).await? else { return Ok(None) };
     let part = found.pointer_mut(at).map(Value::take).unwrap_or_default();
-    serde_json::from_value(part)
-        .map(Some)
-        .map_err(|e| RequestError::Render { object: ObjectId::named::<K>(namespace, name), reason: e.to_string() })
+    parse(&ObjectId::named::<K>(namespace, name), part).map(Some)
 }

@@ -74,7 +74,7 @@ fn print_access(of: Option<AccountPods>, namespace: Option<&str>) -> ExitCode {
     match of {
         None => {
             let binds = if namespace.is_none() { access::BINDS } else { access::BINDS_IN_NAMESPACE };
-            print_role(graph_controller::NAME, namespace, &access::rights(), binds)
+            print_role(graph_controller::NAME, namespace, &[access::rights().as_slice(), binds].concat())
         }
         Some(AccountPods::Discovery) => print_pod_role(DISCOVERY_ROLE, namespace, access::DISCOVERY),
         Some(AccountPods::Planner) => print_pod_role(PLANNER_ROLE, namespace, access::PLANNER),

@@ -9,12 +9,7 @@ mod kit;
 use std::collections::BTreeMap;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use graph_controller::graph::{
-    model::{GraphObserved, ValidationContext},
-    plan::plan,
-    settings::GraphSettings,
-    validate::validate,
-};
+use graph_controller::graph::{model::GraphObserved, plan::plan, settings::GraphSettings, validate::validate};
 use k8s_openapi::jiff::Timestamp;
 use kit::{Case, differ};
 use kube::{Resource, ResourceExt};
@@ -77,14 +72,13 @@ fn real_graphs_give_the_references_components() {
         }
         let mut got = BTreeMap::new();
         for (graph, _) in case.graphs(&kit) {
-            match validate(&graph, &settings, ValidationContext::default()) {
+            let seen = observed(&graph, vec![]);
+            match validate(&seen, &settings) {
                 Err(obstacle) => {
                     wrong.insert(case.name.clone(), format!("refused: {}", obstacle.message));
                 }
                 Ok(valid) => {
-                    got.extend(
-                        plan(&valid, &observed(&graph, vec![]), Timestamp::UNIX_EPOCH).components.iter().map(named),
-                    );
+                    got.extend(plan(&valid, &seen, Timestamp::UNIX_EPOCH).components.iter().map(named));
                 }
             }
         }
@@ -134,8 +128,9 @@ fn what_is_left_is_what_the_reference_reads() {
         for (mut graph, _) in case.graphs(&kit) {
             // What another revision has left.
             graph.annotations_mut().insert("nvidia.com/current-worker-hash-v2".to_owned(), "0ther000".to_owned());
-            let Ok(valid) = validate(&graph, &settings, ValidationContext::default()) else { continue };
-            let mut made = plan(&valid, &observed(&graph, vec![]), Timestamp::UNIX_EPOCH).components;
+            let seen = observed(&graph, vec![]);
+            let Ok(valid) = validate(&seen, &settings) else { continue };
+            let mut made = plan(&valid, &seen, Timestamp::UNIX_EPOCH).components;
             for d in &mut made {
                 d.metadata.uid = Some(d.name_any());
                 d.metadata.owner_references = Some(vec![graph.controller_owner_ref(&()).unwrap()]);

@@ -41,7 +41,7 @@ fn planned(graph: &DynamoGraphDeployment, stored: &Value, live: Option<PodClique
         ..GraphObserved::new(graph.clone())
     };
     let settings = settings();
-    let valid = validate(graph, &settings, observed.validation_context()).map_err(|obstacle| obstacle.message)?;
+    let valid = validate(&observed, &settings).map_err(|obstacle| obstacle.message)?;
     Ok(plan(&valid, &observed, Timestamp::UNIX_EPOCH))
 }
 

@@ -1,7 +1,7 @@
 //! Rights of the process. The role of its ServiceAccount is generated from them.
 
 use controller_kit::{
-    access::{Access, NamedAccess, Verb},
+    access::{Access, Verb},
     scope::MARKER_LEASE,
 };
 
@@ -19,13 +19,11 @@ pub const ACCESS: &[Access] = &[
         &[Verb::List],
         "shows whether the rest of the install is available before the namespace is taken, and whether it goes when this process ends",
     ),
+    Access::named(
+        "coordination.k8s.io",
+        "leases",
+        &[MARKER_LEASE],
+        &[Verb::Get, Verb::Update, Verb::Delete],
+        "renews the marker of the namespace, and gives it back when the install goes",
+    ),
 ];
-
-/// Rights on single objects of that namespace.
-pub const NAMED: &[NamedAccess] = &[NamedAccess::new(
-    "coordination.k8s.io",
-    "leases",
-    &[MARKER_LEASE],
-    &[Verb::Get, Verb::Update, Verb::Delete],
-    "renews the marker of the namespace, and gives it back when the install goes",
-)];

@@ -47,15 +47,12 @@ impl MarkerLease {
     /// The Deployments of the install except that of this process, which becomes ready when it holds the marker.
     pub(crate) async fn siblings(&self) -> Result<Vec<Sibling>, LeaseScopeError> {
         let all = self.within(self.deployments.list(&ListParams::default().labels(&self.siblings))).await?;
-        Ok(all
-            .items
-            .iter()
-            .map(|deployment| Sibling {
-                name: deployment.name_any(),
-                available: available(deployment),
-                goes: deployment.metadata.deletion_timestamp.is_some(),
-            })
-            .collect())
+        let sibling = |deployment: &Deployment| Sibling {
+            name: deployment.name_any(),
+            available: available(deployment),
+            goes: deployment.metadata.deletion_timestamp.is_some(),
+        };
+        Ok(all.items.iter().map(sibling).collect())
     }
 
     pub(crate) async fn create(&self) -> Result<Lease, LeaseScopeError> {

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         }),
         Some(LeaseScopeCommand::Access) => {
             let namespace = args.common.namespace.as_deref();
-            print_role(lease_scope::NAME, namespace, access::ACCESS, access::NAMED)
+            print_role(lease_scope::NAME, namespace, access::ACCESS)
         }
     }
 }

@@ -81,26 +81,23 @@ pub async fn run(context: Context, config: Config) -> Result<(), ConfigError> {
         return Err(ConfigError::NoOwner);
     }
     let install = config.install_namespace.as_deref().unwrap_or(namespace);
-    let lease = MarkerLease {
-        leases: Api::namespaced(context.client.clone(), namespace),
-        deployments: Api::namespaced(context.client.clone(), install),
-        siblings: config.siblings,
-        owner: times.owner.clone(),
-        version: config.operator_version,
-        duration,
-        patience: interval / 2,
-    };
-    let gate = context.readiness.gate("the namespace's marker is ours");
-    let namespace = namespace.clone();
     let mut keeper = MarkerKeeper {
-        lease,
-        namespace,
+        lease: MarkerLease {
+            leases: Api::namespaced(context.client.clone(), namespace),
+            deployments: Api::namespaced(context.client.clone(), install),
+            siblings: config.siblings,
+            owner: times.owner.clone(),
+            version: config.operator_version,
+            duration,
+            patience: interval / 2,
+        },
+        namespace: namespace.clone(),
         interval,
         markers: Markers::default(),
         held: None,
         last: None,
         failed: false,
-        gate,
+        gate: context.readiness.gate("the namespace's marker is ours"),
     };
     loop {
         keeper.round().await;

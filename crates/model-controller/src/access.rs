@@ -1,5 +1,6 @@
 //! Rights of the controller. The role of its ServiceAccount is generated from them.
 
+use api_types::GROUP;
 use controller_kit::{
     access::{Access, Verb},
     events,
@@ -7,16 +8,16 @@ use controller_kit::{
 
 /// Every right of the controller, with the reason.
 pub const ACCESS: &[Access] = &[
-    Access::new(api_types::GROUP, "dynamomodels", Verb::CACHE, "the objects it serves"),
+    Access::new(GROUP, "dynamomodels", Verb::CACHE, "the objects it serves"),
     Access::new(
-        api_types::GROUP,
+        GROUP,
         "dynamomodels",
         &[Verb::Patch],
         "its finalizer: adapters are unloaded before their model goes; and the memory of what was loaded, where the status \
          has no field for it",
     ),
     Access::sub(
-        api_types::GROUP,
+        GROUP,
         "dynamomodels",
         "status",
         &[Verb::Patch],
@@ -96,6 +97,6 @@ mod tests {
               - list
               - watch
         "#]]
-        .assert_eq(&serde_saphyr::to_string(&role("r", Some("team"), ACCESS, &[])).unwrap());
+        .assert_eq(&serde_saphyr::to_string(&role("r", Some("team"), ACCESS)).unwrap());
     }
 }

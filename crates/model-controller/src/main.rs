@@ -29,6 +29,6 @@ fn main() -> ExitCode {
     let cli = ModelControllerArgs::parse();
     match cli.command {
         None => process::run_elected(NAME, &cli.common, run),
-        Some(ModelControllerCommand::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS, &[]),
+        Some(ModelControllerCommand::Access) => print_role(NAME, cli.common.namespace.as_deref(), ACCESS),
     }
 }

@@ -30,7 +30,7 @@ const STATUS_PACE: Duration = Duration::from_secs(3);
 const SWEEP: Duration = Duration::from_secs(60);
 
 /// Options that tests change.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     /// Limits and timeouts.
     pub pace: EngineLimits,
@@ -55,7 +55,7 @@ pub async fn run_with(context: Context, options: Options) -> Result<(), Infallib
     let (models, model_watch) = watch::<DynamoModel>(&source, None);
     let (slices, slice_watch) = watch::<EndpointSlice>(&source, Some(labels::BASE_MODEL_HASH));
     context.metrics.count_resources(&models, &context.fence, |model| state(&model.status()));
-    let http = Http::new(options.dial, EngineMetrics::register(&context.metrics));
+    let http = Http { dial: options.dial, metrics: EngineMetrics::register(&context.metrics) };
     let fleet = SharedFleet::new(Fleet::new(options.pace));
     let observer = Arc::new(ModelObserver::new(client.clone(), models.clone(), slices, fleet.clone()));
     let applier = Applier::new(client, NAME, context.metrics.clone(), vec![Arc::new(models)]).with_pace(STATUS_PACE);

@@ -94,34 +94,24 @@ impl Outbound {
         limits: Limits,
         pieces: Option<Sender<Bytes>>,
     ) -> Result<Response<Bytes>, OutboundError> {
+        let Limits { patience, longest } = limits;
         let server = OutboundServer::of(request.uri())?;
-        let exchange = self.exchange(&server, request, limits.longest, pieces);
-        let outcome = tokio::time::timeout(limits.patience, exchange).await;
-        outcome
-            .unwrap_or_else(|_| Err(OutboundError::TimedOut { server: server.to_string(), patience: limits.patience }))
-    }
-
-    async fn exchange(
-        &self,
-        server: &OutboundServer,
-        request: Request<Bytes>,
-        longest: usize,
-        pieces: Option<Sender<Bytes>>,
-    ) -> Result<Response<Bytes>, OutboundError> {
         let unreachable = |reason: String| OutboundError::Unreachable { server: server.to_string(), reason };
-        let stream = tokio::time::timeout(CONNECT_PATIENCE, self.connect(server)).await;
-        let stream = stream.map_err(|_| unreachable("no connection in time".to_owned()))??;
-        let request = in_origin_form(request, server)?;
-        if !server.secure {
-            return send_over(stream, request, longest, pieces, server).await;
-        }
-        let name = ServerName::try_from(server.host.clone()).map_err(|error| unreachable(error.to_string()))?;
-        let stream = self.tls.connect(name, stream).await.map_err(|error| unreachable(error.to_string()))?;
-        send_over(stream, request, longest, pieces, server).await
+        let exchange = async {
+            let stream = tokio::time::timeout(CONNECT_PATIENCE, self.connect(&server)).await;
+            let stream = stream.map_err(|_| unreachable("no connection in time".to_owned()))??;
+            let request = in_origin_form(request, &server)?;
+            if !server.secure {
+                return send_over(stream, request, longest, pieces, &server).await;
+            }
+            let name = ServerName::try_from(server.host.clone()).map_err(|error| unreachable(error.to_string()))?;
+            let stream = self.tls.connect(name, stream).await.map_err(|error| unreachable(error.to_string()))?;
+            send_over(stream, request, longest, pieces, &server).await
+        };
+        let outcome = tokio::time::timeout(patience, exchange).await;
+        outcome.unwrap_or_else(|_| Err(OutboundError::TimedOut { server: server.to_string(), patience }))
     }
-}
 
-impl Outbound {
     /// Connects to the first address of the server that answers. Addresses are judged after names are resolved, so that
     /// no name leads inside.
     async fn connect(&self, server: &OutboundServer) -> Result<TcpStream, OutboundError> {

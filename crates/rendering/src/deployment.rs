@@ -23,18 +23,16 @@ use crate::{
 pub fn render_deployment(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> Deployment {
     let pod = pod::render(input, valid, None);
     let mut template = pod_template(valid.pod_labels(input), valid.pod_annotations(input), pod);
-    let digest = digest_of(&[&template]);
+    let digest = digest_of(&template);
     add_pull_secrets(template.spec.get_or_insert_default(), input, valid);
     let mut all_annotations = valid.workload_annotations();
     all_annotations.insert(annotations::TEMPLATE_DIGEST.to_owned(), digest);
+    let selector = BTreeMap::from([(labels::SELECTOR.to_owned(), valid.name.to_owned())]);
     Deployment {
         metadata: valid.object_meta(valid.name.to_owned(), valid.workload_labels(), all_annotations),
         spec: Some(DeploymentSpec {
             replicas: Some(valid.replicas(input)),
-            selector: LabelSelector {
-                match_labels: Some(BTreeMap::from([(labels::SELECTOR.to_owned(), valid.name.to_owned())])),
-                match_expressions: None,
-            },
+            selector: LabelSelector { match_labels: Some(selector), match_expressions: None },
             strategy: Some(valid.strategy.to_deployment_strategy()),
             template,
             ..DeploymentSpec::default()

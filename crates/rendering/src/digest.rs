@@ -1,20 +1,18 @@
 //! Identification of the pod templates of a live workload, regardless of the pull secrets that were found for it.
 
+use std::fmt::Debug;
+
 use api_types::{annotations, names};
-use k8s_openapi::api::core::v1::{LocalObjectReference, PodSpec, PodTemplateSpec};
+use k8s_openapi::api::core::v1::PodSpec;
+use serde::Serialize;
 
 use crate::{ValidatedComponent, WorkloadObject};
 
 const DIGITS: usize = 16;
 
-/// The digest of the templates of a workload, which hold no discovered pull secrets.
-pub(crate) fn digest_of(templates: &[&PodTemplateSpec]) -> String {
-    let bytes = match templates {
-        // Deployments are marked with this form.
-        [template] => serde_json::to_vec(template),
-        templates => serde_json::to_vec(templates),
-    };
-    let bytes = bytes.unwrap_or_else(|_| format!("{templates:?}").into_bytes());
+/// The digest of a part of a workload; of templates, before they hold discovered pull secrets.
+pub(crate) fn digest_of(part: &(impl Serialize + Debug)) -> String {
+    let bytes = serde_json::to_vec(part).unwrap_or_else(|_| format!("{part:?}").into_bytes());
     names::sha256_hex(&bytes, DIGITS)
 }
 
@@ -36,7 +34,9 @@ pub fn keep_live_pull_secrets<W: WorkloadObject>(rendered: &mut W, valid: &Valid
         None => images(rendered) == images(live),
     };
     let complete = valid.declared_pull_secrets().all(|declared| has_pull_secret(live, declared));
-    let nothing_new = pull_secrets(rendered).all(|secret| has_pull_secret(live, &secret.name));
+    let nothing_new = pods(rendered)
+        .flat_map(|pod| pod.image_pull_secrets.iter().flatten())
+        .all(|secret| has_pull_secret(live, &secret.name));
     if same_template && complete && (nothing_new || live.has_served()) {
         for (rendered, live) in rendered.templates_mut().into_iter().zip(live.templates()) {
             if let Some(pod) = &mut rendered.spec {
@@ -48,10 +48,6 @@ pub fn keep_live_pull_secrets<W: WorkloadObject>(rendered: &mut W, valid: &Valid
 
 fn has_pull_secret(workload: &impl WorkloadObject, name: &str) -> bool {
     pods(workload).all(|pod| pod.image_pull_secrets.iter().flatten().any(|secret| secret.name == name))
-}
-
-fn pull_secrets(workload: &impl WorkloadObject) -> impl Iterator<Item = &LocalObjectReference> {
-    pods(workload).flat_map(|pod| pod.image_pull_secrets.iter().flatten())
 }
 
 fn images(workload: &impl WorkloadObject) -> Vec<&str> {

@@ -1,7 +1,5 @@
 //! Exposure of frontends outside the cluster: an Ingress, or a VirtualService of Istio.
 
-use std::fmt;
-
 use api_types::{
     conversion::preserved::PreservedIngress,
     external::{VirtualService, VirtualServiceSpec},
@@ -20,6 +18,9 @@ use crate::{ExposureSettings, RenderInput, ValidatedComponent, metadata::Pairs};
 const DEFAULT_SUFFIX: &str = "local";
 /// Istio's reserved gateway: the sidecars of all pods of the mesh.
 const MESH: &str = "mesh";
+/// The departure of a VirtualService with the gateway `mesh`, which nobody may make.
+pub const MESH_DEPARTURE: &str =
+    "virtualServiceGateway: \"mesh\" redirects the traffic of all pods; name a gateway of Istio";
 
 /// The object that exposes a frontend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,85 +35,48 @@ impl ExposureObject {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Ingress, Self::VirtualService];
 
-    /// API group of the object.
+    /// API group and plural name of the object.
     #[must_use]
-    pub const fn group(self) -> &'static str {
+    pub const fn resource(self) -> (&'static str, &'static str) {
         match self {
-            Self::Ingress => "networking.k8s.io",
-            Self::VirtualService => "networking.istio.io",
-        }
-    }
-
-    /// Plural name of the object.
-    #[must_use]
-    pub const fn resource(self) -> &'static str {
-        match self {
-            Self::Ingress => "ingresses",
-            Self::VirtualService => "virtualservices",
-        }
-    }
-}
-
-/// A part of a component's exposure that the settings do not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Departure {
-    /// The gateway is the sidecars of all pods.
-    Mesh,
-    /// Another gateway than this one.
-    Gateway(Option<String>),
-    /// Another class than this one.
-    Class(Option<String>),
-    /// A host outside this domain.
-    Host(String),
-    /// Annotations, which Ingress controllers and Istio obey.
-    Annotations,
-}
-
-impl fmt::Display for Departure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Mesh => f.write_str(
-                "virtualServiceGateway: \"mesh\" redirects the traffic of all pods; name a gateway of Istio",
-            ),
-            Self::Gateway(Some(gateway)) => write!(f, "virtualServiceGateway: only {gateway:?} is configured"),
-            Self::Gateway(None) => f.write_str("virtualServiceGateway: no gateway is configured"),
-            Self::Class(Some(class)) => write!(f, "ingressControllerClassName: only {class:?} is configured"),
-            Self::Class(None) => f.write_str("ingressControllerClassName: no class is configured"),
-            Self::Host(domain) => write!(f, "host: not below {domain:?}, the configured domain"),
-            Self::Annotations => f.write_str("annotations: none are configured"),
+            Self::Ingress => ("networking.k8s.io", "ingresses"),
+            Self::VirtualService => ("networking.istio.io", "virtualservices"),
         }
     }
 }
 
 impl ExposureSettings {
-    /// The parts of a component's exposure by `object` that depart from the settings; empty if the component does not
-    /// use the object.
+    /// The parts of a component's exposure by `object` that depart from the settings, in words; empty if the component
+    /// does not use the object.
     #[must_use]
-    pub fn departures(&self, asked: &PreservedIngress, object: ExposureObject) -> Vec<Departure> {
+    pub fn departures(&self, asked: &PreservedIngress, object: ExposureObject) -> Vec<String> {
         let exposure = desired(asked, self);
         let mut departures = Vec::new();
         match object {
             ExposureObject::Ingress => {
                 let Some((class, _)) = exposure.ingress else { return departures };
-                if self.ingress_class.as_ref() != Some(&class) {
-                    departures.push(Departure::Class(self.ingress_class.clone()));
+                match &self.ingress_class {
+                    Some(only) if *only == class => {}
+                    Some(only) => departures.push(format!("ingressControllerClassName: only {only:?} is configured")),
+                    None => departures.push("ingressControllerClassName: no class is configured".to_owned()),
                 }
             }
             ExposureObject::VirtualService => {
                 let Some(gateway) = exposure.gateway else { return departures };
-                if self.gateway.as_ref() != Some(&gateway) {
-                    departures.push(match gateway.as_str() {
-                        MESH => Departure::Mesh,
-                        _ => Departure::Gateway(self.gateway.clone()),
-                    });
+                match &self.gateway {
+                    Some(only) if *only == gateway => {}
+                    _ if gateway == MESH => departures.push(MESH_DEPARTURE.to_owned()),
+                    Some(only) => departures.push(format!("virtualServiceGateway: only {only:?} is configured")),
+                    None => departures.push("virtualServiceGateway: no gateway is configured".to_owned()),
                 }
             }
         }
         if !self.holds_host(&exposure.host) {
-            departures.push(Departure::Host(self.host_suffix.clone().unwrap_or_else(|| DEFAULT_SUFFIX.to_owned())));
+            let domain = self.host_suffix.as_deref().unwrap_or(DEFAULT_SUFFIX);
+            departures.push(format!("host: not below {domain:?}, the configured domain"));
         }
         if !asked.annotations.is_empty() {
-            departures.push(Departure::Annotations);
+            departures.push("annotations: none are configured".to_owned());
         }
         departures
     }
@@ -129,7 +93,8 @@ impl ExposureSettings {
     /// Whether a controller exposes a component by `object`. Admission checks the rest, against the rights of the user.
     fn permits(&self, asked: &PreservedIngress, object: ExposureObject) -> bool {
         let departures = self.departures(asked, object);
-        departures.is_empty() || !(self.only_configured || departures.contains(&Departure::Mesh))
+        departures.is_empty()
+            || !(self.only_configured || departures.iter().any(|departure| departure == MESH_DEPARTURE))
     }
 }
 

@@ -24,18 +24,25 @@ impl NotWhole {
     }
 }
 
+/// The first resource that is wanted among a container's limits, else among its requests: list, name and amount.
+pub(crate) fn first(
+    resources: Option<&ResourceRequirements>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Option<(&'static str, &String, &Quantity)> {
+    let resources = resources?;
+    let lists = [("limits", resources.limits.as_ref()), ("requests", resources.requests.as_ref())];
+    lists.into_iter().find_map(|(list, amounts)| {
+        let (resource, amount) = amounts?.iter().find(|(resource, _)| is_wanted(resource))?;
+        Some((list, resource, amount))
+    })
+}
+
 /// The GPUs of a container: of the first GPU resource among its limits, else among its requests; 0 if it has none.
 ///
 /// # Errors
 /// The amount, if it is no whole number.
 pub(crate) fn count(resources: Option<&ResourceRequirements>) -> Result<u32, NotWhole> {
-    let Some(resources) = resources else { return Ok(0) };
-    let lists = [("limits", resources.limits.as_ref()), ("requests", resources.requests.as_ref())];
-    let first = lists.into_iter().find_map(|(list, amounts)| {
-        let (resource, amount) = amounts?.iter().find(|(resource, _)| is_gpu(resource))?;
-        Some((list, resource, amount))
-    });
-    let Some((list, resource, amount)) = first else { return Ok(0) };
+    let Some((list, resource, amount)) = first(resources, is_gpu) else { return Ok(0) };
     let whole = quantity::nanos(&amount.0).filter(|nanos| nanos % ONE == 0);
     let devices = whole.and_then(|nanos| u32::try_from(nanos / ONE).ok());
     devices.ok_or_else(|| NotWhole { list, resource: resource.clone(), amount: amount.0.clone() })

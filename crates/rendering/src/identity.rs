@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{
-    labels, names, owner,
-    v1beta1::{ComponentType, DynamoComponentDeployment},
-};
-use k8s_openapi::{api::core::v1::Service, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use api_types::{labels, names, v1beta1::ComponentType};
+use k8s_openapi::api::core::v1::Service;
 
 use crate::{RenderInput, ValidatedComponent, WorkloadObject};
 
@@ -21,16 +18,15 @@ impl<'a> ValidatedComponent<'a> {
 
     /// Graph that owns the component, or that its label names; `None` if it is standalone.
     pub fn graph(&self) -> Option<&'a str> {
-        self.owning_graph().or_else(|| self.own_label(labels::GRAPH))
+        let mut owners = self.dcd.metadata.owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.kind == GRAPH_KIND).map(|owner| owner.name.as_str());
+        owner.or_else(|| self.own_label(labels::GRAPH))
     }
 
     /// Dynamo namespace of the component, without the revision.
     pub fn dynamo_namespace(&self) -> String {
         let given = self.preserved.dynamo_namespace.as_deref().or_else(|| self.own_label(labels::DYNAMO_NAMESPACE));
-        given.map_or_else(
-            || names::dynamo_namespace(self.namespace, self.graph().unwrap_or(self.name), self.is_global()),
-            str::to_owned,
-        )
+        given.map_or_else(|| self.dynamo_namespace_for_pods(), str::to_owned)
     }
 
     /// Worker revision of the component; `None` if it has none.
@@ -56,37 +52,23 @@ impl<'a> ValidatedComponent<'a> {
 
     /// Dynamo namespace as pods know it.
     pub(crate) fn dynamo_namespace_for_pods(&self) -> String {
-        names::dynamo_namespace(self.namespace, self.graph_for_pods(), self.is_global())
+        names::dynamo_namespace(self.namespace, self.graph_for_pods(), self.spec().global_dynamo_namespace)
     }
 
     /// Type under which the component's pods run.
     pub(crate) fn workload_type(&self, input: &RenderInput<'_>) -> Option<ComponentType> {
         let declared = self.spec().type_;
-        let legacy = input.legacy_type_is_worker || selects_legacy_worker(self.dcd.metadata.labels.as_ref(), declared);
+        let legacy = input.legacy_type_is_worker || has_legacy_type(self.dcd.metadata.labels.as_ref(), declared);
         match declared {
             Some(ComponentType::Prefill | ComponentType::Decode) if legacy => Some(ComponentType::Worker),
             other => other,
         }
     }
 
-    /// Reference that makes the component the controller of an object.
-    pub(crate) fn owner_reference(&self) -> OwnerReference {
-        owner::controller::<DynamoComponentDeployment>(self.name, self.uid)
-    }
-
     /// A non-empty label of the component's own metadata.
     pub(crate) fn own_label(&self, key: &str) -> Option<&'a str> {
         let value = self.dcd.metadata.labels.as_ref()?.get(key)?.as_str();
         (!value.is_empty()).then_some(value)
-    }
-
-    fn owning_graph(&self) -> Option<&'a str> {
-        let owners = self.dcd.metadata.owner_references.iter().flatten();
-        owners.filter(|owner| owner.kind == GRAPH_KIND).map(|owner| owner.name.as_str()).next()
-    }
-
-    fn is_global(&self) -> bool {
-        self.spec().global_dynamo_namespace
     }
 }
 
@@ -101,19 +83,16 @@ pub fn legacy_type_is_worker(
     let templates = workload.map(WorkloadObject::templates).unwrap_or_default();
     let mut labels = templates.iter().map(|template| template.metadata.as_ref()?.labels.as_ref());
     let selector = service.and_then(|s| s.spec.as_ref()?.selector.as_ref());
-    labels.any(|labels| selects_legacy_worker(labels, declared)) || selects_legacy_worker(selector, declared)
+    labels.any(|labels| has_legacy_type(labels, declared)) || has_legacy_type(selector, declared)
 }
 
-/// Whether live pods of a prefill or decode component are labelled `worker`, as operators before these types made them.
-pub fn has_legacy_type(live: &BTreeMap<String, String>, declared: Option<ComponentType>) -> bool {
-    selects_legacy_worker(Some(live), declared)
-}
-
-fn selects_legacy_worker(found: Option<&BTreeMap<String, String>>, declared: Option<ComponentType>) -> bool {
+/// Whether a selector or pods of a prefill or decode component have the type `worker`, as operators before these types
+/// made them.
+pub fn has_legacy_type(live: Option<&BTreeMap<String, String>>, declared: Option<ComponentType>) -> bool {
     let Some(declared) = declared.filter(|t| matches!(t, ComponentType::Prefill | ComponentType::Decode)) else {
         return false;
     };
-    let value = |key| found.and_then(|all| all.get(key)).map(String::as_str).unwrap_or_default();
+    let value = |key| live.and_then(|all| all.get(key)).map(String::as_str).unwrap_or_default();
     let sub_type = value(labels::SUB_COMPONENT_TYPE);
     value(labels::COMPONENT_TYPE) == ComponentType::Worker.as_str()
         && (sub_type.is_empty() || sub_type == declared.as_str())

@@ -9,8 +9,8 @@ use api_types::{
     v1beta1::{KvTransferEnforcement, KvTransferPolicy, MAIN_CONTAINER},
 };
 use k8s_openapi::api::core::v1::{
-    Container, DownwardAPIVolumeFile, DownwardAPIVolumeSource, EnvVar, ObjectFieldSelector, PodSpec, PodTemplateSpec,
-    Volume, VolumeMount,
+    DownwardAPIVolumeFile, DownwardAPIVolumeSource, EnvVar, ObjectFieldSelector, PodSpec, PodTemplateSpec, Volume,
+    VolumeMount,
 };
 
 use crate::pod::{env, volumes};
@@ -34,7 +34,11 @@ const OWNED: [&str; 5] = [
 pub fn apply_kv_transfer_policy(template: &mut PodTemplateSpec, policy: &KvTransferPolicy, domains: &[String]) {
     let Some(pod) = template.spec.as_mut() else { return };
     let Some(main) = pod.containers.iter_mut().find(|container| container.name == MAIN_CONTAINER) else { return };
-    set_environment(main, policy);
+    let mut own = main.env.take().unwrap_or_default();
+    own.retain(|variable| !OWNED.contains(&variable.name.as_str()));
+    main.env = Some(env::union(own, environment(policy)));
+    let mount = VolumeMount { read_only: Some(true), ..volumes::mount_of(VOLUME, FOLDER) };
+    volumes::replace_mount(main, mount);
     volumes::replace_volume(&mut pod.volumes, volume(policy, domains));
 }
 
@@ -46,14 +50,6 @@ pub fn kv_transfer_annotations(policy: &KvTransferPolicy) -> BTreeMap<String, St
     ];
     let given = keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?.clone())));
     given.filter(|(_, value)| !value.is_empty()).collect()
-}
-
-fn set_environment(main: &mut Container, policy: &KvTransferPolicy) {
-    let mut own = main.env.take().unwrap_or_default();
-    own.retain(|variable| !OWNED.contains(&variable.name.as_str()));
-    main.env = Some(env::union(own, environment(policy)));
-    let mount = VolumeMount { read_only: Some(true), ..volumes::mount_of(VOLUME, FOLDER) };
-    volumes::replace_mount(main, mount);
 }
 
 fn environment(policy: &KvTransferPolicy) -> Vec<EnvVar> {

@@ -66,7 +66,7 @@ pub use self::{
     device_claims::render_claim_template,
     diagnosis::{PodCause, PodDiagnosis, diagnose, pod_being_created},
     digest::{carried_digest, keep_live_pull_secrets},
-    exposure::{Departure, ExposureObject, render_ingress, render_virtual_service},
+    exposure::{ExposureObject, MESH_DEPARTURE, render_ingress, render_virtual_service},
     frameworks::{
         LEADER_CLIQUE, MultinodePod, NodeRole, Peers, WAIT_FOR_LEADER, WORKER_CLIQUE, framework_of,
         is_operators_program,
@@ -74,8 +74,8 @@ pub use self::{
     identity::{has_legacy_type, legacy_type_is_worker},
     kv_transfer::{apply_kv_transfer_policy, kv_transfer_annotations, topology_domains},
     lws::{
-        GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,
-        LeaderWorkerTemplate, NetworkConfig, note_status_before, render_leader_worker_set, validate_leader_worker_set,
+        LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus, LeaderWorkerTemplate, note_status_before,
+        render_leader_worker_set, validate_leader_worker_set,
     },
     metadata::component_annotations,
     model::{
@@ -84,7 +84,7 @@ pub use self::{
     },
     model_service::{answers_requests, render_model_service},
     pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank},
-    pull_secrets::{MalformedDockerConfig, PullSecretIndex, RegistryHost, RegistryHosts},
+    pull_secrets::{PullSecretIndex, RegistryHost, RegistryHosts},
     readiness::{JobEnd, NotReady, WorkloadObject},
     service::render_service,
     strategy::RolloutStrategy,

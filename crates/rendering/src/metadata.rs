@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api_types::{
     annotations,
     conversion::preserved::PreservedComponent,
-    labels, names,
+    labels, names, owner,
     v1beta1::{ComponentType, DynamoComponentDeployment},
 };
 use k8s_openapi::{
@@ -117,7 +117,7 @@ impl ValidatedComponent<'_> {
         ObjectMeta {
             labels: some(labels),
             annotations: some(annotations),
-            owner_references: Some(vec![self.owner_reference()]),
+            owner_references: Some(vec![owner::controller::<DynamoComponentDeployment>(self.name, self.uid)]),
             ..named(name, self.namespace)
         }
     }

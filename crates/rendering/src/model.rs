@@ -14,7 +14,7 @@ use k8s_openapi::{
     api::core::v1::{Container, PodSpec},
     apimachinery::pkg::api::resource::Quantity,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{PullSecretIndex, RolloutStrategy, checkpoint::Start, device_claims::ContainerClaim};
@@ -37,43 +37,24 @@ pub struct ValidatedComponent<'a> {
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) pod: &'a PodSpec,
     pub(crate) main: &'a Container,
-    pub(crate) framework: Option<BackendFramework>,
+    /// The engine that the component runs; `None` if it is no worker or runs none that we know.
+    pub framework: Option<BackendFramework>,
     pub(crate) cache: Option<CacheMount<'a>>,
     /// `None` if the user disables memory-backed `/dev/shm`.
     pub(crate) shared_memory: Option<Quantity>,
     /// `None` if the pod template leaves it to the operator's settings.
     pub(crate) discovery: Option<DiscoveryBackend>,
     pub(crate) strategy: RolloutStrategy,
-    /// `None` if each container has its GPUs for itself.
-    pub(crate) shared_gpus: Option<SharedGpus<'a>>,
-    /// `None` if its pods always start cold.
-    pub(crate) checkpoint: Option<CheckpointUse<'a>>,
-    /// Claims whose GPUs have to be counted before it can be rendered.
-    pub(crate) gpu_claims: Vec<ContainerClaim>,
+    /// GPUs that several of its processes share; `None` if each has its own.
+    pub shared_gpus: Option<SharedGpus<'a>>,
+    /// The checkpoint that its pods start from; `None` if they always start cold.
+    pub checkpoint: Option<CheckpointUse<'a>>,
+    /// Claims whose GPUs have to be counted before it can be rendered, see
+    /// [`RenderInput::claimed_gpus`](crate::RenderInput::claimed_gpus); none for most components.
+    pub gpu_claims: Vec<ContainerClaim>,
 }
 
 impl<'a> ValidatedComponent<'a> {
-    /// The engine that the component runs; `None` if it is no worker or runs none that we know.
-    pub fn framework(&self) -> Option<BackendFramework> {
-        self.framework
-    }
-
-    /// GPUs that several of its processes share; `None` if each has its own.
-    pub fn shared_gpus(&self) -> Option<SharedGpus<'a>> {
-        self.shared_gpus
-    }
-
-    /// The checkpoint that its pods start from; `None` if they always start cold.
-    pub fn checkpoint(&self) -> Option<CheckpointUse<'a>> {
-        self.checkpoint
-    }
-
-    /// Claims whose GPUs have to be counted before it can be rendered, see
-    /// [`RenderInput::claimed_gpus`](crate::RenderInput::claimed_gpus); none for most components.
-    pub fn gpu_claims(&self) -> &[ContainerClaim] {
-        &self.gpu_claims
-    }
-
     /// Container whose processes a checkpoint restores.
     pub(crate) fn restore_target(&self) -> &'a str {
         self.checkpoint.map_or(MAIN_CONTAINER, |checkpoint| checkpoint.target)
@@ -167,7 +148,7 @@ pub struct PodSettings {
 }
 
 /// Backend by which pods of a graph discover each other.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiscoveryBackend {
     /// Through Kubernetes objects.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::{annotations, labels, names, ports};
 use k8s_openapi::{
-    api::core::v1::{Service, ServiceSpec},
+    api::core::v1::Service,
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 
@@ -22,18 +22,13 @@ pub fn render_model_service(namespace: &str, model: &str) -> Service {
     let hash = BTreeMap::from([(labels::BASE_MODEL_HASH.to_owned(), names::base_model_hash(model))]);
     let mut own_labels = hash.clone();
     own_labels.insert(labels::MODEL_MANAGED_BY.to_owned(), labels::OPERATOR.to_owned());
-    Service {
-        metadata: ObjectMeta {
-            labels: Some(own_labels),
-            annotations: Some(BTreeMap::from([(annotations::BASE_MODEL.to_owned(), model.to_owned())])),
-            ..named(names::model_service(model), namespace)
-        },
-        spec: Some(ServiceSpec {
-            cluster_ip: Some("None".to_owned()),
-            selector: Some(hash),
-            ports: Some(vec![service::tcp(ports::SYSTEM_NAME, ports::SYSTEM, IntOrString::Int(ports::SYSTEM))]),
-            ..ServiceSpec::default()
-        }),
-        status: None,
-    }
+    let metadata = ObjectMeta {
+        labels: Some(own_labels),
+        annotations: Some(BTreeMap::from([(annotations::BASE_MODEL.to_owned(), model.to_owned())])),
+        ..named(names::model_service(model), namespace)
+    };
+    let port = service::tcp(ports::SYSTEM_NAME, ports::SYSTEM, IntOrString::Int(ports::SYSTEM));
+    let mut service = service::of(metadata, hash, port);
+    service.spec.get_or_insert_default().cluster_ip = Some("None".to_owned());
+    service
 }

@@ -61,8 +61,10 @@ pub trait WorkloadObject {
     fn observed_generation(&self) -> Option<i64>;
     /// Whether its pods serve, or have served; also when they fail later.
     fn has_served(&self) -> bool;
-    /// Whether it is paused.
-    fn is_paused(&self) -> bool;
+    /// Whether it is paused. Not every kind can be.
+    fn is_paused(&self) -> bool {
+        false
+    }
     /// Whether its status is of the latest spec.
     fn is_observed(&self) -> bool;
     /// Whether it has the condition `Available`.

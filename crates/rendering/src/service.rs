@@ -1,14 +1,12 @@
 //! The Service of a component.
 
-use std::collections::BTreeMap;
-
 use api_types::{labels, names, ports, v1beta1::ComponentType};
 use k8s_openapi::{
     api::core::v1::{Service, ServicePort, ServiceSpec},
-    apimachinery::pkg::util::intstr::IntOrString,
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 
-use crate::{DiscoveryBackend, NodeRole, RenderInput, ValidatedComponent};
+use crate::{DiscoveryBackend, NodeRole, RenderInput, ValidatedComponent, metadata::Pairs};
 
 /// The Service through which a component is reached; `None` if there must be none.
 ///
@@ -26,24 +24,20 @@ pub fn render_service(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -
         // The other pods of a replica serve no requests.
         selector.insert(labels::ROLE.to_owned(), NodeRole::Leader.as_str().to_owned());
     }
-    Some(Service {
-        metadata: valid.object_meta(names::service(valid.name), all_labels, valid.workload_annotations()),
-        spec: Some(ServiceSpec {
-            selector: Some(selector),
-            ports: Some(vec![port(component_type)]),
-            ..ServiceSpec::default()
-        }),
-        status: None,
-    })
+    let metadata = valid.object_meta(names::service(valid.name), all_labels, valid.workload_annotations());
+    Some(of(metadata, selector, port(component_type)))
+}
+
+/// A Service of the pods with these labels.
+pub(crate) fn of(metadata: ObjectMeta, selector: Pairs, port: ServicePort) -> Service {
+    let spec = ServiceSpec { selector: Some(selector), ports: Some(vec![port]), ..ServiceSpec::default() };
+    Service { metadata, spec: Some(spec), status: None }
 }
 
 /// The labels of the pods behind a component's Service, of whatever revision. Pods of a component without a type do
 /// not carry the label that names it.
-pub(crate) fn selector(
-    valid: &ValidatedComponent<'_>,
-    component_type: Option<ComponentType>,
-) -> BTreeMap<String, String> {
-    let mut selector = BTreeMap::from([
+pub(crate) fn selector(valid: &ValidatedComponent<'_>, component_type: Option<ComponentType>) -> Pairs {
+    let mut selector = Pairs::from([
         (labels::DYNAMO_NAMESPACE.to_owned(), valid.dynamo_namespace()),
         (labels::COMPONENT.to_owned(), valid.component_name().to_owned()),
     ]);

@@ -8,7 +8,7 @@ use k8s_openapi::{
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
-use crate::violation::KeepViolations;
+use crate::violation::keep;
 
 const DEFAULT_STEP: &str = "25%";
 const RECREATE: &str = "Recreate";
@@ -40,8 +40,9 @@ impl RolloutStrategy {
             return Ok(Self::Recreate);
         }
         let mut violations: Vec<Violation> = Vec::new();
-        let surge = violations.keep(step(annotations::MAX_SURGE, value(annotations::MAX_SURGE)));
-        let unavailable = violations.keep(step(annotations::MAX_UNAVAILABLE, value(annotations::MAX_UNAVAILABLE)));
+        let surge = keep(&mut violations, step(annotations::MAX_SURGE, value(annotations::MAX_SURGE)));
+        let unavailable =
+            keep(&mut violations, step(annotations::MAX_UNAVAILABLE, value(annotations::MAX_UNAVAILABLE)));
         match (surge, unavailable) {
             (Some(max_surge), Some(max_unavailable)) if is_zero(&max_surge) && is_zero(&max_unavailable) => {
                 Err(vec![Violation::invalid(

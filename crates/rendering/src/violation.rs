@@ -2,21 +2,12 @@
 
 use api_types::violations::Violation;
 
-/// Keeps the violations of results, so that all are reported at once.
-pub(crate) trait KeepViolations {
-    /// The value, or nothing and the violation kept.
-    fn keep<T>(&mut self, result: Result<T, Violation>) -> Option<T>;
-
-    /// The value, or nothing and the violations kept.
-    fn keep_all<T>(&mut self, result: Result<T, Vec<Violation>>) -> Option<T>;
+/// The value, or nothing and the violation kept, so that all are reported at once.
+pub(crate) fn keep<T>(violations: &mut Vec<Violation>, result: Result<T, Violation>) -> Option<T> {
+    result.map_err(|violation| violations.push(violation)).ok()
 }
 
-impl KeepViolations for Vec<Violation> {
-    fn keep<T>(&mut self, result: Result<T, Violation>) -> Option<T> {
-        result.map_err(|violation| self.push(violation)).ok()
-    }
-
-    fn keep_all<T>(&mut self, result: Result<T, Vec<Violation>>) -> Option<T> {
-        result.map_err(|violations| self.extend(violations)).ok()
-    }
+/// The value, or nothing and the violations kept.
+pub(crate) fn keep_all<T>(violations: &mut Vec<Violation>, result: Result<T, Vec<Violation>>) -> Option<T> {
+    result.map_err(|found| violations.extend(found)).ok()
 }

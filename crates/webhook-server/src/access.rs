@@ -2,12 +2,13 @@
 //! namespace has no right that reaches beyond it, except where it makes its own certificates: webhook configurations
 //! belong to the cluster.
 
-use controller_kit::access::{Access, NamedAccess, Verb};
+use controller_kit::access::{Access, Verb};
 
 /// Default name of the ConfigMap with the CA bundle for definitions.
 pub const CA_CONFIG_MAP: &str = "dynamo-operator-webhook-ca";
 
-/// Rights on objects of the cluster, and why they are needed.
+/// Rights on objects of the cluster, and why they are needed. It writes single ones, which have the names of an install
+/// called `dynamo-operator`; the chart puts those of the release in their place.
 pub const CLUSTER: &[Access] = &[
     follows_configurations("validatingwebhookconfigurations"),
     follows_configurations("mutatingwebhookconfigurations"),
@@ -18,6 +19,8 @@ pub const CLUSTER: &[Access] = &[
         "follows the definitions whose objects it converts: whether they hold its CA",
     ),
     Access::new("grove.io", "clustertopologybindings", &[Verb::Get], "checks the topology that a graph names"),
+    sets_authority("validatingwebhookconfigurations", &["dynamo-operator-validating"]),
+    sets_authority("mutatingwebhookconfigurations", &["dynamo-operator-mutating"]),
 ];
 
 const fn follows_configurations(resource: &'static str) -> Access {
@@ -25,19 +28,12 @@ const fn follows_configurations(resource: &'static str) -> Access {
     Access::new("admissionregistration.k8s.io", resource, Verb::CACHE, why)
 }
 
-/// Rights on single objects of the cluster: what it writes there. Configurations have the names of an install called
-/// `dynamo-operator`; the chart puts those of the release in their place.
-pub const CLUSTER_NAMED: &[NamedAccess] = &[
-    sets_authority("validatingwebhookconfigurations", &["dynamo-operator-validating"]),
-    sets_authority("mutatingwebhookconfigurations", &["dynamo-operator-mutating"]),
-];
-
-const fn sets_authority(resource: &'static str, names: &'static [&'static str]) -> NamedAccess {
+const fn sets_authority(resource: &'static str, names: &'static [&'static str]) -> Access {
     let why = "sets the CA by which the API server knows this server";
-    NamedAccess::new("admissionregistration.k8s.io", resource, names, &[Verb::Patch], why)
+    Access::named("admissionregistration.k8s.io", resource, names, &[Verb::Patch], why)
 }
 
-/// Rights in the namespaces that are served.
+/// Rights in the namespaces that are served. The chart puts the configured name in place of that of the Secret.
 pub const SERVED: &[Access] = &[
     Access::new(
         api_types::GROUP,
@@ -59,19 +55,20 @@ pub const SERVED: &[Access] = &[
         "checks whether a user who exposes a frontend may create the Ingress or VirtualService",
     ),
     Access::new("apps", "daemonsets", &[Verb::List], "finds where the snapshot agents of a namespace keep checkpoints"),
+    MPI_KEY,
 ];
 
-/// Rights on single objects in the namespaces that are served. The chart puts the configured name in place of this one.
-pub const SERVED_NAMED: &[NamedAccess] = &[NamedAccess::new(
+/// The right on the Secret with the SSH key of MPI.
+pub const MPI_KEY: Access = Access::named(
     "",
     "secrets",
     &["mpi-run-ssh-secret"],
     &[Verb::Create, Verb::Patch],
     "creates the SSH key of MPI in namespaces that need it; an existing Secret is not changed",
-)];
+);
 
 /// Rights on single objects in the operator's own namespace. The chart puts the configured name in place of this one.
-pub const OWN_NAMED: &[NamedAccess] = &[NamedAccess::new(
+pub const OWN: &[Access] = &[Access::named(
     "",
     "secrets",
     &["webhook-server-cert"],
@@ -81,7 +78,7 @@ pub const OWN_NAMED: &[NamedAccess] = &[NamedAccess::new(
 
 /// Rights on single objects in the operator's own namespace, where definitions are converted. The ConfigMap has the
 /// name of an install called `dynamo-operator`; the chart puts that of the release in its place.
-pub const OWN_CONVERTING: &[NamedAccess] = &[NamedAccess::new(
+pub const OWN_CONVERTING: &[Access] = &[Access::named(
     "",
     "configmaps",
     &[CA_CONFIG_MAP],
@@ -97,7 +94,6 @@ mod tests {
     #[test]
     fn definitions_are_only_read() {
         let all = CLUSTER.iter().map(|line| (line.resource, line.verbs));
-        let all = all.chain(CLUSTER_NAMED.iter().map(|line| (line.resource, line.verbs)));
         let definitions: Vec<_> = all.filter(|(resource, _)| *resource == "customresourcedefinitions").collect();
         assert_eq!(definitions, [("customresourcedefinitions", Verb::CACHE)]);
     }

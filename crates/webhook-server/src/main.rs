@@ -62,18 +62,13 @@ fn main() -> ExitCode {
 fn print_access(args: &WebhookServerArgs, of: Option<RightsPlace>) -> ExitCode {
     let served = args.common.namespace.as_deref();
     match (of, served) {
-        (None, None) => {
-            let access = [access::CLUSTER, access::SERVED].concat();
-            let named = [access::CLUSTER_NAMED, access::SERVED_NAMED].concat();
-            print_role(NAME, None, &access, &named)
-        }
-        (None, Some(_)) => print_role(NAME, served, access::SERVED, access::SERVED_NAMED),
+        (None, None) => print_role(NAME, None, &[access::CLUSTER, access::SERVED].concat()),
+        (None, Some(_)) => print_role(NAME, served, access::SERVED),
         (Some(RightsPlace::Own), _) => {
             let own = args.server.operator_namespace.as_deref();
             let Some(own) = own else { return print(Err("set --operator-namespace".into())) };
             let of_definitions = if served.is_none() { access::OWN_CONVERTING } else { &[] };
-            let named = [access::OWN_NAMED, of_definitions].concat();
-            print_role(&format!("{NAME}-own"), Some(own), &[], &named)
+            print_role(&format!("{NAME}-own"), Some(own), &[access::OWN, of_definitions].concat())
         }
     }
 }

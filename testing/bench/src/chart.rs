@@ -58,7 +58,8 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let mut panels = Vec::new();
     if let Some(path) = &args.floor {
         let ours = seconds(path)?;
-        let mut bars = vec![("plain client".to_owned(), ours("floor")?), ("this operator".to_owned(), ours("operator")?)];
+        let mut bars =
+            vec![("plain client".to_owned(), ours("floor")?), ("this operator".to_owned(), ours("operator")?)];
         if let Some(path) = &args.other {
             bars.push(("other operator".to_owned(), seconds(path)?("operator")?));
         }

@@ -2,8 +2,7 @@
 
 use api_types::{conditions::checkpoint as reason, names};
 use controller_kit::{
-    apply,
-    apply::{Applier, ApplyOutcome, Desired},
+    apply::{Applier, ApplyOutcome, Desired, ObjectId},
     failure::Class,
     request::Interruption,
 };
@@ -34,25 +33,10 @@ pub async fn apply(
         applied.phase = CapturePhase::Capturing { waits: POD.to_owned(), stalled: None };
         return Ok(applied);
     }
-    let mut blocked = None;
-    if let Some(volume) = &plan.create_volume
-        && let Err(error) = create(applier, volume, observed, &mut applied).await
-    {
-        blocked = on_rejected_volume(error)?;
-        applied.rejected = blocked.is_some();
-    }
-    let job = plan.create_job.as_ref().filter(|_| blocked.is_none());
-    applied.phase = blocked.unwrap_or(applied.phase);
-    if let Some(job) = job
-        && let Err(error) = create(applier, job, observed, &mut applied).await
-    {
-        (applied.phase, applied.rejected) = (on_rejected_job(error)?, true);
-    }
-    if let Some(capture) = &plan.create_capture
-        && let Err(error) = create(applier, capture, observed, &mut applied).await
-    {
-        (applied.phase, applied.rejected) = (on_rejected_capture(error)?, true);
-    }
+    create(applier, plan.create_volume.as_ref(), observed, on_rejected_volume, &mut applied).await?;
+    let job = plan.create_job.as_ref().filter(|_| !applied.rejected);
+    create(applier, job, observed, on_rejected_job, &mut applied).await?;
+    create(applier, plan.create_capture.as_ref(), observed, on_rejected_capture, &mut applied).await?;
     if let Some(capture) = &plan.delete_capture {
         applier.delete(capture, &observed.uid).await?;
     }
@@ -95,52 +79,56 @@ async fn job_exists(applier: &Applier, observed: &CheckpointObserved) -> Result<
     Ok(applier.find::<Job>(&observed.namespace, &name).await?.is_some())
 }
 
-async fn create<K>(
+/// Creates an object, if one is planned. `on_rejection` is the phase after a rejection; `None` if that changes nothing.
+async fn create<K: Resource<DynamicType = ()> + Serialize>(
     applier: &Applier,
-    object: &K,
+    object: Option<&K>,
     observed: &CheckpointObserved,
+    on_rejection: fn(Class, String) -> Option<CapturePhase>,
     applied: &mut CheckpointApplied,
-) -> Result<(), apply::RequestError>
-where
-    K: Resource<DynamicType = ()> + Serialize,
-{
-    let desired = Desired::of(object, &observed.uid)?;
-    if let ApplyOutcome::Created(_) = applier.apply(&desired, None).await? {
-        applied.created.push(desired.id().clone());
+) -> Result<(), Interruption> {
+    let Some(object) = object else { return Ok(()) };
+    let outcome = match Desired::of(object, &observed.uid) {
+        Ok(desired) => applier.apply(&desired, None).await,
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Ok(ApplyOutcome::Created(_)) => applied.created.push(ObjectId::of(object)),
+        Ok(_) => {}
+        Err(error) if error.class() == Class::Transient => return Err(error.into()),
+        Err(error) => {
+            if let Some(phase) = on_rejection(error.class(), error.to_string()) {
+                (applied.phase, applied.rejected) = (phase, true);
+            }
+        }
     }
     Ok(())
 }
 
-fn on_rejected_volume(error: apply::RequestError) -> Result<Option<CapturePhase>, Interruption> {
-    let message = error.to_string();
-    match error.class() {
+fn on_rejected_volume(class: Class, message: String) -> Option<CapturePhase> {
+    Some(match class {
         // It was created meanwhile.
-        Class::Foreign => Ok(None),
-        Class::Invalid => Ok(Some(CapturePhase::Blocked { reason: reason::NO_STORAGE, message })),
-        Class::Forbidden => Ok(Some(CapturePhase::Blocked { reason: reason::FORBIDDEN, message })),
-        Class::Webhook => Ok(Some(CapturePhase::Waiting(message))),
-        Class::Transient => Err(error.into()),
-    }
+        Class::Foreign => return None,
+        Class::Invalid => CapturePhase::Blocked { reason: reason::NO_STORAGE, message },
+        Class::Forbidden => CapturePhase::Blocked { reason: reason::FORBIDDEN, message },
+        Class::Webhook | Class::Transient => CapturePhase::Waiting(message),
+    })
 }
 
-fn on_rejected_job(error: apply::RequestError) -> Result<CapturePhase, Interruption> {
-    let message = error.to_string();
-    match error.class() {
-        Class::Foreign => Ok(CapturePhase::Blocked { reason: reason::NAME_TAKEN, message }),
-        Class::Invalid => Ok(CapturePhase::Invalid { reason: reason::INVALID_SPEC, message }),
-        Class::Forbidden => Ok(CapturePhase::Blocked { reason: reason::FORBIDDEN, message }),
-        Class::Webhook => Ok(CapturePhase::Waiting(message)),
-        Class::Transient => Err(error.into()),
-    }
+fn on_rejected_job(class: Class, message: String) -> Option<CapturePhase> {
+    Some(match class {
+        Class::Foreign => CapturePhase::Blocked { reason: reason::NAME_TAKEN, message },
+        Class::Invalid => CapturePhase::Invalid { reason: reason::INVALID_SPEC, message },
+        Class::Forbidden => CapturePhase::Blocked { reason: reason::FORBIDDEN, message },
+        Class::Webhook | Class::Transient => CapturePhase::Waiting(message),
+    })
 }
 
-fn on_rejected_capture(error: apply::RequestError) -> Result<CapturePhase, Interruption> {
-    let message = error.to_string();
-    match error.class() {
-        Class::Foreign => Ok(CapturePhase::Failed { reason: reason::CAPTURE_NAME_TAKEN, message }),
-        Class::Invalid => Ok(CapturePhase::Failed { reason: reason::CAPTURE_REFUSED, message }),
-        Class::Forbidden => Ok(CapturePhase::Capturing { waits: message, stalled: Some(reason::FORBIDDEN) }),
-        Class::Webhook => Ok(CapturePhase::Capturing { waits: message, stalled: None }),
-        Class::Transient => Err(error.into()),
-    }
+fn on_rejected_capture(class: Class, message: String) -> Option<CapturePhase> {
+    Some(match class {
+        Class::Foreign => CapturePhase::Failed { reason: reason::CAPTURE_NAME_TAKEN, message },
+        Class::Invalid => CapturePhase::Failed { reason: reason::CAPTURE_REFUSED, message },
+        Class::Forbidden => CapturePhase::Capturing { waits: message, stalled: Some(reason::FORBIDDEN) },
+        Class::Webhook | Class::Transient => CapturePhase::Capturing { waits: message, stalled: None },
+    })
 }

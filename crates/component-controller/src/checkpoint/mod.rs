@@ -49,7 +49,7 @@ impl Reconcile for CheckpointReconciler {
     }
 
     /// Removes the artifact by a Job, then the finalizer; the finalizer at the latest after a deadline.
-    async fn finalize(&self, packed: &Packed<DynamoCheckpoint>) -> Result<Action, Interruption> {
+    async fn finalize(&self, packed: &Packed<Self::Object>) -> Result<Action, Interruption> {
         let mut finalizers = packed.metadata.finalizers.iter().flatten();
         if !finalizers.any(|finalizer| finalizer == LEGACY_FINALIZER) {
             return Ok(Action::await_change());
@@ -71,10 +71,10 @@ impl Reconcile for CheckpointReconciler {
     /// Only the checkpoint's own form is a violation of its user; what was captured stays.
     fn unreadable(
         &self,
-        packed: &Packed<DynamoCheckpoint>,
+        packed: &Packed<Self::Object>,
         _: &UnpackError,
         now: Timestamp,
-    ) -> Option<Conclusion<DynamoCheckpointStatus>> {
+    ) -> Option<Conclusion<Self::Status>> {
         let message = packed.unpack().err()?.to_string();
         let before = serde_json::from_value(packed.status()).unwrap_or_default();
         let status = status::of_unreadable(before, packed.metadata.generation, &message, now);
@@ -83,30 +83,21 @@ impl Reconcile for CheckpointReconciler {
 
     async fn observe(
         &self,
-        _: &Packed<DynamoCheckpoint>,
-        checkpoint: DynamoCheckpoint,
-    ) -> Result<CheckpointObserved, Interruption> {
+        _: &Packed<Self::Object>,
+        checkpoint: Self::Object,
+    ) -> Result<Self::Observed, Interruption> {
         self.observer.observe(checkpoint).await
     }
 
-    fn plan(&self, observed: &CheckpointObserved, _: Timestamp) -> CheckpointPlan {
+    fn plan(&self, observed: &Self::Observed, _: Timestamp) -> Self::Plan {
         plan::plan(observed)
     }
 
-    async fn apply(
-        &self,
-        observed: &CheckpointObserved,
-        plan: CheckpointPlan,
-    ) -> Result<CheckpointApplied, Interruption> {
+    async fn apply(&self, observed: &Self::Observed, plan: Self::Plan) -> Result<Self::Applied, Interruption> {
         apply::apply(&self.outputs.applier, observed, plan).await
     }
 
-    fn conclude(
-        &self,
-        observed: &CheckpointObserved,
-        applied: &CheckpointApplied,
-        now: Timestamp,
-    ) -> Conclusion<DynamoCheckpointStatus> {
+    fn conclude(&self, observed: &Self::Observed, applied: &Self::Applied, now: Timestamp) -> Conclusion<Self::Status> {
         let status = status::status(observed, applied, now);
         Conclusion {
             events: events::created(applied),

@@ -8,7 +8,7 @@ use controller_kit::{
     claims::spec_of,
     pods::{JobWaits, PodDiagnostics},
     request::Interruption,
-    store::{Key, Packed, Store, UnpackError},
+    store::{Key, Packed, Store},
 };
 use jiff::Timestamp;
 use k8s_openapi::{
@@ -27,22 +27,16 @@ use rendering::{
 
 use super::model::CheckpointObserved;
 
-/// The caches.
-pub struct CaptureCaches {
-    /// Jobs that carry the identifier of a checkpoint.
-    pub jobs: Store<Packed<Job>>,
-    /// Pods that are being captured.
-    pub pods: Store<PartialObjectMeta<Pod>>,
-    /// PodSnapshots.
-    pub captures: Store<Packed<PodSnapshot>>,
-}
-
 /// Reads the caches, and what no cache holds.
 pub struct CheckpointObserver {
     /// Reads device claims.
     pub applier: Applier,
-    /// Caches of this controller.
-    pub caches: CaptureCaches,
+    /// Jobs that carry the identifier of a checkpoint.
+    pub jobs: Store<Packed<Job>>,
+    /// Pods that are being captured.
+    pub captured: Store<PartialObjectMeta<Pod>>,
+    /// PodSnapshots.
+    pub captures: Store<Packed<PodSnapshot>>,
     /// Caches that the controller of components shares.
     pub checkpoints: CheckpointCaches,
     /// Diagnoses pods that do not start.
@@ -61,7 +55,7 @@ impl CheckpointObserver {
         let id = checkpoint_id(&checkpoint);
         let desired = names::checkpoint_job(&id, artifact_version(&checkpoint));
         let (mut job, mut other_jobs) = (None, Vec::new());
-        for packed in self.caches.jobs.children_of(&uid) {
+        for packed in self.jobs.children_of(&uid) {
             let found = packed.unpack()?;
             match found.metadata.name.as_ref() == Some(&desired) {
                 true => job = Some(found),
@@ -71,23 +65,23 @@ impl CheckpointObserver {
         let cleanup = Key::new(&namespace, &names::checkpoint_cleanup_job(&id));
         let pod = job.as_ref().and_then(|job| self.pod_of(job));
         if pod.is_some() {
-            self.caches.captures.need();
+            self.captures.need();
         }
-        let capture = self.caches.captures.get(&Key::new(&namespace, &name));
+        let capture = self.captures.get(&Key::new(&namespace, &name));
         Ok(CheckpointObserved {
             elder: self.elder(&checkpoint, &namespace, &id),
             waits: self.waits(&checkpoint, job.as_ref()).await,
             pod,
             is_captured: self.is_captured(&namespace, &name),
-            cleanup: self.caches.jobs.get(&cleanup).map(|packed| packed.unpack()).transpose()?,
+            cleanup: self.jobs.get(&cleanup).map(|packed| packed.unpack()).transpose()?,
             capture: capture.map(|packed| packed.unpack()).transpose()?,
-            serves_captures: self.caches.captures.is_served(),
+            serves_captures: self.captures.is_served(),
             location: self.checkpoints.storage_location(&namespace),
             claimed_gpus: match job {
                 Some(_) => Ok(0),
                 // A deletion creates no capturing Job, and does not wait for claims.
                 None if checkpoint.metadata.deletion_timestamp.is_some() => Ok(0),
-                None => self.claimed_gpus(&checkpoint, &namespace).await?,
+                None => self.claimed_gpus(&checkpoint).await?,
             },
             config: self.checkpoints.config.clone(),
             checkpoint,
@@ -116,23 +110,20 @@ impl CheckpointObserver {
     }
 
     fn pod_of(&self, job: &Job) -> Option<ObjectMeta> {
-        let pods = self.caches.pods.children_of(job.metadata.uid.as_deref()?);
+        let pods = self.captured.children_of(job.metadata.uid.as_deref()?);
         let pods = pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
         pods.min_by_key(|pod| pod.metadata.creation_timestamp.clone()).map(|pod| pod.metadata.clone())
     }
 
     fn is_captured(&self, namespace: &str, name: &str) -> bool {
         let owner = |pod: &ObjectMeta| pod.labels.as_ref()?.get(labels::SNAPSHOT_OWNER).cloned();
-        let here = self.caches.pods.in_namespace(namespace);
+        let here = self.captured.in_namespace(namespace);
         here.iter().any(|pod| owner(&pod.metadata).as_deref() == Some(name))
     }
 
     /// Counts the GPUs of the device claims of a container. Read only until the Job exists.
-    async fn claimed_gpus(
-        &self,
-        checkpoint: &DynamoCheckpoint,
-        namespace: &str,
-    ) -> Result<Result<u32, String>, Interruption> {
+    async fn claimed_gpus(&self, checkpoint: &DynamoCheckpoint) -> Result<Result<u32, String>, Interruption> {
+        let namespace = checkpoint.metadata.namespace.as_deref().unwrap_or_default();
         let service = checkpoint.spec.gpu_memory_service.as_ref();
         let class = service.map(|service| service.device_class_name.as_str()).filter(|class| !class.is_empty());
         let class = class.unwrap_or(DEFAULT_DEVICE_CLASS);
@@ -168,14 +159,6 @@ impl CheckpointCaches {
         if let Some(volumes) = &self.volumes {
             volumes.wait_until_ready().await;
         }
-    }
-
-    /// The checkpoint of a name.
-    ///
-    /// # Errors
-    /// If the cached object does not have the shape of its kind.
-    pub fn checkpoint(&self, namespace: &str, name: &str) -> Result<Option<DynamoCheckpoint>, UnpackError> {
-        self.checkpoints.get(&Key::new(namespace, name)).map(|packed| packed.unpack()).transpose()
     }
 
     /// Checkpoints of a namespace with an identifier, without unreadable ones.

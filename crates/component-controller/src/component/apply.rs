@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::model::{
     ChildStep, ChildVerb, ChildWrite, ComponentApplied, ComponentObserved, ComponentPlan, LiveObject, LiveWorkload,
-    ObsoleteObject, Rejection, RejectionCause, WorkloadKind,
+    ObsoleteObject, Rejection, WorkloadKind,
 };
 
 /// Applies a plan.
@@ -52,32 +52,32 @@ pub async fn apply(
     }
     applied.workload = applied.workload.or_else(|| observed.own_workload());
     if applied.workload.is_some() {
+        let uid = &observed.uid;
         for object in &observed.obsolete {
-            let removed = delete(applier, object, &observed.uid).await;
-            record_deletion(object.id(), removed, &mut applied)?;
+            match object {
+                ObsoleteObject::Deployment(object) => delete(applier, object.as_ref(), uid, &mut applied).await?,
+                ObsoleteObject::LeaderWorkerSet(object) => delete(applier, object.as_ref(), uid, &mut applied).await?,
+                ObsoleteObject::PodGroup(object) => delete(applier, object.as_ref(), uid, &mut applied).await?,
+            }
         }
     }
     Ok(applied)
 }
 
 /// Applies or deletes a child that is not always desired.
-async fn step<K>(
+async fn step<K: Resource<DynamicType = ()>>(
     applier: &Applier,
     observed: &ComponentObserved,
     step: &ChildStep,
     live: Option<&LiveObject<K>>,
-) -> Result<ComponentApplied, Interruption>
-where
-    K: Resource<DynamicType = ()>,
-{
+) -> Result<ComponentApplied, Interruption> {
     let mut applied = ComponentApplied::default();
     match (step, live) {
         (ChildStep::Apply(desired), live) => {
             apply_one(applier, desired, live.map(|live| &live.value), &mut applied).await?;
         }
         (ChildStep::Delete, Some(live)) => {
-            let removed = applier.delete(&live.object, &observed.uid).await;
-            record_deletion(ObjectId::of(&live.object), removed, &mut applied)?;
+            delete(applier, &live.object, &observed.uid, &mut applied).await?;
         }
         (ChildStep::Release(desired), Some(live)) => {
             applier.release(desired, &live.value).await.or_else(|error| record_rejection(error, &mut applied))?;
@@ -95,12 +95,13 @@ async fn write_workload(
 ) -> Result<ComponentApplied, Interruption> {
     let mut applied = ComponentApplied::default();
     let Some(workload) = &plan.workload else { return Ok(applied) };
-    let live = match plan.kind {
+    let kind = WorkloadKind::of(&observed.component);
+    let live = match kind {
         WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| &live.value),
         WorkloadKind::Deployment => observed.deployment.as_ref().map(|live| &live.value),
     };
     let answer = apply_one(applier, workload, live, &mut applied).await?;
-    applied.workload = answer.map(|answer| read_workload(plan.kind, workload, answer)).transpose()?;
+    applied.workload = answer.map(|answer| read_workload(kind, workload, answer)).transpose()?;
     Ok(applied)
 }
 
@@ -121,27 +122,21 @@ async fn write_model_services(
         }
         applied.append(written);
     }
-    applied.rejections.retain(|rejection| rejection.cause != RejectionCause::NameTaken);
+    applied.rejections.retain(|rejection| rejection.class != Class::Foreign);
     Ok(applied)
 }
 
 /// Deletes an object that is no longer desired, if `uid` still controls it.
-async fn delete(applier: &Applier, object: &ObsoleteObject, uid: &str) -> Result<Removed, apply::RequestError> {
-    match object {
-        ObsoleteObject::Deployment(object) => applier.delete(object.as_ref(), uid).await,
-        ObsoleteObject::LeaderWorkerSet(object) => applier.delete(object.as_ref(), uid).await,
-        ObsoleteObject::PodGroup(object) => applier.delete(object.as_ref(), uid).await,
-    }
-}
-
-fn record_deletion(
-    object: ObjectId,
-    removed: Result<Removed, apply::RequestError>,
+async fn delete<K: Resource<DynamicType = ()>>(
+    applier: &Applier,
+    object: &K,
+    uid: &str,
     applied: &mut ComponentApplied,
 ) -> Result<(), Interruption> {
-    match removed {
+    match applier.delete(object, uid).await {
         Ok(Removed::Accepted) => {
-            applied.changes.push(ChildWrite { verb: ChildVerb::Deleted, object, generation: None })
+            let object = ObjectId::of(object);
+            applied.changes.push(ChildWrite { verb: ChildVerb::Deleted, object, generation: None });
         }
         Ok(Removed::Gone) => {}
         Err(error) => record_rejection(error, applied)?,
@@ -172,8 +167,11 @@ async fn apply_one(
 }
 
 fn record_rejection(error: apply::RequestError, applied: &mut ComponentApplied) -> Result<(), Interruption> {
-    let Some(cause) = RejectionCause::from_class(error.class()) else { return Err(error.into()) };
-    applied.rejections.push(Rejection { cause, object: error.object().clone(), message: error.to_string() });
+    let class = error.class();
+    if class == Class::Transient {
+        return Err(error.into());
+    }
+    applied.rejections.push(Rejection { class, object: error.object().clone(), message: error.to_string() });
     Ok(())
 }
 
@@ -187,17 +185,18 @@ async fn create_if_missing(
         Ok(ApplyOutcome::Created(_)) => {
             let object = desired.id().clone();
             applied.changes.push(ChildWrite { verb: ChildVerb::Created, object, generation: None });
-            Ok(())
         }
-        Ok(_) => Ok(()),
-        Err(error) if error.class() == Class::Foreign => Ok(()),
-        Err(error) => record_rejection(error, applied),
+        Err(error) if error.class() != Class::Foreign => record_rejection(error, applied)?,
+        Ok(_) | Err(_) => {}
     }
+    Ok(())
 }
 
 fn read_workload(kind: WorkloadKind, desired: &Desired, answer: Value) -> Result<LiveWorkload, Interruption> {
-    let object = desired.id();
-    let unreadable =
-        |e: serde_json::Error| apply::RequestError::Render { object: object.clone(), reason: e.to_string() };
-    Ok(LiveWorkload::from_value(kind, answer).map_err(unreadable)?)
+    let read = match kind {
+        WorkloadKind::LeaderWorkerSet => serde_json::from_value(answer).map(LiveWorkload::LeaderWorkerSet),
+        WorkloadKind::Deployment => serde_json::from_value(answer).map(LiveWorkload::Deployment),
+    };
+    let object = desired.id().clone();
+    Ok(read.map_err(|error| apply::RequestError::Render { object, reason: error.to_string() })?)
 }

@@ -1,9 +1,9 @@
 //! Events of a component: writes, rejections, and why pods do not serve.
 
 use api_types::{conditions, v1beta1::DynamoComponentDeploymentStatus};
-use controller_kit::{conditions::find, events::Event};
+use controller_kit::{conditions::find, events::Event, failure::Class};
 
-use super::model::{ChildVerb, ChildWrite, ComponentApplied, ComponentBlocked, Rejection, RejectionCause};
+use super::model::{ChildVerb, ChildWrite, ComponentApplied, ComponentBlocked, Rejection};
 
 /// Reason of the warning that the API server rejects a child.
 const REJECTED: &str = "Rejected";
@@ -50,11 +50,11 @@ fn words(verb: ChildVerb) -> (&'static str, &'static str, &'static str) {
 /// The events about rejected writes, to be recorded when the status changes, not at every attempt.
 fn rejections(applied: &ComponentApplied) -> Vec<Event> {
     let event = |rejection: &Rejection| {
-        let reason = match rejection.cause {
-            RejectionCause::NameTaken => conditions::component::NAME_TAKEN,
-            RejectionCause::Rejected => REJECTED,
-            RejectionCause::Forbidden => FORBIDDEN,
-            RejectionCause::Webhook => conditions::component::WEBHOOK_UNAVAILABLE,
+        let reason = match rejection.class {
+            Class::Foreign => conditions::component::NAME_TAKEN,
+            Class::Invalid => REJECTED,
+            Class::Forbidden => FORBIDDEN,
+            Class::Webhook | Class::Transient => conditions::component::WEBHOOK_UNAVAILABLE,
         };
         let action = format!("Apply{}", rejection.object.kind);
         Event::warning(reason, action, rejection.message.clone())
@@ -189,10 +189,10 @@ mod tests {
     #[test]
     fn every_refusal_is_texts() {
         let (service, deployment) = children();
-        let rejection = |cause, object, message: &str| Rejection { cause, object, message: message.to_owned() };
+        let rejection = |class, object, message: &str| Rejection { class, object, message: message.to_owned() };
         let rejected = vec![
-            rejection(RejectionCause::NameTaken, service, "Service n/w is taken"),
-            rejection(RejectionCause::Forbidden, deployment, "exceeded quota"),
+            rejection(Class::Foreign, service, "Service n/w is taken"),
+            rejection(Class::Forbidden, deployment, "exceeded quota"),
         ];
         assert_eq!(
             texts(rejections(&ComponentApplied { rejections: rejected, ..ComponentApplied::default() })),

@@ -57,17 +57,17 @@ impl Reconcile for ComponentReconciler {
     }
 
     /// Removes the finalizer of the upstream operator. Children are deleted by their owner references.
-    async fn finalize(&self, packed: &Packed<DynamoComponentDeployment>) -> Result<Action, Interruption> {
+    async fn finalize(&self, packed: &Packed<Self::Object>) -> Result<Action, Interruption> {
         self.outputs.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
         Ok(Action::await_change())
     }
 
     fn unreadable(
         &self,
-        packed: &Packed<DynamoComponentDeployment>,
+        packed: &Packed<Self::Object>,
         _: &UnpackError,
         now: Timestamp,
-    ) -> Option<Conclusion<DynamoComponentDeploymentStatus>> {
+    ) -> Option<Conclusion<Self::Status>> {
         // An unreadable child is no violation of the component's.
         let blocked = validate::invalid_spec(packed.unpack().err()?.to_string());
         let live: Option<DynamoComponentDeploymentStatus> = serde_json::from_value(packed.status()).ok();
@@ -76,11 +76,7 @@ impl Reconcile for ComponentReconciler {
         Some(Conclusion { status, status_events: vec![events::blocked(&blocked)], ..Conclusion::default() })
     }
 
-    async fn observe(
-        &self,
-        _: &Packed<DynamoComponentDeployment>,
-        component: DynamoComponentDeployment,
-    ) -> Result<ComponentObserved, Interruption> {
+    async fn observe(&self, _: &Packed<Self::Object>, component: Self::Object) -> Result<Self::Observed, Interruption> {
         let mut observed = self.observer.observe(component).await?;
         observed.legacy_needs = legacy::convert(&mut observed.component, &observed.legacy);
         plan::autoscaler::keep_replicas(&mut observed);
@@ -89,24 +85,15 @@ impl Reconcile for ComponentReconciler {
         Ok(observed)
     }
 
-    fn plan(
-        &self,
-        observed: &ComponentObserved,
-        _: Timestamp,
-    ) -> Result<Result<ComponentPlan, ComponentBlocked>, Interruption> {
-        let valid = match validate::validate(observed) {
-            Ok(valid) => valid,
-            Err(blocked) => return Ok(Err(blocked)),
-        };
+    fn plan(&self, observed: &Self::Observed, _: Timestamp) -> Self::Plan {
         let gpus = observed.claimed_gpus.as_ref().ok().copied();
-        plan::plan(observed, &valid.component, &self.settings, &valid.start, gpus).map(Ok)
+        match validate::validate(observed) {
+            Ok((valid, start)) => plan::plan(observed, &valid, &self.settings, &start, gpus).map(Ok),
+            Err(blocked) => Ok(Err(blocked)),
+        }
     }
 
-    async fn apply(
-        &self,
-        observed: &ComponentObserved,
-        plan: Result<Result<ComponentPlan, ComponentBlocked>, Interruption>,
-    ) -> Result<Result<ComponentApplied, ComponentBlocked>, Interruption> {
+    async fn apply(&self, observed: &Self::Observed, plan: Self::Plan) -> Result<Self::Applied, Interruption> {
         let plan = plan?;
         let lacks_api = plan.as_ref().is_ok_and(|plan| plan.lacks_api);
         self.observer.need(WorkloadKind::of(&observed.component), lacks_api);
@@ -119,12 +106,7 @@ impl Reconcile for ComponentReconciler {
         Ok(Ok(applied))
     }
 
-    fn conclude(
-        &self,
-        observed: &ComponentObserved,
-        applied: &Result<ComponentApplied, ComponentBlocked>,
-        now: Timestamp,
-    ) -> Conclusion<DynamoComponentDeploymentStatus> {
+    fn conclude(&self, observed: &Self::Observed, applied: &Self::Applied, now: Timestamp) -> Conclusion<Self::Status> {
         let live = observed.component.status.as_ref();
         match applied {
             Ok(applied) => {

@@ -23,7 +23,6 @@ use k8s_openapi::{
 };
 use rendering::{
     LeaderWorkerSet, NotReady, PodDiagnosis, PullSecretIndex, WorkloadObject, checkpoint::CheckpointFacts,
-    device_claims::GpuCountError,
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -71,7 +70,7 @@ pub struct ComponentObserved {
     /// Needs of a legacy component beside its children, or the violations in its legacy fields.
     pub legacy_needs: Result<LegacyNeeds, String>,
     /// GPUs that the engine has through device claims, where its command line depends on them.
-    pub claimed_gpus: Result<u32, GpuCountError>,
+    pub claimed_gpus: Result<u32, String>,
 }
 
 impl ComponentObserved {
@@ -169,8 +168,6 @@ pub struct ComponentPlan {
     pub autoscaler: ChildStep,
     /// The Services of [`Observed::models`].
     pub model_services: Vec<ChildStep>,
-    /// Kind of the workload.
-    pub kind: WorkloadKind,
     /// The workload; `None` leaves the live one unchanged.
     pub workload: Option<Desired>,
     /// PersistentVolumeClaims to create if missing: for checkpoints, and for a legacy volume.
@@ -283,38 +280,12 @@ pub enum ChildVerb {
 /// A write that the API server rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// The cause.
-    pub cause: RejectionCause,
+    /// The reaction to it; never [`Class::Transient`].
+    pub class: Class,
     /// The object.
     pub object: ObjectId,
     /// The object, the reason and the remedy.
     pub message: String,
-}
-
-/// Cause of a rejection, the most urgent first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RejectionCause {
-    /// An object of that name has another owner.
-    NameTaken,
-    /// The API server rejects the content.
-    Rejected,
-    /// A right or a quota is missing.
-    Forbidden,
-    /// An admission webhook does not answer.
-    Webhook,
-}
-
-impl RejectionCause {
-    /// The cause behind an error; `None` if it is transient.
-    pub fn from_class(class: Class) -> Option<Self> {
-        match class {
-            Class::Foreign => Some(Self::NameTaken),
-            Class::Invalid => Some(Self::Rejected),
-            Class::Forbidden => Some(Self::Forbidden),
-            Class::Webhook => Some(Self::Webhook),
-            Class::Transient => None,
-        }
-    }
 }
 
 /// Kind of the workload of a component.
@@ -352,17 +323,6 @@ pub enum LiveWorkload {
 }
 
 impl LiveWorkload {
-    /// Reads an object of a kind.
-    ///
-    /// # Errors
-    /// If it does not have the shape of the kind.
-    pub fn from_value(kind: WorkloadKind, object: Value) -> serde_json::Result<Self> {
-        match kind {
-            WorkloadKind::LeaderWorkerSet => serde_json::from_value(object).map(Self::LeaderWorkerSet),
-            WorkloadKind::Deployment => serde_json::from_value(object).map(Self::Deployment),
-        }
-    }
-
     /// The workload, whatever its kind.
     pub fn get(&self) -> &dyn WorkloadObject {
         match self {
@@ -389,17 +349,6 @@ pub enum ObsoleteObject {
     LeaderWorkerSet(Box<LeaderWorkerSet>),
     /// It belonged to a set that an older operator made.
     PodGroup(Box<PodGroup>),
-}
-
-impl ObsoleteObject {
-    /// The identity of the object.
-    pub fn id(&self) -> ObjectId {
-        match self {
-            Self::Deployment(object) => ObjectId::of(object.as_ref()),
-            Self::LeaderWorkerSet(object) => ObjectId::of(object.as_ref()),
-            Self::PodGroup(object) => ObjectId::of(object.as_ref()),
-        }
-    }
 }
 
 /// A pod group of Volcano, by its metadata: it is only listed and deleted.

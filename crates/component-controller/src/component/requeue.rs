@@ -64,10 +64,11 @@ mod tests {
     use controller_kit::{
         apply::ObjectId,
         conditions::{Status, set_condition},
+        failure::Class,
     };
 
     use super::*;
-    use crate::component::model::{Rejection, RejectionCause};
+    use crate::component::model::Rejection;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
@@ -75,7 +76,7 @@ mod tests {
 
     fn rejected() -> ComponentApplied {
         let object = ObjectId { group: String::new(), kind: "Service".into(), namespace: "n".into(), name: "w".into() };
-        let rejection = Rejection { cause: RejectionCause::NameTaken, object, message: String::new() };
+        let rejection = Rejection { class: Class::Foreign, object, message: String::new() };
         ComponentApplied { rejections: vec![rejection], ..ComponentApplied::default() }
     }
 

@@ -13,20 +13,11 @@ use super::{
     requeue,
 };
 
-/// A component that can be planned.
-#[derive(Debug)]
-pub struct ValidComponent<'a> {
-    /// The component.
-    pub component: ValidatedComponent<'a>,
-    /// Method by which its pods start.
-    pub start: Start,
-}
-
-/// Validates a component and what it depends on.
+/// Validates a component and what it depends on. Returns it, and how its pods start.
 ///
 /// # Errors
 /// All violations of one kind, each with field, value and remedy; or what the cluster lacks.
-pub fn validate(observed: &ComponentObserved) -> Result<ValidComponent<'_>, ComponentBlocked> {
+pub fn validate(observed: &ComponentObserved) -> Result<(ValidatedComponent<'_>, Start), ComponentBlocked> {
     if let Err(message) = &observed.legacy_needs {
         return Err(invalid_spec(message.clone()));
     }
@@ -37,12 +28,12 @@ pub fn validate(observed: &ComponentObserved) -> Result<ValidComponent<'_>, Comp
         return Err(ComponentBlocked { reason: reason::API_MISSING, message, retry: Some(requeue::API) });
     }
     let start = start(&component, &observed.checkpoint).map_err(invalid_spec)?;
-    Ok(ValidComponent { component, start })
+    Ok((component, start))
 }
 
 /// Device claims whose GPUs must be counted before the component can be planned; none of an invalid component.
 pub fn gpu_claims(observed: &ComponentObserved) -> Vec<ContainerClaim> {
-    validate(observed).map(|valid| valid.component.gpu_claims().to_vec()).unwrap_or_default()
+    validate(observed).map(|(valid, _)| valid.gpu_claims).unwrap_or_default()
 }
 
 /// Validates the spec alone. `live` is the LeaderWorkerSet of the component's name, with any owner.

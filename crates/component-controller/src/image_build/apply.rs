@@ -10,7 +10,6 @@ use controller_kit::{
     store::Key,
 };
 use k8s_openapi::api::batch::v1::Job;
-use serde_json::Value;
 
 use super::{
     build_slots::BuildSlots,
@@ -70,7 +69,8 @@ async fn create(
     let answer = applier.apply(&desired, None).await;
     match &answer {
         Ok(ApplyOutcome::Created(live) | ApplyOutcome::Updated(live)) => {
-            build_slots.confirm(&key, resource_version(live), Instant::now());
+            let version = live.pointer("/metadata/resourceVersion").and_then(|version| version.as_str()?.parse().ok());
+            build_slots.confirm(&key, version, Instant::now());
         }
         Ok(ApplyOutcome::Unchanged) => {}
         Ok(ApplyOutcome::Waiting { .. }) => build_slots.release(&key, Instant::now()),
@@ -80,8 +80,4 @@ async fn create(
         Err(_) => {}
     }
     answer
-}
-
-fn resource_version(live: &Value) -> Option<u64> {
-    live.pointer("/metadata/resourceVersion")?.as_str()?.parse().ok()
 }

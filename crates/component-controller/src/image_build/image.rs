@@ -11,19 +11,10 @@ use kube::ResourceExt;
 
 use super::settings::BuildSettings;
 
-/// Name and version of what is built.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BuildSource<'a> {
-    /// Name in the API store.
-    pub name: &'a str,
-    /// Version.
-    pub version: &'a str,
-}
-
-/// Reads `name:version`, split at the first colon. None if one of them is missing.
-pub fn source(component: &DynamoComponent) -> Option<BuildSource<'_>> {
-    let (name, version) = component.spec.dynamo_component.split_once(':')?;
-    (!name.is_empty() && !version.is_empty()).then_some(BuildSource { name, version })
+/// Name in the API store and version of what is built: `name:version`, split at the first colon. None if one of them is
+/// missing.
+pub fn source(component: &DynamoComponent) -> Option<(&str, &str)> {
+    component.spec.dynamo_component.split_once(':').filter(|(name, version)| !name.is_empty() && !version.is_empty())
 }
 
 /// The name of a component's image.
@@ -31,7 +22,7 @@ pub fn source(component: &DynamoComponent) -> Option<BuildSource<'_>> {
 /// # Errors
 /// The missing field, with its path.
 pub fn image(component: &DynamoComponent, namespace: &str, settings: &BuildSettings) -> Result<String, String> {
-    let source = source(component).ok_or_else(|| {
+    let (name, version) = source(component).ok_or_else(|| {
         format!("spec.dynamoComponent: {:?} is not of the form name:version", component.spec.dynamo_component)
     })?;
     if let Some(image) = component.spec.image.as_ref().filter(|image| !image.is_empty()) {
@@ -43,7 +34,7 @@ pub fn image(component: &DynamoComponent, namespace: &str, settings: &BuildSetti
     };
     let prefix = component.annotations().get(annotations::STORAGE_NAMESPACE).filter(|prefix| !prefix.is_empty());
     let prefix = prefix.map(String::as_str).or(settings.namespace_prefix.then_some(namespace));
-    let tag = image_tag(prefix, source.name, source.version, if settings.estargz { ".esgz" } else { "" });
+    let tag = image_tag(prefix, name, version, if settings.estargz { ".esgz" } else { "" });
     Ok(format!("{}/{}:{tag}", server.trim_end_matches('/'), settings.repository))
 }
 

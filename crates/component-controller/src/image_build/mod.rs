@@ -57,7 +57,7 @@ impl Reconcile for ImageBuildReconciler {
         &self.outputs
     }
 
-    async fn finalize(&self, packed: &Packed<DynamoComponent>) -> Result<Action, Interruption> {
+    async fn finalize(&self, packed: &Packed<Self::Object>) -> Result<Action, Interruption> {
         locked(&self.backoff).clear(&Key::of(packed));
         self.observer.manifests.clear(&Key::of(packed));
         Ok(Action::await_change())
@@ -65,10 +65,10 @@ impl Reconcile for ImageBuildReconciler {
 
     fn unreadable(
         &self,
-        packed: &Packed<DynamoComponent>,
+        packed: &Packed<Self::Object>,
         _: &UnpackError,
         now: Timestamp,
-    ) -> Option<Conclusion<DynamoComponentStatus>> {
+    ) -> Option<Conclusion<Self::Status>> {
         // An unreadable Job is no violation of the component's.
         let message = packed.unpack().err()?.to_string();
         self.build_slots.dequeue(&Key::of(packed), Instant::now());
@@ -79,22 +79,18 @@ impl Reconcile for ImageBuildReconciler {
 
     async fn observe(
         &self,
-        packed: &Packed<DynamoComponent>,
-        component: DynamoComponent,
-    ) -> Result<ImageBuildObserved, Interruption> {
+        packed: &Packed<Self::Object>,
+        component: Self::Object,
+    ) -> Result<Self::Observed, Interruption> {
         let observed = self.observer.observe(component).await;
         observed.inspect_err(|_| self.build_slots.dequeue(&Key::of(packed), Instant::now()))
     }
 
-    fn plan(&self, observed: &ImageBuildObserved, now: Timestamp) -> ImageBuildPlan {
+    fn plan(&self, observed: &Self::Observed, now: Timestamp) -> Self::Plan {
         plan::plan(observed, now)
     }
 
-    async fn apply(
-        &self,
-        observed: &ImageBuildObserved,
-        plan: ImageBuildPlan,
-    ) -> Result<ImageBuildApplied, Interruption> {
+    async fn apply(&self, observed: &Self::Observed, plan: Self::Plan) -> Result<Self::Applied, Interruption> {
         let mut applied = apply::apply(&self.outputs.applier, &self.build_slots, &observed.component, plan).await?;
         let key = Key::of(&observed.component);
         match applied.phase {
@@ -106,16 +102,9 @@ impl Reconcile for ImageBuildReconciler {
         Ok(applied)
     }
 
-    fn conclude(
-        &self,
-        observed: &ImageBuildObserved,
-        applied: &ImageBuildApplied,
-        now: Timestamp,
-    ) -> Conclusion<DynamoComponentStatus> {
-        let live = observed.component.status.clone().unwrap_or_default();
-        let generation = observed.component.metadata.generation;
+    fn conclude(&self, observed: &Self::Observed, applied: &Self::Applied, now: Timestamp) -> Conclusion<Self::Status> {
         Conclusion {
-            status: Some(status::status(&live, generation, observed, &applied.phase, now)),
+            status: Some(status::status(observed, &applied.phase, now)),
             events: events::started(observed, applied).into_iter().collect(),
             status_events: events::of_phase(observed, &applied.phase).into_iter().collect(),
             next: requeue::next(observed, applied, now),

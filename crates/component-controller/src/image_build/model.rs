@@ -119,15 +119,10 @@ pub struct ImageBuildApplied {
 
 /// Whether a Job has completed or failed.
 pub fn has_ended(job: &Job) -> bool {
-    has_succeeded(job) || has_failed(job)
+    has_succeeded(job) || JobEnd::Failed.of(job).is_some()
 }
 
 /// Whether a Job has completed.
 pub fn has_succeeded(job: &Job) -> bool {
     JobEnd::Complete.of(job).is_some()
-}
-
-/// Whether a Job has failed.
-pub fn has_failed(job: &Job) -> bool {
-    JobEnd::Failed.of(job).is_some()
 }

@@ -10,13 +10,9 @@ use jiff::Timestamp;
 use super::model::{BuildPhase, ImageBuildObserved, ImageBuildObstacle};
 
 /// Computes the whole status.
-pub fn status(
-    live: &DynamoComponentStatus,
-    generation: Option<i64>,
-    observed: &ImageBuildObserved,
-    phase: &BuildPhase,
-    now: Timestamp,
-) -> DynamoComponentStatus {
+pub fn status(observed: &ImageBuildObserved, phase: &BuildPhase, now: Timestamp) -> DynamoComponentStatus {
+    let live = observed.component.status.clone().unwrap_or_default();
+    let generation = observed.component.metadata.generation;
     let mut all = live.conditions.clone();
     let image = observed.image.as_deref().unwrap_or_default();
     let mut set = |type_, value: Status, reason: &str, message: &str| {
@@ -146,7 +142,9 @@ mod tests {
     }
 
     fn status_of(phase: &BuildPhase, exists: Option<Result<bool, ImageBuildObstacle>>) -> DynamoComponentStatus {
-        status(&DynamoComponentStatus::default(), Some(2), &observed(exists), phase, Timestamp::UNIX_EPOCH)
+        let mut observed = observed(exists);
+        observed.component.metadata.generation = Some(2);
+        status(&observed, phase, Timestamp::UNIX_EPOCH)
     }
 
     fn one(status: &DynamoComponentStatus, type_: &str) -> String {
@@ -191,14 +189,15 @@ mod tests {
         let mut building = observed(None);
         building.job = Some(Default::default());
         let phase = BuildPhase::Building { active: true, diagnosis };
-        let waits = status(&DynamoComponentStatus::default(), None, &building, &phase, Timestamp::UNIX_EPOCH);
+        let waits = status(&building, &phase, Timestamp::UNIX_EPOCH);
         assert_eq!(one(&waits, reason::BUILDING), format!("True ImagePullFailed Job j: {message}"));
         let text = format!("ImagePullFailed building r/i:t; {message}");
         assert_eq!(one(&waits, reason::AVAILABLE), format!("Unknown {text}"));
         assert_eq!(one(&waits, conditions::READY), format!("False {text}"));
         assert_eq!(one(&waits, conditions::RECONCILING), format!("True {text}"));
         let phase = BuildPhase::Building { active: true, diagnosis: None };
-        let runs = status(&waits, None, &building, &phase, Timestamp::UNIX_EPOCH);
+        building.component.status = Some(waits);
+        let runs = status(&building, &phase, Timestamp::UNIX_EPOCH);
         assert_eq!(one(&runs, reason::BUILDING), "True Reconciling j");
         assert_eq!(one(&runs, reason::AVAILABLE), "Unknown Reconciling building r/i:t");
     }
@@ -207,10 +206,11 @@ mod tests {
     fn the_job_that_built_the_image_is_recorded() {
         let mut built = observed(None);
         built.job = Some(Default::default());
-        let first =
-            status(&DynamoComponentStatus::default(), None, &built, &BuildPhase::Available, Timestamp::UNIX_EPOCH);
+        let first = status(&built, &BuildPhase::Available, Timestamp::UNIX_EPOCH);
         assert!(was_built_by(&first, "j"));
-        let later = status(&first, None, &observed(None), &BuildPhase::Available, Timestamp::UNIX_EPOCH);
+        let mut known = observed(None);
+        known.component.status = Some(first.clone());
+        let later = status(&known, &BuildPhase::Available, Timestamp::UNIX_EPOCH);
         assert!(was_built_by(&later, "j"));
         assert_eq!(first, later);
     }

@@ -17,7 +17,7 @@ use crate::{
     NAME,
     checkpoint::{
         CheckpointReconciler,
-        observe::{CaptureCaches, CheckpointCaches, CheckpointObserver},
+        observe::{CheckpointCaches, CheckpointObserver},
     },
 };
 
@@ -34,14 +34,16 @@ pub(super) async fn run(
     let mut wiring = Wiring::new(context, apis, root);
     let keys = move |job: &_| keys_of_job(&checkpoints, job);
     let jobs = wiring.watched::<Job>(Some(labels::CHECKPOINT_ID), keep::owned_or_orphaned::<DynamoCheckpoint>, keys);
-    let pods = wiring.metadata::<Pod>(Some(&source), Some(NOT_ENDED), keys_of_pod);
+    let captured = wiring.metadata::<Pod>(Some(&source), Some(NOT_ENDED), keys_of_pod);
     let captures = wiring.watched_if_served::<PodSnapshot>(None, keep::any, |capture| vec![Key::of(capture)]);
     let (controller, applier) = wiring.finish(NAME);
     let controller = controller.also(twins);
     let reconciler = Arc::new(CheckpointReconciler {
         observer: CheckpointObserver {
             applier: applier.clone(),
-            caches: CaptureCaches { jobs, pods, captures },
+            jobs,
+            captured,
+            captures,
             checkpoints: caches,
             pods: PodDiagnostics::new(context.client.clone()),
         },

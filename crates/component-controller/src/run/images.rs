@@ -23,7 +23,7 @@ use crate::{
         ImageBuildReconciler,
         build_slots::{BuildServer, BuildSlots},
         manifest::ReadSlots,
-        observe::{ImageBuildCaches, ImageBuildObserver, Registries},
+        observe::{ImageBuildObserver, Registries},
         settings::{BuildSettings, DEFAULT_CONCURRENCY},
     },
 };
@@ -67,7 +67,8 @@ pub(super) async fn run(
     let reconciler = Arc::new(ImageBuildReconciler {
         observer: ImageBuildObserver {
             client: client.clone(),
-            caches: ImageBuildCaches { jobs, accounts },
+            jobs,
+            accounts,
             registries: Registries {
                 authorities: settings.authorities.clone(),
                 known: settings.known.clone(),

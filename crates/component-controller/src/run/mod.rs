@@ -19,7 +19,7 @@ use controller_kit::{
     pods::PodDiagnostics,
     pull_secrets::{self, Following, PullSecrets},
     store::{
-        Key, Packed, ServedApis, Store,
+        Key, Packed, ServedApis,
         keep::{self, Keep},
         watch, watch_if_served,
     },
@@ -43,7 +43,7 @@ use crate::{
     component::{
         ComponentReconciler,
         model::PodGroup,
-        observe::{ComponentCaches, ComponentObserver, components_of_model},
+        observe::{ComponentCaches, ComponentObserver, ComponentStore, components_of_model},
     },
     image_build::settings::BuildSettings,
 };
@@ -85,26 +85,34 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
 
     let mut wiring = Wiring::new(&context, &apis, component_watch);
     let children = keep::owned_or_orphaned::<DynamoComponentDeployment>;
-    let deployments = wiring.watched::<Deployment>(Some(labels::COMPONENT), children, child_keys);
-    let services = wiring.watched::<Service>(Some(labels::COMPONENT), children, child_keys);
-    let ingresses = wiring.owned::<Ingress>(labels::OWN_COMPONENT);
-    let virtual_services = wiring.owned_if_served::<VirtualService>(labels::OWN_COMPONENT);
-    let autoscalers = wiring.owned::<HorizontalPodAutoscaler>(labels::OWN_COMPONENT);
-    let model_services = wiring.watched::<Service>(Some(&of_models), keep::small, serving(&components));
-    // Another account for component pods counts from the next change on: labelling one must not roll what runs.
-    let accounts = wiring.metadata::<ServiceAccount>(Some(&labelled), None, |_| Vec::new());
-    let agents = wiring.watched::<DaemonSet>(Some(&agent), keep::small, in_namespace(&components));
-    let volumes = config
-        .as_ref()
-        .and_then(volumes_of)
-        .map(|fields| wiring.metadata::<PersistentVolumeClaim>(None, Some(&fields), in_namespace(&components)));
-    let sets = uses_sets
-        .then(|| wiring.watched_if_served::<LeaderWorkerSet>(Some(labels::COMPONENT), sets_of_components, set_keys));
-    let groups = uses_sets.then(|| wiring.owned_if_served::<PodGroup>(labels::LEGACY_INSTANCE));
+    let caches = ComponentCaches {
+        deployments: wiring.watched::<Deployment>(Some(labels::COMPONENT), children, child_keys),
+        leader_worker_sets: uses_sets.then(|| {
+            wiring.watched_if_served::<LeaderWorkerSet>(Some(labels::COMPONENT), sets_of_components, set_keys)
+        }),
+        pod_groups: uses_sets.then(|| wiring.owned_if_served::<PodGroup>(labels::LEGACY_INSTANCE)),
+        services: wiring.watched::<Service>(Some(labels::COMPONENT), children, child_keys),
+        ingresses: wiring.owned::<Ingress>(labels::OWN_COMPONENT),
+        virtual_services: wiring.owned_if_served::<VirtualService>(labels::OWN_COMPONENT),
+        autoscalers: wiring.owned::<HorizontalPodAutoscaler>(labels::OWN_COMPONENT),
+        model_services: wiring.watched::<Service>(Some(&of_models), keep::small, serving(&components)),
+        // Another account for component pods counts from the next change on: labelling one must not roll what runs.
+        accounts: wiring.metadata::<ServiceAccount>(Some(&labelled), None, |_| Vec::new()),
+        components: components.clone(),
+        builds: builds.clone(),
+    };
+    let checkpoints = CheckpointCaches {
+        agents: wiring.watched::<DaemonSet>(Some(&agent), keep::small, in_namespace(&components)),
+        volumes: config
+            .as_ref()
+            .and_then(volumes_of)
+            .map(|fields| wiring.metadata::<PersistentVolumeClaim>(None, Some(&fields), in_namespace(&components))),
+        config,
+        checkpoints,
+    };
     let (controller, applier) = wiring.finish(NAME);
     let applier = applier.with_initial_status_delay(FIRST_WORD_AFTER);
     let mut controller = controller.also(of_checkpoints).also(of_builds);
-    let checkpoints = CheckpointCaches { config, checkpoints, agents, volumes };
 
     let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
     let gate = secrets.as_ref().map(|_| context.readiness.gate(SECRETS_GATE));
@@ -114,23 +122,9 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
             _ = complete => {}
             () = context.shutdown.requested() => return Ok(()),
         }
-        let known = components.clone();
-        let keys = changed.flat_map(move |namespace| stream::iter(of_namespace(&known, &namespace)));
+        let keys = changed.flat_map(move |namespace| stream::iter(of_namespace(&components, &namespace)));
         controller = controller.also(keys.boxed());
     }
-    let caches = ComponentCaches {
-        deployments,
-        leader_worker_sets: sets,
-        pod_groups: groups,
-        services,
-        ingresses,
-        virtual_services,
-        autoscalers,
-        model_services,
-        components,
-        builds: builds.clone(),
-        accounts,
-    };
     let reconciler = Arc::new(ComponentReconciler {
         observer: ComponentObserver::new(client.clone(), caches, secrets, checkpoints.clone()),
         pods: PodDiagnostics::new(client.clone()),
@@ -180,9 +174,7 @@ fn set_keys<K: Resource>(set: &K) -> Vec<Key> {
 }
 
 /// The components that serve the model of a Service, or own it.
-fn serving(
-    components: &Store<Packed<DynamoComponentDeployment>>,
-) -> impl Fn(&Packed<Service>) -> Vec<Key> + Send + use<> {
+fn serving(components: &ComponentStore) -> impl Fn(&Packed<Service>) -> Vec<Key> + Send + use<> {
     let components = components.clone();
     move |service| {
         let (namespace, labels) = (service.metadata.namespace.as_deref(), service.metadata.labels.as_ref());
@@ -198,9 +190,7 @@ fn serving(
 }
 
 /// The components on their own that run what a DynamoComponent builds.
-fn running(
-    components: &Store<Packed<DynamoComponentDeployment>>,
-) -> impl Fn(&Packed<DynamoComponent>) -> Vec<Key> + Send + use<> {
+fn running(components: &ComponentStore) -> impl Fn(&Packed<DynamoComponent>) -> Vec<Key> + Send + use<> {
     let components = components.clone();
     move |build| {
         let runs = |component: &Packed<DynamoComponentDeployment>| {
@@ -215,15 +205,13 @@ fn running(
 }
 
 /// The components in the namespace of an object.
-fn in_namespace<K: Resource>(
-    components: &Store<Packed<DynamoComponentDeployment>>,
-) -> impl Fn(&K) -> Vec<Key> + Send + use<K> {
+fn in_namespace<K: Resource>(components: &ComponentStore) -> impl Fn(&K) -> Vec<Key> + Send + use<K> {
     let components = components.clone();
     move |object| of_namespace(&components, object.meta().namespace.as_deref().unwrap_or_default())
 }
 
 /// The components of one namespace.
-fn of_namespace(components: &Store<Packed<DynamoComponentDeployment>>, namespace: &str) -> Vec<Key> {
+fn of_namespace(components: &ComponentStore, namespace: &str) -> Vec<Key> {
     components.in_namespace(namespace).iter().map(|component| Key::of(component.as_ref())).collect()
 }
 

@@ -3,11 +3,7 @@
 use std::{fmt::Debug, path::Path, sync::Arc, time::Duration};
 
 use api_types::v1beta1::DynamoComponentDeployment;
-use component_controller::{
-    NAME,
-    access::{ACCESS, NAMED},
-    image_build::settings::BuildSettings,
-};
+use component_controller::{NAME, access::ACCESS, image_build::settings::BuildSettings};
 use controller_kit::{
     access::{Access as Rights, role},
     context::{Context, Readiness, Shutdown},
@@ -67,7 +63,7 @@ impl Harness {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let client = guard.client();
         let namespace = guard.name().to_owned();
-        access.apply(&account(NAME, &namespace, role(NAME, Some(&namespace), rights, NAMED))).await.unwrap();
+        access.apply(&account(NAME, &namespace, role(NAME, Some(&namespace), rights))).await.unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
         let context = Context {
             name: NAME,

@@ -89,7 +89,7 @@ async fn a_registry_is_trusted_by_the_authority_that_is_given() {
     fs::write(&file, &keys.authority).unwrap();
     let given = Registries { authorities: Some(file.clone()), ..registries() };
     assert_eq!(given.has(&image, true, None).await, Ok(true));
-    let error = registries().has(&image, true, None).await.unwrap_err().to_string();
-    assert!(error.to_lowercase().contains("certificate"), "{error}");
+    let error = registries().has(&image, true, None).await.unwrap_err();
+    assert!(error.message().to_lowercase().contains("certificate"), "{error:?}");
     fs::remove_file(file).unwrap();
 }

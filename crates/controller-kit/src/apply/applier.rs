@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use json_patch::{Patch as JsonPatch, PatchOperation};
+use json_patch::Patch as JsonPatch;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Client, Resource,
@@ -25,7 +25,7 @@ use super::{
 use crate::{
     failure::{ErrorType, Failure},
     metrics::{Metrics, WriteVerb},
-    request::{ObjectId, RequestError, is_object_name, timed},
+    request::{ObjectId, RequestError, is_object_name, parse, timed},
     store::{CacheView, StaticKind},
     sync::locked,
 };
@@ -158,8 +158,7 @@ impl Applier {
     /// # Errors
     /// The reason why the object cannot be created.
     pub async fn check_creation(&self, desired: &Desired) -> Result<(), RequestError> {
-        let render = |e: serde_json::Error| RequestError::Render { object: desired.id.clone(), reason: e.to_string() };
-        let object = serde_json::from_value(desired.object.clone()).map_err(render)?;
+        let object = parse(&desired.id, desired.object.clone())?;
         let params = PostParams { dry_run: true, field_manager: Some(self.field_manager.to_string()) };
         let api = self.api(&desired.resource, &desired.id);
         match timed("create", &desired.id, api.create(&params, &object)).await {
@@ -297,10 +296,8 @@ impl Applier {
         verb: WriteVerb,
         operations: Value,
     ) -> Result<Value, RequestError> {
-        let render = |e: serde_json::Error| RequestError::Render { object: id.clone(), reason: e.to_string() };
-        let operations: Vec<PatchOperation> = serde_json::from_value(operations).map_err(render)?;
         let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
-        let patch = Patch::Json(JsonPatch(operations));
+        let patch = Patch::Json(JsonPatch(parse(id, operations)?));
         match self.patch(action, (resource, id), verb, &params, &patch).await {
             Err(RequestError::Api { source, .. }) if is_failed_test(&source) => {
                 Err(RequestError::Changed { object: id.clone() })
@@ -360,12 +357,11 @@ fn is_failed_test(error: &kube::Error) -> bool {
 }
 
 pub(super) fn uid_of<'a>(id: &ObjectId, meta: &'a ObjectMeta) -> Result<&'a str, RequestError> {
-    let missing = || RequestError::Render { object: id.clone(), reason: "metadata.uid is missing".to_owned() };
-    meta.uid.as_deref().ok_or_else(missing)
+    meta.uid.as_deref().ok_or_else(|| RequestError::render(id, "metadata.uid is missing"))
 }
 
 pub(super) fn to_value<T: Serialize>(id: &ObjectId, object: &T) -> Result<Value, RequestError> {
-    serde_json::to_value(object).map_err(|e| RequestError::Render { object: id.clone(), reason: e.to_string() })
+    serde_json::to_value(object).map_err(|error| RequestError::render(id, error))
 }
 
 /// The kind and the identity of an object.

@@ -4,7 +4,7 @@ use kube::{Resource, core::ApiResource};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::plan;
+use super::{applier::to_value, plan};
 use crate::request::{ObjectId, RequestError};
 
 /// An object as it should be, complete: what is missing here and was applied before, will be removed.
@@ -37,10 +37,7 @@ impl Desired {
     /// If the object has no name or cannot be written as JSON.
     pub fn of<K: Resource<DynamicType = ()> + Serialize>(object: &K, parent_uid: &str) -> Result<Self, RequestError> {
         let resource = ApiResource::erase::<K>(&());
-        let id = ObjectId::of(object);
-        let value =
-            serde_json::to_value(object).map_err(|e| RequestError::Render { object: id, reason: e.to_string() })?;
-        Self::dynamic(resource, value, parent_uid)
+        Self::dynamic(resource, to_value(&ObjectId::of(object), object)?, parent_uid)
     }
 
     /// An object of a kind that has no Rust type here.
@@ -51,7 +48,7 @@ impl Desired {
         let namespace = plan::text(&object, "/metadata/namespace");
         let id = ObjectId::new(&resource, &namespace, &plan::text(&object, "/metadata/name"));
         let Some(fields) = object.as_object_mut().filter(|_| !id.name.is_empty()) else {
-            return Err(RequestError::Render { object: id, reason: "metadata.name is missing".to_owned() });
+            return Err(RequestError::render(&id, "metadata.name is missing"));
         };
         fields.insert("apiVersion".to_owned(), Value::String(resource.api_version.clone()));
         fields.insert("kind".to_owned(), Value::String(resource.kind.clone()));

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
-    api::{DeleteParams, Preconditions, PropagationPolicy},
+    api::{DeleteParams, Preconditions},
     core::ApiResource,
 };
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ use crate::{
     failure::{ErrorType, Failure},
     metrics::WriteVerb,
     request::{ObjectId, RequestError, timed},
-    store::StaticKind,
+    store::{Shown, StaticKind},
     sync::locked,
 };
 
@@ -39,7 +39,7 @@ impl Applier {
     /// # Errors
     /// The API server rejects the request, unless the object is gone already.
     pub async fn delete<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, RequestError> {
-        self.remove_any_version(address(object), object.meta(), parent_uid, None).await
+        self.remove(address(object), object.meta(), parent_uid, None, None).await
     }
 
     /// As [`Applier::delete`], without letting a pod end what it does.
@@ -47,7 +47,7 @@ impl Applier {
     /// # Errors
     /// As [`Applier::delete`].
     pub async fn delete_at_once<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, RequestError> {
-        self.remove_any_version(address(object), object.meta(), parent_uid, Some(0)).await
+        self.remove(address(object), object.meta(), parent_uid, None, Some(0)).await
     }
 
     /// As [`Applier::delete`], but only if the object is still the one that was looked at, down to its resourceVersion.
@@ -58,24 +58,9 @@ impl Applier {
     pub async fn delete_unchanged<K: StaticKind>(&self, object: &K, parent_uid: &str) -> Result<Removed, RequestError> {
         let (resource, id) = address(object);
         let Some(version) = object.meta().resource_version.clone() else {
-            let reason = "metadata.resourceVersion is missing".to_owned();
-            return Err(RequestError::Render { object: id, reason });
+            return Err(RequestError::render(&id, "metadata.resourceVersion is missing"));
         };
         self.remove((resource, id), object.meta(), parent_uid, Some(version), None).await
-    }
-
-    async fn remove_any_version(
-        &self,
-        target: (ApiResource, ObjectId),
-        metadata: &ObjectMeta,
-        parent_uid: &str,
-        grace: Option<u32>,
-    ) -> Result<Removed, RequestError> {
-        match self.remove(target, metadata, parent_uid, None, grace).await {
-            // With the uid as the only precondition: another object has that name by now.
-            Err(RequestError::Changed { .. }) => Ok(Removed::Gone),
-            answer => answer,
-        }
     }
 
     /// Deletes an object, of this version only if one is given, after so many seconds if they are given. Without the
@@ -88,23 +73,21 @@ impl Applier {
         version: Option<String>,
         grace: Option<u32>,
     ) -> Result<Removed, RequestError> {
-        let uid = uid_of(&id, metadata)?;
+        let (uid, is_any_version) = (uid_of(&id, metadata)?, version.is_none());
         let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: version };
-        let params = DeleteParams {
-            propagation_policy: Some(PropagationPolicy::Background),
-            grace_period_seconds: grace,
-            preconditions: Some(preconditions),
-            ..DeleteParams::default()
-        };
+        let params = DeleteParams::background().preconditions(preconditions);
+        let params = DeleteParams { grace_period_seconds: grace, ..params };
         let api = self.api(&resource, &id);
         match timed("delete", &id, api.delete(&id.name, &params)).await {
             Ok(_) => {
                 info!(object = %id, "deleted");
                 self.metrics.write(WriteVerb::Delete, &id.kind, true);
-                locked(&self.memory).removed(parent_uid, &id, uid, Instant::now());
+                locked(&self.memory).wait_until(Shown::Deleting, parent_uid, &id, uid, Instant::now());
                 Ok(Removed::Accepted)
             }
             Err(error) if error.is_not_found() => Ok(Removed::Gone),
+            // With the uid as the only precondition: another object has that name by now.
+            Err(error) if error.error_type() == ErrorType::Conflict && is_any_version => Ok(Removed::Gone),
             Err(error) if error.error_type() == ErrorType::Conflict => Err(RequestError::Changed { object: id }),
             Err(error) => {
                 self.metrics.write(WriteVerb::Delete, &id.kind, false);

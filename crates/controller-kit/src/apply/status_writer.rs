@@ -98,18 +98,17 @@ impl Applier {
         // Each turn takes at least one field away.
         let answer = loop {
             match self.send_status(&resource, &id, uid, &desired).await {
+                Ok(answer) => break answer,
                 Err(error) if self.goes_without(&id, &error, &mut desired) => {
                     if same_status(&live, &desired) {
                         return Ok(false);
                     }
                 }
-                answer => break answer,
+                Err(error) if error.is_not_found() || matches!(error, RequestError::Changed { .. }) => {
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
             }
-        };
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(error) if error.is_not_found() || matches!(error, RequestError::Changed { .. }) => return Ok(false),
-            Err(error) => return Err(error),
         };
         let declared = locked(&self.undeclared).accepted(&id, &desired);
         if !declared.is_empty() {
@@ -126,12 +125,8 @@ impl Applier {
             answer => answer?,
         };
         self.wrote_status(uid, &id, &answer);
-        locked(&self.memory).record_residual(
-            uid,
-            &id,
-            &fingerprint(&desired),
-            &status_difference(&answer["status"], &desired),
-        );
+        let left = status_difference(&answer["status"], &desired);
+        locked(&self.memory).record_residual(uid, &id, &fingerprint(&desired), &left);
         Ok(true)
     }
 

@@ -83,8 +83,8 @@ fn inherit(entries: &[Value], marks: &[String], manager: &str, desired: &Value) 
     let mut entry = ours.unwrap_or(first).clone();
     let version = entry.get("apiVersion")?.clone();
     let mut fields = ours.map_or_else(|| json!({}), |ours| ours["fieldsV1"].clone());
-    let of_version = theirs.iter().filter(|their| their.get("apiVersion") == Some(&version));
-    of_version.for_each(|their| merge(&mut fields, &handed_over(&their["fieldsV1"], desired)));
+    let of_version = theirs.iter().filter(|their| their["apiVersion"] == version && their["fieldsV1"].is_object());
+    of_version.for_each(|their| json_patch::merge(&mut fields, &handed_over(&their["fieldsV1"], desired)));
     entry["manager"] = json!(manager);
     entry["operation"] = json!("Apply");
     entry["fieldsV1"] = fields;
@@ -124,14 +124,6 @@ fn keep(fields: &mut Value, set: &str, is_kept: impl Fn(&str) -> bool) {
     members.retain(|key, _| is_kept(key));
     if members.is_empty() {
         metadata.remove(set);
-    }
-}
-
-/// Adds the members of a field set to another.
-fn merge(fields: &mut Value, more: &Value) {
-    let (Some(fields), Some(more)) = (fields.as_object_mut(), more.as_object()) else { return };
-    for (key, below) in more {
-        merge(fields.entry(key.clone()).or_insert_with(|| json!({})), below);
     }
 }
 

@@ -1,9 +1,6 @@
 //! Context that a process gives to its controllers: client, settings, readiness and shutdown.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use kube::Client;
 use tokio::{
@@ -18,7 +15,6 @@ use crate::{
     scope::Fence,
     settings::OperatorConfiguration,
     store::{Scope, WatchSource},
-    sync::locked,
 };
 
 /// Everything a process hands to its controllers. Cheap to clone.
@@ -63,8 +59,7 @@ impl Context {
 /// Named gates; the process is ready when there is at least one and all are open. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Readiness {
-    gates: Arc<Mutex<Vec<GateState>>>,
-    changes: Arc<watch::Sender<u64>>,
+    gates: Arc<watch::Sender<Vec<GateState>>>,
 }
 
 /// One gate. Closed until opened; it can close again.
@@ -85,25 +80,32 @@ impl Readiness {
     /// gates.
     #[must_use]
     pub fn gate(&self, name: &str) -> Gate {
-        let mut gates = locked(&self.gates);
-        gates.push(GateState { name: name.to_owned(), open: false });
-        Gate { readiness: self.clone(), index: gates.len() - 1 }
+        let mut index = 0;
+        self.gates.send_modify(|gates| {
+            index = gates.len();
+            gates.push(GateState { name: name.to_owned(), open: false });
+        });
+        Gate { readiness: self.clone(), index }
     }
 
     /// The gates that are closed, by name; `None` if the process is ready.
     #[must_use]
     pub fn missing(&self) -> Option<Vec<String>> {
-        let gates = locked(&self.gates);
+        let gates = self.gates.borrow();
         let mut closed: Vec<String> = gates.iter().filter(|gate| !gate.open).map(|gate| gate.name.clone()).collect();
         closed.sort();
-        (gates.is_empty() || !closed.is_empty()).then_some(closed)
+        (!are_open(&gates)).then_some(closed)
     }
 
     /// Returns once the process is ready.
     pub(crate) async fn ready(&self) {
         // Fails only when the sender is gone, and `self` holds it.
-        let _ = self.changes.subscribe().wait_for(|_| self.missing().is_none()).await;
+        let _ = self.gates.subscribe().wait_for(|gates| are_open(gates)).await;
     }
+}
+
+fn are_open(gates: &[GateState]) -> bool {
+    !gates.is_empty() && gates.iter().all(|gate| gate.open)
 }
 
 impl Gate {
@@ -118,12 +120,9 @@ impl Gate {
     }
 
     fn set(&self, open: bool) {
-        let mut gates = locked(&self.readiness.gates);
-        let changed = gates.get_mut(self.index).is_some_and(|gate| std::mem::replace(&mut gate.open, open) != open);
-        drop(gates);
-        if changed {
-            self.readiness.changes.send_modify(|number| *number += 1);
-        }
+        self.readiness.gates.send_if_modified(|gates| {
+            gates.get_mut(self.index).is_some_and(|gate| std::mem::replace(&mut gate.open, open) != open)
+        });
     }
 }
 

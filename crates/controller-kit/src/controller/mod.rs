@@ -96,12 +96,6 @@ impl<K: StaticKind + Send + Sync + 'static> Controller<K> {
         self.others.push(keys.boxed());
     }
 
-    /// Also reconciles the controller owner of a changed object, if it is of the root kind.
-    #[must_use]
-    pub fn owns<O: Resource + Send + Sync + 'static>(self, watch: Watch<O>) -> Self {
-        self.triggered_by(watch, |object| owner_key::<K, O>(object).into_iter().collect())
-    }
-
     /// Also reconciles the keys of this stream, for causes that no watch of its own shows.
     #[must_use]
     pub fn also(mut self, keys: BoxStream<'static, Key>) -> Self {

@@ -109,7 +109,7 @@ pub trait Reconcile: Send + Sync + 'static {
 }
 
 /// Result of a pass.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Conclusion<S> {
     /// The whole new status; `None` keeps the present one.
     pub status: Option<S>,
@@ -123,19 +123,7 @@ pub struct Conclusion<S> {
     pub next: Action,
 }
 
-impl<S> Default for Conclusion<S> {
-    fn default() -> Self {
-        Self {
-            status: None,
-            pace: StatusPace::Immediate,
-            events: Vec::new(),
-            status_events: Vec::new(),
-            next: Action::await_change(),
-        }
-    }
-}
-
-impl<S> Conclusion<S> {
+impl<S: Default> Conclusion<S> {
     /// Writes this status immediately, and waits for a change.
     #[must_use]
     pub fn of_status(status: S) -> Self {
@@ -144,9 +132,10 @@ impl<S> Conclusion<S> {
 }
 
 /// Pace of status writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum StatusPace {
     /// Every difference is written at once: [`Applier::patch_status`].
+    #[default]
     Immediate,
     /// Intermediate counts are skipped: [`Applier::write_status`].
     Limited,
@@ -170,32 +159,26 @@ pub async fn reconcile<R: Reconcile>(reconciler: &R, packed: &Packed<R::Object>)
             let Some(conclusion) = reconciler.unreadable(packed, &error, Timestamp::now()) else {
                 return Err(error.into());
             };
-            return Ok(report(reconciler, packed, conclusion).await?.next);
+            return Ok(report(reconciler, packed, conclusion).await?.0);
         }
         Err(error) => return Err(error),
     };
     let plan = reconciler.plan(&observed, Timestamp::now());
     let applied = reconciler.apply(&observed, plan).await?;
     let conclusion = reconciler.conclude(&observed, &applied, Timestamp::now());
-    let reported = report(reconciler, packed, conclusion).await?;
-    if !reported.is_delayed {
+    let (next, written) = report(reconciler, packed, conclusion).await?;
+    if !matches!(written, StatusWrite::Delayed(_)) {
         reconciler.after_status(observed, applied).await?;
     }
-    Ok(reported.next)
+    Ok(next)
 }
 
-/// Result of a status write.
-struct StatusReport {
-    next: Action,
-    is_delayed: bool,
-}
-
-/// Writes the status, records events, and notifies receivers.
+/// Writes the status, records events, and notifies receivers. Returns the time of the next reconcile, too.
 async fn report<R: Reconcile>(
     reconciler: &R,
     packed: &Packed<R::Object>,
     conclusion: Conclusion<R::Status>,
-) -> Result<StatusReport, Interruption> {
+) -> Result<(Action, StatusWrite), Interruption> {
     let Conclusion { status, pace, events, status_events, mut next } = conclusion;
     let outputs = reconciler.outputs();
     let regarding = packed.object_ref(&<R::Object as Resource>::DynamicType::default());
@@ -212,14 +195,12 @@ async fn report<R: Reconcile>(
             write(reconciler, packed, Some(status).filter(|status| *status != live).as_ref(), pace).await?
         }
     };
-    Ok(match written {
-        StatusWrite::Delayed(rest) => StatusReport { next: next.no_later_than(rest), is_delayed: true },
-        StatusWrite::Written => {
-            record(status_events);
-            StatusReport { next, is_delayed: false }
-        }
-        StatusWrite::Unchanged => StatusReport { next, is_delayed: false },
-    })
+    match written {
+        StatusWrite::Delayed(rest) => next = next.no_later_than(rest),
+        StatusWrite::Written => record(status_events),
+        StatusWrite::Unchanged => {}
+    }
+    Ok((next, written))
 }
 
 async fn write<R: Reconcile, S: Serialize + Sync>(

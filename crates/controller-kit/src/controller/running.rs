@@ -283,9 +283,10 @@ impl Queue {
 }
 
 /// Time of the next reconcile of an object after a success.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Action {
     /// Wait for a change of the object or of its children.
+    #[default]
     AwaitChange,
     /// Reconcile again after this time, even if nothing changes.
     Requeue(Duration),

@@ -108,7 +108,8 @@ async fn settle() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_reconciled_before_all_caches_are_complete() {
     let ((roots, root), (children, child)) = (watch(), watch());
-    let bench = Bench::run(Controller::new(root).owns(child), |_, _| Ok(Action::AwaitChange));
+    let owner = |child: &Object| owner_key::<ConfigMap, _>(child).into_iter().collect::<Vec<Key>>();
+    let bench = Bench::run(Controller::new(root).triggered_by(child, owner), |_, _| Ok(Action::AwaitChange));
     list(&roots, &["a", "b"]);
     settle().await;
     assert!(bench.names().is_empty());

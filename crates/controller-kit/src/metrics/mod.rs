@@ -9,14 +9,15 @@ mod tests;
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt::{self, Write as _},
+    fmt,
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
+use clap::ValueEnum;
 use prometheus_client::{
     collector::Collector,
-    encoding::{DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder, text::encode},
+    encoding::{DescriptorEncoder, EncodeMetric, text::encode},
     metrics::{MetricType, counter::Counter, family::Family, gauge::ConstGauge, histogram::Histogram},
     registry::Registry,
 };
@@ -66,39 +67,16 @@ pub enum WriteVerb {
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
-    duration: Family<ReconcileLabels, Histogram, fn() -> Histogram>,
-    total: Family<ReconcileLabels, Counter>,
-    errors: Family<ErrorLabels, Counter>,
-    writes: Family<WriteLabels, Counter>,
-    skipped: Family<KindLabels, Counter>,
+    duration: Family<Labels<3>, Histogram, fn() -> Histogram>,
+    total: Family<Labels<3>, Counter>,
+    errors: Family<Labels<3>, Counter>,
+    writes: Family<Labels<3>, Counter>,
+    skipped: Family<Labels<1>, Counter>,
     resources: ResourceCounts,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReconcileLabels {
-    resource_type: String,
-    namespace: String,
-    result: ReconcileResult,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ErrorLabels {
-    resource_type: String,
-    namespace: String,
-    error_type: ErrorType,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WriteLabels {
-    verb: WriteVerb,
-    kind: String,
-    accepted: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct KindLabels {
-    kind: String,
-}
+/// Names and values of the labels of a series.
+type Labels<const N: usize> = [(&'static str, String); N];
 
 impl Metrics {
     /// A registry with the families of this crate in it.
@@ -167,8 +145,7 @@ impl Metrics {
 
     /// Counts a reconcile that ended without error.
     pub fn reconciled(&self, resource_type: &str, namespace: &str, result: ReconcileResult, took: Duration) {
-        let labels =
-            ReconcileLabels { resource_type: resource_type.to_owned(), namespace: namespace.to_owned(), result };
+        let labels = labels(resource_type, namespace, "result", result);
         self.duration.get_or_create(&labels).observe(took.as_secs_f64());
         self.total.get_or_create(&labels).inc();
     }
@@ -176,34 +153,32 @@ impl Metrics {
     /// Counts a reconcile that failed.
     pub fn failed(&self, resource_type: &str, namespace: &str, error_type: ErrorType, took: Duration) {
         self.reconciled(resource_type, namespace, ReconcileResult::Error, took);
-        let labels =
-            ErrorLabels { resource_type: resource_type.to_owned(), namespace: namespace.to_owned(), error_type };
-        self.errors.get_or_create(&labels).inc();
+        self.errors.get_or_create(&labels(resource_type, namespace, "error_type", error_type)).inc();
     }
 
     /// Drops the series of a namespace that has no objects of this kind any more: others would grow with every
     /// namespace that ever was.
     pub fn forget(&self, resource_type: &str, namespace: &str) {
         for result in [ReconcileResult::Success, ReconcileResult::Requeue, ReconcileResult::Error] {
-            let labels =
-                ReconcileLabels { resource_type: resource_type.to_owned(), namespace: namespace.to_owned(), result };
+            let labels = labels(resource_type, namespace, "result", result);
             self.duration.remove(&labels);
             self.total.remove(&labels);
         }
-        for error_type in ErrorType::ALL {
-            let (resource_type, namespace) = (resource_type.to_owned(), namespace.to_owned());
-            self.errors.remove(&ErrorLabels { resource_type, namespace, error_type });
+        for error_type in ErrorType::value_variants() {
+            self.errors.remove(&labels(resource_type, namespace, "error_type", error_type));
         }
     }
 
     /// Counts a write that the API server accepted or refused.
     pub fn write(&self, verb: WriteVerb, kind: &str, accepted: bool) {
-        self.writes.get_or_create(&WriteLabels { verb, kind: kind.to_owned(), accepted }).inc();
+        let verb = SerdeName(verb).to_string();
+        let labels = [("verb", verb), ("kind", kind.to_owned()), ("accepted", accepted.to_string())];
+        self.writes.get_or_create(&labels).inc();
     }
 
     /// Counts a write that was not needed.
     pub fn write_skipped(&self, kind: &str) {
-        self.skipped.get_or_create(&KindLabels { kind: kind.to_owned() }).inc();
+        self.skipped.get_or_create(&[("kind", kind.to_owned())]).inc();
     }
 }
 
@@ -213,26 +188,23 @@ impl Default for Metrics {
     }
 }
 
-/// The name that serde gives a value.
-struct SerdeName<'a, T>(&'a T);
+/// The labels of a series that counts by kind, namespace, and one thing more.
+fn labels(resource_type: &str, namespace: &str, more: &'static str, value: impl Serialize) -> Labels<3> {
+    [
+        ("resource_type", resource_type.to_owned()),
+        ("namespace", namespace.to_owned()),
+        (more, SerdeName(value).to_string()),
+    ]
+}
 
-impl<T: Serialize> fmt::Display for SerdeName<'_, T> {
+/// The name that serde gives a value.
+struct SerdeName<T>(T);
+
+impl<T: Serialize> fmt::Display for SerdeName<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.serialize(f)
     }
 }
-
-macro_rules! label_values {
-    ($($type:ty),*) => {
-        $(impl EncodeLabelValue for $type {
-            fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> fmt::Result {
-                write!(encoder, "{}", SerdeName(self))
-            }
-        })*
-    };
-}
-
-label_values!(ErrorType, ReconcileResult, WriteVerb);
 
 /// Counts of one kind: namespace and state, and how many.
 type KindCounts = BTreeMap<(String, &'static str), i64>;
@@ -244,13 +216,6 @@ type States<K> = HashMap<Key, (Weak<Packed<K>>, &'static str)>;
 /// Counted objects, by kind. Cheap to clone.
 #[derive(Clone, Default)]
 struct ResourceCounts(Arc<Mutex<BTreeMap<String, KindCount>>>);
-
-#[derive(Debug, EncodeLabelSet)]
-struct ResourceLabels {
-    resource_type: String,
-    namespace: String,
-    status: String,
-}
 
 impl fmt::Debug for ResourceCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -267,7 +232,7 @@ impl Collector for ResourceCounts {
         let mut family = encoder.encode_descriptor("resources_total", "Objects, by state", None, MetricType::Gauge)?;
         for (kind, count) in kinds.iter() {
             for ((namespace, status), objects) in count() {
-                let labels = ResourceLabels { resource_type: kind.clone(), namespace, status: status.to_owned() };
+                let labels = labels(kind, &namespace, "status", status);
                 ConstGauge::new(objects).encode(family.encode_family(&labels)?)?;
             }
         }

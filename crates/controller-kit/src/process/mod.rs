@@ -12,11 +12,13 @@ use kube::{
     Client,
     config::{KubeConfigOptions, Kubeconfig},
 };
+use tokio_rustls::TlsAcceptor;
+use tower::BoxError;
 use tracing::{error, info, warn};
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
 
-pub use self::{args::CommonArgs, server::TlsError};
-use self::{authorization::Authorizer, server::Protection};
+pub use self::args::CommonArgs;
+use self::authorization::Authorizer;
 use crate::{
     context::{Context, GRACE, Readiness, Shutdown},
     leader,
@@ -68,7 +70,7 @@ pub enum StartError {
     },
     /// The certificate for metrics.
     #[error("cannot serve metrics over TLS: {0}")]
-    Tls(#[from] server::TlsError),
+    Tls(#[source] BoxError),
     /// A receiver of notifications.
     #[error(transparent)]
     Receiver(#[from] ReceiverError),
@@ -231,12 +233,12 @@ async fn protection(
     name: &str,
     args: &CommonArgs,
     settings: &OperatorConfiguration,
-) -> Result<Option<Protection>, StartError> {
+) -> Result<Option<(TlsAcceptor, Authorizer)>, StartError> {
     if !settings.server.metrics.secure {
         return Ok(None);
     }
     let authorizer = Authorizer::new(install_client(name, args).await?);
-    Ok(Some(Protection { tls: server::acceptor()?, authorizer }))
+    Ok(Some((server::acceptor().map_err(StartError::Tls)?, authorizer)))
 }
 
 /// The deadline is ours alone: nothing that the controllers do or wait for can prolong it.

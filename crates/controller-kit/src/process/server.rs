@@ -23,7 +23,7 @@ use tokio::{
     time::{Instant, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
-use tower::Service;
+use tower::{BoxError, Service};
 use tracing::{info, warn};
 
 use super::{
@@ -46,12 +46,6 @@ const FRESH: Duration = Duration::from_secs(1);
 /// After an accept that failed, for example because there are no file descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Protection of metrics: by TLS, and by reviews of clients.
-pub(super) struct Protection {
-    pub(super) tls: TlsAcceptor,
-    pub(super) authorizer: Authorizer,
-}
-
 /// Metrics as they are served. Cheap to clone; all clones are one.
 #[derive(Clone)]
 struct ServedMetrics {
@@ -61,16 +55,16 @@ struct ServedMetrics {
 }
 
 /// Listens before it returns; requests are answered in the background. Each address serves its own paths; if both
-/// addresses are one and nothing is protected, it serves all.
+/// addresses are one and nothing is protected, it serves all. Metrics are protected by TLS and by reviews of clients.
 pub(super) async fn start(
     health: SocketAddr,
     metrics: SocketAddr,
     readiness: &Readiness,
     registry: &Metrics,
-    protection: Option<Protection>,
+    protection: Option<(TlsAcceptor, Authorizer)>,
 ) -> Result<(), StartError> {
     let probes = probes(readiness.clone());
-    let (tls, authorizer) = protection.map(|Protection { tls, authorizer }| (tls, authorizer)).unzip();
+    let (tls, authorizer) = protection.unzip();
     let numbers = numbers(registry.clone(), authorizer);
     let servers = if health == metrics && tls.is_none() {
         vec![(health, "health and metrics", probes.merge(numbers), None)]
@@ -168,19 +162,8 @@ async fn show_ready(State(readiness): State<Readiness>) -> impl IntoResponse {
 /// The name in the certificate.
 const NAME: &str = "localhost";
 
-/// Reason for the missing certificate.
-#[derive(Debug, thiserror::Error)]
-pub enum TlsError {
-    /// It cannot be made.
-    #[error(transparent)]
-    Certificate(#[from] rcgen::Error),
-    /// It cannot be served.
-    #[error(transparent)]
-    Serving(#[from] rustls::Error),
-}
-
 /// Accepts connections with a new certificate.
-pub(super) fn acceptor() -> Result<TlsAcceptor, TlsError> {
+pub(super) fn acceptor() -> Result<TlsAcceptor, BoxError> {
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed([NAME.to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(signing_key.serialize_der());
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));

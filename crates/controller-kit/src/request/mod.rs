@@ -8,6 +8,8 @@ mod read_tests;
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use kube::{Resource, core::ApiResource};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{
     failure::{Class, ErrorType, Failure, Retry, is_not_declared},
@@ -102,7 +104,7 @@ pub(crate) const MAX_CORRECTIONS: u32 = 10;
 pub(crate) const CORRECTIONS_WINDOW: Duration = Duration::from_secs(60);
 
 /// A step against the API server that did not succeed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum RequestError {
     /// The API server refused, or could not be reached.
@@ -113,7 +115,7 @@ pub enum RequestError {
         /// With which object.
         object: ObjectId,
         /// The answer.
-        source: Box<kube::Error>,
+        source: Arc<kube::Error>,
     },
     /// No answer in time. The step may have happened.
     #[error("cannot {action} {object}: no answer within {}s", STEP_TIMEOUT.as_secs())]
@@ -157,14 +159,15 @@ pub enum RequestError {
         /// Description of the problem.
         reason: String,
     },
-    /// A request that several callers awaited has failed.
-    #[error(transparent)]
-    Shared(Arc<RequestError>),
 }
 
 impl RequestError {
     pub(crate) fn api(action: &'static str, object: &ObjectId, source: kube::Error) -> Self {
-        Self::Api { action, object: object.clone(), source: Box::new(source) }
+        Self::Api { action, object: object.clone(), source: Arc::new(source) }
+    }
+
+    pub(crate) fn render(object: &ObjectId, reason: impl fmt::Display) -> Self {
+        Self::Render { object: object.clone(), reason: reason.to_string() }
     }
 
     /// Returns the reaction to it.
@@ -172,7 +175,6 @@ impl RequestError {
     pub fn class(&self) -> Class {
         match self {
             Self::Foreign { .. } => Class::Foreign,
-            Self::Shared(error) => error.class(),
             other => other.error_type().class(),
         }
     }
@@ -187,7 +189,6 @@ impl RequestError {
             | Self::Changed { object }
             | Self::Contested { object, .. }
             | Self::Render { object, .. } => object,
-            Self::Shared(error) => error.object(),
         }
     }
 
@@ -209,6 +210,14 @@ impl RequestError {
     }
 }
 
+/// Reads an object, or a part of it, that the API server has returned.
+///
+/// # Errors
+/// It does not have the shape of its type.
+pub fn parse<T: DeserializeOwned>(object: &ObjectId, json: Value) -> Result<T, RequestError> {
+    serde_json::from_value(json).map_err(|error| RequestError::render(object, error))
+}
+
 impl Failure for RequestError {
     fn error_type(&self) -> ErrorType {
         match self {
@@ -219,7 +228,6 @@ impl Failure for RequestError {
             // As a webhook that denies the write.
             Self::Contested { .. } => ErrorType::Forbidden,
             Self::Render { .. } => ErrorType::Validation,
-            Self::Shared(error) => error.error_type(),
         }
     }
 }

@@ -6,14 +6,13 @@ use rendering::{
     ExposureSettings, PodSettings,
     checkpoint::{CheckpointConfig, DEFAULT_SECCOMP_PROFILE, StorageSettings},
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{GoDuration, OperatorConfiguration};
 
 /// Checkpoints of workers.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct CheckpointConfiguration {
     /// Default false.
     pub enabled: bool,
@@ -26,9 +25,8 @@ pub struct CheckpointConfiguration {
 }
 
 /// Profile of captured and restored processes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Seccomp {
     /// No profile. Default false.
     pub disabled: bool,
@@ -37,9 +35,8 @@ pub struct Seccomp {
 }
 
 /// Storage of checkpoints. If nothing is specified: the storage of the agent of a namespace.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Storage {
     /// `pvc`, the default, is served.
     #[serde(rename = "type")]
@@ -63,18 +60,16 @@ impl CheckpointConfiguration {
 }
 
 /// A switch for something that a cluster may offer. Unset: used where the cluster offers it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Feature {
     /// `false` switches it off although it is there. Default unset.
     pub enabled: Option<bool>,
 }
 
 /// Orchestrators beside Kubernetes itself, which place and start pods.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Orchestrators {
     /// Grove.
     pub grove: GroveConfiguration,
@@ -87,9 +82,8 @@ pub struct Orchestrators {
 }
 
 /// GPUs of nodes.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Gpu {
     /// Whether they are looked up. Default true.
     pub discovery_enabled: bool,
@@ -105,9 +99,8 @@ impl Default for Gpu {
 }
 
 /// Grove.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct GroveConfiguration {
     /// `false` switches it off although it is there. Default unset: used where the cluster offers it.
     pub enabled: Option<bool>,

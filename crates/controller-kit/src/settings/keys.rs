@@ -2,107 +2,44 @@
 
 use std::{fmt, time::Duration};
 
-use serde::{Deserialize, Deserializer, de::Error};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+use serde_json::{Value, json};
 
-/// Paths of values. Everything below a listed path is known, too.
-const KNOWN: &[&str] = &[
-    "apiVersion",
-    "kind",
-    "server.metrics.bindAddress",
-    "server.metrics.port",
-    "server.metrics.secure",
-    "server.healthProbe.bindAddress",
-    "server.healthProbe.port",
-    "server.webhook.host",
-    "server.webhook.bindAddress",
-    "server.webhook.port",
-    "server.webhook.certDir",
-    "server.webhook.certProvisionMode",
-    "server.webhook.secretName",
-    "server.webhook.serviceName",
-    "leaderElection.enabled",
-    "leaderElection.id",
-    "leaderElection.namespace",
-    "leaderElection.shards",
-    "namespace.restricted",
-    "namespace.scope.leaseDuration",
-    "namespace.scope.leaseRenewInterval",
-    "namespace.scope.owner",
-    "orchestrators.grove.enabled",
-    "orchestrators.grove.terminationDelay",
-    "orchestrators.lws.enabled",
-    "orchestrators.kaiScheduler.enabled",
-    "orchestrators.volcanoScheduler.enabled",
-    "dra.enabled",
-    "infrastructure.natsAddress",
-    "infrastructure.etcdAddress",
-    "infrastructure.modelExpressURL",
-    "infrastructure.prometheusEndpoint",
-    "infrastructure.secretName",
-    "infrastructure.secretNamespace",
-    "ingress.virtualServiceGateway",
-    "ingress.controllerClassName",
-    "ingress.controllerTLSSecretName",
-    "ingress.hostSuffix",
-    "ingress.onlyConfigured",
-    "serviceMesh.enabled",
-    "serviceMesh.provider",
-    "serviceMesh.istio.tlsMode",
-    "serviceMesh.istio.insecureSkipVerify",
-    "serviceMesh.istio.clientCertificate",
-    "serviceMesh.istio.privateKey",
-    "serviceMesh.istio.caCertificates",
-    "rbac.plannerClusterRoleName",
-    "rbac.dgdrProfilingClusterRoleName",
-    "rbac.eppClusterRoleName",
-    "rbac.discoveryRoleName",
-    "mpi.sshSecretName",
-    "mpi.sshSecretNamespace",
-    "checkpoint.enabled",
-    "checkpoint.seccomp.disabled",
-    "checkpoint.seccomp.profile",
-    "checkpoint.storage.type",
-    "checkpoint.storage.pvc.pvcName",
-    "checkpoint.storage.pvc.basePath",
-    "checkpoint.storage.pvc.create",
-    "checkpoint.storage.pvc.size",
-    "checkpoint.storage.pvc.storageClassName",
-    "checkpoint.storage.pvc.accessMode",
-    "checkpoint.storage.s3",
-    "checkpoint.storage.oci",
-    "checkpoint.cleanupImage",
-    "discovery.backend",
-    "gpu.discoveryEnabled",
-    "gpu.exporterNamespaces",
-    "logging.level",
-    "logging.format",
-    "security.enableHTTP2",
-    "imagePullSecretDiscovery.enabled",
-    "dns.clusterDomain",
-    "notifications.receivers",
-];
+use super::OperatorConfiguration;
+
+/// Every key, with its default: those of the configuration, and those that only processes of the reference understand.
+/// Everything below a value is known, too.
+fn known() -> Value {
+    let mut known = serde_json::to_value(OperatorConfiguration::default()).unwrap_or_default();
+    let of_reference = json!({
+        "apiVersion": "",
+        "kind": "",
+        "server": {
+            "metrics": { "bindAddress": "", "port": 0 },
+            "healthProbe": { "bindAddress": "", "port": 0 },
+            "webhook": { "bindAddress": "", "certDir": "" },
+        },
+        "checkpoint": { "storage": { "s3": "", "oci": "" } },
+        "security": { "enableHTTP2": false },
+    });
+    json_patch::merge(&mut known, &of_reference);
+    known
+}
 
 /// Unknown paths in `value`, in the order of the file's keys. The topmost unknown key represents all below it.
 pub(super) fn unknown(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    walk(value, "", &mut found);
+    walk(value, &known(), "", &mut found);
     found
 }
 
-fn walk(value: &Value, prefix: &str, found: &mut Vec<String>) {
-    let Some(fields) = value.as_object() else { return };
+fn walk(value: &Value, known: &Value, prefix: &str, found: &mut Vec<String>) {
+    let (Value::Object(fields), Value::Object(known)) = (value, known) else { return };
     for (key, below) in fields {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
-        if KNOWN.contains(&path.as_str()) {
-            continue;
-        }
-        let block =
-            KNOWN.iter().any(|known| known.strip_prefix(path.as_str()).is_some_and(|rest| rest.starts_with('.')));
-        if block {
-            walk(below, &path, found);
-        } else {
-            found.push(path);
+        match known.get(key) {
+            Some(known) => walk(below, known, &path, found),
+            None => found.push(path),
         }
     }
 }
@@ -172,14 +109,30 @@ impl<'de> Deserialize<'de> for GoDuration {
     }
 }
 
+impl Serialize for GoDuration {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
+    fn paths(known: &Value, prefix: &str) -> Vec<String> {
+        let Value::Object(fields) = known else { return vec![prefix.to_owned()] };
+        let path = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
+        fields.iter().flat_map(|(key, below)| paths(below, &path(key))).collect()
+    }
+
     /// A key that is on no page cannot be found by its users.
     #[test]
     fn the_page_on_the_configuration_names_every_key() {
         let page = include_str!("../../../../docs/configuration.md");
-        let keys = super::KNOWN.iter().filter(|key| !["apiVersion", "kind"].contains(key));
-        let missing: Vec<_> = keys.filter(|key| !page.contains(&format!("`{key}`"))).collect();
+        let mut keys = paths(&super::known(), "");
+        keys.retain(|key| !["apiVersion", "kind"].contains(&key.as_str()));
+        assert!(keys.len() > 60, "{keys:?}");
+        let missing: Vec<_> = keys.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
         assert!(missing.is_empty(), "docs/configuration.md: {missing:?}");
     }
 }

@@ -15,7 +15,7 @@ use std::{
 };
 
 pub use rendering::DiscoveryBackend;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use self::{
@@ -37,9 +37,8 @@ pub const API_VERSION: &str = "operator.config.dynamo.nvidia.com/v1alpha1";
 pub const KIND: &str = "OperatorConfiguration";
 
 /// The configuration, as far as controllers use it. Everything has a default.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct OperatorConfiguration {
     /// Addresses that are handed to workloads.
     pub infrastructure: Infrastructure,
@@ -78,9 +77,8 @@ pub struct OperatorConfiguration {
 }
 
 /// Addresses that are handed to workloads as environment variables. Empty means: no variable.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Infrastructure {
     /// NATS, for example `nats://nats.dynamo:4222`.
     pub nats_address: String,
@@ -99,18 +97,16 @@ pub struct Infrastructure {
 }
 
 /// Discovery of workers by each other.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Discovery {
     /// Backend in which they are registered.
     pub backend: DiscoveryBackend,
 }
 
 /// Served namespace.
-#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Namespace {
     /// The only namespace to serve; empty: all.
     pub restricted: String,
@@ -119,9 +115,8 @@ pub struct Namespace {
 }
 
 /// Marker by which a restricted install claims its namespace as its own.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct NamespaceScope {
     /// Duration of a marker without a renewal. Default `30s`.
     pub lease_duration: GoDuration,
@@ -143,9 +138,8 @@ impl Default for NamespaceScope {
 }
 
 /// Whether one of several replicas acts, and the Lease by which it is elected.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct LeaderElection {
     /// Default false: one replica, which acts at once.
     pub enabled: bool,
@@ -172,7 +166,7 @@ impl LeaderElection {
 }
 
 /// Format of the log lines.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
     /// One JSON object per line.
@@ -183,9 +177,8 @@ pub enum LogFormat {
 }
 
 /// Content and format of the log.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Logging {
     /// Level or filter. Default `info`.
     pub level: String,
@@ -200,9 +193,8 @@ impl Default for Logging {
 }
 
 /// Whether image pull secrets are found by registry.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct ImagePullSecretDiscovery {
     /// Default true.
     pub enabled: bool,

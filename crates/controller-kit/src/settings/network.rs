@@ -1,11 +1,10 @@
 //! Access to pods from outside the cluster, the service mesh, and the names of Services.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Access to frontends from outside the cluster. If everything is empty: none.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Ingress {
     /// Istio gateway, for example `istio-system/gateway`; frontends get a VirtualService.
     pub virtual_service_gateway: String,
@@ -22,9 +21,8 @@ pub struct Ingress {
 }
 
 /// The service mesh.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct ServiceMesh {
     /// `false` switches it off. Default unset: on, if there is a provider.
     pub enabled: Option<bool>,
@@ -43,9 +41,8 @@ impl ServiceMesh {
 }
 
 /// TLS settings of Istio's proxies for endpoint pickers.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Istio {
     /// Default `SIMPLE`.
     pub tls_mode: TlsMode,
@@ -73,7 +70,7 @@ impl Default for Istio {
 }
 
 /// Istio's modes of TLS from a client.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TlsMode {
     /// No TLS.
@@ -102,9 +99,8 @@ impl TlsMode {
 }
 
 /// Names of Services. Ours, unknown to the reference.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Dns {
     /// The domain of the cluster. Default `cluster.local`.
     pub cluster_domain: String,

@@ -2,19 +2,18 @@
 
 use std::path::PathBuf;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Receivers of notifications of failing objects.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Notifications {
     /// Each gets every notification. Default: none, and nothing is sent.
     pub receivers: Vec<Receiver>,
 }
 
 /// An HTTP endpoint that gets notifications.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 pub struct Receiver {
     /// Name in logs and metrics.
@@ -32,7 +31,7 @@ pub struct Receiver {
 }
 
 /// Form of a notification.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub enum NotificationFormat {
     /// A CloudEvent 1.0 as JSON.
     #[default]
@@ -42,7 +41,7 @@ pub enum NotificationFormat {
 }
 
 /// A header whose value is in a file.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Header {
     /// Name of the header.

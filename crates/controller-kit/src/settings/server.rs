@@ -1,11 +1,10 @@
 //! Servers of the operator, the key for MPI, and the roles of pods.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Servers of the operator.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Server {
     /// Metrics.
     pub metrics: MetricsServer,
@@ -14,9 +13,8 @@ pub struct Server {
 }
 
 /// Settings for serving metrics.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct MetricsServer {
     /// Whether metrics are served over HTTPS, to clients with a token of a user who may `get` `/metrics`. Default true.
     pub secure: bool,
@@ -29,9 +27,8 @@ impl Default for MetricsServer {
 }
 
 /// Address and certificates for admission and conversion.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Webhook {
     /// Address to listen on. Default `0.0.0.0`.
     pub host: String,
@@ -58,7 +55,7 @@ impl Default for Webhook {
 }
 
 /// Creator of the certificates.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CertProvisionMode {
     /// The operator.
@@ -69,9 +66,8 @@ pub enum CertProvisionMode {
 }
 
 /// The SSH key with which the nodes of one worker reach each other.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Mpi {
     /// Name of the Secret. Empty: no key.
     pub ssh_secret_name: String,
@@ -89,9 +85,8 @@ pub const PROFILING_ROLE: &str = "dynamo-operator-dgdr-profiling";
 pub const DISCOVERY_ROLE: &str = "dynamo-operator-discovery";
 
 /// Roles that accounts in a graph's namespace are bound to. Only cluster-wide installs bind the ClusterRoles.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
-#[non_exhaustive]
 pub struct Rbac {
     /// Of planners. Default `dynamo-operator-planner`.
     pub planner_cluster_role_name: String,

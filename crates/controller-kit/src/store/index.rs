@@ -10,7 +10,7 @@ use super::{CacheChange, Key, StaticKind, Watch};
 use crate::sync::locked;
 
 /// The keys of the objects that name an `N`. Cheap to clone; clones share the content.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Index<N> {
     shared: Arc<Mutex<IndexContent<N>>>,
 }
@@ -19,12 +19,6 @@ pub struct Index<N> {
 struct IndexContent<N> {
     by_name: HashMap<N, BTreeSet<Key>>,
     by_object: HashMap<Key, Vec<N>>,
-}
-
-impl<N> Clone for Index<N> {
-    fn clone(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared) }
-    }
 }
 
 impl<N> Default for Index<N> {

@@ -12,9 +12,10 @@ use serde_json::{Map, Value};
 
 use super::{
     StaticKind,
-    bounded::{Bounded, MAX_DEPTH},
-    keep::{self, Keep, KeepRule, TooLarge},
+    bounded::Bounded,
+    keep::{self, Cut, Keep, KeepRule},
 };
+use crate::request::ObjectId;
 
 /// Annotation that `kubectl apply` leaves behind; it is never read here and can be as large as the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -34,36 +35,12 @@ pub struct Packed<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// Reason for missing fields of an object.
-#[derive(Debug)]
-enum Cut {
-    /// They are nested too deeply.
-    TooDeep,
-    /// The object is too large.
-    TooLarge(TooLarge),
-}
-
-impl fmt::Display for Cut {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::TooDeep => {
-                write!(f, "a field is nested deeper than {MAX_DEPTH} levels; flatten it or delete the object")
-            }
-            Self::TooLarge(size) => size.fmt(f),
-        }
-    }
-}
-
 /// A cached object that is not what its kind should be.
 #[derive(Debug, thiserror::Error)]
-#[error("{kind} {namespace}/{name} cannot be read: {source}")]
+#[error("{} {}/{} cannot be read: {source}", object.kind, object.namespace, object.name)]
 pub struct UnpackError {
-    /// Kind of the object.
-    pub kind: String,
-    /// Namespace of the object; empty if it has none.
-    pub namespace: String,
-    /// Name of the object.
-    pub name: String,
+    /// The object.
+    pub object: ObjectId,
     /// Description of the error, with the field.
     #[source]
     pub source: serde_json::Error,
@@ -79,12 +56,7 @@ impl<K: StaticKind> Packed<K> {
         K: DeserializeOwned,
     {
         let readable = self.cut.as_ref().map_or_else(|| Ok(self.value()), |cut| Err(serde_json::Error::custom(cut)));
-        readable.and_then(serde_json::from_value).map_err(|source| UnpackError {
-            kind: K::kind(&K::DynamicType::default()).into_owned(),
-            namespace: self.metadata.namespace.clone().unwrap_or_default(),
-            name: self.metadata.name.clone().unwrap_or_default(),
-            source,
-        })
+        readable.and_then(serde_json::from_value).map_err(|source| UnpackError { object: ObjectId::of(self), source })
     }
 
     /// The typed objects of a list, without those that do not have the shape of a `K`. A list that comes packed costs
@@ -149,17 +121,15 @@ impl<K> Packed<K> {
             Keep::UpTo(limit) => limit,
         };
         let bytes = self.body.len();
-        let too_large = if bytes > limit {
+        if bytes > limit {
             let mut content = Value::Object(self.fields());
-            let too_large = TooLarge::reduce(&mut content, bytes, limit);
+            self.cut = Some(Arc::new(keep::reduce_content(&mut content, bytes, limit)));
             self.body = content.to_string().into_bytes().into();
-            Some(too_large)
-        } else {
-            None
-        };
-        let too_large = if keep::bound(&mut self.metadata) { Some(TooLarge::metadata()) } else { too_large };
-        let cut = too_large.map(|size| Arc::new(Cut::TooLarge(size)));
-        Self { cut: cut.or(self.cut), ..self }
+        }
+        if let Some(cut) = keep::bound(&mut self.metadata) {
+            self.cut = Some(Arc::new(cut));
+        }
+        self
     }
 
     /// The same object, known to be of another kind than it is called here.

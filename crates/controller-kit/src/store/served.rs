@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures::{
-    FutureExt, Stream, StreamExt, TryFutureExt,
+    FutureExt, Stream, StreamExt,
     future::{BoxFuture, Shared},
     stream,
     stream::BoxStream,
@@ -95,7 +95,7 @@ impl ServedApi {
         let Self { apis: ServedApis { client, groups: question, looks }, resource } = self;
         let asked = client.clone();
         let groups = question.answer(not_before, || async move { groups(&asked).await.map(Arc::new) });
-        let (at, groups) = groups.await.map_err(RequestError::Shared)?;
+        let (at, groups) = groups.await?;
         looks.send_if_modified(|looks| looks.answered(at, groups.hash));
         let version = &resource.api_version;
         if !groups.versions.contains(version) {
@@ -105,7 +105,7 @@ impl ServedApi {
         let (client, version) = (client.clone(), version.clone());
         // As old as the list of groups is: a newer answer takes another list.
         let kinds = question.answer(at, || async move { kinds(&client, &version).await.map(Arc::new) });
-        let (_, kinds) = kinds.await.map_err(RequestError::Shared)?;
+        let (_, kinds) = kinds.await?;
         Ok((at, kinds.contains(&resource.plural)))
     }
 
@@ -147,11 +147,11 @@ struct ServedQuestion<T> {
     state: Mutex<ServedState<T>>,
 }
 
-type SharedResult<T> = Result<T, Arc<RequestError>>;
+type SharedRequest<T> = Shared<BoxFuture<'static, Result<T, RequestError>>>;
 
 struct ServedState<T> {
     known: Option<(Instant, T)>,
-    asked: Option<(Instant, Shared<BoxFuture<'static, SharedResult<T>>>)>,
+    asked: Option<(Instant, SharedRequest<T>)>,
 }
 
 impl<T> Default for ServedQuestion<T> {
@@ -163,7 +163,7 @@ impl<T> Default for ServedQuestion<T> {
 impl<T: Clone + Send + Sync + 'static> ServedQuestion<T> {
     /// An answer to a question that was asked at `not_before` or later, and when that was. A failure is returned to all
     /// callers that waited, and not remembered.
-    async fn answer<F>(&self, not_before: Instant, ask: impl FnOnce() -> F) -> Result<(Instant, T), Arc<RequestError>>
+    async fn answer<F>(&self, not_before: Instant, ask: impl FnOnce() -> F) -> Result<(Instant, T), RequestError>
     where
         F: Future<Output = Result<T, RequestError>> + Send + 'static,
     {
@@ -175,7 +175,7 @@ impl<T: Clone + Send + Sync + 'static> ServedQuestion<T> {
             match &state.asked {
                 Some((at, asked)) if *at >= not_before => (*at, asked.clone()),
                 _ => {
-                    let (at, asked) = (Instant::now(), ask().map_err(Arc::new).boxed().shared());
+                    let (at, asked) = (Instant::now(), ask().boxed().shared());
                     state.asked = Some((at, asked.clone()));
                     (at, asked)
                 }

@@ -12,7 +12,7 @@ use std::{
 use controller_kit::{
     apply::{Applier, Desired, RequestError},
     context::{Context, Readiness, Shutdown},
-    controller::{Action, Controller},
+    controller::{Action, Controller, owner_key},
     scope::Fence,
     settings::OperatorConfiguration,
     store::{self, Key, Packed, Scope, Store, WatchSource},
@@ -81,7 +81,7 @@ async fn start(prefix: &str) -> Running {
         let writer = applier.clone();
         Controller::new(roots)
             .writes_with(&applier)
-            .owns(watch)
+            .triggered_by(watch, |secret| owner_key::<ConfigMap, _>(secret).into_iter().collect())
             .run(&context, move |root| {
                 count.fetch_add(1, Ordering::SeqCst);
                 reconcile(writer.clone(), store.clone(), root)

@@ -91,7 +91,7 @@ async fn plain(port: u16, path: &str) -> std::io::Result<String> {
 async fn metrics_are_for_clients_with_the_right_to_read_them() {
     let options = Options { controllers: Controllers::Off, ..Options::default() };
     let cluster = Cluster::start(options).await.unwrap();
-    let own = bound("process", role("process", None, &[], &[]));
+    let own = bound("process", role("process", None, &[]));
     let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, "process", &own).await.unwrap();
     let reader = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": { "name": "metrics-reader" },

@@ -5,10 +5,11 @@ use controller_kit::{
     claims, events, pods,
 };
 
+use super::dynamo;
+
 pub(super) const GRAPHS: &[Access] = &[
-    Access::new(api_types::GROUP, "dynamographdeployments", Verb::CACHE, "the objects it serves"),
-    Access::new(
-        api_types::GROUP,
+    dynamo("dynamographdeployments", Verb::CACHE, "the objects it serves"),
+    dynamo(
         "dynamographdeployments",
         &[Verb::Patch],
         "removes the finalizer that the Go operator left on a graph that is being deleted; sets the replicas of components \
@@ -16,31 +17,19 @@ pub(super) const GRAPHS: &[Access] = &[
     ),
     Access::sub(api_types::GROUP, "dynamographdeployments", "status", &[Verb::Patch], "says how far a graph is"),
     Access::owner(api_types::GROUP, "dynamographdeployments"),
-    Access::new(
-        api_types::GROUP,
-        "dynamocomponentdeployments",
-        Verb::OWN,
-        "the components of a graph, one object for each generation",
-    ),
-    Access::new(
-        api_types::GROUP,
+    dynamo("dynamocomponentdeployments", Verb::OWN, "the components of a graph, one object for each generation"),
+    dynamo(
         "dynamocomponents",
         Verb::OWN,
         "the builds of images that graphs of the legacy API run; their status shows when an image exists",
     ),
-    Access::new(
-        api_types::GROUP,
+    dynamo(
         "dynamocheckpoints",
         Verb::OWN,
         "the checkpoints that components of a graph start from, one for each generation",
     ),
     Access::owner(api_types::GROUP, "dynamocheckpoints"),
-    Access::new(
-        api_types::GROUP,
-        "dynamographdeploymentscalingadapters",
-        Verb::OWN,
-        "the replicas of components that another client scales",
-    ),
+    dynamo("dynamographdeploymentscalingadapters", Verb::OWN, "the replicas of components that another client scales"),
     Access::sub(
         api_types::GROUP,
         "dynamographdeploymentscalingadapters",

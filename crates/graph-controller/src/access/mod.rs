@@ -4,7 +4,7 @@ mod graphs;
 mod pods;
 
 use controller_kit::{
-    access::{Access, NamedAccess, Verb},
+    access::{Access, Verb},
     settings::{DISCOVERY_ROLE, PICKER_ROLE, PLANNER_ROLE, PROFILING_ROLE},
 };
 use pods::REQUESTS;
@@ -16,6 +16,11 @@ pub use self::pods::{DISCOVERY, PICKER, PLANNER, PROFILER};
 const EVERYTHING: &[Verb] =
     &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Update, Verb::Patch, Verb::Delete];
 
+/// Rights on a kind of Dynamo.
+const fn dynamo(resource: &'static str, verbs: &'static [Verb], why: &'static str) -> Access {
+    Access::new(api_types::GROUP, resource, verbs, why)
+}
+
 /// Every right of the controller, and why it needs it.
 #[must_use]
 pub fn rights() -> Vec<Access> {
@@ -24,8 +29,8 @@ pub fn rights() -> Vec<Access> {
 
 /// Rights on single objects in an install for the whole cluster. The chart gives the ClusterRoles of its release their
 /// names, but for that of discovery accounts, which all releases share.
-pub const BINDS: &[NamedAccess] = &[
-    NamedAccess::new(
+pub const BINDS: &[Access] = &[
+    Access::named(
         RBAC,
         "clusterroles",
         &[PLANNER_ROLE, PICKER_ROLE, PROFILING_ROLE],
@@ -33,12 +38,12 @@ pub const BINDS: &[NamedAccess] = &[
         "binds accounts of pods to their roles, whose rights it does not have itself; in an install for one \
          namespace the chart has bound them",
     ),
-    NamedAccess::new(RBAC, "clusterroles", &[DISCOVERY_ROLE], &[Verb::Bind], DISCOVERY_BOUND),
+    Access::named(RBAC, "clusterroles", &[DISCOVERY_ROLE], &[Verb::Bind], DISCOVERY_BOUND),
 ];
 
 /// Rights on single objects in an install for one namespace.
-pub const BINDS_IN_NAMESPACE: &[NamedAccess] =
-    &[NamedAccess::new(RBAC, "roles", &[DISCOVERY_ROLE], &[Verb::Bind], DISCOVERY_BOUND)];
+pub const BINDS_IN_NAMESPACE: &[Access] =
+    &[Access::named(RBAC, "roles", &[DISCOVERY_ROLE], &[Verb::Bind], DISCOVERY_BOUND)];
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 const DISCOVERY_BOUND: &str =

@@ -3,7 +3,7 @@
 
 use controller_kit::access::{Access, Verb};
 
-use super::EVERYTHING;
+use super::{EVERYTHING, dynamo};
 
 /// Group of the kinds of endpoint pickers that are not stable yet.
 pub(super) const POOLS_ALPHA: &str = "inference.networking.x-k8s.io";
@@ -18,8 +18,7 @@ pub const DISCOVERY: &[Access] = &[
 
 /// The ClusterRole of planners.
 pub const PLANNER: &[Access] = &[
-    Access::new(
-        api_types::GROUP,
+    dynamo(
         "dynamographdeployments",
         &[Verb::Get, Verb::List, Verb::Create, Verb::Update, Verb::Patch],
         "reads its graph, and sets replicas of components without adapter",
@@ -62,23 +61,17 @@ pub const PROFILER: &[Access] = &[
         "whether the profiler has ended; measures",
     ),
     Access::sub("", "pods", "log", &[Verb::Get], "measures"),
-    Access::new(api_types::GROUP, "dynamographdeploymentrequests", &[Verb::Get], "reads its request"),
-    Access::new(
-        api_types::GROUP,
-        "dynamographdeployments",
-        &[Verb::Get, Verb::Create, Verb::Delete, Verb::List, Verb::Watch],
-        "tries graphs",
-    ),
+    dynamo("dynamographdeploymentrequests", &[Verb::Get], "reads its request"),
+    dynamo("dynamographdeployments", &[Verb::Get, Verb::Create, Verb::Delete, Verb::List, Verb::Watch], "tries graphs"),
 ];
 
 const DISCOVERS: &str = "the runtime's discovery";
 const CHOOSES: &str = "knows the workers it chooses from";
 const SLICES: Access = Access::new("discovery.k8s.io", "endpointslices", Verb::CACHE, DISCOVERS);
-const WORKERS: Access = Access::new(api_types::GROUP, "dynamoworkermetadatas", EVERYTHING, DISCOVERS);
+const WORKERS: Access = dynamo("dynamoworkermetadatas", EVERYTHING, DISCOVERS);
 
 pub(super) const REQUESTS: &[Access] = &[
-    Access::new(
-        api_types::GROUP,
+    dynamo(
         "dynamographdeploymentrequests",
         &[Verb::Get, Verb::List, Verb::Watch, Verb::Patch],
         "the requests it serves; removes the finalizer that the Go operator left on one that is being deleted",
@@ -104,5 +97,5 @@ pub(super) const REQUESTS: &[Access] = &[
         &[Verb::List],
         "the GPUs that a request is planned with; done without in installs for one namespace",
     ),
-    Access::new(api_types::GROUP, "dynamographdeployments", &[Verb::Create], "makes the graphs of requests"),
+    dynamo("dynamographdeployments", &[Verb::Create], "makes the graphs of requests"),
 ];

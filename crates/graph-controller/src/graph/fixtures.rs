@@ -15,7 +15,7 @@ use rendering::WorkloadProvider;
 use serde_json::{Value, json};
 
 use crate::graph::{
-    model::{ClusterApis, GraphObserved, ValidGraph, ValidationContext},
+    model::{ClusterApis, GraphObserved, ValidGraph},
     settings::GraphSettings,
     validate::validate,
 };
@@ -62,13 +62,13 @@ pub fn settings() -> &'static GraphSettings {
 }
 
 /// A graph without violations.
-pub fn valid(graph: &DynamoGraphDeployment) -> ValidGraph<'_> {
+pub fn valid(graph: &DynamoGraphDeployment) -> ValidGraph<'static> {
     valid_with(graph, settings())
 }
 
 /// The same under another configuration.
-pub fn valid_with<'a>(graph: &'a DynamoGraphDeployment, settings: &'a GraphSettings) -> ValidGraph<'a> {
-    validate(graph, settings, ValidationContext::default()).unwrap()
+pub fn valid_with<'a>(graph: &DynamoGraphDeployment, settings: &'a GraphSettings) -> ValidGraph<'a> {
+    validate(Box::leak(Box::new(observed(graph, vec![]))), settings).unwrap()
 }
 
 /// Returns the live objects of a graph: only these components.
@@ -90,14 +90,7 @@ pub fn live(desired: &DynamoComponentDeployment, available: i32) -> DynamoCompon
 
 /// The owner reference to [`graph`].
 pub fn owner() -> OwnerReference {
-    OwnerReference {
-        api_version: "nvidia.com/v1beta1".into(),
-        kind: "DynamoGraphDeployment".into(),
-        name: "chat".into(),
-        uid: "graph-uid".into(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    }
+    api_types::owner::controller::<DynamoGraphDeployment>("chat", "graph-uid")
 }
 
 /// Writes the status that the component controller would write for `available` workers.
@@ -158,7 +151,7 @@ pub mod grove {
 
     /// Returns the plan.
     pub fn planned(observed: &GraphObserved) -> GraphPlan {
-        plan(&validate(&observed.graph, settings(), observed.validation_context()).unwrap(), observed, NOW)
+        plan(&validate(observed, settings()).unwrap(), observed, NOW)
     }
 
     /// The PodCliqueSet that is planned on for a new graph, as it comes back from the API server.

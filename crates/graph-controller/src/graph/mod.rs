@@ -3,8 +3,8 @@
 //! | step | file | |
 //! |---|---|---|
 //! | collect what the caches hold | `observe/` | |
-//! | determine what else must be read | `needs/` | pure |
-//! | read it | `observe/read.rs` | API server |
+//! | determine the graph as it is reconciled | `target/` | pure |
+//! | read what no cache holds | `observe/read.rs` | API server |
 //! | validate the spec | `validate.rs` | pure |
 //! | plan the writes | `plan/` | pure |
 //! | write what differs | `apply/` | API server |
@@ -17,19 +17,20 @@ pub(crate) mod fixtures;
 pub mod legacy;
 pub mod merge;
 pub mod model;
-mod needs;
 pub mod node_topology;
 pub mod observe;
 pub mod plan;
 pub mod provider;
 pub mod settings;
 pub mod status;
+mod target;
 pub mod validate;
 
 use std::{sync::Arc, time::Duration};
 
 use api_types::{
     LEGACY_FINALIZER,
+    grove::PodCliqueSet,
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus},
 };
 use controller_kit::{
@@ -39,23 +40,20 @@ use controller_kit::{
     failure::Class,
     pods::PodDiagnostics,
     request::Interruption,
-    store::{Packed, UnpackError},
+    store::{Packed, ServedApi, ServedApis, UnpackError},
 };
 use futures::join;
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
-use kube::ResourceExt;
+use kube::{ResourceExt, core::ApiResource};
 use observe::read::{pods_of, troubles};
 use tracing::{info, warn};
 
 use self::{
-    needs::needs,
-    node_topology::apply::{LabelingResult, TopologyKey, TopologyLabeler},
-    observe::{
-        GraphCaches,
-        read::{Apis, is_served, read},
-    },
+    node_topology::apply::{LabelingResult, TopologyLabeler},
+    observe::{GraphCaches, read::read},
     settings::GraphSettings,
     status::rejection::rejection,
+    target::set_target,
     validate::validate,
 };
 use crate::{
@@ -76,7 +74,7 @@ pub struct GraphReconciler {
     /// Diagnoses pods that do not become ready.
     pub pods: Arc<PodDiagnostics<Troubles>>,
     /// APIs that the cluster serves.
-    pub apis: Apis,
+    pub apis: ServedApis,
     /// The operator's configuration.
     pub settings: Arc<GraphSettings>,
     /// Health of NATS and etcd.
@@ -125,33 +123,30 @@ impl Reconcile for GraphReconciler {
         packed: &Packed<DynamoGraphDeployment>,
         graph: DynamoGraphDeployment,
     ) -> Result<GraphObserved, Interruption> {
-        let mut cached = observe::cached(&self.caches, &self.settings, packed, graph)?;
-        if provider::depends_on_grove(&cached, &self.settings) {
+        let mut observed = observe::cached(&self.caches, &self.settings, packed, graph)?;
+        if provider::depends_on_grove(&observed, &self.settings) {
             // Chosen for life: Grove may have been installed since the caches looked for it.
-            cached.served.grove = is_served(self.apis.pod_clique_sets.as_ref()).await?;
+            let sets = ServedApi::new(&self.apis, ApiResource::erase::<PodCliqueSet>(&()));
+            observed.served.grove = sets.is_served().await?;
         }
-        let needs = match needs(&cached, &self.settings) {
-            Ok(needs) => needs,
-            Err(obstacle) => return Ok(GraphObserved { blocked: Some(GraphBlocked::Violation(obstacle)), ..cached }),
-        };
-        match read(&self.outputs.applier, &self.apis, &self.settings, &cached, &needs).await {
-            Ok(reads) => Ok(cached.with_target(needs.target).with_reads(reads)),
-            Err(error) => match rejection([&error]) {
-                Some(obstacle) => {
-                    let blocked = Some(GraphBlocked::Rejection(obstacle));
-                    Ok(GraphObserved { blocked, ..cached.with_target(needs.target) })
-                }
-                None => Err(error.into()),
-            },
+        if let Err(obstacle) = set_target(&mut observed, &self.settings) {
+            observed.blocked = Some(GraphBlocked { obstacle, rejected: false });
+        } else if let Err(error) = read(&self.outputs.applier, &self.apis, &self.settings, &mut observed).await {
+            match rejection([&error]) {
+                Some(obstacle) => observed.blocked = Some(GraphBlocked { obstacle, rejected: true }),
+                None => return Err(error.into()),
+            }
         }
+        Ok(observed)
     }
 
     fn plan(&self, observed: &GraphObserved, now: Timestamp) -> Result<GraphPlan, GraphBlocked> {
         if let Some(blocked) = &observed.blocked {
             return Err(blocked.clone());
         }
-        let valid = validate(&observed.graph, &self.settings, observed.validation_context());
-        Ok(plan::plan(&valid.map_err(GraphBlocked::Violation)?, observed, now))
+        let valid = validate(observed, &self.settings);
+        let valid = valid.map_err(|obstacle| GraphBlocked { obstacle, rejected: false })?;
+        Ok(plan::plan(&valid, observed, now))
     }
 
     async fn apply(
@@ -159,12 +154,6 @@ impl Reconcile for GraphReconciler {
         observed: &GraphObserved,
         plan: Result<GraphPlan, GraphBlocked>,
     ) -> Result<GraphWrites, Interruption> {
-        let label = async {
-            match TopologyKey::of(&observed.graph) {
-                Some(key) => self.labeler.label(&key).await,
-                None => LabelingResult::default(),
-            }
-        };
         let write = async {
             match plan {
                 Ok(plan) => self.write(observed, plan).await.map(Ok),
@@ -172,13 +161,16 @@ impl Reconcile for GraphReconciler {
             }
         };
         // Neither waits for the other, nor fails with it.
-        let (written, labeled) = join!(write, label);
+        let (written, labeled) = join!(write, self.labeler.label(&observed.graph));
         Ok(GraphWrites { written: written?, labeled })
     }
 
     fn conclude(&self, observed: &GraphObserved, pass: &GraphWrites, now: Timestamp) -> Conclusion<Self::Status> {
         let (mut status, next) = match &pass.written {
-            Err(blocked) => (status::of_obstacle(observed, blocked.obstacle(), now), blocked.next()),
+            Err(GraphBlocked { obstacle, rejected }) => {
+                let next = if *rejected { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() };
+                (status::of_obstacle(observed, obstacle, now), next)
+            }
             Ok(WrittenPlan { plan, applied, rejection, diagnose_after }) => {
                 let status = status::status(observed, plan, applied, rejection.as_ref(), now);
                 let waits = !applied.tally.waiting.is_empty() || plan.obstacle.is_some() || rejection.is_some();
@@ -227,16 +219,6 @@ struct WrittenPlan {
     rejection: Option<GraphObstacle>,
     /// Delay until pods are diagnosed again.
     diagnose_after: Option<Duration>,
-}
-
-impl GraphBlocked {
-    /// Determines when to reconcile again.
-    fn next(&self) -> Action {
-        match self {
-            Self::Violation(_) => Action::await_change(),
-            Self::Rejection(_) => Action::requeue(OBSTACLE_RETRY),
-        }
-    }
 }
 
 impl GraphReconciler {

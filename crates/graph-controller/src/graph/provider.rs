@@ -6,7 +6,7 @@ use kube::ResourceExt;
 use rendering::WorkloadProvider;
 
 use crate::graph::{
-    model::{GraphObserved, GraphObstacle, ValidationContext},
+    model::{GraphObserved, GraphObstacle},
     settings::GraphSettings,
 };
 
@@ -64,12 +64,12 @@ fn both(cached: &GraphObserved) -> GraphObstacle {
 }
 
 /// Returns the reason why a valid graph on Grove cannot be reconciled.
-pub fn lacks_grove(context: ValidationContext<'_>, settings: &GraphSettings) -> Option<GraphObstacle> {
+pub fn lacks_grove(observed: &GraphObserved, settings: &GraphSettings) -> Option<GraphObstacle> {
     let api = grove::API_VERSION;
     let message = if !settings.grove.enabled {
         "the graph runs on Grove, which the operator's configuration switches off (orchestrators.grove.enabled)"
             .to_owned()
-    } else if !context.served.grove {
+    } else if !observed.served.grove {
         format!(
             "the graph runs on Grove, and the cluster does not serve podcliquesets, podcliques and \
              podcliquescalinggroups of {api}; install Grove"
@@ -78,12 +78,12 @@ pub fn lacks_grove(context: ValidationContext<'_>, settings: &GraphSettings) -> 
         "orchestrators.kaiScheduler and orchestrators.volcanoScheduler are both enabled in the operator's configuration, \
          and a graph can be placed by one of them only"
             .to_owned()
-    } else if settings.grove.volcano && !context.served.volcano {
+    } else if settings.grove.volcano && !observed.served.volcano {
         "orchestrators.volcanoScheduler is enabled in the operator's configuration, and the cluster does not serve podgroups of \
          scheduling.volcano.sh/v1beta1; install Volcano, or disable it there"
             .to_owned()
     } else {
-        let queue = context.missing_queue?;
+        let queue = observed.grove.missing_queue.as_ref()?;
         let message = format!(
             "metadata.annotations[{}]: there is no Queue {queue} of the KAI scheduler (scheduling.run.ai/v2); create it, \
              or name another",
@@ -159,18 +159,16 @@ mod tests {
 
     #[test]
     fn a_missing_api_is_named() {
-        let obstacle = lacks_grove(ValidationContext::default(), grove::settings()).unwrap();
+        let mut observed = observed(&graph_with(|_| {}), vec![]);
+        let obstacle = lacks_grove(&observed, grove::settings()).unwrap();
         assert_eq!(obstacle.ready_reason, conditions::graph::PROVIDER_UNAVAILABLE);
         assert!(obstacle.message.contains("grove.io/v1alpha1"), "{}", obstacle.message);
 
         let mut settings = grove::settings().clone();
         settings.grove.volcano = true;
-        let lacks = |volcano| {
-            let served = ClusterApis { grove: true, volcano, ..ClusterApis::default() };
-            lacks_grove(
-                ValidationContext { provider: WorkloadProvider::Grove, served, ..ValidationContext::default() },
-                &settings,
-            )
+        let mut lacks = |volcano| {
+            observed.served = ClusterApis { grove: true, volcano, ..ClusterApis::default() };
+            lacks_grove(&observed, &settings)
         };
         let obstacle = lacks(false).unwrap();
         assert_eq!(obstacle.progress, ObstacleProgress::Stalled(conditions::graph::API_MISSING));

@@ -80,10 +80,12 @@ impl Grove {
 impl GraphSettings {
     /// Reads the configuration of a process that serves `scope`.
     pub fn of(configuration: &OperatorConfiguration, scope: &Scope) -> Self {
+        let (in_cluster, discovery_role) = (*scope == Scope::Cluster, &configuration.rbac.discovery_role_name);
+        let kind = if in_cluster { "ClusterRole" } else { "Role" };
         Self {
             discovery: configuration.discovery.backend,
-            roles: (*scope == Scope::Cluster).then(|| configuration.rbac.clone()),
-            discovery_role: discovery_role(&configuration.rbac.discovery_role_name, scope),
+            roles: in_cluster.then(|| configuration.rbac.clone()),
+            discovery_role: (!discovery_role.is_empty()).then(|| role_ref(kind, discovery_role)),
             dns: configuration.dns.clone(),
             istio: configuration.service_mesh.active_istio().cloned(),
             mpi_key: Some(configuration.mpi.ssh_secret_name.clone()).filter(|name| !name.is_empty()),
@@ -93,14 +95,6 @@ impl GraphSettings {
             pods: configuration.pods(),
         }
     }
-}
-
-fn discovery_role(name: &str, scope: &Scope) -> Option<RoleRef> {
-    let kind = match scope {
-        Scope::Cluster => "ClusterRole",
-        Scope::Namespace(_) => "Role",
-    };
-    (!name.is_empty()).then(|| role_ref(kind, name))
 }
 
 /// The reference of a binding to its role.

@@ -9,8 +9,8 @@ use api_types::{
     conversion::preserved::{MOST_CLAIMS, too_many_claims},
     rollout_control::{RolloutControl, rollout_control},
     v1beta1::{
-        BackendFramework, ComponentSpec, ComponentType, DynamoComponentDeployment, DynamoGraphDeployment,
-        DynamoGraphDeploymentSpec, MAIN_CONTAINER,
+        BackendFramework, ComponentType, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentSpec,
+        MAIN_CONTAINER,
     },
     violations::{self, Reason, Violation},
 };
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 use crate::graph::{
     merge::{PlannedFields, checkpoint_engine, component_deployment},
-    model::{ClusterApis, GraphObstacle, ObstacleProgress, ValidGraph, ValidationContext},
+    model::{GraphObserved, GraphObstacle, ObstacleProgress, ValidGraph},
     provider::lacks_grove,
     settings::GraphSettings,
 };
@@ -31,15 +31,11 @@ use crate::graph::{
 ///
 /// # Errors
 /// All violations, each with its field path.
-pub fn validate<'a>(
-    graph: &'a DynamoGraphDeployment,
-    settings: &'a GraphSettings,
-    context: ValidationContext<'a>,
-) -> Result<ValidGraph<'a>, GraphObstacle> {
-    let provider = context.provider;
+pub fn validate<'a>(observed: &'a GraphObserved, settings: &'a GraphSettings) -> Result<ValidGraph<'a>, GraphObstacle> {
+    let (graph, provider) = (&observed.graph, observed.provider);
     let mut problems = Vec::new();
     // The manifest in an archive may name them.
-    problems.extend(rules::graph::no_components(graph).filter(|_| context.awaited_image.is_none()));
+    problems.extend(rules::graph::no_components(graph).filter(|_| observed.legacy.awaited.is_none()));
     problems.extend(rules::graph::name(graph));
     check_claims(graph, &mut problems);
     match provider {
@@ -58,15 +54,18 @@ pub fn validate<'a>(
         claim_templates: Vec::new(),
         settings,
         provider,
-        topology_domains: context.topology_domains.unwrap_or_default(),
+        topology_domains: observed.grove.topology_domains.as_deref().unwrap_or_default(),
         obstacle: match provider {
-            WorkloadProvider::Component => lacks_orchestrator(&graph.spec, context.served),
-            WorkloadProvider::Grove => lacks_grove(context, settings).or_else(|| lacks_topology(&graph.spec, context)),
+            WorkloadProvider::Component => lacks_orchestrator(observed),
+            WorkloadProvider::Grove => lacks_grove(observed, settings).or_else(|| lacks_topology(observed)),
         },
         gpu_claims: BTreeMap::new(),
         claimed_gpus: BTreeMap::new(),
     };
-    let mut merged: Vec<_> = graph.spec.components.iter().map(|c| candidate(&valid, graph, c)).collect();
+    // As the component controller sees them.
+    let merge = |component| component_deployment(&valid, component, PlannedFields::default());
+    let mut merged: Vec<_> = graph.spec.components.iter().map(merge).collect();
+    merged.iter_mut().for_each(|candidate| candidate.metadata.uid = graph.uid());
     if valid.obstacle.is_some() && provider == WorkloadProvider::Component {
         // The obstacle says it once, with what to install, and not for each component.
         merged.iter_mut().for_each(|d| d.spec.component.multinode = None);
@@ -79,18 +78,18 @@ pub fn validate<'a>(
     if !problems.is_empty() {
         return Err(GraphObstacle::of_violations(&problems));
     }
-    let claimed = context.claimed_gpus.into_iter().flatten();
     let known = |component: &str| valid.gpu_claims.get_key_value(component).map(|(name, _)| *name);
-    valid.claimed_gpus =
-        claimed.filter_map(|(component, gpus)| Some((known(component)?, *gpus.as_ref().ok()?))).collect();
-    valid.obstacle = valid.obstacle.or_else(|| context.awaited_image.cloned()).or_else(|| uncountable_gpus(context));
+    let counted = |(component, gpus): (&String, &Result<u32, _>)| Some((known(component)?, *gpus.as_ref().ok()?));
+    valid.claimed_gpus = observed.claimed_gpus.iter().filter_map(counted).collect();
+    valid.obstacle = valid.obstacle.or_else(|| observed.legacy.awaited.clone()).or_else(|| uncountable_gpus(observed));
     Ok(valid)
 }
 
 /// Replicas that span nodes need an API that starts their pods together.
-fn lacks_orchestrator(spec: &DynamoGraphDeploymentSpec, served: ClusterApis) -> Option<GraphObstacle> {
-    let names: Vec<_> = spec.components.iter().filter(|c| c.is_multinode()).map(|c| c.name.as_str()).collect();
-    if names.is_empty() || served.leader_worker_sets {
+fn lacks_orchestrator(observed: &GraphObserved) -> Option<GraphObstacle> {
+    let components = observed.graph.spec.components.iter();
+    let names: Vec<_> = components.filter(|c| c.is_multinode()).map(|c| c.name.as_str()).collect();
+    if names.is_empty() || observed.served.leader_worker_sets {
         return None;
     }
     let message = format!(
@@ -140,11 +139,11 @@ fn check_kv_transfer(spec: &DynamoGraphDeploymentSpec, problems: &mut Vec<Violat
 }
 
 /// The cluster topology of the policy must exist and have its domain. Both may be created after the graph.
-fn lacks_topology(spec: &DynamoGraphDeploymentSpec, context: ValidationContext<'_>) -> Option<GraphObstacle> {
-    let policy = spec.kv_transfer_policy()?;
+fn lacks_topology(observed: &GraphObserved) -> Option<GraphObstacle> {
+    let policy = observed.graph.spec.kv_transfer_policy()?;
     let topology = policy.cluster_topology_name.as_deref()?;
     let at = "spec.experimental.kvTransferPolicy";
-    let (reason, message) = match context.topology_domains {
+    let (reason, message) = match &observed.grove.topology_domains {
         None => {
             let problem = format!("there is no ClusterTopologyBinding {topology}; create it, or name another");
             (conditions::graph::TOPOLOGY_NOT_FOUND, format!("{at}.clusterTopologyName: {problem}"))
@@ -160,9 +159,8 @@ fn lacks_topology(spec: &DynamoGraphDeploymentSpec, context: ValidationContext<'
 }
 
 /// Without the count, nodes would not be given the flags that join them, and each would start alone.
-fn uncountable_gpus(context: ValidationContext<'_>) -> Option<GraphObstacle> {
-    let claimed = context.claimed_gpus.into_iter().flatten();
-    let uncountable = claimed.filter_map(|(component, gpus)| {
+fn uncountable_gpus(observed: &GraphObserved) -> Option<GraphObstacle> {
+    let uncountable = observed.claimed_gpus.iter().filter_map(|(component, gpus)| {
         let why = gpus.as_ref().err()?;
         Some(format!("spec.components[{component}]: the GPUs of container {MAIN_CONTAINER} cannot be counted: {why}"))
     });
@@ -182,14 +180,14 @@ fn check_components(graph: &mut ValidGraph<'_>, merged: &[DynamoComponentDeploym
         let component = &candidate.spec.component;
         match validate_on(graph.provider, candidate) {
             Ok(valid) => {
-                found.extend(valid.framework());
+                found.extend(valid.framework);
                 problems.extend(lacks_engine(&valid, &component.name, graph));
-                if !valid.gpu_claims().is_empty() {
-                    graph.gpu_claims.insert(&declared.name, valid.gpu_claims().to_vec());
+                if !valid.gpu_claims.is_empty() {
+                    graph.gpu_claims.insert(&declared.name, valid.gpu_claims.clone());
                 }
                 let claim_of =
                     |gpus| rendering::render_claim_template(&graph.namespace, &graph.name, &component.name, gpus);
-                graph.claim_templates.extend(valid.shared_gpus().map(claim_of));
+                graph.claim_templates.extend(valid.shared_gpus.map(claim_of));
             }
             Err(violations) => problems.extend(violations.into_iter().map(|found| below(found, &component.name))),
         }
@@ -209,23 +207,12 @@ fn check_components(graph: &mut ValidGraph<'_>, merged: &[DynamoComponentDeploym
 
 /// The checkpoint that a graph makes names its engine.
 fn lacks_engine(component: &ValidatedComponent<'_>, name: &str, graph: &ValidGraph<'_>) -> Option<Violation> {
-    let usage = component.checkpoint().filter(|usage| usage.reference.is_none())?;
-    let known = checkpoint_engine(component.framework(), graph.spec.backend_framework, usage).is_some();
+    let usage = component.checkpoint.filter(|usage| usage.reference.is_none())?;
+    let known = checkpoint_engine(component.framework, graph.spec.backend_framework, usage).is_some();
     let field = format!("spec.components[{name}].experimental.checkpoint");
     let problem = "is of an engine that cannot be found in the component's command";
     let remedy = "set spec.backendFramework, or name a DynamoCheckpoint in checkpointRef";
     (!known && graph.settings.snapshots.is_some()).then(|| Violation::forbidden(field, problem, remedy))
-}
-
-/// The component with the graph's settings merged in, as the component controller sees it.
-fn candidate(
-    valid: &ValidGraph<'_>,
-    graph: &DynamoGraphDeployment,
-    component: &ComponentSpec,
-) -> DynamoComponentDeployment {
-    let mut candidate = component_deployment(valid, component, PlannedFields::default());
-    candidate.metadata.uid = graph.uid();
-    candidate
 }
 
 /// Discovery backend of a component. Unknown values are violations of their own.
@@ -247,7 +234,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::graph::fixtures::{graph_with, settings};
+    use crate::graph::fixtures::{graph_with, observed, settings};
 
     /// Found defect: thousands of claims were asked for at once, again and again.
     #[test]
@@ -256,7 +243,7 @@ mod tests {
             let claims: Vec<_> = (0..count).map(|n| json!({ "name": format!("p{n}") })).collect();
             let saved = json!({ "spec": { "pvcs": claims } }).to_string();
             let graph = graph_with(|graph| graph["metadata"]["annotations"] = json!({ "nvidia.com/dgd-spec": saved }));
-            match validate(&graph, settings(), ValidationContext::default()) {
+            match validate(&observed(&graph, vec![]), settings()) {
                 Ok(valid) => {
                     assert!(fits, "{count}");
                     assert_eq!(super::super::plan::objects::volumes(&valid, &[]).len(), 100);
@@ -287,8 +274,7 @@ mod tests {
                     graph["spec"]["components"][component]["globalDynamoNamespace"] = json!(global);
                 }
             });
-            let refused =
-                validate(&graph, settings(), ValidationContext::default()).err().map(|obstacle| obstacle.message);
+            let refused = validate(&observed(&graph, vec![]), settings()).err().map(|obstacle| obstacle.message);
             assert_eq!(refused.is_none(), fits, "{length} {global:?}: {refused:?}");
             assert!(refused.is_none_or(|message| message.starts_with("metadata.name ")), "{length} {global:?}");
         }

@@ -34,15 +34,6 @@ pub enum RuntimePlace {
     },
 }
 
-impl RuntimePlace {
-    fn namespace_of_component(&self) -> Option<&str> {
-        match self {
-            Self::Component { namespace, .. } => Some(namespace),
-            Self::Namespace(_) => None,
-        }
-    }
-}
-
 /// Returns the places where an object with these labels registers, or may register. `namespace` is the Kubernetes
 /// namespace of the object.
 ///
@@ -122,9 +113,13 @@ impl Leftovers {
             place => !in_use.contains(place),
         });
         // Nor is a namespace cleaned while a program may be a component of it.
-        let components: BTreeSet<&str> = in_use.iter().filter_map(RuntimePlace::namespace_of_component).collect();
+        let namespaces = in_use.iter().filter_map(|place| match place {
+            RuntimePlace::Component { namespace, .. } => Some(namespace),
+            RuntimePlace::Namespace(_) => None,
+        });
+        let components: BTreeSet<&String> = namespaces.collect();
         for (place, due) in &mut self.due {
-            if matches!(place, RuntimePlace::Namespace(namespace) if components.contains(namespace.as_str())) {
+            if matches!(place, RuntimePlace::Namespace(namespace) if components.contains(namespace)) {
                 *due = Due::from(now);
             }
         }

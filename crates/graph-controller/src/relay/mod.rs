@@ -9,7 +9,7 @@ pub mod run;
 use std::collections::BTreeMap;
 
 use controller_kit::yaml;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::request::plan::output;
 
@@ -18,70 +18,52 @@ pub const STATUS_FILE: &str = output::STATUS_FILE;
 /// File with the graph.
 pub const CONFIG_FILE: &str = output::CONFIG;
 
-/// Content of the profiler's status file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct StatusFile {
-    status: String,
-    phase: String,
-    message: String,
-    error: String,
+/// The report on a profiler that runs; `None` if it did not report what it does.
+pub fn progress(status: &str) -> Option<BTreeMap<String, String>> {
+    read(status).map(|file| words(&file)).filter(|data| data.contains_key(output::PHASE))
 }
 
-/// The report, and its consequence for the program itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Report {
-    /// No news.
-    Nothing,
-    /// The profiler goes on.
-    Progress(BTreeMap<String, String>),
-    /// It has ended; success and failure are both reported.
-    Final(BTreeMap<String, String>),
-}
-
-/// Returns the report of a status file while the profiler runs.
-pub fn progress(status: &str) -> Report {
-    match read(status) {
-        Some(file) if !file.phase.trim().is_empty() => Report::Progress(words(&file)),
-        _ => Report::Nothing,
-    }
-}
-
-/// Returns the report of a profiler that has ended. Nothing if the profiler did not report its result.
-pub fn ending(status: &str, config: Option<&str>) -> Report {
-    let Some(file) = read(status) else { return Report::Nothing };
+/// The report on a profiler that has ended, well or not; `None` if it did not report its result.
+pub fn ending(status: &str, config: Option<&str>) -> Option<BTreeMap<String, String>> {
+    let file = read(status)?;
     let mut data = words(&file);
     data.insert(output::STATUS_FILE.to_owned(), status.to_owned());
-    match (file.status.trim(), config) {
+    match (text(&file, "status").trim(), config) {
         (output::SUCCESS, Some(config)) => {
             data.insert(output::STATUS.to_owned(), output::SUCCESS.to_owned());
             data.insert(output::CONFIG.to_owned(), config.to_owned());
         }
         (output::FAILED, _) => {
-            let why = if file.error.trim().is_empty() { &file.message } else { &file.error };
+            let error = text(&file, "error");
+            let why = if error.trim().is_empty() { text(&file, "message") } else { error };
             data.insert(output::STATUS.to_owned(), output::FAILED.to_owned());
-            data.insert(output::ERROR.to_owned(), why.clone());
+            data.insert(output::ERROR.to_owned(), why);
         }
-        _ => return Report::Nothing,
+        _ => return None,
     }
-    Report::Final(data)
+    Some(data)
 }
 
-/// A file that is being written may be half there.
-fn read(status: &str) -> Option<StatusFile> {
-    let value = yaml::read(status).ok()?;
-    let fields = value.as_object()?;
-    let text = |key: &str| match fields.get(key) {
+/// The fields of the profiler's status file. One that is being written may be half there.
+fn read(status: &str) -> Option<Map<String, Value>> {
+    match yaml::read(status).ok()? {
+        Value::Object(file) => Some(file),
+        _ => None,
+    }
+}
+
+fn text(file: &Map<String, Value>, key: &str) -> String {
+    match file.get(key) {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
-    };
-    Some(StatusFile { status: text("status"), phase: text("phase"), message: text("message"), error: text("error") })
+    }
 }
 
-fn words(file: &StatusFile) -> BTreeMap<String, String> {
-    let given = [(output::PHASE, &file.phase), (output::MESSAGE, &file.message)].into_iter();
-    let given = given.filter(|(_, text)| !text.trim().is_empty());
-    given.map(|(key, text)| (key.to_owned(), text.trim().to_owned())).collect()
+/// What it is doing, under the keys of the file.
+fn words(file: &Map<String, Value>) -> BTreeMap<String, String> {
+    let given = [output::PHASE, output::MESSAGE].map(|key| (key.to_owned(), text(file, key).trim().to_owned()));
+    given.into_iter().filter(|(_, text)| !text.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -90,23 +72,21 @@ mod tests {
 
     use super::*;
 
-    fn reported(report: &Report) -> Vec<(&str, &str)> {
-        match report {
-            Report::Nothing => Vec::new(),
-            Report::Progress(data) | Report::Final(data) => {
-                data.iter().map(|(key, text)| (key.as_str(), text.as_str())).collect()
-            }
-        }
+    fn reported(report: Option<&BTreeMap<String, String>>) -> Vec<(&str, &str)> {
+        report.into_iter().flatten().map(|(key, text)| (key.as_str(), text.as_str())).collect()
     }
 
     #[test]
     fn what_the_profiler_does_is_told_in_its_own_words() {
         let report =
             progress("status: running\nmessage: 'trying \"tp 4\": 3 of 8'\nphase: SweepingDecode\ntimestamp: t\n");
-        assert_eq!(reported(&report), [("message", "trying \"tp 4\": 3 of 8"), ("phase", "SweepingDecode")]);
-        assert_eq!(reported(&progress("phase: Sweep\nmessage: 3\nerror:\n")), [("message", "3"), ("phase", "Sweep")]);
+        assert_eq!(reported(report.as_ref()), [("message", "trying \"tp 4\": 3 of 8"), ("phase", "SweepingDecode")]);
+        assert_eq!(
+            reported(progress("phase: Sweep\nmessage: 3\nerror:\n").as_ref()),
+            [("message", "3"), ("phase", "Sweep")]
+        );
         for nothing in ["", "status: running\n", "phase: ''\n", "phase: [", "just words"] {
-            assert_eq!(progress(nothing), Report::Nothing, "{nothing}");
+            assert_eq!(progress(nothing), None, "{nothing}");
         }
     }
 
@@ -119,21 +99,19 @@ mod tests {
             ("profiler_status", "success"),
             ("profiler_status.yaml", "status: success\nphase: Done\n"),
         ];
-        assert_eq!(reported(&good), expected);
+        assert_eq!(reported(good.as_ref()), expected);
         let bad = ending("status: failed\nmessage: m\nerror: no GPU\n", None);
-        assert!(reported(&bad).contains(&("profiler_error", "no GPU")));
-        assert!(reported(&ending("status: failed\nmessage: m\n", None)).contains(&("profiler_error", "m")));
+        assert!(reported(bad.as_ref()).contains(&("profiler_error", "no GPU")));
+        assert!(reported(ending("status: failed\nmessage: m\n", None).as_ref()).contains(&("profiler_error", "m")));
         for nothing in ["", "status: running\n", "status: success\n", "status: other\n"] {
-            assert_eq!(ending(nothing, None), Report::Nothing, "{nothing}");
+            assert_eq!(ending(nothing, None), None, "{nothing}");
         }
     }
 
     #[test]
     fn the_controller_understands_what_is_told() {
-        let Report::Final(data) = ending("status: success\nphase: Done\nmessage: all well\n", Some("kind: X")) else {
-            unreachable!("it has ended well")
-        };
-        let map = ConfigMap { data: Some(data), ..ConfigMap::default() };
+        let data = ending("status: success\nphase: Done\nmessage: all well\n", Some("kind: X"));
+        let map = ConfigMap { data, ..ConfigMap::default() };
         let read = output::read(Some(&map));
         assert!(read.succeeded && read.failure.is_none());
         assert_eq!((read.message, read.config), ("all well", Some("kind: X")));

@@ -18,7 +18,7 @@ use kube::{Client, api::Api};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
-use super::{CONFIG_FILE, Report, STATUS_FILE, ending, progress};
+use super::{CONFIG_FILE, STATUS_FILE, ending, progress};
 use crate::request::plan::{generated::tracking_labels, overrides::PROFILER};
 
 /// Interval of the checks of the profiler.
@@ -59,9 +59,24 @@ pub enum RelayError {
         /// The status file.
         path: PathBuf,
     },
-    /// Its report could not be handed over.
+    /// The API server refused its report, or the name is taken by a foreign object, which was not touched.
     #[error(transparent)]
-    HandOver(#[from] HandOverError),
+    Write(#[from] RequestError),
+    /// An object of an earlier request has to go first.
+    #[error("ConfigMap {name} is in the way: {reason}")]
+    InTheWay {
+        /// The ConfigMap.
+        name: String,
+        /// Reason for the wait.
+        reason: String,
+    },
+}
+
+impl RelayError {
+    /// Whether the answer stays the same unless an object changes.
+    fn is_lasting(&self) -> bool {
+        matches!(self, Self::Write(error) if matches!(error.class(), Class::Invalid | Class::Foreign))
+    }
 }
 
 /// Relays until the profiler has ended and its end is reported.
@@ -70,11 +85,11 @@ pub enum RelayError {
 /// The profiler does not report its end, or the API server refuses the report.
 pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
     let relay = Relay::new(client, args);
-    let mut reported = Report::Nothing;
+    let mut reported = None;
     loop {
         let ended = relay.has_ended().await;
         let now = progress(&relay.file(STATUS_FILE).await.unwrap_or_default());
-        if let Report::Progress(data) = &now
+        if let Some(data) = &now
             && now != reported
         {
             match relay.tell(data).await {
@@ -142,7 +157,7 @@ impl Relay {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let status = self.file(STATUS_FILE).await.unwrap_or_default();
-            if let Report::Final(data) = ending(&status, self.file(CONFIG_FILE).await.as_deref()) {
+            if let Some(data) = ending(&status, self.file(CONFIG_FILE).await.as_deref()) {
                 return Ok(data);
             }
             if Instant::now() >= deadline {
@@ -157,13 +172,11 @@ impl Relay {
     /// # Errors
     /// [`Error::Foreign`] if the name is taken by an object that is not the request's; otherwise what the API server
     /// answered.
-    pub async fn tell(&self, data: &BTreeMap<String, String>) -> Result<(), HandOverError> {
+    pub async fn tell(&self, data: &BTreeMap<String, String>) -> Result<(), RelayError> {
         let desired = Desired::of(&self.config_map(data), &self.args.request_uid)?;
         let live = self.applier.find::<ConfigMap>(&desired.id().namespace, &desired.id().name).await?;
         match self.applier.apply(&desired, live.as_ref()).await? {
-            ApplyOutcome::Waiting { reason } => {
-                Err(HandOverError::InTheWay { name: desired.id().name.clone(), reason })
-            }
+            ApplyOutcome::Waiting { reason } => Err(RelayError::InTheWay { name: desired.id().name.clone(), reason }),
             ApplyOutcome::Created(_) | ApplyOutcome::Updated(_) | ApplyOutcome::Unchanged => Ok(()),
         }
     }
@@ -187,9 +200,9 @@ impl Relay {
 /// Tries until the output is taken: what was profiled for hours exists nowhere else. Failures that end by themselves,
 /// or when a right or a quota is given, are tried again until the pod is ended; content that is refused and a name that
 /// is taken, for [`PATIENCE`].
-async fn hand_over<F>(mut write: F) -> Result<(), HandOverError>
+async fn hand_over<F>(mut write: F) -> Result<(), RelayError>
 where
-    F: AsyncFnMut() -> Result<(), HandOverError>,
+    F: AsyncFnMut() -> Result<(), RelayError>,
 {
     let deadline = Instant::now() + PATIENCE;
     let mut pause = RETRY;
@@ -204,32 +217,6 @@ where
     }
 }
 
-/// Reason why something could not be handed over.
-#[derive(Debug, thiserror::Error)]
-pub enum HandOverError {
-    /// The API server refused, or the name is taken by a foreign object, which was not touched.
-    #[error(transparent)]
-    Write(#[from] RequestError),
-    /// An object of an earlier request has to go first.
-    #[error("ConfigMap {name} is in the way: {reason}")]
-    InTheWay {
-        /// The ConfigMap.
-        name: String,
-        /// Reason for the wait.
-        reason: String,
-    },
-}
-
-impl HandOverError {
-    /// Whether the answer stays the same unless an object changes.
-    pub fn is_lasting(&self) -> bool {
-        match self {
-            Self::Write(error) => matches!(error.class(), Class::Invalid | Class::Foreign),
-            Self::InTheWay { .. } => false,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use controller_kit::apply::{ObjectId, RequestError};
@@ -238,10 +225,10 @@ mod tests {
 
     use super::*;
 
-    fn answer(code: u16, reason: &str) -> HandOverError {
+    fn answer(code: u16, reason: &str) -> RelayError {
         let object = ObjectId::named::<ConfigMap>("team-a", "dgdr-output-chat");
-        let source = Box::new(kube::Error::Api(Status::failure("x", reason).with_code(code).boxed()));
-        HandOverError::Write(RequestError::Api { action: "apply", object, source })
+        let source = kube::Error::Api(Status::failure("x", reason).with_code(code).boxed()).into();
+        RelayError::Write(RequestError::Api { action: "apply", object, source })
     }
 
     /// Defect: an API server that did not answer for two minutes cost a profile of hours.

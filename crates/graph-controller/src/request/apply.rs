@@ -7,6 +7,7 @@ use api_types::{conditions::request as reason, labels, owner, v1beta1::DynamoGra
 use controller_kit::{
     apply::{Applier, ApplyOutcome, Desired, ObjectId, RequestError},
     failure::Class,
+    request::parse,
     store::{Key, controller_owner},
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ConfigMap};
@@ -14,7 +15,7 @@ use kube::{ResourceExt, core::ApiResource};
 use serde_json::Value;
 
 use super::{
-    model::{HandOver, RequestApplied, RequestObserved, RequestPlan, Stage},
+    model::{RequestApplied, RequestObserved, RequestPlan, Stage},
     observe::RequestCaches,
     phase::{graph_name, is_graph_of},
     plan::taken,
@@ -63,8 +64,8 @@ pub async fn apply(
     if let Some(graph) = plan.graph {
         make_graph(applier, observed, graph, &mut applied).await?;
     }
-    if let Some(hand_over) = &plan.hand_over {
-        give(applier, observed, hand_over).await?;
+    if let Some(graph) = observed.graph.as_ref().filter(|_| !plan.hand_over.is_empty()) {
+        give(applier, observed, graph, &plan.hand_over).await?;
     }
     if matches!(applied.stage, Stage::Deleted(_)) {
         confirm_deletion(applier, observed).await?;
@@ -98,7 +99,6 @@ async fn account(
 }
 
 /// Rights and quotas that are missing for the Job.
-#[allow(clippy::result_large_err, reason = "the callers hand it on as it is")]
 fn refused(error: RequestError) -> Result<Stage, RequestError> {
     let message = error.to_string();
     match error.class() {
@@ -122,7 +122,7 @@ async fn make_job(
         Ok(_) => {}
         Err(RequestError::Changed { object }) => {
             if let Some(live) = applier.find::<Job>(&object.namespace, &object.name).await? {
-                let live: Job = parse(live, &object)?;
+                let live: Job = parse(&object, live)?;
                 if observed.is_ours(&live) {
                     return Err(RequestError::Changed { object });
                 }
@@ -134,11 +134,6 @@ async fn make_job(
         Err(error) => applied.stage = refused(error)?,
     }
     Ok(())
-}
-
-#[allow(clippy::result_large_err, reason = "the callers hand it on as it is")]
-fn parse<K: serde::de::DeserializeOwned>(object: Value, id: &ObjectId) -> Result<K, RequestError> {
-    serde_json::from_value(object).map_err(|e| RequestError::Render { object: id.clone(), reason: e.to_string() })
 }
 
 /// Writes a ConfigMap that the graph reads beside its spec. The graph can work without it, so a rejection fails
@@ -185,7 +180,7 @@ async fn make_graph(
             let Some(live) = applier.get(&resource, &object).await? else {
                 return Err(RequestError::Changed { object });
             };
-            let live: DynamoGraphDeployment = parse(live, &object)?;
+            let live: DynamoGraphDeployment = parse(&object, live)?;
             if !is_graph_of(&live, &observed.request) {
                 let message = taken(observed, &object.name);
                 applied.stage = Stage::Deploying { reason: reason::NAME_TAKEN, message, stuck: true };
@@ -205,10 +200,14 @@ async fn make_graph(
 }
 
 /// Makes ConfigMaps the graph's, as they are.
-async fn give(applier: &Applier, observed: &RequestObserved, hand_over: &HandOver) -> Result<(), RequestError> {
-    let graph = hand_over.graph.as_ref();
+async fn give(
+    applier: &Applier,
+    observed: &RequestObserved,
+    graph: &DynamoGraphDeployment,
+    config_maps: &[ConfigMap],
+) -> Result<(), RequestError> {
     let uid = graph.metadata.uid.as_deref().unwrap_or_default();
-    let handed = give_each(applier, hand_over, uid).await;
+    let handed = give_each(applier, graph, config_maps).await;
     // This applier remembers requests; no event would make it forget the graph.
     applier.forget(uid);
     handed?;
@@ -216,13 +215,18 @@ async fn give(applier: &Applier, observed: &RequestObserved, hand_over: &HandOve
     Ok(())
 }
 
-async fn give_each(applier: &Applier, hand_over: &HandOver, uid: &str) -> Result<(), RequestError> {
-    let owner = owner::controller::<DynamoGraphDeployment>(&hand_over.graph.name_any(), uid);
-    for known in &hand_over.config_maps {
+async fn give_each(
+    applier: &Applier,
+    graph: &DynamoGraphDeployment,
+    config_maps: &[ConfigMap],
+) -> Result<(), RequestError> {
+    let uid = graph.metadata.uid.as_deref().unwrap_or_default();
+    let owner = owner::controller::<DynamoGraphDeployment>(&graph.name_any(), uid);
+    for known in config_maps {
         let id = ObjectId::of(known);
         // The cache keeps no data of it.
         let Some(before) = applier.find::<ConfigMap>(&id.namespace, &id.name).await? else { continue };
-        let mut map: ConfigMap = parse(before.clone(), &id)?;
+        let mut map: ConfigMap = parse(&id, before.clone())?;
         if map.metadata.uid != known.metadata.uid || controller_owner(&map).is_some() {
             continue;
         }

@@ -131,21 +131,13 @@ pub struct RequestPlan {
     pub config_maps: Vec<ConfigMap>,
     /// The graph.
     pub graph: Option<Value>,
-    /// ConfigMaps that become the graph's, which must not depend on the request.
-    pub hand_over: Option<HandOver>,
+    /// ConfigMaps that become the graph's, which must not depend on the request. Their data is read when they are
+    /// written.
+    pub hand_over: Vec<ConfigMap>,
     /// The stage after this.
     pub stage: Stage,
     /// Findings of this step that the status keeps.
     pub findings: RequestFindings,
-}
-
-/// ConfigMaps that become a graph's.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HandOver {
-    /// The new owner.
-    pub graph: Box<DynamoGraphDeployment>,
-    /// ConfigMaps that it receives. Their data is read when they are written.
-    pub config_maps: Vec<ConfigMap>,
 }
 
 /// Data that the status keeps beside the stage.

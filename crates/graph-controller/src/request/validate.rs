@@ -2,7 +2,7 @@
 
 use api_types::{
     conversion::{ApiVersion, convert},
-    v1beta1::{Hardware, ModelCache},
+    v1beta1::Hardware,
 };
 use rendering::rules::request::{self as rules, missing_gpu_facts};
 use serde_json::Value;
@@ -25,7 +25,8 @@ pub struct ValidRequest<'a> {
     pub output_claim: Option<String>,
     /// A file for the profiler; only v1alpha1 can name one.
     pub config_map: Option<ConfigFile>,
-    cache: Option<&'a ModelCache>,
+    /// The claim with the model's weights, and where it is mounted.
+    pub model_cache: Option<(&'a str, &'a str)>,
 }
 
 /// A file in a ConfigMap.
@@ -35,14 +36,6 @@ pub struct ConfigFile {
     pub name: String,
     /// Key of the file.
     pub key: String,
-}
-
-impl ValidRequest<'_> {
-    /// The claim with the model's weights, and where it is mounted.
-    pub fn model_cache(&self) -> Option<(&str, &str)> {
-        let cache = self.cache?;
-        Some((cache.pvc_name.as_deref().filter(|name| !name.is_empty())?, &cache.pvc_mount_path))
-    }
 }
 
 /// Reasons why a request cannot be profiled: violations in its spec, or something that the cluster lacks.
@@ -56,25 +49,6 @@ pub struct Obstacles {
     pub unanswered: bool,
 }
 
-impl Obstacles {
-    fn spec(&mut self, message: &str) {
-        self.messages.push(message.to_owned());
-        self.unanswered = false;
-    }
-
-    fn outside(&mut self, message: String) {
-        self.messages.push(message);
-        self.outside = true;
-        self.unanswered = false;
-    }
-
-    fn unanswered(&mut self, question: String) {
-        self.unanswered = self.messages.is_empty();
-        self.messages.push(question);
-        self.outside = true;
-    }
-}
-
 /// Checks a request.
 ///
 /// # Errors
@@ -83,18 +57,20 @@ pub fn validate(observed: &RequestObserved) -> Result<ValidRequest<'_>, Obstacle
     let spec = &observed.request.spec;
     let mut obstacles = Obstacles::default();
     if let Some(violation) = rules::thorough_search(spec) {
-        obstacles.spec(&violation.to_string());
+        obstacles.messages.push(violation.to_string());
     }
     if let Some(name) = &observed.missing_claim {
         let place = &observed.namespace;
-        obstacles.outside(format!(
+        obstacles.outside = true;
+        obstacles.messages.push(format!(
             "spec.modelCache.pvcName: there is no PersistentVolumeClaim {place}/{name}; create it, or name another one"
         ));
     }
     let default = Some(observed.settings.args.dgdr_default_image.as_str());
     let image = [spec.image.as_deref(), default].into_iter().flatten().find(|image| !image.is_empty());
     if image.is_none() {
-        obstacles.spec("spec.image: there is no image of a profiler; name one, for example that of the Dynamo planner");
+        let message = "spec.image: there is no image of a profiler; name one, for example that of the Dynamo planner";
+        obstacles.messages.push(message.to_owned());
     }
     let hardware = hardware(observed, &mut obstacles);
     match image.filter(|_| obstacles.messages.is_empty()) {
@@ -107,7 +83,10 @@ pub fn validate(observed: &RequestObserved) -> Result<ValidRequest<'_>, Obstacle
                 hardware,
                 output_claim,
                 config_map,
-                cache: spec.model_cache.as_ref(),
+                model_cache: spec.model_cache.as_ref().and_then(|cache| {
+                    let name = cache.pvc_name.as_deref().filter(|name| !name.is_empty())?;
+                    Some((name, cache.pvc_mount_path.as_str()))
+                }),
             })
         }
     }
@@ -135,10 +114,10 @@ fn hardware(observed: &RequestObserved, obstacles: &mut Obstacles) -> Value {
             Search::Found(found) => found.unknown_model.as_deref().unwrap_or("the nodes have no label for it"),
         };
         let message = format!("spec.hardware: {} not known ({why}); set {}", be(&missing), missing.join(", "));
-        match &observed.hardware {
-            Search::Unanswered(_) => obstacles.unanswered(message),
-            _ => obstacles.outside(message),
-        }
+        let is_unanswered = matches!(observed.hardware, Search::Unanswered(_));
+        obstacles.unanswered = is_unanswered && obstacles.messages.is_empty();
+        obstacles.outside = true;
+        obstacles.messages.push(message);
     }
     // The user's own words stay as they were written.
     let mut json = serde_json::to_value(&whole).unwrap_or_default();

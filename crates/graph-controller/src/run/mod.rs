@@ -50,7 +50,7 @@ use crate::{
         GraphReconciler,
         apply::graph_of,
         node_topology::apply::TopologyLabeler,
-        observe::{GraphCaches, grove::GroveCaches, read::Apis},
+        observe::{GraphCaches, grove::GroveCaches},
         settings::GraphSettings,
     },
     nats_etcd,
@@ -122,7 +122,6 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let (own_settings, own_events) = (Arc::clone(&settings), outputs.events.clone());
     let requesting = requests.run(&context, &served, args, &caches, requests_to_look_at);
     let recovering = run_recovery(&context, &own_settings, &own_events);
-    let apis = Apis::new(&served, &settings);
     let places = PlaceCaches {
         graphs: caches.graphs.clone(),
         components: caches.components.clone(),
@@ -134,7 +133,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let reconciler = GraphReconciler {
         outputs: outputs.notifying(context.notifier.as_ref()),
         pods,
-        apis,
+        apis: served.clone(),
         settings,
         nats_etcd: health,
         labeler,

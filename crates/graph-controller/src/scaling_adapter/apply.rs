@@ -11,15 +11,15 @@ use controller_kit::{
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::model::{ComponentScale, ScaleOutcome, ScalingAdapterObserved, ScalingAdapterPlan};
+use super::model::{ComponentScale, NoEffect, ScaleOutcome, ScalingAdapterObserved, ScalingAdapterPlan};
 
 /// Scales the component, if the plan says so.
 pub(super) async fn apply(
     applier: &Applier,
     observed: &ScalingAdapterObserved,
-    plan: &ScalingAdapterPlan,
+    plan: &Result<ScalingAdapterPlan, NoEffect>,
 ) -> ScaleOutcome {
-    let ScalingAdapterPlan::Follow { scale: Some(planned), .. } = plan else { return ScaleOutcome::Unchanged };
+    let Ok(ScalingAdapterPlan { scale: Some(planned), .. }) = plan else { return ScaleOutcome::Unchanged };
     match scale(applier, observed, planned).await {
         Ok(true) => ScaleOutcome::Scaled,
         Ok(false) => ScaleOutcome::Unchanged,

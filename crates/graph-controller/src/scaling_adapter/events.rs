@@ -2,15 +2,13 @@
 
 use controller_kit::events::Event;
 
-use super::model::{ComponentScale, ScaleOutcome, ScalingAdapterApplied, ScalingAdapterPlan};
+use super::model::{ComponentScale, ScaleOutcome, ScalingAdapterApplied};
 
 /// The event about a pass.
 pub fn of_applied(applied: &ScalingAdapterApplied) -> Option<Event> {
     let scale = match &applied.plan {
-        ScalingAdapterPlan::Idle(no_effect) => {
-            return Some(Event::warning(no_effect.reason, "Scale", &no_effect.message));
-        }
-        ScalingAdapterPlan::Follow { scale, .. } => scale.as_ref()?,
+        Err(no_effect) => return Some(Event::warning(no_effect.reason, "Scale", &no_effect.message)),
+        Ok(plan) => plan.scale.as_ref()?,
     };
     let ComponentScale { component, from, to, .. } = scale;
     let from = from.unwrap_or(1);

@@ -30,7 +30,7 @@ use controller_kit::{
 use k8s_openapi::jiff::Timestamp;
 
 use self::{
-    model::{ScaleOutcome, ScalingAdapterApplied, ScalingAdapterObserved, ScalingAdapterPlan},
+    model::{NoEffect, ScaleOutcome, ScalingAdapterApplied, ScalingAdapterObserved, ScalingAdapterPlan},
     observe::ScalingAdapterCaches,
     plan::Paces,
 };
@@ -52,7 +52,7 @@ pub struct ScalingAdapterReconciler {
 impl Reconcile for ScalingAdapterReconciler {
     type Object = Adapter;
     type Observed = ScalingAdapterObserved;
-    type Plan = ScalingAdapterPlan;
+    type Plan = Result<ScalingAdapterPlan, NoEffect>;
     type Applied = ScalingAdapterApplied;
     type Status = Status;
 
@@ -65,14 +65,14 @@ impl Reconcile for ScalingAdapterReconciler {
         Ok(observe::observe(&self.caches, pause, adapter)?)
     }
 
-    fn plan(&self, observed: &ScalingAdapterObserved, _: Timestamp) -> ScalingAdapterPlan {
+    fn plan(&self, observed: &ScalingAdapterObserved, _: Timestamp) -> Self::Plan {
         plan::plan(observed)
     }
 
     async fn apply(
         &self,
         observed: &ScalingAdapterObserved,
-        plan: ScalingAdapterPlan,
+        plan: Self::Plan,
     ) -> Result<ScalingAdapterApplied, Interruption> {
         let outcome = apply::apply(&self.outputs.applier, observed, &plan).await;
         if let ScaleOutcome::Scaled = outcome {
@@ -90,7 +90,7 @@ impl Reconcile for ScalingAdapterReconciler {
     ) -> Conclusion<Status> {
         let next = match (&applied.outcome, &applied.plan) {
             (ScaleOutcome::Rejected(_), _) => Action::requeue(REJECTED_RETRY),
-            (_, ScalingAdapterPlan::Follow { delayed: Some(rest), .. }) => Action::requeue(*rest),
+            (_, Ok(ScalingAdapterPlan { delayed: Some(rest), .. })) => Action::requeue(*rest),
             _ => Action::await_change(),
         };
         let events = events::of_applied(applied).into_iter().collect();

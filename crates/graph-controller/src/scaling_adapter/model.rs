@@ -21,20 +21,15 @@ pub struct ScalingAdapterObserved {
     pub pause: Option<Duration>,
 }
 
-/// Desired writes.
+/// Desired writes of an adapter that has an effect.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ScalingAdapterPlan {
-    /// Nothing: the adapter has no effect.
-    Idle(NoEffect),
-    /// The component follows the adapter.
-    Follow {
-        /// The change of the graph, if it needs one now.
-        scale: Option<ComponentScale>,
-        /// After how long a change is made that has to wait.
-        delayed: Option<Duration>,
-        /// The adapter's status, as long as the graph is not changed.
-        status: Status,
-    },
+pub struct ScalingAdapterPlan {
+    /// The change of the graph, if it needs one now.
+    pub scale: Option<ComponentScale>,
+    /// After how long a change is made that has to wait.
+    pub delayed: Option<Duration>,
+    /// The adapter's status, as long as the graph is not changed.
+    pub status: Status,
 }
 
 /// Reason why an adapter has no effect.
@@ -63,7 +58,7 @@ pub struct ComponentScale {
 #[derive(Debug)]
 pub struct ScalingAdapterApplied {
     /// The plan.
-    pub plan: ScalingAdapterPlan,
+    pub plan: Result<ScalingAdapterPlan, NoEffect>,
     /// Result of the change of the graph.
     pub outcome: ScaleOutcome,
 }

@@ -9,17 +9,17 @@ use std::{
 use controller_kit::store::Key;
 
 use super::{
-    model::{ComponentScale, ScalingAdapterObserved, ScalingAdapterPlan},
+    model::{ComponentScale, NoEffect, ScalingAdapterObserved, ScalingAdapterPlan},
     status,
     validate::validate,
 };
 
 /// Plans for an adapter that is not being deleted.
-pub fn plan(observed: &ScalingAdapterObserved) -> ScalingAdapterPlan {
-    let target = match validate(observed) {
-        Ok(target) => target,
-        Err(no_effect) => return ScalingAdapterPlan::Idle(no_effect),
-    };
+///
+/// # Errors
+/// The reason why the adapter has no effect.
+pub fn plan(observed: &ScalingAdapterObserved) -> Result<ScalingAdapterPlan, NoEffect> {
+    let target = validate(observed)?;
     let replicas = observed.adapter.spec.replicas;
     let scale = (target.component.desired_replicas() != replicas).then(|| ComponentScale {
         index: target.index,
@@ -29,7 +29,7 @@ pub fn plan(observed: &ScalingAdapterObserved) -> ScalingAdapterPlan {
     });
     let delayed = observed.pause.filter(|_| scale.is_some());
     let scale = scale.filter(|_| delayed.is_none());
-    ScalingAdapterPlan::Follow { scale, delayed, status: status::of_target(observed, &target) }
+    Ok(ScalingAdapterPlan { scale, delayed, status: status::of_target(observed, &target) })
 }
 
 /// Least time between two changes of the replicas of one component.

@@ -7,7 +7,7 @@ use api_types::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::{
-    model::{ScaleOutcome, ScalingAdapterApplied, ScalingAdapterObserved, ScalingAdapterPlan},
+    model::{ScaleOutcome, ScalingAdapterApplied, ScalingAdapterObserved},
     validate::ScaledComponent,
 };
 
@@ -25,7 +25,7 @@ pub fn of_target(observed: &ScalingAdapterObserved, target: &ScaledComponent<'_>
 
 /// Status after the writes; `None` if the adapter has no effect.
 pub fn of_applied(applied: &ScalingAdapterApplied, now: Timestamp) -> Option<Status> {
-    let ScalingAdapterPlan::Follow { status, .. } = &applied.plan else { return None };
+    let status = &applied.plan.as_ref().ok()?.status;
     let scaled = matches!(applied.outcome, ScaleOutcome::Scaled).then_some(Time(now));
     Some(Status { last_scale_time: scaled.or(status.last_scale_time.clone()), ..status.clone() })
 }

@@ -9,22 +9,21 @@ use crate::graph::fixtures::graph_with;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
-fn planned(replicas: i32, edit: impl FnOnce(&mut Value)) -> ScalingAdapterPlan {
+type Planned = Result<ScalingAdapterPlan, NoEffect>;
+
+fn planned(replicas: i32, edit: impl FnOnce(&mut Value)) -> Planned {
     plan::plan(&observed(replicas, edit))
 }
 
-fn scale(plan: ScalingAdapterPlan) -> Option<ComponentScale> {
-    match plan {
-        ScalingAdapterPlan::Follow { scale, .. } => scale,
-        ScalingAdapterPlan::Idle(no_effect) => panic!("{no_effect:?}"),
-    }
+fn scale(plan: Planned) -> Option<ComponentScale> {
+    plan.unwrap().scale
 }
 
-fn status_of(plan: ScalingAdapterPlan, outcome: ScaleOutcome) -> Option<Status> {
+fn status_of(plan: Planned, outcome: ScaleOutcome) -> Option<Status> {
     status::of_applied(&ScalingAdapterApplied { plan, outcome }, NOW)
 }
 
-fn event(plan: ScalingAdapterPlan, outcome: ScaleOutcome) -> Option<Event> {
+fn event(plan: Planned, outcome: ScaleOutcome) -> Option<Event> {
     events::of_applied(&ScalingAdapterApplied { plan, outcome })
 }
 
@@ -80,11 +79,9 @@ fn one_adapter_scales_a_component_and_another_says_so() {
 fn a_change_waits_for_the_end_of_the_pause() {
     let rest = Duration::from_millis(600);
     let paused = |replicas| ScalingAdapterObserved { pause: Some(rest), ..observed(replicas, |_| {}) };
-    let ScalingAdapterPlan::Follow { scale: None, delayed, .. } = plan::plan(&paused(7)) else { panic!("not delayed") };
+    let Ok(ScalingAdapterPlan { scale: None, delayed, .. }) = plan::plan(&paused(7)) else { panic!("not delayed") };
     assert_eq!(delayed, Some(rest));
-    let ScalingAdapterPlan::Follow { scale: None, delayed, .. } = plan::plan(&paused(4)) else {
-        panic!("nothing to do")
-    };
+    let Ok(ScalingAdapterPlan { scale: None, delayed, .. }) = plan::plan(&paused(4)) else { panic!("nothing to do") };
     assert_eq!(delayed, None, "nothing waits");
 }
 

@@ -7,7 +7,7 @@ use api_types::v1beta1::{
     DynamoGraphDeployment, DynamoGraphDeploymentRequest,
 };
 use controller_kit::{
-    access::{Access as Rights, NamedAccess, role},
+    access::{Access as Rights, role},
     context::{Context, Readiness, Shutdown},
     metrics::Metrics,
     scope::Fence,
@@ -89,7 +89,7 @@ impl Bed {
 
     /// Lets the controller bind this ClusterRole, as the chart does for those of its release.
     pub async fn grant_binding(&self, role: &str) {
-        let NamedAccess { group, resource, .. } = BINDS[0];
+        let Rights { group, resource, .. } = BINDS[0];
         let rule = json!({ "apiGroups": [group], "resources": [resource], "resourceNames": [role], "verbs": ["bind"] });
         self.grant("bind", json!([rule])).await;
         self.until_allowed(json!({ "group": group, "resource": resource, "name": role, "verb": "bind" })).await;
@@ -147,10 +147,8 @@ impl Bed {
     async fn of(access: &Access, prefix: &str, grove: bool) -> Self {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let namespace = guard.name().to_owned();
-        access
-            .apply(&account(NAME, &namespace, role(NAME, Some(&namespace), &rights(), BINDS_IN_NAMESPACE)))
-            .await
-            .unwrap();
+        let held = [rights(), BINDS_IN_NAMESPACE.to_vec()].concat();
+        access.apply(&account(NAME, &namespace, role(NAME, Some(&namespace), &held))).await.unwrap();
         access.apply(&[discovery_role(&namespace)]).await.unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
         let mut settings = OperatorConfiguration::default();

@@ -90,7 +90,7 @@ async fn pass(bed: &Bed, picture: &[Component]) -> Result<(), RequestError> {
     configuration.rbac.discovery_role_name = DISCOVERY_ROLE.to_owned();
     let settings = GraphSettings::of(&configuration, &scope);
     let observed = cached(&caches, &settings, &caches.graphs.all().pop().unwrap(), graph).unwrap();
-    let valid = validate(&observed.graph, &settings, observed.validation_context()).unwrap();
+    let valid = validate(&observed, &settings).unwrap();
     let plan = plan::plan(&valid, &observed, Timestamp::now());
     let applied = apply::apply(&applier, &EventSink::new(client, NAME), &caches, &observed, &plan).await;
     applied.tally.failed.into_iter().next().map_or(Ok(()), Err)

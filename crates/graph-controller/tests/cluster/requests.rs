@@ -15,9 +15,9 @@ use controller_kit::{
 };
 use graph_controller::{
     NAME,
-    relay::run::{HandOverError, Relay, RelayArgs},
+    relay::run::{Relay, RelayArgs, RelayError},
     request::{
-        RequestReconciler, apply as apply_plan, model,
+        RequestReconciler, apply as apply_plan,
         model::{RequestObserved, RequestPlan, Search},
         observe::{RequestCaches, RequestObserver, gpus::Gpus},
         settings::RequestSettings,
@@ -163,7 +163,7 @@ async fn a_config_map_of_somebody_else_is_left_alone_by_controller_and_relay() {
     let words = |key: &str, text: &str| BTreeMap::from([(key.to_owned(), text.to_owned())]);
     let relay = relay_of(request.uid());
     let refused = relay.tell(&words("phase", "SweepingDecode")).await;
-    assert!(matches!(refused, Err(HandOverError::Write(RequestError::Foreign { .. }))), "{refused:?}");
+    assert!(matches!(refused, Err(RelayError::Write(RequestError::Foreign { .. }))), "{refused:?}");
     assert_eq!(maps.get(name).await.unwrap(), foreign);
 
     maps.delete(name, &DeleteParams::default()).await.unwrap();
@@ -174,7 +174,7 @@ async fn a_config_map_of_somebody_else_is_left_alone_by_controller_and_relay() {
     assert_eq!(reported.data, Some(words("message", "3 of 8")));
     assert_eq!(reported.owner_references()[0].uid, request.uid().unwrap());
     let earlier = relay_of(Some("a-uid-of-before".to_owned())).tell(&words("message", "too late")).await;
-    assert!(matches!(earlier, Err(HandOverError::InTheWay { .. })), "{earlier:?}");
+    assert!(matches!(earlier, Err(RelayError::InTheWay { .. })), "{earlier:?}");
     assert_eq!(maps.get(name).await.unwrap().data, reported.data);
 }
 
@@ -307,10 +307,9 @@ async fn a_hand_over_leaves_nothing_in_memory_for_the_graph() {
     let seen: Vec<Arc<dyn CacheView>> = vec![Arc::new(caches.config_maps.clone())];
     let applier = Applier::new(bed.client_of_controller(), NAME, Metrics::new(), seen);
     let spec = json!(request.spec);
-    let observed = RequestObserved::of(request, spec, Arc::default());
     let uid = graph.uid().unwrap();
-    let hand_over = model::HandOver { graph: Box::new(graph), config_maps: vec![map] };
-    let plan = RequestPlan { hand_over: Some(hand_over), ..RequestPlan::default() };
+    let observed = RequestObserved { graph: Some(graph), ..RequestObserved::of(request, spec, Arc::default()) };
+    let plan = RequestPlan { hand_over: vec![map], ..RequestPlan::default() };
     apply_plan::apply(&applier, &caches, &observed, plan).await.unwrap();
 
     let owners = maps.get("chat-data").await.unwrap().metadata.owner_references.unwrap_or_default();

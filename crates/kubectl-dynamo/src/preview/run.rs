@@ -20,7 +20,7 @@ use controller_kit::{
     store::{Packed, ServedApis},
 };
 use graph_controller::{
-    graph::{self, node_topology::apply::TopologyLabeler, observe::read::Apis, settings::GraphSettings},
+    graph::{self, node_topology::apply::TopologyLabeler, settings::GraphSettings},
     nats_etcd::HealthReceiver,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -225,7 +225,7 @@ impl<'a> Preview<'a> {
             caches,
             outputs: outputs.clone(),
             pods: Arc::new(PodDiagnostics::new(client.clone())),
-            apis: Apis::new(&ServedApis::new(client.clone()), &self.settings),
+            apis: ServedApis::new(client.clone()),
             settings: Arc::clone(&self.settings),
             nats_etcd: HealthReceiver::unchecked(),
             labeler,

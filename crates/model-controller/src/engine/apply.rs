@@ -3,7 +3,6 @@
 //! Each request to an engine has a connection of its own.
 
 use std::{
-    fmt,
     net::SocketAddr,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard},
@@ -17,10 +16,7 @@ use http::{StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use prometheus_client::{
-    encoding::EncodeLabelSet,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
-};
+use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
 use tokio::{net::TcpStream, sync::Notify, task::JoinSet};
 use tracing::{debug, info, warn};
 
@@ -155,28 +151,19 @@ impl Dial {
     }
 }
 
-impl fmt::Debug for Dial {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Dial::through(…)" } else { "Dial::default()" })
-    }
-}
-
 /// HTTP client for engines. Cheap to clone.
 ///
 /// Every request has its own connection: requests are rare, and engines need not keep connections open. Redirects are
 /// not followed. There is no authentication and no TLS, because the runtime has none on this port.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Http {
-    dial: Dial,
-    metrics: EngineMetrics,
+    /// Addresses of engines.
+    pub dial: Dial,
+    /// Counts the requests.
+    pub metrics: EngineMetrics,
 }
 
 impl Http {
-    /// A client that counts its requests in `metrics`.
-    pub fn new(dial: Dial, metrics: EngineMetrics) -> Self {
-        Self { dial, metrics }
-    }
-
     /// Sends one request, and returns its outcome within its timeout.
     pub async fn send(&self, engine: SocketAddr, request: &EngineRequest) -> EngineOutcome {
         let start = Instant::now();
@@ -230,20 +217,12 @@ const BUCKETS: [f64; 10] = [0.01, 0.025, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 3
 /// Metrics of requests to engines. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct EngineMetrics {
-    requests: Family<RequestLabels, Counter>,
-    duration: Family<OperationLabels, Histogram, fn() -> Histogram>,
+    requests: Family<[EngineLabel; 2], Counter>,
+    duration: Family<[EngineLabel; 1], Histogram, fn() -> Histogram>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    operation: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OperationLabels {
-    operation: &'static str,
-}
+/// Name and value.
+type EngineLabel = (&'static str, &'static str);
 
 impl EngineMetrics {
     /// Adds the families to the registry of the process.
@@ -269,7 +248,7 @@ impl EngineMetrics {
 
     /// Counts one request.
     pub fn request_finished(&self, request: &EngineRequest, outcome: &EngineOutcome, took: Duration) {
-        let operation = request.operation();
+        let operation = ("operation", request.operation());
         let result = match outcome {
             EngineOutcome::Done | EngineOutcome::Listed { .. } => "done",
             EngineOutcome::NoList | EngineOutcome::NotThere => "not_found",
@@ -278,7 +257,7 @@ impl EngineMetrics {
             EngineOutcome::Unreachable { .. } => "unreachable",
             EngineOutcome::TimedOut => "timeout",
         };
-        self.requests.get_or_create(&RequestLabels { operation, result }).inc();
-        self.duration.get_or_create(&OperationLabels { operation }).observe(took.as_secs_f64());
+        self.requests.get_or_create(&[operation, ("result", result)]).inc();
+        self.duration.get_or_create(&[operation]).observe(took.as_secs_f64());
     }
 }

@@ -94,7 +94,7 @@ impl Fleet {
             let mut new = false;
             let engine = known.or_insert_with(|| {
                 new = true;
-                Engine::new(engine_id.clone(), endpoint.clone(), now)
+                Engine::new(engine_id.clone(), endpoint.clone(), self.pace, now)
             });
             if engine.update_endpoint(endpoint, now) || new || all {
                 touched.insert(engine_id);
@@ -132,7 +132,7 @@ impl Fleet {
         let room = self.waiting.room(&id.pool.namespace);
         let Some(pool) = self.pools.get_mut(&id.pool) else { return };
         let Some(engine) = pool.engines.get_mut(id) else { return };
-        let step = plan(engine, &pool.desired, &self.pace, room, now);
+        let step = plan(engine, &pool.desired, room, now);
         for request in step.start {
             sent(engine, &request, now);
             self.waiting.take(&id.pool.namespace, 1);
@@ -149,11 +149,11 @@ impl Fleet {
         let Some(engine) = pool.engines.get_mut(&call.engine) else { return };
         let state = |engine: &Engine| (engine.list, engine.outage.is_some(), engine.is_lost(), engine.stale);
         let before = state(engine);
-        let names = record(engine, &call.request, outcome, &self.pace, now);
+        let names = record(engine, &call.request, outcome, now);
         if state(engine) == before {
             self.changed.extend(names.iter().flat_map(|name| pool.desired.models(name)).cloned());
         } else {
-            self.changed.extend(everybody(&pool.desired));
+            self.changed.extend(pool.desired.names().flat_map(|name| pool.desired.models(name)).cloned());
         }
         self.enqueue(call.engine.clone());
     }
@@ -205,16 +205,10 @@ impl Fleet {
 
 /// The models that a change of desired adapters concerns.
 fn concerned(before: &DesiredAdapters, after: &DesiredAdapters) -> BTreeSet<Key> {
-    let names: BTreeSet<&AdapterName> =
-        [before, after].into_iter().flat_map(|desired| desired.load.keys().chain(desired.unload.keys())).collect();
+    let names: BTreeSet<&AdapterName> = before.names().chain(after.names()).collect();
     let same = |name: &AdapterName| {
         before.load.get(name) == after.load.get(name) && before.unload.get(name) == after.unload.get(name)
     };
     let other = names.into_iter().filter(|name| !same(name));
     other.flat_map(|name| before.models(name).chain(after.models(name))).cloned().collect()
-}
-
-fn everybody(desired: &DesiredAdapters) -> BTreeSet<Key> {
-    let loading = desired.load.values().flat_map(|adapter| &adapter.models);
-    loading.chain(desired.unload.values().flatten()).cloned().collect()
 }

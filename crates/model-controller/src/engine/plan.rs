@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    AdapterName, EngineLimits, EngineRequest,
+    AdapterName, EngineRequest,
     state::{Engine, Held, ListSupport, RequestFailure},
 };
 use crate::engine::{DesiredAdapter, DesiredAdapters};
@@ -27,20 +27,8 @@ pub struct EngineStep {
     pub wake: Option<Instant>,
 }
 
-/// Next step for one adapter on one engine.
-enum Need {
-    /// Nothing: its state is the desired one, a request is under way, or an event must come first.
-    Nothing,
-    /// Send this request.
-    Send(EngineRequest),
-    /// Request a list, to confirm the last response.
-    Confirmation,
-    /// Retry at this time.
-    Later(Instant),
-}
-
 /// Plans at most `room` requests to an engine.
-pub fn plan(engine: &Engine, desired: &DesiredAdapters, pace: &EngineLimits, room: usize, now: Instant) -> EngineStep {
+pub fn plan(engine: &Engine, desired: &DesiredAdapters, room: usize, now: Instant) -> EngineStep {
     let outage = engine.outage.as_ref().map(|outage| outage.retry_at);
     if engine.listing.is_some() || room == 0 {
         return EngineStep::default();
@@ -48,7 +36,7 @@ pub fn plan(engine: &Engine, desired: &DesiredAdapters, pace: &EngineLimits, roo
     if let Some(retry_at) = outage.filter(|retry_at| *retry_at > now) {
         return EngineStep { start: Vec::new(), wake: Some(retry_at) };
     }
-    let mut batch = Batch::of(engine, desired, pace, now);
+    let mut batch = Batch::of(engine, desired, now);
     let serving = engine.endpoint.ready && !desired.is_empty();
     let question = || EngineStep { start: vec![EngineRequest::List { counted: counted(engine, desired) }], wake: None };
     let unseen = engine.others > 0 && desired.names().any(|name| !engine.counted.contains(name));
@@ -56,7 +44,7 @@ pub fn plan(engine: &Engine, desired: &DesiredAdapters, pace: &EngineLimits, roo
         return question();
     }
     // After an outage, one request at a time.
-    let limit = if outage.is_some() { 1 } else { pace.per_engine };
+    let limit = if outage.is_some() { 1 } else { engine.pace.per_engine };
     batch.start.truncate(limit.saturating_sub(engine.running.len()).min(room));
     if batch.start.is_empty() && batch.confirm {
         let pause_ends = engine.listed_at.map(|listed_at| listed_at + CONFIRM_PAUSE).filter(|end| *end > now);
@@ -76,94 +64,89 @@ fn counted(engine: &Engine, desired: &DesiredAdapters) -> Arc<BTreeSet<AdapterNa
     Arc::new(desired.names().chain(known).cloned().collect())
 }
 
-/// Next steps for all adapters.
+/// Next steps for all adapters. There is none for an adapter whose state is the desired one, that has a request under
+/// way, or for which an event must come first.
 #[derive(Default)]
 struct Batch {
+    /// Requests to send.
     start: Vec<EngineRequest>,
+    /// Whether to request a list, to confirm the last response.
     confirm: bool,
+    /// Times of retries.
     wakes: Vec<Instant>,
 }
 
 impl Batch {
     /// Unloads first: they free memory for the loads.
-    fn of(engine: &Engine, desired: &DesiredAdapters, pace: &EngineLimits, now: Instant) -> Self {
+    fn of(engine: &Engine, desired: &DesiredAdapters, now: Instant) -> Self {
         let mut batch = Self::default();
         for name in desired.unload.keys().filter(|name| !desired.load.contains_key(*name)) {
-            batch.add(unload(engine, name, now));
+            batch.unload(engine, name, now);
         }
         for (name, adapter) in &desired.load {
-            batch.add(load(engine, name, adapter, pace, now));
+            batch.load(engine, name, adapter, now);
         }
         batch
     }
 
-    fn add(&mut self, need: Need) {
-        match need {
-            Need::Nothing => {}
-            Need::Send(request) => self.start.push(request),
-            Need::Confirmation => self.confirm = true,
-            Need::Later(at) => self.wakes.push(at),
+    fn load(&mut self, engine: &Engine, name: &AdapterName, adapter: &DesiredAdapter, now: Instant) {
+        if engine.running.contains(name) || !engine.endpoint.ready {
+            return;
+        }
+        let trusted = adapter.trust.holds_for(&engine.endpoint);
+        match engine.held.get(name) {
+            Some(Held::Loaded { source: Some(source) } | Held::Accepted { source }) if *source != adapter.source => {
+                self.drop_copy(engine, name, now);
+            }
+            Some(Held::Loaded { source: None }) if !trusted => self.drop_copy(engine, name, now),
+            Some(Held::Loaded { .. }) => {}
+            Some(Held::Accepted { .. } | Held::Dropped) => self.confirm = true,
+            // It may hold a copy of an older source, and a load would keep that copy.
+            None if engine.list == ListSupport::Unsupported && !trusted && !engine.absent.contains(name) => {
+                self.drop_copy(engine, name, now);
+            }
+            None => {
+                let failure = engine.request_failures.get(name);
+                let failure = failure.filter(|failure| failure.source.as_ref() == Some(&adapter.source));
+                let timeout = engine.pace.load_timeout(failure.map_or(0, |failure| failure.timeouts));
+                let source = adapter.source.clone();
+                self.send_when_due(failure, now, EngineRequest::Load { name: name.clone(), source, timeout });
+            }
         }
     }
-}
 
-fn load(engine: &Engine, name: &AdapterName, adapter: &DesiredAdapter, pace: &EngineLimits, now: Instant) -> Need {
-    if engine.running.contains(name) || !engine.endpoint.ready {
-        return Need::Nothing;
-    }
-    let trusted = adapter.trust.holds_for(&engine.endpoint);
-    match engine.held.get(name) {
-        Some(Held::Loaded { source: Some(source) } | Held::Accepted { source }) if *source != adapter.source => {
-            drop_copy(engine, name, now)
+    fn unload(&mut self, engine: &Engine, name: &AdapterName, now: Instant) {
+        if engine.running.contains(name) {
+            return;
         }
-        Some(Held::Loaded { source: None }) if !trusted => drop_copy(engine, name, now),
-        Some(Held::Loaded { .. }) => Need::Nothing,
-        Some(Held::Accepted { .. } | Held::Dropped) => Need::Confirmation,
-        // It may hold a copy of an older source, and a load would keep that copy.
-        None if engine.list == ListSupport::Unsupported && !trusted && !engine.absent.contains(name) => {
-            drop_copy(engine, name, now)
-        }
-        None => {
-            let failure =
-                engine.request_failures.get(name).filter(|failure| failure.source.as_ref() == Some(&adapter.source));
-            let timeout = pace.load_timeout(failure.map_or(0, |failure| failure.timeouts));
-            let source = adapter.source.clone();
-            when_due(failure, now, EngineRequest::Load { name: name.clone(), source, timeout })
+        let (list, ready) = (engine.list, engine.endpoint.ready);
+        match engine.held.get(name) {
+            Some(Held::Accepted { .. } | Held::Loaded { .. }) => self.drop_copy(engine, name, now),
+            Some(Held::Dropped) => self.confirm = true,
+            None if list == ListSupport::Unsupported && ready && !engine.absent.contains(name) => {
+                self.drop_copy(engine, name, now);
+            }
+            None if engine.abandoned.contains_key(name) && list == ListSupport::Supported && ready => {
+                match engine.listed_at.map(|listed_at| listed_at + ABANDONED_PAUSE).filter(|next| *next > now) {
+                    Some(next) => self.wakes.push(next),
+                    None => self.confirm = true,
+                }
+            }
+            None => {}
         }
     }
-}
 
-fn unload(engine: &Engine, name: &AdapterName, now: Instant) -> Need {
-    if engine.running.contains(name) {
-        return Need::Nothing;
+    fn drop_copy(&mut self, engine: &Engine, name: &AdapterName, now: Instant) {
+        // Failed loads do not delay an unload.
+        let failure = engine.request_failures.get(name).filter(|failure| failure.source.is_none());
+        self.send_when_due(failure, now, EngineRequest::Unload { name: name.clone() });
     }
-    match engine.held.get(name) {
-        Some(Held::Accepted { .. } | Held::Loaded { .. }) => drop_copy(engine, name, now),
-        Some(Held::Dropped) => Need::Confirmation,
-        None if engine.list == ListSupport::Unsupported && engine.endpoint.ready && !engine.absent.contains(name) => {
-            drop_copy(engine, name, now)
-        }
-        None if engine.abandoned.contains_key(name)
-            && engine.list == ListSupport::Supported
-            && engine.endpoint.ready =>
-        {
-            let next = engine.listed_at.map(|listed_at| listed_at + ABANDONED_PAUSE).filter(|next| *next > now);
-            next.map_or(Need::Confirmation, Need::Later)
-        }
-        None => Need::Nothing,
-    }
-}
 
-fn drop_copy(engine: &Engine, name: &AdapterName, now: Instant) -> Need {
-    // Failed loads do not delay an unload.
-    let failure = engine.request_failures.get(name).filter(|failure| failure.source.is_none());
-    when_due(failure, now, EngineRequest::Unload { name: name.clone() })
-}
-
-fn when_due(failure: Option<&RequestFailure>, now: Instant, request: EngineRequest) -> Need {
-    match failure.map(|failure| failure.retry_at).filter(|retry_at| *retry_at > now) {
-        Some(retry_at) => Need::Later(retry_at),
-        None => Need::Send(request),
+    fn send_when_due(&mut self, failure: Option<&RequestFailure>, now: Instant, request: EngineRequest) {
+        match failure.map(|failure| failure.retry_at).filter(|retry_at| *retry_at > now) {
+            Some(retry_at) => self.wakes.push(retry_at),
+            None => self.start.push(request),
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    AdapterName, AdapterSource, EngineLimits, EngineOutcome, EngineRequest,
+    AdapterName, AdapterSource, EngineOutcome, EngineRequest,
     state::{Engine, Held, LOST_AFTER, ListSupport, Problem},
 };
 
@@ -29,35 +29,27 @@ pub fn record(
     engine: &mut Engine,
     request: &EngineRequest,
     outcome: EngineOutcome,
-    pace: &EngineLimits,
     now: Instant,
 ) -> BTreeSet<AdapterName> {
     if !matches!(outcome, EngineOutcome::Unreachable { .. } | EngineOutcome::TimedOut) {
         engine.outage = None;
     }
     match request {
-        EngineRequest::List { counted } => listed(engine, counted, outcome, pace, now),
+        EngineRequest::List { counted } => listed(engine, counted, outcome, now),
         EngineRequest::Load { name, source, .. } => {
             engine.running.remove(name);
-            loaded(engine, name, source, outcome, pace, now);
+            loaded(engine, name, source, outcome, now);
             BTreeSet::from([name.clone()])
         }
         EngineRequest::Unload { name } => {
             engine.running.remove(name);
-            unloaded(engine, name, outcome, pace, now);
+            unloaded(engine, name, outcome, now);
             BTreeSet::from([name.clone()])
         }
     }
 }
 
-fn loaded(
-    engine: &mut Engine,
-    name: &AdapterName,
-    source: &AdapterSource,
-    outcome: EngineOutcome,
-    pace: &EngineLimits,
-    now: Instant,
-) {
+fn loaded(engine: &mut Engine, name: &AdapterName, source: &AdapterSource, outcome: EngineOutcome, now: Instant) {
     let failure = Some(source.clone());
     match outcome {
         EngineOutcome::Done => {
@@ -76,14 +68,14 @@ fn loaded(
         EngineOutcome::TimedOut => {
             // The load may have succeeded, or may succeed later. The next list shows it.
             engine.must_list = true;
-            engine.abandoned.insert(name.clone(), now + pace.longest_load_timeout);
-            engine.record_failure(name, failure, Problem::TimedOut, pace, now);
+            engine.abandoned.insert(name.clone(), now + engine.pace.longest_load_timeout);
+            engine.record_failure(name, failure, Problem::TimedOut, now);
         }
-        other => fail(engine, name, failure, other, pace, now),
+        other => fail(engine, name, failure, other, now),
     }
 }
 
-fn unloaded(engine: &mut Engine, name: &AdapterName, outcome: EngineOutcome, pace: &EngineLimits, now: Instant) {
+fn unloaded(engine: &mut Engine, name: &AdapterName, outcome: EngineOutcome, now: Instant) {
     match outcome {
         // The next list confirms it. Failures are kept until then: an engine may report "not found" and still list the
         // adapter.
@@ -100,33 +92,26 @@ fn unloaded(engine: &mut Engine, name: &AdapterName, outcome: EngineOutcome, pac
         }
         EngineOutcome::TimedOut => {
             engine.must_list = true;
-            engine.record_failure(name, None, Problem::TimedOut, pace, now);
+            engine.record_failure(name, None, Problem::TimedOut, now);
         }
         other => {
             // The adapter was probably not loaded; the next list shows it.
             engine.must_list |= engine.list == ListSupport::Supported && matches!(other, EngineOutcome::Refused { .. });
-            fail(engine, name, None, other, pace, now);
+            fail(engine, name, None, other, now);
         }
     }
 }
 
-fn fail(
-    engine: &mut Engine,
-    name: &AdapterName,
-    source: Option<AdapterSource>,
-    outcome: EngineOutcome,
-    pace: &EngineLimits,
-    now: Instant,
-) {
+fn fail(engine: &mut Engine, name: &AdapterName, source: Option<AdapterSource>, outcome: EngineOutcome, now: Instant) {
     match outcome {
-        EngineOutcome::Unmanaged => engine.record_failure(name, source, Problem::Unmanaged, pace, now),
+        EngineOutcome::Unmanaged => engine.record_failure(name, source, Problem::Unmanaged, now),
         EngineOutcome::Refused { status, message } => {
-            engine.record_failure(name, source, Problem::Refused { status, message }, pace, now);
+            engine.record_failure(name, source, Problem::Refused { status, message }, now);
         }
         EngineOutcome::NotThere => {
-            engine.record_failure(name, source, Problem::Refused { status: 404, message: String::new() }, pace, now);
+            engine.record_failure(name, source, Problem::Refused { status: 404, message: String::new() }, now);
         }
-        EngineOutcome::Unreachable { reason } => engine.record_outage(Problem::Unreachable { reason }, pace, now),
+        EngineOutcome::Unreachable { reason } => engine.record_outage(Problem::Unreachable { reason }, now),
         // No outcomes of a load or an unload; callers handle `TimedOut`.
         EngineOutcome::Done | EngineOutcome::Listed { .. } | EngineOutcome::NoList | EngineOutcome::TimedOut => {}
     }
@@ -136,12 +121,11 @@ fn listed(
     engine: &mut Engine,
     counted: &Arc<BTreeSet<AdapterName>>,
     outcome: EngineOutcome,
-    pace: &EngineLimits,
     now: Instant,
 ) -> BTreeSet<AdapterName> {
     let in_flight = engine.listing.take().unwrap_or_default();
     engine.must_list = false;
-    engine.list_at = now + engine.audit_pause(pace);
+    engine.list_at = now + engine.audit_pause();
     match outcome {
         EngineOutcome::Listed { names, others } => {
             engine.list = ListSupport::Supported;
@@ -150,7 +134,7 @@ fn listed(
             engine.list_refusals = 0;
             engine.absent.clear();
             engine.stale = false;
-            apply_list(engine, &names.into_iter().collect(), &in_flight, pace, now)
+            apply_list(engine, &names.into_iter().collect(), &in_flight, now)
         }
         EngineOutcome::NoList | EngineOutcome::NotThere | EngineOutcome::Unmanaged | EngineOutcome::Done => {
             list_unsupported(engine)
@@ -158,20 +142,20 @@ fn listed(
         EngineOutcome::Refused { .. } => {
             engine.list_refusals += 1;
             if engine.list == ListSupport::Supported && engine.list_refusals < LOST_AFTER {
-                engine.list_at = now + pace.pause(engine.list_refusals);
+                engine.list_at = now + engine.pace.pause(engine.list_refusals);
                 engine.must_list = engine.stale;
                 return BTreeSet::new();
             }
-            engine.list_at =
-                now + pace.pause(engine.list_refusals).max(Duration::from_secs(30)).min(pace.longest_pause);
+            engine.list_at = now
+                + engine.pace.pause(engine.list_refusals).max(Duration::from_secs(30)).min(engine.pace.longest_pause);
             list_unsupported(engine)
         }
         EngineOutcome::Unreachable { reason } => {
-            engine.record_outage(Problem::Unreachable { reason }, pace, now);
+            engine.record_outage(Problem::Unreachable { reason }, now);
             list_again(engine, now)
         }
         EngineOutcome::TimedOut => {
-            engine.record_outage(Problem::TimedOut, pace, now);
+            engine.record_outage(Problem::TimedOut, now);
             list_again(engine, now)
         }
     }
@@ -189,7 +173,6 @@ fn apply_list(
     engine: &mut Engine,
     names: &BTreeSet<AdapterName>,
     in_flight: &BTreeSet<AdapterName>,
-    pace: &EngineLimits,
     now: Instant,
 ) -> BTreeSet<AdapterName> {
     let before = std::mem::take(&mut engine.held);
@@ -200,7 +183,7 @@ fn apply_list(
             Some(Held::Accepted { source }) => Held::Loaded { source: Some(source.clone()) },
             Some(Held::Loaded { source }) => Held::Loaded { source: source.clone() },
             Some(Held::Dropped) => {
-                engine.record_failure(name, None, Problem::StillListed, pace, now);
+                engine.record_failure(name, None, Problem::StillListed, now);
                 Held::Loaded { source: None }
             }
             None if in_flight.contains(name) => continue,
@@ -219,7 +202,7 @@ fn apply_list(
         if in_flight.contains(name) {
             after.insert(name.clone(), known.clone());
         } else if let Held::Accepted { source } = known {
-            engine.record_failure(name, Some(source.clone()), Problem::NotListed, pace, now);
+            engine.record_failure(name, Some(source.clone()), Problem::NotListed, now);
         }
     }
     // An adapter that is not listed needs no unload.

@@ -20,6 +20,8 @@ pub struct Engine {
     pub id: EngineId,
     /// Address and readiness of its pod.
     pub endpoint: Endpoint,
+    /// Limits and timeouts of its requests.
+    pub pace: EngineLimits,
     /// Whether it lists its adapters.
     pub list: ListSupport,
     /// Names that its last list was searched for.
@@ -151,10 +153,11 @@ impl fmt::Display for Problem {
 
 impl Engine {
     /// An engine that was not observed yet.
-    pub fn new(id: EngineId, endpoint: Endpoint, now: Instant) -> Self {
+    pub fn new(id: EngineId, endpoint: Endpoint, pace: EngineLimits, now: Instant) -> Self {
         Self {
             id,
             endpoint,
+            pace,
             list: ListSupport::Unknown,
             counted: Arc::default(),
             others: 0,
@@ -215,31 +218,30 @@ impl Engine {
         name: &AdapterName,
         source: Option<AdapterSource>,
         problem: Problem,
-        pace: &EngineLimits,
         now: Instant,
     ) {
         let before = self.request_failures.get(name).filter(|failure| failure.source == source);
         let timed_out = u32::from(problem == Problem::TimedOut);
         let timeouts = before.map_or(0, |before| before.timeouts) + timed_out;
         let failures = before.map_or(0, |before| before.failures) + 1;
-        let retry_at = now + pace.pause(failures);
+        let retry_at = now + self.pace.pause(failures);
         self.request_failures.insert(name.clone(), RequestFailure { problem, failures, timeouts, retry_at, source });
     }
 
     /// Records a failed connection.
-    pub fn record_outage(&mut self, problem: Problem, pace: &EngineLimits, now: Instant) {
+    pub fn record_outage(&mut self, problem: Problem, now: Instant) {
         let failures = self.outage.as_ref().map_or(0, |outage| outage.failures) + 1;
-        let retry_at = now + pace.pause(failures);
+        let retry_at = now + self.pace.pause(failures);
         self.outage = Some(RequestFailure { problem, failures, timeouts: 0, retry_at, source: None });
     }
 
     /// Time until the next audit, with a jitter of a tenth, so that engines that started together are not listed
     /// together.
-    pub fn audit_pause(&self, pace: &EngineLimits) -> Duration {
+    pub fn audit_pause(&self) -> Duration {
         let mut hasher = DefaultHasher::new();
         self.id.hash(&mut hasher);
         let share = u32::try_from(hasher.finish() % 200).unwrap_or_default();
-        pace.audit * (900 + share) / 1000
+        self.pace.audit * (900 + share) / 1000
     }
 
     /// Whether so many connections failed that the observed state no longer counts.

@@ -18,15 +18,6 @@ use crate::engine::Endpoint;
 /// Label of a slice with the name of its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// The endpoints of one slice.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Slice {
-    /// Its Service.
-    pub service: Option<String>,
-    /// Its pods that are not terminating.
-    pub endpoints: Vec<Endpoint>,
-}
-
 /// Data that the API server reports about a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodFacts {
@@ -59,21 +50,13 @@ pub fn is_verified(endpoint: &Endpoint, pods: &PodsByUid) -> bool {
     pods.get(&endpoint.pod).is_some_and(|pod| pod.addresses.contains(&endpoint.address))
 }
 
-/// The endpoints of all slices of a base model.
+/// The endpoints of one slice, or of all slices of a base model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundEndpoints {
     /// Names of the Services.
     pub services: BTreeSet<String>,
-    /// One endpoint for each pod, by name.
+    /// Pods that are not terminating. Of all slices, each pod once, by name.
     pub endpoints: Vec<Endpoint>,
-}
-
-impl Slice {
-    /// Reads a slice. Only pods count; of several addresses, the first does.
-    pub fn of(slice: &EndpointSlice) -> Self {
-        let service = slice.metadata.labels.as_ref().and_then(|labels| labels.get(SERVICE_NAME)).cloned();
-        Self { service, endpoints: slice.endpoints.iter().flatten().filter_map(endpoint).collect() }
-    }
 }
 
 fn endpoint(endpoint: &v1::Endpoint) -> Option<Endpoint> {
@@ -91,16 +74,23 @@ fn endpoint(endpoint: &v1::Endpoint) -> Option<Endpoint> {
 }
 
 impl FoundEndpoints {
+    /// Reads a slice. Only pods count; of several addresses, the first does.
+    pub fn of_slice(slice: &EndpointSlice) -> Self {
+        let service = slice.metadata.labels.as_ref().and_then(|labels| labels.get(SERVICE_NAME)).cloned();
+        let endpoints = slice.endpoints.iter().flatten().filter_map(endpoint).collect();
+        Self { services: service.into_iter().collect(), endpoints }
+    }
+
     /// Merges slices. A pod in several of them counts once; it is ready if one of them reports it, and has its lowest
     /// IPv4 address, or its lowest IPv6 address if it has no other. Pods that answer no requests do not count, and
     /// neither do endpoints whose address is not that of one of `pods`.
-    pub fn of<'a>(slices: impl Iterator<Item = &'a Slice>, all: &PodsByUid) -> Self {
+    pub fn of<'a>(slices: impl Iterator<Item = &'a Self>, all: &PodsByUid) -> Self {
         let counts =
             |endpoint: &&Endpoint| is_verified(endpoint, all) && all.get(&endpoint.pod).is_some_and(|pod| pod.answers);
         let mut services = BTreeSet::new();
         let mut pods: BTreeMap<Arc<str>, Endpoint> = BTreeMap::new();
         for slice in slices {
-            services.extend(slice.service.clone());
+            services.extend(slice.services.iter().cloned());
             for endpoint in slice.endpoints.iter().filter(counts) {
                 let known = pods.entry(Arc::clone(&endpoint.pod)).or_insert_with(|| endpoint.clone());
                 known.ready |= endpoint.ready;
@@ -120,11 +110,11 @@ mod tests {
 
     use super::*;
 
-    fn slice(service: Option<&str>, endpoints: Value) -> Slice {
+    fn slice(service: Option<&str>, endpoints: Value) -> FoundEndpoints {
         let labels = service.map(|service| json!({ SERVICE_NAME: service }));
         let slice =
             json!({ "metadata": { "name": "s", "labels": labels }, "addressType": "IPv4", "endpoints": endpoints });
-        Slice::of(&serde_json::from_value(slice).unwrap())
+        FoundEndpoints::of_slice(&serde_json::from_value(slice).unwrap())
     }
 
     fn pod(name: &str, address: &str, conditions: Value) -> Value {

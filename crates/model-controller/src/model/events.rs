@@ -16,21 +16,17 @@ pub fn between(before: Option<&DynamoModelStatus>, after: &DynamoModelStatus) ->
         return None;
     }
     let was_served = matches!(was, Some((reason::ALL_ENDPOINTS_READY | reason::ENDPOINTS_DISCOVERED, _)));
-    let total = after.total_endpoints;
-    match is {
-        reason::ALL_ENDPOINTS_READY => {
-            Some(Event::normal(reason::ENDPOINTS_READY, "Update", format!("served by {total} of {total} endpoints")))
-        }
-        reason::ENDPOINTS_DISCOVERED => {
-            Some(Event::normal(reason::ENDPOINTS_DISCOVERED, "Get", format!("served by {total} of {total} endpoints")))
-        }
-        reason::NO_ENDPOINTS => Some(Event::warning("NoEndpointsFound", "Get", message)),
-        reason::NOT_READY if was_served => Some(Event::warning(reason::NOT_READY, "Update", message)),
-        reason::LOAD_FAILED => Some(Event::warning("PartialEndpointFailure", "Update", message)),
-        reason::INVALID_SPEC => Some(Event::warning(reason::INVALID_SPEC, "Validate", message)),
-        reason::NAME_TAKEN => Some(Event::warning(reason::NAME_TAKEN, "Update", message)),
-        _ => None,
-    }
+    let served = format!("served by {total} of {total} endpoints", total = after.total_endpoints);
+    Some(match is {
+        reason::ALL_ENDPOINTS_READY => Event::normal(reason::ENDPOINTS_READY, "Update", served),
+        reason::ENDPOINTS_DISCOVERED => Event::normal(reason::ENDPOINTS_DISCOVERED, "Get", served),
+        reason::NO_ENDPOINTS => Event::warning("NoEndpointsFound", "Get", message),
+        reason::NOT_READY if was_served => Event::warning(reason::NOT_READY, "Update", message),
+        reason::LOAD_FAILED => Event::warning("PartialEndpointFailure", "Update", message),
+        reason::INVALID_SPEC => Event::warning(reason::INVALID_SPEC, "Validate", message),
+        reason::NAME_TAKEN => Event::warning(reason::NAME_TAKEN, "Update", message),
+        _ => return None,
+    })
 }
 
 /// Reason and message of `Ready`.

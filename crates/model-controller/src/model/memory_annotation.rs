@@ -5,6 +5,7 @@ use api_types::{
     annotations::ADAPTER,
     v1alpha1::{AdapterMemory, DynamoModel},
 };
+use controller_kit::apply::MetadataPatch;
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 
@@ -21,41 +22,31 @@ struct MemoryAnnotation {
     adapter: AdapterMemory,
 }
 
-/// Planned change of the annotation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AnnotationPlan {
-    /// It stays as it is, or absent.
-    Unchanged,
-    /// It gets this value.
-    Set(String),
-    /// The status has the memory.
-    Remove,
-}
-
 /// Reads the annotation of a model.
 pub fn read(model: &DynamoModel) -> Option<AdapterMemory> {
     let annotation: MemoryAnnotation = serde_json::from_str(model.annotations().get(ADAPTER)?).ok()?;
     (Some(&annotation.uid) == model.metadata.uid.as_ref()).then_some(annotation.adapter)
 }
 
-/// Plans the annotation after the status with `desired` was written. `refused`: the API server has no field for it. The
-/// annotation is removed only when the memory is observed in the status.
-pub fn plan(model: &DynamoModel, desired: Option<&AdapterMemory>, refused: bool) -> AnnotationPlan {
+/// Plans the annotation after the status with `desired` was written; an empty patch leaves it as it is. `refused`: the
+/// API server has no field for it. The annotation is removed only when the memory is observed in the status.
+pub fn plan(model: &DynamoModel, desired: Option<&AdapterMemory>, refused: bool) -> MetadataPatch {
     let stored = model.status.as_ref().and_then(|status| status.adapter.as_ref());
+    let patch = MetadataPatch::default();
     match desired {
-        _ if stored == desired => {
-            if model.annotations().contains_key(ADAPTER) {
-                AnnotationPlan::Remove
-            } else {
-                AnnotationPlan::Unchanged
-            }
-        }
-        Some(desired) if refused && read(model).as_ref() != Some(desired) => {
-            let annotation = MemoryAnnotation { uid: model.uid().unwrap_or_default(), adapter: desired.clone() };
-            serde_json::to_string(&annotation).map_or(AnnotationPlan::Unchanged, AnnotationPlan::Set)
-        }
-        _ => AnnotationPlan::Unchanged,
+        // Only if nothing was loaded since the status with the memory was read.
+        _ if stored == desired => patch.annotation(ADAPTER, None).only_if_unchanged(),
+        Some(desired) if refused && read(model).as_ref() != Some(desired) => match text(model, desired) {
+            Some(text) => patch.annotation(ADAPTER, Some(&text)),
+            None => patch,
+        },
+        _ => patch,
     }
+}
+
+fn text(model: &DynamoModel, adapter: &AdapterMemory) -> Option<String> {
+    let uid = model.uid().unwrap_or_default();
+    serde_json::to_string(&MemoryAnnotation { uid, adapter: adapter.clone() }).ok()
 }
 
 #[cfg(test)]
@@ -64,9 +55,10 @@ mod tests {
         annotations::ADAPTER,
         v1alpha1::{AdapterMemory, DynamoModel},
     };
+    use controller_kit::apply::MetadataPatch;
     use serde_json::json;
 
-    use super::{AnnotationPlan, plan, read};
+    use super::{plan, read, text};
 
     fn memory(name: &str) -> AdapterMemory {
         AdapterMemory { model_name: Some(name.to_owned()), reloading: true, ..AdapterMemory::default() }
@@ -83,10 +75,7 @@ mod tests {
     }
 
     fn annotation(memory: &AdapterMemory) -> String {
-        match plan(&model(None, None), Some(memory), true) {
-            AnnotationPlan::Set(text) => text,
-            other => panic!("{other:?}"),
-        }
+        text(&model(None, None), memory).unwrap()
     }
 
     #[test]
@@ -103,21 +92,25 @@ mod tests {
     fn an_annotation_is_kept_only_while_the_status_has_no_field() {
         let (a, b) = (memory("a"), memory("b"));
         let (of_a, of_b) = (annotation(&a), annotation(&b));
+        let set = |text: &str| Some(MetadataPatch::default().annotation(ADAPTER, Some(text)));
+        let removed = || Some(MetadataPatch::default().annotation(ADAPTER, None).only_if_unchanged());
         for (case, stored, annotated, desired, refused, expected) in [
-            ("not refused", None, None, Some(&a), false, AnnotationPlan::Unchanged),
-            ("first", None, None, Some(&a), true, AnnotationPlan::Set(of_a.clone())),
-            ("steady", None, Some(&of_a), Some(&a), true, AnnotationPlan::Unchanged),
-            ("another", None, Some(&of_a), Some(&b), true, AnnotationPlan::Set(of_b.clone())),
-            ("unreadable", None, Some(&"x".to_owned()), Some(&a), true, AnnotationPlan::Set(of_a.clone())),
-            ("nothing left", None, Some(&of_a), None, true, AnnotationPlan::Remove),
-            ("nothing at all", None, None, None, false, AnnotationPlan::Unchanged),
-            ("not seen in the status yet", None, Some(&of_a), Some(&a), false, AnnotationPlan::Unchanged),
-            ("the status is of before", Some(&b), Some(&of_a), Some(&a), false, AnnotationPlan::Unchanged),
-            ("seen in the status", Some(&a), Some(&of_a), Some(&a), false, AnnotationPlan::Remove),
-            ("steady without annotation", Some(&a), None, Some(&a), false, AnnotationPlan::Unchanged),
+            ("not refused", None, None, Some(&a), false, None),
+            ("first", None, None, Some(&a), true, set(&of_a)),
+            ("steady", None, Some(&of_a), Some(&a), true, None),
+            ("another", None, Some(&of_a), Some(&b), true, set(&of_b)),
+            ("unreadable", None, Some(&"x".to_owned()), Some(&a), true, set(&of_a)),
+            ("nothing left", None, Some(&of_a), None, true, removed()),
+            ("nothing at all", None, None, None, false, None),
+            ("not seen in the status yet", None, Some(&of_a), Some(&a), false, None),
+            ("the status is of before", Some(&b), Some(&of_a), Some(&a), false, None),
+            ("seen in the status", Some(&a), Some(&of_a), Some(&a), false, removed()),
+            ("steady without annotation", Some(&a), None, Some(&a), false, None),
         ] {
             let model = model(stored, annotated.map(String::as_str));
-            assert_eq!(plan(&model, desired, refused), expected, "{case}");
+            let patch = plan(&model, desired, refused);
+            // The applier sends nothing that the object has already.
+            assert_eq!(Some(patch).filter(|patch| !patch.holds_in(&model.metadata)), expected, "{case}");
         }
     }
 }

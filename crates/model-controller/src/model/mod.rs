@@ -58,7 +58,7 @@ impl Reconcile for ModelReconciler {
         &self.outputs
     }
 
-    async fn finalize(&self, packed: &Packed<DynamoModel>) -> Result<Action, Interruption> {
+    async fn finalize(&self, packed: &Packed<Self::Object>) -> Result<Action, Interruption> {
         if !packed.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER) {
             return Ok(Action::await_change());
         }
@@ -86,33 +86,28 @@ impl Reconcile for ModelReconciler {
 
     fn unreadable(
         &self,
-        packed: &Packed<DynamoModel>,
+        packed: &Packed<Self::Object>,
         error: &UnpackError,
         now: Timestamp,
-    ) -> Option<Conclusion<DynamoModelStatus>> {
+    ) -> Option<Conclusion<Self::Status>> {
         let before: Option<DynamoModelStatus> = serde_json::from_value(packed.status()).ok();
         let status = status::unreadable(before.as_ref(), packed.metadata.generation, error.to_string(), now);
         Some(concluded(before.as_ref(), status))
     }
 
-    async fn observe(&self, _: &Packed<DynamoModel>, model: DynamoModel) -> Result<ModelObserved, Interruption> {
+    async fn observe(&self, _: &Packed<Self::Object>, model: Self::Object) -> Result<Self::Observed, Interruption> {
         self.observer.observe(model).await
     }
 
-    fn plan(&self, observed: &ModelObserved, _: Timestamp) -> ModelPlan {
+    fn plan(&self, observed: &Self::Observed, _: Timestamp) -> Self::Plan {
         plan::plan(observed)
     }
 
-    async fn apply(&self, observed: &ModelObserved, plan: ModelPlan) -> Result<ModelApplied, Interruption> {
+    async fn apply(&self, observed: &Self::Observed, plan: Self::Plan) -> Result<Self::Applied, Interruption> {
         apply::apply(&self.outputs.applier, observed, plan).await
     }
 
-    fn conclude(
-        &self,
-        observed: &ModelObserved,
-        applied: &ModelApplied,
-        now: Timestamp,
-    ) -> Conclusion<DynamoModelStatus> {
+    fn conclude(&self, observed: &Self::Observed, applied: &Self::Applied, now: Timestamp) -> Conclusion<Self::Status> {
         let before = observed.model.status.as_ref();
         let conclusion = concluded(before, status::of_applied(before, applied, now));
         match applied.rejection {
@@ -121,7 +116,7 @@ impl Reconcile for ModelReconciler {
         }
     }
 
-    async fn after_status(&self, observed: ModelObserved, applied: ModelApplied) -> Result<(), Interruption> {
+    async fn after_status(&self, observed: Self::Observed, applied: Self::Applied) -> Result<(), Interruption> {
         apply::keep_memory(&self.outputs.applier, &observed, applied).await
     }
 }

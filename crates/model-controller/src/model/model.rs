@@ -32,27 +32,11 @@ pub struct ModelObserved {
     pub covered: HashSet<Arc<str>>,
 }
 
-/// Planned writes.
+/// Planned writes: the finalizer, and everything that the status shows.
 #[derive(Clone, Debug)]
 pub struct ModelPlan {
     /// Whether to add the finalizer: the deletion may have to unload an adapter.
     pub needs_finalizer: bool,
-    /// Inputs of the status.
-    pub inputs: ModelStatusInputs,
-}
-
-/// Completed writes.
-#[derive(Debug)]
-pub struct ModelApplied {
-    /// Inputs of the status.
-    pub inputs: ModelStatusInputs,
-    /// Reason why the API server rejects the finalizer.
-    pub rejection: Option<RequestError>,
-}
-
-/// Inputs of the status.
-#[derive(Clone, Debug)]
-pub struct ModelStatusInputs {
     /// Generation of the spec.
     pub generation: Option<i64>,
     /// Whether the model is an adapter to load.
@@ -65,6 +49,15 @@ pub struct ModelStatusInputs {
     pub endpoints: Vec<ModelEndpoint>,
     /// Memory of what was loaded.
     pub memory: Option<AdapterMemory>,
+}
+
+/// Completed writes.
+#[derive(Debug)]
+pub struct ModelApplied {
+    /// The plan.
+    pub plan: ModelPlan,
+    /// Reason why the API server rejects the finalizer.
+    pub rejection: Option<RequestError>,
 }
 
 /// Phase of a model.

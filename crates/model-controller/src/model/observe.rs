@@ -20,7 +20,7 @@ use kube::{
 };
 
 use super::{
-    endpoints::{FoundEndpoints, PodFacts, PodsByUid, Slice, is_verified},
+    endpoints::{FoundEndpoints, PodFacts, PodsByUid, is_verified},
     fallback,
     fallback::WorkerGroup,
     model::ModelObserved,
@@ -44,7 +44,7 @@ pub struct ModelObserver {
 #[derive(Debug, Default)]
 struct ReadModels {
     claims: ByVersion<Option<Arc<ModelClaim>>>,
-    slices: ByVersion<Arc<Slice>>,
+    slices: ByVersion<Arc<FoundEndpoints>>,
     /// Pods of endpoints.
     pods: PodsByUid,
     /// Time of the last read of the pod of an endpoint that could not be verified.
@@ -108,7 +108,7 @@ impl ModelObserver {
     pub fn sync(&self, pool: &PoolId) -> (FoundEndpoints, Ownership) {
         // Held to the end: of two concurrent syncs, the one that reads later also writes later.
         let mut read = locked(&self.read);
-        let slices: Vec<Arc<Slice>> = self.slices_of(&mut read, pool);
+        let slices: Vec<Arc<FoundEndpoints>> = self.slices_of(&mut read, pool);
         let found = FoundEndpoints::of(slices.iter().map(AsRef::as_ref), &read.pods);
         let claims = self.claims(&mut read);
         let ownership = resolve_ownership(claims.iter().filter(|claim| claim.pool == *pool).map(AsRef::as_ref));
@@ -175,13 +175,13 @@ impl ModelObserver {
         self.models.all().into_iter().filter_map(claim).collect()
     }
 
-    fn slices_of(&self, read: &mut ReadModels, pool: &PoolId) -> Vec<Arc<Slice>> {
+    fn slices_of(&self, read: &mut ReadModels, pool: &PoolId) -> Vec<Arc<FoundEndpoints>> {
         let of_pool = |slice: &Arc<Packed<EndpointSlice>>| {
             let hash = slice.metadata.labels.as_ref().and_then(|labels| labels.get(labels::BASE_MODEL_HASH));
             hash.map(String::as_str) == Some(&pool.base_model_hash)
         };
         let slice = |slice: Arc<Packed<EndpointSlice>>| {
-            let content = || Arc::new(slice.unpack().map(|slice| Slice::of(&slice)).unwrap_or_default());
+            let content = || Arc::new(slice.unpack().map(|slice| FoundEndpoints::of_slice(&slice)).unwrap_or_default());
             content_of(slice.as_ref(), &mut read.slices, content)
         };
         self.slices.in_namespace(&pool.namespace).into_iter().filter(of_pool).map(slice).collect()

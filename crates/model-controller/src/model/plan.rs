@@ -6,25 +6,24 @@ use api_types::v1alpha1::AdapterMemory;
 
 use super::{
     endpoint_summary::EndpointSummary,
-    model::{ModelObserved, ModelPhase, ModelPlan, ModelStatusInputs},
+    model::{ModelObserved, ModelPhase, ModelPlan},
     ownership::Requested,
 };
 use crate::engine::AdapterName;
 
-/// Plans the finalizer and the inputs of the status.
+/// Plans the finalizer and what the status shows.
 pub fn plan(observed: &ModelObserved) -> ModelPlan {
     let summary = EndpointSummary::of(observed);
     let memory = remember(observed, summary.is_complete());
-    let needs_finalizer = memory.is_some() && !observed.claim.has_finalizer;
-    let inputs = ModelStatusInputs {
+    ModelPlan {
+        needs_finalizer: memory.is_some() && !observed.claim.has_finalizer,
         generation: observed.model.metadata.generation,
         is_adapter: matches!(observed.claim.requested, Requested::Adapter { .. } | Requested::Invalid),
         phase: phase(observed, &summary),
         services: observed.found.services.len(),
         endpoints: summary.endpoints,
         memory,
-    };
-    ModelPlan { needs_finalizer, inputs }
+    }
 }
 
 fn phase(observed: &ModelObserved, summary: &EndpointSummary) -> ModelPhase {

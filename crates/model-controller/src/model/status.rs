@@ -12,11 +12,11 @@ use controller_kit::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::model::{ModelApplied, ModelPhase, ModelStatusInputs};
+use super::model::{ModelApplied, ModelPhase, ModelPlan};
 
 /// Status after the writes of a pass. `before` is the present status.
 pub fn of_applied(before: Option<&DynamoModelStatus>, applied: &ModelApplied, now: Timestamp) -> DynamoModelStatus {
-    let status = status(before, &applied.inputs, now);
+    let status = status(before, &applied.plan, now);
     match &applied.rejection {
         Some(rejection) => rejected(status, before, rejection, now),
         None => status,
@@ -30,7 +30,8 @@ pub fn unreadable(
     message: String,
     now: Timestamp,
 ) -> DynamoModelStatus {
-    let inputs = ModelStatusInputs {
+    let plan = ModelPlan {
+        needs_finalizer: false,
         generation,
         is_adapter: false,
         phase: ModelPhase::Invalid(message),
@@ -38,26 +39,26 @@ pub fn unreadable(
         endpoints: Vec::new(),
         memory: before.and_then(|before| before.adapter.clone()),
     };
-    status(before, &inputs, now)
+    status(before, &plan, now)
 }
 
 /// The status. Transition times and conditions of other writers stay.
-fn status(before: Option<&DynamoModelStatus>, inputs: &ModelStatusInputs, now: Timestamp) -> DynamoModelStatus {
+fn status(before: Option<&DynamoModelStatus>, plan: &ModelPlan, now: Timestamp) -> DynamoModelStatus {
     let mut all = before.map(|before| before.conditions.clone()).unwrap_or_default();
-    set_services(&mut all, inputs, now);
-    set_readiness(&mut all, inputs, now);
-    set_progress(&mut all, &progress(&inputs.phase), inputs.generation, now);
+    set_services(&mut all, plan, now);
+    set_readiness(&mut all, plan, now);
+    set_progress(&mut all, &progress(&plan.phase), plan.generation, now);
     let count = |counts: fn(&ModelEndpoint) -> bool| {
-        i32::try_from(inputs.endpoints.iter().filter(|endpoint| counts(endpoint)).count()).unwrap_or(i32::MAX)
+        i32::try_from(plan.endpoints.iter().filter(|endpoint| counts(endpoint)).count()).unwrap_or(i32::MAX)
     };
     DynamoModelStatus {
         ready_endpoints: count(|endpoint| endpoint.ready),
         total_endpoints: count(|_| true),
         lora_fallback_covered_endpoints: count(|endpoint| endpoint.lora_fallback_covered),
-        endpoints: inputs.endpoints.clone(),
+        endpoints: plan.endpoints.clone(),
         conditions: all,
-        observed_generation: inputs.generation,
-        adapter: inputs.memory.clone(),
+        observed_generation: plan.generation,
+        adapter: plan.memory.clone(),
     }
 }
 
@@ -79,8 +80,8 @@ fn rejected(
     DynamoModelStatus { conditions: all, adapter: before.and_then(|before| before.adapter.clone()), ..status }
 }
 
-fn set_services(all: &mut Vec<Condition>, inputs: &ModelStatusInputs, now: Timestamp) {
-    let (reason, message) = match inputs.services {
+fn set_services(all: &mut Vec<Condition>, plan: &ModelPlan, now: Timestamp) {
+    let (reason, message) = match plan.services {
         0 => (
             reason::NO_SERVICES_FOUND,
             "no component of this namespace refers to the base model; set modelRef.name of its workers to \
@@ -89,18 +90,18 @@ fn set_services(all: &mut Vec<Condition>, inputs: &ModelStatusInputs, now: Times
         ),
         services => (reason::SERVICES_FOUND, format!("Services of workers of the base model: {services}")),
     };
-    let found = Status::from(inputs.services > 0);
-    set_condition(all, reason::SERVICES_FOUND, found, reason, &message, inputs.generation, now);
+    let found = Status::from(plan.services > 0);
+    set_condition(all, reason::SERVICES_FOUND, found, reason, &message, plan.generation, now);
 }
 
-fn set_readiness(all: &mut Vec<Condition>, inputs: &ModelStatusInputs, now: Timestamp) {
-    let endpoints = match &inputs.phase {
-        ModelPhase::Served if inputs.is_adapter => reason::ALL_ENDPOINTS_READY,
+fn set_readiness(all: &mut Vec<Condition>, plan: &ModelPlan, now: Timestamp) {
+    let endpoints = match &plan.phase {
+        ModelPhase::Served if plan.is_adapter => reason::ALL_ENDPOINTS_READY,
         ModelPhase::Served => reason::ENDPOINTS_DISCOVERED,
-        _ if inputs.endpoints.is_empty() => reason::NO_ENDPOINTS,
+        _ if plan.endpoints.is_empty() => reason::NO_ENDPOINTS,
         _ => reason::NOT_READY,
     };
-    let (ready, message) = match &inputs.phase {
+    let (ready, message) = match &plan.phase {
         ModelPhase::Served => (endpoints, "served by all endpoints"),
         ModelPhase::NoEndpoints => (endpoints, "no worker of the base model is running"),
         ModelPhase::Loading(message) => (endpoints, message.as_str()),
@@ -108,9 +109,9 @@ fn set_readiness(all: &mut Vec<Condition>, inputs: &ModelStatusInputs, now: Time
         ModelPhase::Invalid(message) => (reason::INVALID_SPEC, message.as_str()),
         ModelPhase::NameTaken(message) => (reason::NAME_TAKEN, message.as_str()),
     };
-    let served = Status::from(inputs.phase == ModelPhase::Served);
+    let served = Status::from(plan.phase == ModelPhase::Served);
     for (type_, reason) in [(reason::ENDPOINTS_READY, endpoints), (conditions::READY, ready)] {
-        set_condition(all, type_, served, reason, message, inputs.generation, now);
+        set_condition(all, type_, served, reason, message, plan.generation, now);
     }
 }
 
@@ -148,7 +149,7 @@ mod tests {
             (500, "Internal error occurred: failed calling webhook \"m\": connection refused", "WebhookUnavailable"),
             (403, "denied", "Forbidden"),
         ] {
-            let source = Box::new(kube::Error::Api(core::Status::failure(message, "").with_code(code).boxed()));
+            let source = kube::Error::Api(core::Status::failure(message, "").with_code(code).boxed()).into();
             let error = RequestError::Api { action: "add a finalizer to", object: object(), source };
             let status = rejected(desired.clone(), None, &error, Timestamp::UNIX_EPOCH);
             assert_eq!((status.observed_generation, &status.adapter), (Some(3), &None));

@@ -58,9 +58,10 @@ fn observed(model: &Value, adapter_states: &[Option<AdapterState>]) -> ModelObse
 }
 
 fn decided(observed: &ModelObserved) -> Decision {
-    let ModelPlan { needs_finalizer, inputs } = plan::plan(observed);
+    let plan = plan::plan(observed);
+    let needs_finalizer = plan.needs_finalizer;
     let (before, now) = (observed.model.status.as_ref(), Timestamp::from_second(1_000).unwrap());
-    let status = status::of_applied(before, &ModelApplied { inputs, rejection: None }, now);
+    let status = status::of_applied(before, &ModelApplied { plan, rejection: None }, now);
     Decision { needs_finalizer, status }
 }
 

@@ -8,28 +8,15 @@ use serde_json::Value;
 
 use crate::engine::{AdapterName, AdapterSource};
 
-/// A valid model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ValidModel {
-    /// Nothing is to be loaded: the workers serve the model as they are.
-    Base,
-    /// An adapter to load on every worker.
-    Adapter {
-        /// Its name.
-        name: AdapterName,
-        /// Its source.
-        source: AdapterSource,
-    },
-}
-
-/// Validates the spec.
+/// Validates the spec. Returns name and source of the adapter to load on every worker; `None` if the workers serve the
+/// model as they are.
 ///
 /// # Errors
 /// All violations in one message, each with field and remedy. A source is never repeated, because it may contain
 /// credentials.
-pub fn validate(spec: &DynamoModelSpec) -> Result<ValidModel, String> {
-    let uri = spec.source.as_ref().map(|source| source.uri.trim());
+pub fn validate(spec: &DynamoModelSpec) -> Result<Option<(AdapterName, AdapterSource)>, String> {
     let is_adapter = spec.model_type == ModelType::Lora;
+    let uri = spec.source.as_ref().map(|source| source.uri.trim()).filter(|_| is_adapter);
     let required = |path, text: &str| Violation::of_text(path, Reason::Required, Value::Null, text);
     let mut found: Vec<Violation> = Vec::new();
     if spec.model_name.trim().is_empty() {
@@ -38,7 +25,7 @@ pub fn validate(spec: &DynamoModelSpec) -> Result<ValidModel, String> {
     if spec.base_model_name.trim().is_empty() {
         found.push(required("spec.baseModelName", violations::BASE_MODEL_NAME));
     }
-    match uri.filter(|_| is_adapter) {
+    match uri {
         None | Some("") if is_adapter => found.push(required("spec.source.uri", &violations::source())),
         Some(uri) if !ModelSource::SCHEMES.iter().any(|scheme| uri.starts_with(scheme)) => {
             found.push(Violation::of_text("spec.source.uri", Reason::Invalid, Value::Null, &violations::scheme()));
@@ -48,12 +35,7 @@ pub fn validate(spec: &DynamoModelSpec) -> Result<ValidModel, String> {
     if !found.is_empty() {
         return Err(found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
     }
-    match uri {
-        Some(uri) if is_adapter => {
-            Ok(ValidModel::Adapter { name: spec.model_name.as_str().into(), source: uri.into() })
-        }
-        _ => Ok(ValidModel::Base),
-    }
+    Ok(uri.map(|uri| (spec.model_name.as_str().into(), uri.into())))
 }
 
 #[cfg(test)]
@@ -72,11 +54,11 @@ mod tests {
     #[test]
     fn only_lora_models_are_loaded() {
         for model_type in [ModelType::Base, ModelType::Adapter] {
-            assert_eq!(validate(&spec(model_type, Some("nonsense"))), Ok(ValidModel::Base));
+            assert_eq!(validate(&spec(model_type, Some("nonsense"))), Ok(None));
         }
         for uri in ["s3://b/a", "hf://o/a@main", "file:///a"] {
-            let adapter = ValidModel::Adapter { name: "org/adapter".into(), source: uri.into() };
-            assert_eq!(validate(&spec(ModelType::Lora, Some(uri))), Ok(adapter));
+            let adapter = (AdapterName::from("org/adapter"), AdapterSource::from(uri));
+            assert_eq!(validate(&spec(ModelType::Lora, Some(uri))), Ok(Some(adapter)));
         }
     }
 

@@ -84,7 +84,7 @@ impl Bed {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let client = guard.client();
         let namespace = guard.name().to_owned();
-        access.apply(&account(NAME, &namespace, role(NAME, Some(&namespace), ACCESS, &[]))).await.unwrap();
+        access.apply(&account(NAME, &namespace, role(NAME, Some(&namespace), ACCESS))).await.unwrap();
         let token = access.token(&namespace, NAME).await.unwrap();
         let context = Context {
             name: NAME,

@@ -21,7 +21,7 @@ use crate::{
     device_claims::ContainerClaim,
     gpus,
     pod::{parts::find, volumes::mount_shared_memory},
-    violation::KeepViolations,
+    violation::keep_all,
 };
 
 const POD: &str = "spec.job.podTemplateSpec.spec";
@@ -77,7 +77,7 @@ pub fn render_capture_job(
     restore::meet(pod, target);
     if let Some(container) = find(pod, target) {
         await_capture(container);
-        if gpus_of(container, settings) > 1 {
+        if gpus::count(container.resources.as_ref()).unwrap_or(0) + settings.claimed_gpus > 1 {
             launch_together(container);
         }
     }
@@ -115,7 +115,7 @@ fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result
         let remedy = "give a size such as 8Gi";
         violations.push(Violation::invalid("spec.job.sharedMemory.size", size.0.as_str(), "is no size", remedy));
     }
-    violations.keep_all(captured_pod::check_shared_gpu_memory(checkpoint));
+    keep_all(&mut violations, captured_pod::check_shared_gpu_memory(checkpoint));
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
@@ -133,10 +133,6 @@ fn check_gpus(container: &Container, settings: CaptureSettings<'_>, violations: 
         }
         Ok(_) => {}
     }
-}
-
-fn gpus_of(container: &Container, settings: CaptureSettings<'_>) -> u32 {
-    gpus::count(container.resources.as_ref()).unwrap_or(0) + settings.claimed_gpus
 }
 
 /// Says what the pod is for. The proxies of service meshes cannot be captured with it.

@@ -43,18 +43,13 @@ pub struct CapturedComponent<'a> {
     pub labels: Pairs,
 }
 
-/// Objects that are needed for a capture.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CaptureTemplate {
-    /// The pod.
-    pub template: PodTemplateSpec,
-    /// The claim of the GPUs that its processes share, without owner.
-    pub claim: Option<ResourceClaimTemplate>,
-}
-
-/// The pod that is captured for a component; `None` if the component has no checkpoint.
-pub fn render_captured_pod(input: &RenderInput<'_>, component: &CapturedComponent<'_>) -> Option<CaptureTemplate> {
-    let usage = component.running.checkpoint()?;
+/// The pod that is captured for a component, and the claim of the GPUs that its processes share, without owner; `None`
+/// if the component has no checkpoint.
+pub fn render_captured_pod(
+    input: &RenderInput<'_>,
+    component: &CapturedComponent<'_>,
+) -> Option<(PodTemplateSpec, Option<ResourceClaimTemplate>)> {
+    let usage = component.running.checkpoint?;
     let mut pod = pod::render(input, component.alone, None);
     pod.containers.retain(|container| container.name == usage.target);
     pod.restart_policy = Some("Never".to_owned());
@@ -62,10 +57,10 @@ pub fn render_captured_pod(input: &RenderInput<'_>, component: &CapturedComponen
         pod = lay_over(pod, own);
     }
     add_pull_secrets(&mut pod, input, component.alone);
-    let shared = component.running.shared_gpus();
+    let shared = component.running.shared_gpus;
     let claim = shared.map(|shared| share_gpus(&mut pod, component, usage.target, usage.clients, shared));
     let (labels, annotations) = metadata(component, usage.overlay);
-    Some(CaptureTemplate { template: pod_template(labels, annotations, pod), claim })
+    Some((pod_template(labels, annotations, pod), claim))
 }
 
 /// Lets the captured process and its clients use one claim.
@@ -182,7 +177,9 @@ fn merge_field(key: &str, base: &mut Value, own: &Value) {
         "initContainers" | "volumes" => by_name(base, own, Value::clone_from),
         "env" => {
             by_name(base, own, Value::clone_from);
-            sort_by_name(base);
+            if let Value::Array(items) = base {
+                items.sort_by(|one, other| one["name"].as_str().cmp(&other["name"].as_str()));
+            }
         }
         "livenessProbe" | "readinessProbe" | "startupProbe" => base.clone_from(own),
         _ if base.is_object() && own.is_object() => merge(base, own),
@@ -198,12 +195,6 @@ fn by_name(base: &mut Value, own: &Value, unite: impl Fn(&mut Value, &Value)) {
             Some(base) => unite(base, own),
             None => base.push(own.clone()),
         }
-    }
-}
-
-fn sort_by_name(list: &mut Value) {
-    if let Value::Array(items) = list {
-        items.sort_by(|one, other| one["name"].as_str().cmp(&other["name"].as_str()));
     }
 }
 

@@ -31,7 +31,7 @@ use serde::Serialize;
 
 pub use self::{
     capture::{CaptureSettings, artifact_version, claims_of, render_capture_job},
-    captured_pod::{CaptureTemplate, CapturedComponent, check_shared_gpu_memory, render_captured_pod},
+    captured_pod::{CapturedComponent, check_shared_gpu_memory, render_captured_pod},
     cleanup::{DEFAULT_CLEANUP_IMAGE, render_cleanup_job},
     model::{
         CheckpointConfig, CheckpointStorage, DEFAULT_SECCOMP_PROFILE, FIRST_ARTIFACT, RestoreSource, Start,
@@ -39,7 +39,7 @@ pub use self::{
     },
     restore::{restore_pod, share_gpu_memory},
     start::{CheckpointFacts, start},
-    storage::{StorageLocation, StorageProblem, storage_of_agents},
+    storage::{StorageLocation, storage_of_agents},
 };
 use crate::go_json;
 

@@ -1,6 +1,6 @@
 //! Data of checkpoints: configuration, storage, and how pods start from one.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// Version of a checkpoint's artifact where nothing else is said.
 pub const FIRST_ARTIFACT: &str = "1";
@@ -29,7 +29,7 @@ pub struct CheckpointStorage {
 }
 
 /// Configuration of storage by an administrator. The block `pvc` of the operator's configuration has all but the kind.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct StorageSettings {
     /// Kind of storage; only `pvc` is served.

@@ -28,7 +28,7 @@ pub struct CheckpointFacts {
 /// # Errors
 /// The change that the user has to make.
 pub fn start(valid: &ValidatedComponent<'_>, facts: &CheckpointFacts) -> Result<Start, String> {
-    let Some(usage) = valid.checkpoint() else { return Ok(Start::Cold) };
+    let Some(usage) = valid.checkpoint else { return Ok(Start::Cold) };
     let Some(settings) = &facts.settings else { return Ok(Start::Cold) };
     let waits = usage.policy == CheckpointStartupPolicy::WaitForCheckpoint;
     let Some(live) = &facts.live else {
@@ -43,7 +43,7 @@ pub fn start(valid: &ValidatedComponent<'_>, facts: &CheckpointFacts) -> Result<
         });
     };
     let name = live.metadata.name.clone().unwrap_or_default();
-    let shares = shares_gpu_memory(live);
+    let shares = live.spec.gpu_memory_service.as_ref().is_some_and(|service| service.enabled);
     check_sharing(valid, usage, &name, shares)?;
     if !waits {
         return Ok(Start::AtAdmission(name));
@@ -74,10 +74,6 @@ fn state(checkpoint: &DynamoCheckpoint) -> String {
     format!("{phase:?}")
 }
 
-fn shares_gpu_memory(checkpoint: &DynamoCheckpoint) -> bool {
-    checkpoint.spec.gpu_memory_service.as_ref().is_some_and(|service| service.enabled)
-}
-
 /// Processes find the memory again that they were captured with, or cannot be restored.
 fn check_sharing(
     valid: &ValidatedComponent<'_>,
@@ -86,7 +82,7 @@ fn check_sharing(
     shares: bool,
 ) -> Result<(), String> {
     let field = "spec.experimental.gpuMemoryService";
-    match (valid.shared_gpus().is_some(), shares) {
+    match (valid.shared_gpus.is_some(), shares) {
         (true, false) => Err(format!(
             "{field}: DynamoCheckpoint {name} was made without shared GPU memory; remove the field, or name another \
              checkpoint"

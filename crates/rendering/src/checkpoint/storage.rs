@@ -6,14 +6,13 @@ use api_types::{labels, quantity};
 use k8s_openapi::{
     api::{
         apps::v1::DaemonSet,
-        core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec, VolumeResourceRequirements},
+        core::v1::{PersistentVolumeClaim, PersistentVolumeClaimSpec},
     },
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use thiserror::Error;
 
 use super::{CheckpointStorage, StorageSettings};
-use crate::metadata::named;
+use crate::{metadata::named, pod::volumes::storage_claim_spec};
 
 const VOLUME: &str = "pvc";
 /// Kinds of storage that the configuration of the upstream operator knows and that are not implemented.
@@ -22,21 +21,12 @@ const ACCESS_MODES: [&str; 2] = ["ReadWriteOnce", "ReadWriteMany"];
 const AGENT_CONTAINER: &str = "agent";
 const AGENT_VOLUME: &str = "checkpoints";
 
-/// A violation in the settings that only an administrator can mend.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the operator's setting checkpoint.storage.{field} {problem}; {remedy}")]
-pub struct StorageProblem {
-    field: &'static str,
-    problem: String,
-    remedy: &'static str,
-}
-
 impl StorageSettings {
     /// The storage that the settings name; `None` if they name none.
     ///
     /// # Errors
-    /// The first violation.
-    pub fn storage(&self) -> Result<Option<CheckpointStorage>, StorageProblem> {
+    /// The first violation, which only an administrator can mend.
+    pub fn storage(&self) -> Result<Option<CheckpointStorage>, String> {
         let kind = self.kind.trim();
         let texts = [&self.claim, &self.folder, &self.size, &self.storage_class, &self.access_mode];
         let says_something = self.create || texts.iter().any(|text| !text.trim().is_empty());
@@ -44,7 +34,7 @@ impl StorageSettings {
             return Ok(None);
         }
         if !kind.is_empty() && kind != VOLUME {
-            return Err(problem("type", format!("is {kind:?}, which is not served"), "write pvc"));
+            return Err(problem("type", &format!("is {kind:?}, which is not served"), "write pvc"));
         }
         let claim = self.claim.trim();
         if claim.is_empty() {
@@ -53,7 +43,7 @@ impl StorageSettings {
         let folder = self.folder.trim();
         if !folder.starts_with('/') || folder.split('/').any(|part| part == "..") {
             let remedy = "give the absolute folder at which pods mount the claim";
-            return Err(problem("pvc.basePath", format!("is {folder:?}"), remedy));
+            return Err(problem("pvc.basePath", &format!("is {folder:?}"), remedy));
         }
         let parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
         Ok(Some(CheckpointStorage { claim: claim.to_owned(), folder: format!("/{}", parts.join("/")) }))
@@ -65,22 +55,17 @@ impl StorageSettings {
 ///
 /// # Errors
 /// The first violation in the settings.
-fn render_storage_claim(
-    namespace: &str,
-    settings: &StorageSettings,
-) -> Result<Option<PersistentVolumeClaim>, StorageProblem> {
+fn render_storage_claim(namespace: &str, settings: &StorageSettings) -> Result<Option<PersistentVolumeClaim>, String> {
     let Some(storage) = settings.storage()?.filter(|_| settings.create) else { return Ok(None) };
     let size = settings.size.trim();
     if quantity::nanos(size).is_none_or(|size| size <= 0) {
-        return Err(problem("pvc.size", format!("is {size:?}"), "give a size such as 100Gi"));
+        return Err(problem("pvc.size", &format!("is {size:?}"), "give a size such as 100Gi"));
     }
     let mode = Some(settings.access_mode.trim()).filter(|mode| !mode.is_empty()).unwrap_or("ReadWriteMany");
     if !ACCESS_MODES.contains(&mode) {
         let remedy = "write ReadWriteMany or ReadWriteOnce";
-        return Err(problem("pvc.accessMode", format!("is {mode:?}"), remedy));
+        return Err(problem("pvc.accessMode", &format!("is {mode:?}"), remedy));
     }
-    let class = settings.storage_class.trim();
-    let requests = BTreeMap::from([("storage".to_owned(), Quantity(size.to_owned()))]);
     let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     Ok(Some(PersistentVolumeClaim {
         metadata: ObjectMeta {
@@ -92,11 +77,8 @@ fn render_storage_claim(
             ..named(storage.claim, namespace)
         },
         spec: Some(PersistentVolumeClaimSpec {
-            access_modes: Some(vec![mode.to_owned()]),
             volume_mode: Some("Filesystem".to_owned()),
-            resources: Some(VolumeResourceRequirements { requests: Some(requests), limits: None }),
-            storage_class_name: Some(class.to_owned()).filter(|class| !class.is_empty()),
-            ..PersistentVolumeClaimSpec::default()
+            ..storage_claim_spec(mode, size, settings.storage_class.trim())
         }),
         status: None,
     }))
@@ -120,8 +102,8 @@ fn storage_of_agent(agent: &DaemonSet) -> Option<CheckpointStorage> {
     known.then(|| CheckpointStorage { claim: claim.to_owned(), folder: folder.to_owned() })
 }
 
-fn problem(field: &'static str, problem: impl Into<String>, remedy: &'static str) -> StorageProblem {
-    StorageProblem { field, problem: problem.into(), remedy }
+fn problem(field: &str, problem: &str, remedy: &str) -> String {
+    format!("the operator's setting checkpoint.storage.{field} {problem}; {remedy}")
 }
 
 /// Location of the checkpoints of one namespace, as far as it is known.
@@ -131,7 +113,7 @@ pub enum StorageLocation {
     #[default]
     Unknown,
     /// The settings say something that cannot be.
-    Invalid(StorageProblem),
+    Invalid(String),
     /// An agent mounts it.
     OfAgent(CheckpointStorage),
     /// The settings name it.
@@ -171,10 +153,10 @@ impl StorageLocation {
     ) -> Result<Option<PersistentVolumeClaim>, String> {
         match self {
             Self::Named { exists: false, .. } => {
-                let claim = render_storage_claim(namespace, settings).map_err(|problem| problem.to_string())?;
+                let claim = render_storage_claim(namespace, settings)?;
                 claim.map(Some).ok_or_else(|| self.hindrance(namespace).unwrap_or_default())
             }
-            Self::Invalid(problem) => Err(problem.to_string()),
+            Self::Invalid(problem) => Err(problem.clone()),
             // Without a configured storage, the agent of the pod's node chooses it.
             Self::Named { exists: true, .. } | Self::OfAgent(_) | Self::Unknown => Ok(None),
         }
@@ -187,7 +169,7 @@ impl StorageLocation {
                 "the operator's configuration names no checkpoint.storage.pvc, and namespace {namespace} has no agent \
                  whose DaemonSet mounts a claim for checkpoints"
             )),
-            Self::Invalid(problem) => Some(problem.to_string()),
+            Self::Invalid(problem) => Some(problem.clone()),
             Self::Named { storage, exists: false } => Some(format!(
                 "PersistentVolumeClaim {namespace}/{}, which the operator's configuration names for checkpoints, does \
                  not exist",
@@ -230,7 +212,11 @@ mod tests {
             (|s| s.folder = "/a/../b".to_owned(), "pvc.basePath"),
         ];
         for (edit, field) in table {
-            assert_eq!(settings(edit).storage().unwrap_err().field, field);
+            let problem = settings(edit).storage().unwrap_err();
+            assert!(
+                problem.starts_with(&format!("the operator's setting checkpoint.storage.{field} is ")),
+                "{problem}"
+            );
         }
     }
 

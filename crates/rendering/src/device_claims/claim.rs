@@ -4,7 +4,7 @@ use std::fmt;
 
 use k8s_openapi::api::{
     core::v1::{Container, PodSpec},
-    resource::v1::{DeviceRequest, ResourceClaimSpec},
+    resource::v1::{DeviceRequest, DeviceSelector, ResourceClaimSpec},
 };
 
 /// A claim of a pod that one of its containers uses.
@@ -58,7 +58,11 @@ pub(crate) fn of(pod: &PodSpec, container: &Container) -> Vec<ContainerClaim> {
 impl ContainerClaim {
     /// Devices of a class that a container gets through this claim, given its spec.
     pub fn devices(&self, spec: &ResourceClaimSpec, class: &str) -> u32 {
-        self.used(spec).map(|request| devices_of(request, class)).sum()
+        // Of alternatives, the one with the most devices counts.
+        let of_class = |request: &DeviceRequest| {
+            alternatives_of(request).iter().filter(|devices| devices.class == class).map(amount).max()
+        };
+        self.used(spec).filter_map(of_class).sum()
     }
 
     /// The requests that the container uses.
@@ -68,20 +72,37 @@ impl ContainerClaim {
     }
 }
 
-/// Of alternatives, the one with the most devices counts.
-fn devices_of(request: &DeviceRequest, class: &str) -> u32 {
-    if let Some(exactly) = &request.exactly {
-        let asked = exactly.device_class_name == class;
-        return if asked { amount(exactly.allocation_mode.as_deref(), exactly.count) } else { 0 };
-    }
-    let alternatives = request.first_available.iter().flatten().filter(|other| other.device_class_name == class);
-    alternatives.map(|other| amount(other.allocation_mode.as_deref(), other.count)).max().unwrap_or(0)
+/// What a request may be served with.
+pub(super) struct RequestedDevices<'a> {
+    pub(super) class: &'a str,
+    pub(super) selectors: &'a [DeviceSelector],
+    pub(super) mode: Option<&'a str>,
+    pub(super) count: Option<i64>,
 }
 
-fn amount(mode: Option<&str>, count: Option<i64>) -> u32 {
-    match mode {
+/// What a request may be served with: one thing, or one of several alternatives.
+pub(super) fn alternatives_of(request: &DeviceRequest) -> Vec<RequestedDevices<'_>> {
+    if let Some(exactly) = &request.exactly {
+        return vec![RequestedDevices {
+            class: &exactly.device_class_name,
+            selectors: exactly.selectors.as_deref().unwrap_or_default(),
+            mode: exactly.allocation_mode.as_deref(),
+            count: exactly.count,
+        }];
+    }
+    let alternatives = request.first_available.iter().flatten().map(|other| RequestedDevices {
+        class: &other.device_class_name,
+        selectors: other.selectors.as_deref().unwrap_or_default(),
+        mode: other.allocation_mode.as_deref(),
+        count: other.count,
+    });
+    alternatives.collect()
+}
+
+fn amount(devices: &RequestedDevices<'_>) -> u32 {
+    match devices.mode {
         Some("All") => ALL,
-        _ => u32::try_from(count.unwrap_or(1)).unwrap_or(1).max(1),
+        _ => u32::try_from(devices.count.unwrap_or(1)).unwrap_or(1).max(1),
     }
 }
 

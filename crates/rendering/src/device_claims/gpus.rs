@@ -5,92 +5,34 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::gpus::is_gpu;
 use k8s_openapi::api::resource::v1::{DeviceClassSpec, DeviceRequest, DeviceSelector, ResourceClaimSpec};
-use thiserror::Error;
 
-use super::claim::{ClaimSource, ContainerClaim};
+use super::claim::{ClaimSource, ContainerClaim, RequestedDevices, alternatives_of};
 
 /// DeviceClasses by name; `None` if one exists for all that is known, and may not be read.
 pub type DeviceClasses = BTreeMap<String, Option<DeviceClassSpec>>;
 
-/// Reason why the GPUs of an engine cannot be counted.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum GpuCountError {
-    /// The object that a claim of the pod names does not exist.
-    #[error("{0} does not exist; create it")]
-    NoClaim(ClaimSource),
-    /// A class is not there.
-    #[error("{claim} asks for devices of DeviceClass {class}, which does not exist; install the driver that brings it")]
-    NoClass {
-        /// Claim that requests the devices.
-        claim: ClaimSource,
-        /// The class.
-        class: String,
-    },
-    /// There is no right to read a class.
-    #[error(
-        "{claim} asks for devices of DeviceClass {class}, which the operator has no right to read; let its account get \
-         deviceclasses.resource.k8s.io, or select device.driver in the request itself"
-    )]
-    UnreadableClass {
-        /// Claim that requests the devices.
-        claim: ClaimSource,
-        /// The class.
-        class: String,
-    },
-    /// A class may be one of GPUs or not.
-    #[error(
-        "{claim} asks for devices of DeviceClass {class}, which may or may not be GPUs; select device.driver in the class or \
-         in the request, or set spec.extendedResourceName of the class"
-    )]
-    UnclearClass {
-        /// Claim that requests the devices.
-        claim: ClaimSource,
-        /// The class.
-        class: String,
-    },
-    /// A container uses a request that the claim does not have.
-    #[error("{claim} has no request {request}, which resources.claims of the container names")]
-    NoRequest {
-        /// The claim.
-        claim: ClaimSource,
-        /// The request.
-        request: String,
-    },
-    /// The number of devices is known only when the devices exist.
-    #[error("request {request} of {claim} {problem}; ask for an exact count of GPUs")]
-    NoCount {
-        /// The claim.
-        claim: ClaimSource,
-        /// The request.
-        request: String,
-        /// Problem of the request.
-        problem: &'static str,
-    },
-}
+const MISSING: &str = "which does not exist; install the driver that brings it";
+const UNREADABLE: &str = "which the operator has no right to read; let its account get \
+                          deviceclasses.resource.k8s.io, or select device.driver in the request itself";
+const UNCLEAR: &str = "which may or may not be GPUs; select device.driver in the class or in the request, or set \
+                       spec.extendedResourceName of the class";
 
 /// The DeviceClasses that have to be known to count what a container has through a claim.
 pub fn classes_of<'a>(claim: &'a ContainerClaim, spec: &'a ResourceClaimSpec) -> BTreeSet<&'a str> {
-    let exact = |request: &'a DeviceRequest| request.exactly.iter().map(|one| one.device_class_name.as_str());
-    let others = |request: &'a DeviceRequest| request.first_available.iter().flatten();
-    let used = claim
-        .used(spec)
-        .flat_map(|request| exact(request).chain(others(request).map(|other| other.device_class_name.as_str())));
-    used.collect()
+    claim.used(spec).flat_map(alternatives_of).map(|devices| devices.class).collect()
 }
 
 /// The GPUs that a container has through claims. A class that `classes` lacks does not exist.
 ///
 /// # Errors
 /// The reason why they cannot be counted, and the remedy.
-pub fn count_gpus(
-    claims: &[(ContainerClaim, ResourceClaimSpec)],
-    classes: &DeviceClasses,
-) -> Result<u32, GpuCountError> {
+pub fn count_gpus(claims: &[(ContainerClaim, ResourceClaimSpec)], classes: &DeviceClasses) -> Result<u32, String> {
     let mut total: u32 = 0;
     for (claim, spec) in claims {
         let mut used = claim.used(spec).peekable();
         if let (None, Some(request)) = (used.peek(), &claim.request) {
-            return Err(GpuCountError::NoRequest { claim: claim.source.clone(), request: request.clone() });
+            let claim = &claim.source;
+            return Err(format!("{claim} has no request {request}, which resources.claims of the container names"));
         }
         for request in used {
             let counted = GpuRequest { claim: &claim.source, request, classes }.gpus()?;
@@ -109,21 +51,10 @@ struct GpuRequest<'a> {
 
 impl GpuRequest<'_> {
     /// Of alternatives, all have to come to the same.
-    fn gpus(&self) -> Result<u32, GpuCountError> {
-        if let Some(exactly) = &self.request.exactly {
-            let selectors = exactly.selectors.as_deref().unwrap_or_default();
-            return match self.is_gpu(&exactly.device_class_name, selectors)? {
-                true => self.amount(exactly.allocation_mode.as_deref(), exactly.count),
-                false => Ok(0),
-            };
-        }
+    fn gpus(&self) -> Result<u32, String> {
         let mut all = Vec::new();
-        for other in self.request.first_available.iter().flatten() {
-            let selectors = other.selectors.as_deref().unwrap_or_default();
-            all.push(match self.is_gpu(&other.device_class_name, selectors)? {
-                true => self.amount(other.allocation_mode.as_deref(), other.count)?,
-                false => 0,
-            });
+        for devices in alternatives_of(self.request) {
+            all.push(if self.is_gpu(&devices)? { self.amount(&devices)? } else { 0 });
         }
         all.dedup();
         match all[..] {
@@ -133,40 +64,40 @@ impl GpuRequest<'_> {
         }
     }
 
-    fn amount(&self, mode: Option<&str>, count: Option<i64>) -> Result<u32, GpuCountError> {
-        if mode.is_some_and(|mode| !mode.is_empty() && mode != "ExactCount") {
+    fn amount(&self, devices: &RequestedDevices<'_>) -> Result<u32, String> {
+        if devices.mode.is_some_and(|mode| !mode.is_empty() && mode != "ExactCount") {
             return Err(self.no_count("asks for all GPUs of a node"));
         }
-        u32::try_from(count.unwrap_or(1))
+        u32::try_from(devices.count.unwrap_or(1))
             .map(|count| count.max(1))
             .map_err(|_| self.no_count("asks for no such number"))
     }
 
     /// Selectors of the class and of the request have to match both, so either can name the driver.
-    fn is_gpu(&self, class: &str, of_request: &[DeviceSelector]) -> Result<bool, GpuCountError> {
-        let (claim, name) = (self.claim.clone(), class.to_owned());
-        let known =
-            self.classes.get(class).ok_or(GpuCountError::NoClass { claim: claim.clone(), class: name.clone() })?;
+    fn is_gpu(&self, devices: &RequestedDevices<'_>) -> Result<bool, String> {
+        let (claim, class, of_request) = (self.claim, devices.class, devices.selectors);
+        let unknown = |problem: &str| format!("{claim} asks for devices of DeviceClass {class}, {problem}");
+        let known = self.classes.get(class).ok_or_else(|| unknown(MISSING))?;
         let of_class = known.iter().flat_map(|class| class.selectors.iter().flatten());
         let drivers: BTreeSet<bool> = of_class.chain(of_request).flat_map(drivers).map(is_gpu_driver).collect();
         let mut drivers = drivers.into_iter();
         match (drivers.next(), drivers.next(), known) {
             (Some(is_gpu), None, _) => Ok(is_gpu),
-            (None, _, None) => Err(GpuCountError::UnreadableClass { claim, class: name }),
+            (None, _, None) => Err(unknown(UNREADABLE)),
             (None, _, Some(known)) => match &known.extended_resource_name {
                 Some(resource) => Ok(is_gpu(resource)),
                 // The name counts only where nothing else says what the device is.
                 None if known.selectors.iter().flatten().chain(of_request).next().is_none() && is_gpu_driver(class) => {
                     Ok(true)
                 }
-                None => Err(GpuCountError::UnclearClass { claim, class: name }),
+                None => Err(unknown(UNCLEAR)),
             },
-            (Some(_), Some(_), _) => Err(GpuCountError::UnclearClass { claim, class: name }),
+            (Some(_), Some(_), _) => Err(unknown(UNCLEAR)),
         }
     }
 
-    fn no_count(&self, problem: &'static str) -> GpuCountError {
-        GpuCountError::NoCount { claim: self.claim.clone(), request: self.request.name.clone(), problem }
+    fn no_count(&self, problem: &str) -> String {
+        format!("request {} of {} {problem}; ask for an exact count of GPUs", self.request.name, self.claim)
     }
 }
 
@@ -230,7 +161,7 @@ mod tests {
         let spec: ResourceClaimSpec = serde_json::from_value(json!({ "devices": { "requests": requests } })).unwrap();
         let claim =
             ContainerClaim { source: ClaimSource::Template("eight".to_owned()), request: request.map(str::to_owned) };
-        count_gpus(&[(claim, spec)], &classes()).map_err(|problem| problem.to_string())
+        count_gpus(&[(claim, spec)], &classes())
     }
 
     /// Of one request `r` for four devices of a class.

@@ -64,7 +64,7 @@ fn is_direct(main: &Container, framework: BackendFramework) -> bool {
 /// Adds flags to the engine's command line; says whether there was one.
 ///
 /// A value that only a shell can compute needs one around a program that has none.
-pub(super) fn add_flags(main: &mut Container, flags: &str, needs_shell: bool, framework: BackendFramework) -> bool {
+pub(crate) fn add_flags(main: &mut Container, flags: &str, needs_shell: bool, framework: BackendFramework) -> bool {
     if is_direct(main, framework) {
         if needs_shell {
             let line: Vec<String> = line(main).map(shell::word).collect();

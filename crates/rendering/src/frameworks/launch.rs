@@ -7,7 +7,7 @@ use api_types::{
 use k8s_openapi::api::core::v1::Container;
 
 use super::{multinode::MultinodePod, vllm::executor::Executor};
-use crate::{RenderInput, ValidatedComponent, gpus, model::CacheMount};
+use crate::{ValidatedComponent, gpus, model::CacheMount};
 
 /// Everything about a pod that an engine's command line depends on.
 #[derive(Clone, Copy, Debug)]
@@ -30,20 +30,13 @@ pub(crate) struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// Of a pod at that place of its replica.
+    /// Of a pod at that place of its replica. `mpi_secret` is what the operator's settings say.
     pub(crate) fn of(
-        input: &RenderInput<'a>,
         valid: &'a ValidatedComponent<'_>,
         multinode: Option<MultinodePod<'a>>,
+        mpi_secret: Option<&'a str>,
+        claimed_gpus: u32,
     ) -> Self {
-        Self {
-            mpi_secret: input.settings.mpi_secret.as_deref().unwrap_or(names::MPI_SECRET),
-            claimed_gpus: input.claimed_gpus,
-            ..Self::with_defaults(valid, multinode)
-        }
-    }
-
-    pub(super) fn with_defaults(valid: &'a ValidatedComponent<'_>, multinode: Option<MultinodePod<'a>>) -> Self {
         let shared = valid.shared_gpus.filter(|shared| shared.mode == EngineMode::InterPod);
         Self {
             framework: valid.framework,
@@ -53,8 +46,8 @@ impl<'a> Launch<'a> {
             executor: Executor::chosen(|key| valid.annotation(key)),
             shares_gpu_memory: shared.is_some(),
             stands_by: shared.is_some_and(|shared| shared.standbys > 0),
-            mpi_secret: names::MPI_SECRET,
-            claimed_gpus: 0,
+            mpi_secret: mpi_secret.unwrap_or(names::MPI_SECRET),
+            claimed_gpus,
         }
     }
 

@@ -19,11 +19,12 @@ use api_types::{
     v1beta1::{BackendFramework, DynamoComponentDeployment, MAIN_CONTAINER},
     violations::Violation,
 };
+pub(crate) use command::add_flags;
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 pub(crate) use launch::Launch;
 pub use multinode::{LEADER_CLIQUE, MultinodePod, NodeRole, Peers, WORKER_CLIQUE};
 pub use vllm::WAIT_FOR_LEADER;
-pub(crate) use vllm::{WAITS_FOR_LEADER, starts_ray_head_without_command};
+pub(crate) use vllm::{WAITS_FOR_LEADER, may_be_joined, starts_ray_head_without_command};
 
 use crate::ValidatedComponent;
 
@@ -37,25 +38,18 @@ impl ValidatedComponent<'_> {
         }
         let nodes = self.spec().node_count();
         let leader = MultinodePod { role: NodeRole::Leader, nodes, peers: Peers::LeaderWorkerSet };
-        let launch = Launch { claimed_gpus, ..Launch::with_defaults(self, Some(leader)) };
-        adapt_main(&launch, &mut self.main.clone())
+        adapt_main(&Launch::of(self, Some(leader), None, claimed_gpus), &mut self.main.clone())
     }
 }
 
 /// Whether the command line of an engine whose replicas span nodes depends on the number of GPUs of a pod.
 pub(crate) const fn counts_gpus(framework: BackendFramework) -> bool {
-    match framework {
-        BackendFramework::Vllm | BackendFramework::Trtllm => true,
-        BackendFramework::Sglang => false,
-    }
+    matches!(framework, BackendFramework::Vllm | BackendFramework::Trtllm)
 }
 
 /// Returns the default directory of an engine's compiled kernels; `None` if the engine has no such directory.
-pub(crate) const fn default_cache_path(framework: BackendFramework) -> Option<&'static str> {
-    match framework {
-        BackendFramework::Vllm => Some(vllm::CACHE_PATH),
-        BackendFramework::Sglang | BackendFramework::Trtllm => None,
-    }
+pub(crate) fn default_cache_path(framework: BackendFramework) -> Option<&'static str> {
+    (framework == BackendFramework::Vllm).then_some(vllm::CACHE_PATH)
 }
 
 /// Adapts the main container to its engine; returns whether the engine was found, if it needs flags.
@@ -80,19 +74,9 @@ pub(crate) fn adapt_pod(launch: &Launch<'_>, pod: &mut PodSpec, main: &Container
     }
 }
 
-/// Adds flags to an engine's command line, in whichever form it is written.
-pub(crate) fn add_flags(main: &mut Container, flags: &str, framework: BackendFramework) {
-    command::add_flags(main, flags, false, framework);
-}
-
 /// Whether a word of a command line is a program that an operator wrote. Two operators do not write the same one.
 pub fn is_operators_program(word: &str) -> bool {
     trtllm::is_program(word) || (word.contains(crate::pod::gpu_memory::SERVER_MODULE) && word.contains('\n'))
-}
-
-/// Whether a container that runs alone starts a Ray head that others may join.
-pub(crate) fn may_be_joined(framework: Option<BackendFramework>, main: &Container) -> bool {
-    framework == Some(BackendFramework::Vllm) && vllm::may_be_joined(main)
 }
 
 const ALL: [BackendFramework; 3] = [BackendFramework::Sglang, BackendFramework::Trtllm, BackendFramework::Vllm];

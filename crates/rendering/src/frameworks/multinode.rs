@@ -110,11 +110,6 @@ impl Peers<'_> {
         });
         std::iter::once(leader).chain(workers).collect()
     }
-
-    /// Whether the leader may start before the names of the workers can be resolved.
-    pub(super) const fn leader_starts_first(&self) -> bool {
-        matches!(self, Self::LeaderWorkerSet)
-    }
 }
 
 fn grove_host(component: &str, pod: &str) -> String {

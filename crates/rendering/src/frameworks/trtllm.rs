@@ -76,11 +76,8 @@ pub(super) fn adapt_pod(launch: &Launch<'_>, pod: &mut PodSpec) {
         default_mode: Some(KEYS_MODE),
         ..SecretVolumeSource::default()
     };
-    pod.volumes.get_or_insert_default().push(Volume {
-        name: launch.mpi_secret.to_owned(),
-        secret: Some(source),
-        ..Volume::default()
-    });
+    let volume = Volume { name: launch.mpi_secret.to_owned(), secret: Some(source), ..Volume::default() };
+    pod.volumes.get_or_insert_default().push(volume);
 }
 
 fn ssh_answers() -> Probe {
@@ -112,7 +109,8 @@ fn install_keys() -> String {
 
 fn leader_script(main: &Container, nodes: i32, gpus: i64, peers: Peers<'_>) -> String {
     let hosts = peers.hosts_in_shell(nodes);
-    let wait = if peers.leader_starts_first() { wait_for_names(&hosts[1..]) } else { String::new() };
+    // The leader of a LeaderWorkerSet may start before the names of the workers can be resolved.
+    let wait = if peers == Peers::LeaderWorkerSet { wait_for_names(&hosts[1..]) } else { String::new() };
     let processes = i64::from(nodes) * gpus.max(1);
     let own = main.env.iter().flatten().map(|variable| variable.name.as_str());
     let forwarded: BTreeSet<&str> = own.chain(FORWARDED).collect();

@@ -32,45 +32,27 @@ pub(super) fn render(
     plan: &Clique,
     in_group: bool,
 ) -> PodCliqueTemplate {
-    let input = render_input(graph, component);
     let mut clique = PodCliqueTemplate {
         name: plan.name.clone(),
-        labels: clique_labels(graph, &input, component, plan.role),
-        annotations: clique_annotations(&input, component, plan.role),
+        labels: clique_labels(graph, component, plan.role),
+        annotations: clique_annotations(component, plan.role),
         topology_constraint: if in_group { None } else { topology::of_component(graph.spec, component.declared) },
         spec: PodCliqueTemplateSpec {
             role_name: plan.name.clone(),
             replicas: plan.replicas,
             min_available: Some(plan.min_available),
             starts_after: Vec::new(),
-            pod_spec: pod_spec(&input, component, plan),
+            pod_spec: pod_spec(component, plan),
         },
     };
     graph.grove.scheduler.take(&mut clique, graph.annotations);
     clique
 }
 
-/// Returns inputs of a component's pods other than the component.
-pub(super) fn render_input<'a>(graph: &GroveGraph<'a>, component: &GroveComponent<'a>) -> RenderInput<'a> {
-    RenderInput {
-        settings: graph.pods,
-        pull_secrets: graph.pull_secrets,
-        fallback_service_account: None,
-        legacy_type_is_worker: component.legacy_type_is_worker,
-        restore: component.restore,
-        claimed_gpus: component.claimed_gpus,
-    }
-}
-
 /// Pods of all revisions have one selector: on Grove a revision replaces the other within the same clique.
-fn clique_labels(
-    graph: &GroveGraph<'_>,
-    input: &RenderInput<'_>,
-    component: &GroveComponent<'_>,
-    role: CliqueRole,
-) -> Pairs {
+fn clique_labels(graph: &GroveGraph<'_>, component: &GroveComponent<'_>, role: CliqueRole) -> Pairs {
     let valid = &component.valid;
-    let mut all = valid.pod_labels(input);
+    let mut all = valid.pod_labels(&component.input);
     let selector = names::component_deployment(graph.name, valid.component_name(), None);
     all.insert(labels::SELECTOR.to_owned(), selector);
     all.insert(labels::DYNAMO_NAMESPACE.to_owned(), valid.dynamo_namespace_for_pods());
@@ -83,7 +65,7 @@ fn clique_labels(
             all.remove(labels::DISCOVERY_BACKEND);
             all.remove(labels::DISCOVERY_ENABLED);
         }
-        CliqueRole::EngineOfRank(..) if valid.shared_gpus().is_some_and(|shared| shared.standbys > 0) => {
+        CliqueRole::EngineOfRank(..) if valid.shared_gpus.is_some_and(|shared| shared.standbys > 0) => {
             all.insert(labels::FAILOVER_ENGINE.to_owned(), labels::TRUE.to_owned());
         }
         _ => {}
@@ -91,7 +73,7 @@ fn clique_labels(
     all
 }
 
-fn clique_annotations(input: &RenderInput<'_>, component: &GroveComponent<'_>, role: CliqueRole) -> Pairs {
+fn clique_annotations(component: &GroveComponent<'_>, role: CliqueRole) -> Pairs {
     let valid = &component.valid;
     let mut all = valid.annotations.clone();
     for key in [annotations::TOPOLOGY_LABEL_KEY, annotations::TOPOLOGY_NAME] {
@@ -102,17 +84,17 @@ fn clique_annotations(input: &RenderInput<'_>, component: &GroveComponent<'_>, r
             all.insert(key.to_owned(), value.clone());
         }
     }
-    let backend = valid.discovery_backend(input).as_str().to_owned();
+    let backend = valid.discovery_backend(&component.input).as_str().to_owned();
     all.insert(annotations::DISCOVERY_BACKEND.to_owned(), backend);
-    component.restore.annotate(&mut all, valid.restore_target());
+    component.input.restore.annotate(&mut all, valid.restore_target());
     if let Some(id) = component.restart_at {
         all.insert(annotations::RESTART_AT.to_owned(), id.to_owned());
     }
     all
 }
 
-fn pod_spec(input: &RenderInput<'_>, component: &GroveComponent<'_>, plan: &Clique) -> PodSpec {
-    let (valid, unknown_type) = (&component.valid, component.unknown_type);
+fn pod_spec(component: &GroveComponent<'_>, plan: &Clique) -> PodSpec {
+    let (input, valid, unknown_type) = (&component.input, &component.valid, component.unknown_type);
     let (component, nodes) = (valid.component_name(), valid.spec().node_count());
     let node = |role, peers| MultinodePod { role, nodes, peers };
     let multinode = match plan.role {
@@ -121,7 +103,7 @@ fn pod_spec(input: &RenderInput<'_>, component: &GroveComponent<'_>, plan: &Cliq
         CliqueRole::EngineOfRank(rank, Some(role)) => Some(node(role, Peers::GroveRanks { component, rank })),
     };
     let mut pod = pod::render(input, valid, multinode);
-    match (plan.role, valid.shared_gpus()) {
+    match (plan.role, valid.shared_gpus) {
         (CliqueRole::MemoryOfRank(rank), Some(shared)) => pod::hold_memory_of_rank(&mut pod, rank, shared),
         (CliqueRole::EngineOfRank(rank, _), Some(shared)) => pod::use_memory_of_rank(&mut pod, rank, shared),
         _ => {}

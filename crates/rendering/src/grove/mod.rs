@@ -5,7 +5,7 @@
 //! render_pod_clique_set(&GroveGraph)        -> PodCliqueSet    without owner
 //! render_service(&GroveGraph, &component)   -> Option<Service> without owner; None: there must be none
 //! render_ray_head_service(&GroveGraph, &component) -> Option<Service>   the same, for others to join an elastic worker
-//! render_ingress, render_virtual_service    -> Option<…>       the way in from outside, likewise
+//! render_ingress, render_virtual_service(&component) -> Option<…>   the way in from outside, likewise
 //! child_of(&ComponentSpec)                  -> ChildKind       what Grove makes of a component, and scales
 //! clique_readiness, group_readiness         -> GroveReadiness  of what Grove made
 //! ```
@@ -40,12 +40,12 @@ pub(crate) use roles::{only_assists, shares_memory_between_pods};
 
 pub use self::{
     clique::Scheduler,
-    readiness::{Classification, GroveReadiness, NotReadyYet, TemplateProgress, clique_readiness, group_readiness},
+    readiness::{Classification, GroveReadiness, TemplateProgress, clique_readiness, group_readiness},
     roles::{ChildKind, child_of, set_name},
     service::{render_ingress, render_pod_clique_set, render_ray_head_service, render_service, render_virtual_service},
     topology::has_topology,
 };
-use crate::{PodSettings, PullSecretIndex, ValidatedComponent, checkpoint::Start, rules};
+use crate::{RenderInput, ValidatedComponent, rules};
 
 /// A graph as it is rendered for Grove.
 #[derive(Clone, Debug)]
@@ -62,12 +62,8 @@ pub struct GroveGraph<'a> {
     pub set_name: &'a str,
     /// The components, in the order of the spec.
     pub components: &'a [GroveComponent<'a>],
-    /// Settings of the operator that reach pods.
-    pub pods: &'a PodSettings,
     /// Settings of the operator for Grove.
     pub grove: &'a GroveSettings,
-    /// Image pull secrets of the namespace.
-    pub pull_secrets: &'a PullSecretIndex,
 }
 
 /// One component of it.
@@ -80,14 +76,10 @@ pub struct GroveComponent<'a> {
     /// A type that no version of the API knows, as the user of an older version wrote it. It means no particular role,
     /// but pods and Services bear it.
     pub unknown_type: Option<&'a str>,
-    /// Live pods of a prefill or decode component are labelled `worker`, as operators before these types made them.
-    pub legacy_type_is_worker: bool,
     /// Id of the restart that its pods must have gone through.
     pub restart_at: Option<&'a str>,
-    /// Method by which its pods start.
-    pub restore: &'a Start,
-    /// GPUs that its main container has through claims, see [`RenderInput`](crate::RenderInput::claimed_gpus).
-    pub claimed_gpus: u32,
+    /// Everything else that its pods depend on.
+    pub input: RenderInput<'a>,
 }
 
 /// Settings of the operator for Grove.

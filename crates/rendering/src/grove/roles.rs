@@ -91,7 +91,8 @@ pub(super) fn cliques(component: &ComponentSpec) -> Vec<Clique> {
 
 /// A clique that holds memory and a clique of engines for each rank.
 fn ranks(component: &ComponentSpec, name: &str) -> Vec<Clique> {
-    let engines = 1 + standbys(component);
+    let failover = component.failover().filter(|failover| failover.mode == EngineMode::InterPod);
+    let engines = 1 + failover.map_or(0, Failover::standbys);
     let clique = |name, role, replicas| Clique { name, role, replicas, min_available: 1 };
     let of_rank = |rank: i32| {
         let (engine, node) = match (component.is_multinode(), rank) {
@@ -124,11 +125,6 @@ pub(crate) fn only_assists(labels: &BTreeMap<String, String>) -> bool {
 
 pub(crate) fn shares_memory_between_pods(component: &ComponentSpec) -> bool {
     component.gpu_memory_service().is_some_and(|service| service.mode == EngineMode::InterPod)
-}
-
-/// Engines in pods of their own that stand by for another.
-fn standbys(component: &ComponentSpec) -> i32 {
-    component.failover().filter(|f| f.mode == EngineMode::InterPod).map_or(0, Failover::standbys)
 }
 
 /// Name of a graph's PodCliqueSet.

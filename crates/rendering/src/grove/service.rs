@@ -11,10 +11,7 @@ use api_types::{
     v1beta1::{BackendFramework, ComponentType},
 };
 use k8s_openapi::{
-    api::{
-        core::v1::{Service, ServiceSpec},
-        networking::v1::Ingress,
-    },
+    api::{core::v1::Service, networking::v1::Ingress},
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 use serde_json::json;
@@ -32,14 +29,13 @@ use crate::{
 
 /// The Service of a component, without owner; `None` if there must be none.
 pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Service> {
-    let input = clique::render_input(graph, component);
-    let valid = &component.valid;
+    let (input, valid) = (&component.input, &component.valid);
     let is_frontend = component.declared.type_ == Some(ComponentType::Frontend);
-    if valid.discovery_backend(&input) != DiscoveryBackend::Kubernetes && !is_frontend {
+    if valid.discovery_backend(input) != DiscoveryBackend::Kubernetes && !is_frontend {
         return None;
     }
     let mut service = component_service(graph, component, names::service);
-    service.metadata.labels.get_or_insert_default().extend(valid.discovery_labels(&input));
+    service.metadata.labels.get_or_insert_default().extend(valid.discovery_labels(input));
     Some(service)
 }
 
@@ -48,7 +44,7 @@ pub fn render_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) ->
 pub fn render_ray_head_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Service> {
     let (declared, valid) = (component.declared, &component.valid);
     let alone = !declared.is_multinode() && declared.desired_replicas() == 1;
-    if !alone || !frameworks::may_be_joined(valid.framework(), valid.main) {
+    if !alone || valid.framework != Some(BackendFramework::Vllm) || !frameworks::may_be_joined(valid.main) {
         return None;
     }
     let head = service::tcp(ports::RAY_NAME, ports::RAY, IntOrString::Int(ports::RAY));
@@ -62,33 +58,29 @@ pub fn render_ray_head_service(graph: &GroveGraph<'_>, component: &GroveComponen
 
 /// A Service of the pods of a component. `name` makes its name from that of the component's workload.
 fn component_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>, name: impl Fn(&str) -> String) -> Service {
-    let component_type = component.valid.workload_type(&clique::render_input(graph, component));
+    let component_type = component.valid.workload_type(&component.input);
     let workload = names::component_deployment(graph.name, &component.declared.name, None);
-    Service {
-        metadata: ObjectMeta {
-            labels: some(service_labels(graph, component)),
-            annotations: some(service_annotations(graph, component)),
-            ..named(name(&workload), graph.namespace)
-        },
-        spec: Some(ServiceSpec {
-            selector: Some(selector(component, component_type)),
-            ports: Some(vec![service::port(component_type)]),
-            ..ServiceSpec::default()
-        }),
-        status: None,
-    }
+    let mut all_annotations = graph.spec.annotations.clone().unwrap_or_default();
+    all_annotations.extend(component.valid.preserved.annotations.clone());
+    all_annotations.extend(component.declared.pod_annotations().cloned().unwrap_or_default());
+    let metadata = ObjectMeta {
+        labels: some(service_labels(graph, component)),
+        annotations: some(all_annotations),
+        ..named(name(&workload), graph.namespace)
+    };
+    service::of(metadata, selector(component, component_type), service::port(component_type))
 }
 
 /// The Ingress of a frontend, without owner; `None` if there must be none.
-pub fn render_ingress(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<Ingress> {
-    let mut ingress = exposure::render_ingress(&clique::render_input(graph, component), &component.valid)?;
+pub fn render_ingress(component: &GroveComponent<'_>) -> Option<Ingress> {
+    let mut ingress = exposure::render_ingress(&component.input, &component.valid)?;
     become_the_graphs(&mut ingress.metadata);
     Some(ingress)
 }
 
 /// The VirtualService of a frontend, without owner; `None` if there must be none.
-pub fn render_virtual_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Option<VirtualService> {
-    let mut route = exposure::render_virtual_service(&clique::render_input(graph, component), &component.valid)?;
+pub fn render_virtual_service(component: &GroveComponent<'_>) -> Option<VirtualService> {
+    let mut route = exposure::render_virtual_service(&component.input, &component.valid)?;
     become_the_graphs(&mut route.metadata);
     Some(route)
 }
@@ -120,13 +112,6 @@ fn service_labels(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pai
     }
     all.insert(labels::OWN_GRAPH.to_owned(), names::label_value(graph.name));
     all.insert(labels::OWN_COMPONENT.to_owned(), component.declared.name.clone());
-    all
-}
-
-fn service_annotations(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pairs {
-    let mut all = graph.spec.annotations.clone().unwrap_or_default();
-    all.extend(component.valid.preserved.annotations.clone());
-    all.extend(component.declared.pod_annotations().cloned().unwrap_or_default());
     all
 }
 
@@ -182,7 +167,7 @@ fn add(template: &mut PodCliqueSetTemplate, graph: &GroveGraph<'_>, component: &
     let in_group = child_of(declared) == ChildKind::PodCliqueScalingGroup;
     let mut cliques: Vec<PodCliqueTemplate> =
         plans.iter().map(|plan| clique::render(graph, component, plan, in_group)).collect();
-    let engine_over_ssh = component.valid.framework() == Some(BackendFramework::Trtllm);
+    let engine_over_ssh = component.valid.framework == Some(BackendFramework::Trtllm);
     for (plan, clique) in plans.iter().zip(&mut cliques) {
         clique.spec.starts_after = starts_after(plan, &plans, engine_over_ssh);
     }
@@ -222,7 +207,7 @@ fn share_gpus(
     component: &GroveComponent<'_>,
     plans: &[Clique],
 ) -> Vec<serde_json::Value> {
-    let Some(shared) = component.valid.shared_gpus() else { return Vec::new() };
+    let Some(shared) = component.valid.shared_gpus else { return Vec::new() };
     let mut sharing = Vec::new();
     for memory in plans {
         let CliqueRole::MemoryOfRank(rank) = memory.role else { continue };

@@ -41,7 +41,9 @@ pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<
             component.replicas = component.replicas.or_else(|| workers_of(args));
             let resources = args.get("resources").map(quantities).unwrap_or_default();
             if !resources.is_empty() {
-                require(component, &resources);
+                let of_main = main(component).resources.get_or_insert_with(Default::default);
+                of_main.limits.get_or_insert_default().extend(resources.clone());
+                of_main.requests.get_or_insert_default().extend(resources);
             }
         }
         service.insert("port".to_owned(), json!(ports::HTTP));
@@ -84,10 +86,7 @@ fn is_it(variable: &&EnvVar) -> bool {
 
 /// The configuration. The component's own wins, even if it is empty.
 fn text<'a>(own: &'a [EnvVar], inherited: &'a [EnvVar]) -> Option<&'a str> {
-    own.iter().find(is_it).or_else(|| inherited.iter().find(is_it)).and_then(given)
-}
-
-fn given(variable: &EnvVar) -> Option<&str> {
+    let variable = own.iter().find(is_it).or_else(|| inherited.iter().find(is_it))?;
     variable.value.as_deref().filter(|text| !text.is_empty())
 }
 
@@ -111,12 +110,6 @@ fn quantities(resources: &Value) -> BTreeMap<String, Quantity> {
     let known = known.filter_map(|(field, name)| Some((name.to_owned(), text(resources.get(field)?)?)));
     let custom = resources.get("custom").and_then(Value::as_object).into_iter().flatten();
     known.chain(custom.filter_map(|(name, value)| Some((name.clone(), text(value)?)))).collect()
-}
-
-fn require(component: &mut ComponentSpec, resources: &BTreeMap<String, Quantity>) {
-    let of_main = main(component).resources.get_or_insert_with(Default::default);
-    of_main.limits.get_or_insert_default().extend(resources.clone());
-    of_main.requests.get_or_insert_default().extend(resources.clone());
 }
 
 const TRACE: &str = "SYS_PTRACE";

@@ -17,10 +17,7 @@ use api_types::{
     violations::Violation,
 };
 use k8s_openapi::{
-    api::core::v1::{
-        Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PersistentVolumeClaimSpec, PodSpec,
-        VolumeResourceRequirements,
-    },
+    api::core::v1::{Container, EnvVar, LocalObjectReference, PersistentVolumeClaim, PodSpec},
     apimachinery::pkg::api::resource::Quantity,
 };
 
@@ -30,7 +27,11 @@ pub use self::{
 };
 use crate::{
     metadata::named,
-    pod::{env, parts::add, volumes::mount_of},
+    pod::{
+        env,
+        parts::add,
+        volumes::{mount_of, storage_claim_spec},
+    },
 };
 
 /// Makes a component run an image that is built: `main` starts what the tag says unless the user says what it starts.
@@ -117,21 +118,8 @@ fn mount_path(volume: &PreservedVolume) -> Result<&str, Violation> {
 
 /// A claim as it is made, without owner.
 pub fn render_claim(claim: &PreservedClaim, namespace: &str) -> PersistentVolumeClaim {
-    let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-    PersistentVolumeClaim {
-        metadata: named(claim.name.clone(), namespace),
-        spec: Some(PersistentVolumeClaimSpec {
-            access_modes: given(&claim.volume_access_mode).map(|mode| vec![mode]),
-            resources: given(&claim.size).map(|size| VolumeResourceRequirements {
-                requests: Some(BTreeMap::from([("storage".to_owned(), Quantity(size))])),
-                ..VolumeResourceRequirements::default()
-            }),
-            // An empty name would be no class at all, instead of the cluster's default.
-            storage_class_name: given(&claim.storage_class),
-            ..PersistentVolumeClaimSpec::default()
-        }),
-        status: None,
-    }
+    let spec = storage_claim_spec(&claim.volume_access_mode, &claim.size, &claim.storage_class);
+    PersistentVolumeClaim { metadata: named(claim.name.clone(), namespace), spec: Some(spec), status: None }
 }
 
 /// The pod spec.

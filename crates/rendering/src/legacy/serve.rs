@@ -11,7 +11,7 @@ use api_types::{
     violations::Violation,
 };
 use k8s_openapi::{
-    api::core::v1::{Container, LocalObjectReference, Probe},
+    api::core::v1::{LocalObjectReference, Probe},
     apimachinery::pkg::apis::meta::v1::Condition,
 };
 
@@ -107,7 +107,9 @@ pub fn check_source(source: &str) -> Result<(), Violation> {
 /// # Errors
 /// Nothing says it; the field is below the component.
 pub fn check_told(component: &ComponentSpec, who: &str) -> Result<(), Violation> {
-    if is_told_what_to_run(component) {
+    let given = |words: &Option<Vec<String>>| words.as_ref().is_some_and(|words| !words.is_empty());
+    let runs = component.main_container().is_some_and(|main| given(&main.args) || given(&main.command));
+    if runs || component.type_.is_some() {
         return Ok(());
     }
     Err(Violation::required(
@@ -115,15 +117,6 @@ pub fn check_told(component: &ComponentSpec, who: &str) -> Result<(), Violation>
         format!("is missing, and nothing else says what the {who} runs"),
         "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer",
     ))
-}
-
-/// Whether something says what `main` runs: the user, or the component's type.
-fn is_told_what_to_run(component: &ComponentSpec) -> bool {
-    let main = component.main_container();
-    let given = |list: fn(&Container) -> &Option<Vec<String>>| {
-        main.and_then(|main| list(main).as_ref()).is_some_and(|words| !words.is_empty())
-    };
-    component.type_.is_some() || given(|main| &main.args) || given(|main| &main.command)
 }
 
 /// Image that a component runs, before and after the image is available.

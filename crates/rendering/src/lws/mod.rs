@@ -10,13 +10,10 @@ use api_types::{
     v1beta1::{ComponentKind, ComponentReplicaStatus, ComponentType, MAIN_CONTAINER},
     violations::Violation,
 };
-use k8s_openapi::{
-    api::core::v1::{PodSpec, PodTemplateSpec},
-    apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
-};
+use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use serde_json::json;
 pub use types::{
-    GroupRollingUpdate, GroupRollout, LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus,
-    LeaderWorkerTemplate, NetworkConfig, note_status_before,
+    LeaderWorkerSet, LeaderWorkerSetSpec, LeaderWorkerSetStatus, LeaderWorkerTemplate, note_status_before,
 };
 
 use self::types::is_observed;
@@ -31,7 +28,6 @@ use crate::{
 
 /// Workers start with their leader: they wait for it by themselves where they have to.
 const STARTUP: &str = "LeaderCreated";
-const SUBDOMAIN: &str = "Shared";
 
 /// The LeaderWorkerSet that runs a component whose replicas span nodes.
 ///
@@ -54,19 +50,17 @@ pub fn render_leader_worker_set(input: &RenderInput<'_>, valid: &ValidatedCompon
                 size: Some(valid.spec().node_count()),
             },
             startup_policy: Some(STARTUP.to_owned()),
-            network_config: Some(NetworkConfig { subdomain_policy: SUBDOMAIN.to_owned() }),
-            rollout_strategy: Some(rollout()),
+            // One headless Service for all groups.
+            network_config: Some(json!({ "subdomainPolicy": "Shared" })),
+            // Changes of what engines run make a new set; this is for the rest, a restart for example. Without room for
+            // more groups, one at a time goes.
+            rollout_strategy: Some(json!({
+                "type": "RollingUpdate",
+                "rollingUpdateConfiguration": { "maxSurge": 0, "maxUnavailable": 1, "partition": 0 },
+            })),
         },
         status: None,
     }
-}
-
-/// Changes of what engines run make a new set; this is for the rest, a restart for example. Without room for more
-/// groups, one at a time goes.
-fn rollout() -> GroupRollout {
-    let measure =
-        GroupRollingUpdate { max_surge: IntOrString::Int(0), max_unavailable: IntOrString::Int(1), partition: 0 };
-    GroupRollout { type_: "RollingUpdate".to_owned(), rolling_update_configuration: Some(measure) }
 }
 
 fn template(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, role: NodeRole) -> PodTemplateSpec {
@@ -76,16 +70,12 @@ fn template(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>, role: NodeR
     all_labels.remove(labels::SELECTOR);
     all_labels.insert(labels::ROLE.to_owned(), role.as_str().to_owned());
     let mut pod = pod::render(input, valid, Some(multinode));
-    state_resources(&mut pod);
-    pod_template(all_labels, valid.pod_annotations(input), pod)
-}
-
-/// A pod template within a custom resource is stored as it was sent, and other clients send this field always. Without
-/// it, the template of a set that another operator made would count as changed.
-fn state_resources(pod: &mut PodSpec) {
+    // A pod template within a custom resource is stored as it was sent, and other clients send this field always.
+    // Without it, the template of a set that another operator made would count as changed.
     for container in pod.containers.iter_mut().chain(pod.init_containers.iter_mut().flatten()) {
         container.resources.get_or_insert_default();
     }
+    pod_template(all_labels, valid.pod_annotations(input), pod)
 }
 
 /// Most characters of the name of a StatefulSet. Its pods carry a label with this name, a hyphen and a hash of at most
@@ -167,10 +157,6 @@ impl WorkloadObject for LeaderWorkerSet {
         self.is_available() || self.status.as_ref().is_some_and(|status| status.ready_replicas > 0)
     }
 
-    fn is_paused(&self) -> bool {
-        false
-    }
-
     fn is_observed(&self) -> bool {
         is_observed(self)
     }
@@ -199,8 +185,6 @@ impl WorkloadObject for LeaderWorkerSet {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::NotReady;
 

@@ -3,18 +3,16 @@
 
 use std::fmt;
 
-use api_types::{annotations, names};
+use api_types::annotations;
 use k8s_openapi::{
     Metadata, NamespaceResourceScope, Resource,
     api::core::v1::PodTemplateSpec,
-    apimachinery::pkg::{
-        apis::meta::v1::{Condition, ObjectMeta},
-        util::intstr::IntOrString,
-    },
+    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::{WorkloadObject, carried_digest};
+use crate::{WorkloadObject, carried_digest, digest::digest_of};
 
 /// Groups of pods: in each, a leader and the workers that follow it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,44 +38,12 @@ pub struct LeaderWorkerSetSpec {
     /// Event after which the workers of a group are created: `LeaderCreated` or `LeaderReady`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub startup_policy: Option<String>,
-    /// DNS names of pods.
+    /// DNS names of pods; opaque, because it is only written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network_config: Option<NetworkConfig>,
-    /// Strategy by which groups change to another template.
+    pub network_config: Option<Value>,
+    /// Strategy by which groups change to another template; opaque.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rollout_strategy: Option<GroupRollout>,
-}
-
-/// DNS names of pods.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NetworkConfig {
-    /// `Shared`: one headless Service for all groups; `UniquePerReplica`: one for each.
-    pub subdomain_policy: String,
-}
-
-/// Strategy by which groups change to another template.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GroupRollout {
-    /// `RollingUpdate`.
-    #[serde(rename = "type")]
-    pub type_: String,
-    /// Its measure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rolling_update_configuration: Option<GroupRollingUpdate>,
-}
-
-/// The measure of a rolling update.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct GroupRollingUpdate {
-    /// Groups beyond the desired ones.
-    pub max_surge: IntOrString,
-    /// Groups that may lack.
-    pub max_unavailable: IntOrString,
-    /// Groups of a lower number keep the old template.
-    pub partition: i32,
+    pub rollout_strategy: Option<Value>,
 }
 
 /// A group.
@@ -136,8 +102,6 @@ impl Metadata for LeaderWorkerSet {
     }
 }
 
-const DIGITS: usize = 16;
-
 /// A status that is that of an earlier template.
 ///
 /// Only the newest API has `status.observedGeneration`. With an older one, the status that was there when the template
@@ -162,7 +126,7 @@ impl StatusBefore {
 
     /// Whether the set still has that status, and a later spec.
     fn is_of(&self, set: &LeaderWorkerSet) -> bool {
-        set.metadata.generation.unwrap_or(0) > self.generation && digest(set.status.as_ref()) == self.status
+        set.metadata.generation.unwrap_or(0) > self.generation && digest_of(&set.status) == self.status
     }
 }
 
@@ -170,11 +134,6 @@ impl fmt::Display for StatusBefore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.generation, self.status, self.template)
     }
-}
-
-fn digest(status: Option<&LeaderWorkerSetStatus>) -> String {
-    let bytes = serde_json::to_vec(&status).unwrap_or_else(|_| format!("{status:?}").into_bytes());
-    names::sha256_hex(&bytes, DIGITS)
 }
 
 /// Whether the status speaks of the present spec. Of a set without groups, there is nothing to wait for.
@@ -203,7 +162,7 @@ pub fn note_status_before(rendered: &mut LeaderWorkerSet, live: &LeaderWorkerSet
         // Of two changes, the controller of the set may have seen neither.
         let spoken_of = known.filter(|known| known.is_of(live)).map_or_else(|| template(live), |known| known.template);
         let generation = live.metadata.generation.unwrap_or(0);
-        let before = StatusBefore { generation, status: digest(live.status.as_ref()), template: spoken_of };
+        let before = StatusBefore { generation, status: digest_of(&live.status), template: spoken_of };
         // A revert to the template that the status speaks of.
         Some(before).filter(|before| before.template != desired)
     };
@@ -216,7 +175,7 @@ pub fn note_status_before(rendered: &mut LeaderWorkerSet, live: &LeaderWorkerSet
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::NotReady;

@@ -14,33 +14,38 @@ use k8s_openapi::{
 };
 
 use super::{
-    PodContext, env,
+    env,
     volumes::{empty_dir, mount_of},
 };
+use crate::{RenderInput, ValidatedComponent};
 
 const GRACE_SECONDS: i64 = 60;
 const EPP_GRACE_SECONDS: i64 = 130;
 const RESTART_ALWAYS: &str = "Always";
 
 /// The container of a component of that type before the user's is laid over it.
-pub(super) fn container(component_type: Option<ComponentType>, context: &PodContext<'_>) -> Container {
+pub(super) fn container(
+    component_type: Option<ComponentType>,
+    input: &RenderInput<'_>,
+    valid: &ValidatedComponent<'_>,
+) -> Container {
     let of_type = match component_type {
-        Some(ComponentType::Frontend) => frontend(context),
-        Some(ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode) => worker(context),
+        Some(ComponentType::Frontend) => frontend(valid),
+        Some(ComponentType::Worker | ComponentType::Prefill | ComponentType::Decode) => worker(valid),
         Some(ComponentType::Planner) => planner(),
-        Some(ComponentType::Epp) => endpoint_picker(context),
+        Some(ComponentType::Epp) => endpoint_picker(valid),
         None => Container { command: Some(shell()), ..Container::default() },
     };
-    let mut all = env::common(component_type.map(ComponentType::as_str).unwrap_or_default(), context);
+    let mut all = env::common(component_type.map(ComponentType::as_str).unwrap_or_default(), input, valid);
     all.extend(of_type.env.into_iter().flatten());
     Container { name: MAIN_CONTAINER.to_owned(), env: Some(all), ..of_type }
 }
 
 /// The pod of a component before the user's is laid over it.
-pub(super) fn pod(context: &PodContext<'_>) -> PodSpec {
-    let (account, grace, volumes) = match context.component_type {
+pub(super) fn pod(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> PodSpec {
+    let (account, grace, volumes) = match valid.workload_type(input) {
         Some(ComponentType::Planner) => (Some(names::PLANNER_SERVICE_ACCOUNT), GRACE_SECONDS, None),
-        Some(ComponentType::Epp) => (Some(names::EPP_SERVICE_ACCOUNT), EPP_GRACE_SECONDS, Some(volumes(context))),
+        Some(ComponentType::Epp) => (Some(names::EPP_SERVICE_ACCOUNT), EPP_GRACE_SECONDS, Some(volumes(valid))),
         _ => (None, GRACE_SECONDS, None),
     };
     PodSpec {
@@ -53,7 +58,7 @@ pub(super) fn pod(context: &PodContext<'_>) -> PodSpec {
 }
 
 /// A frontend is quick to start, and asked on its HTTP port.
-fn frontend(context: &PodContext<'_>) -> Container {
+fn frontend(valid: &ValidatedComponent<'_>) -> Container {
     let port = ports::HTTP.to_string();
     let probe = |path, delay, timeout| Probe {
         initial_delay_seconds: Some(delay),
@@ -66,7 +71,7 @@ fn frontend(context: &PodContext<'_>) -> Container {
         env: Some(vec![
             env::value(env_names::DYNAMO_PORT, port.as_str()),
             env::value(env_names::DYN_HTTP_PORT, port.as_str()),
-            env::value(env_names::DYN_NAMESPACE_PREFIX, &context.dynamo_namespace),
+            env::value(env_names::DYN_NAMESPACE_PREFIX, valid.dynamo_namespace_for_pods()),
         ]),
         liveness_probe: Some(probe(LIVE, 15, 1)),
         readiness_probe: Some(probe(HEALTH, 10, 3)),
@@ -74,7 +79,7 @@ fn frontend(context: &PodContext<'_>) -> Container {
     }
 }
 
-fn worker(context: &PodContext<'_>) -> Container {
+fn worker(valid: &ValidatedComponent<'_>) -> Container {
     let mut env = vec![
         env::value(env_names::DYN_SYSTEM_ENABLED, "true"),
         env::value(env_names::DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS, r#"["generate"]"#),
@@ -85,7 +90,7 @@ fn worker(context: &PodContext<'_>) -> Container {
         env::value(env_names::NIXL_TELEMETRY_PROMETHEUS_PORT, ports::NIXL.to_string()),
         env::value(env_names::DYN_FORWARDPASS_METRIC_PORT, ports::FORWARD_PASS_METRICS.to_string()),
     ];
-    env.extend(context.generation.map(|suffix| env::value(env_names::DYN_NAMESPACE_WORKER_SUFFIX, suffix)));
+    env.extend(valid.generation().map(|suffix| env::value(env_names::DYN_NAMESPACE_WORKER_SUFFIX, suffix)));
     Container {
         ports: Some(vec![tcp(ports::SYSTEM_NAME, ports::SYSTEM), tcp(ports::NIXL_NAME, ports::NIXL)]),
         env: Some(env),
@@ -116,7 +121,7 @@ fn with_system_server() -> Container {
 }
 
 /// The image's own entry point runs, hence no command. It has up to half an hour until the first workers register.
-fn endpoint_picker(context: &PodContext<'_>) -> Container {
+fn endpoint_picker(valid: &ValidatedComponent<'_>) -> Container {
     let grpc = Probe {
         grpc: Some(GRPCAction { port: ports::GRPC_HEALTH, service: Some("inference-extension".to_owned()) }),
         period_seconds: Some(10),
@@ -124,7 +129,7 @@ fn endpoint_picker(context: &PodContext<'_>) -> Container {
     };
     let running = Probe { initial_delay_seconds: Some(5), ..grpc.clone() };
     Container {
-        args: Some(args(context)),
+        args: Some(args(valid)),
         ports: Some(vec![
             tcp(ports::GRPC_NAME, ports::GRPC),
             tcp(ports::GRPC_HEALTH_NAME, ports::GRPC_HEALTH),
@@ -134,7 +139,7 @@ fn endpoint_picker(context: &PodContext<'_>) -> Container {
             env::value(env_names::USE_STREAMING, "true"),
             env::value(env_names::RUST_LOG, "info"),
             env::value(env_names::DYN_ENFORCE_DISAGG, "false"),
-            env::value(env_names::DYN_NAMESPACE_PREFIX, &context.dynamo_namespace),
+            env::value(env_names::DYN_NAMESPACE_PREFIX, valid.dynamo_namespace_for_pods()),
         ]),
         volume_mounts: Some(mounts()),
         liveness_probe: Some(running.clone()),
@@ -168,10 +173,10 @@ const CONFIG_FOLDER: &str = "/etc/epp";
 const CACHE_VOLUME: &str = "hf-cache";
 const CACHE_FOLDER: &str = "/home/nonroot/.cache";
 
-fn args(context: &PodContext<'_>) -> Vec<String> {
+fn args(valid: &ValidatedComponent<'_>) -> Vec<String> {
     let pairs = [
-        ("--pool-name", names::inference_pool(context.graph)),
-        ("--pool-namespace", context.namespace.to_owned()),
+        ("--pool-name", names::inference_pool(valid.graph_for_pods())),
+        ("--pool-namespace", valid.namespace.to_owned()),
         ("--pool-group", POOL_GROUP.to_owned()),
         ("-v", "4".to_owned()),
         ("--zap-encoder", "json".to_owned()),
@@ -188,9 +193,9 @@ fn mounts() -> Vec<VolumeMount> {
 }
 
 /// The configuration is always mounted under the same file name, whatever its key in the user's ConfigMap.
-fn volumes(context: &PodContext<'_>) -> Vec<Volume> {
-    let given = context.epp_config.and_then(|config| config.config_map_ref.as_ref());
-    let config_map = given.map_or_else(|| names::epp_config_map(context.graph), |given| given.name.clone());
+fn volumes(valid: &ValidatedComponent<'_>) -> Vec<Volume> {
+    let given = valid.spec().epp_config.as_ref().and_then(|config| config.config_map_ref.as_ref());
+    let config_map = given.map_or_else(|| names::epp_config_map(valid.graph_for_pods()), |given| given.name.clone());
     let key = given.map(|given| given.key.as_str()).filter(|key| !key.is_empty()).unwrap_or(names::EPP_CONFIG_FILE);
     let item = KeyToPath { key: key.to_owned(), path: names::EPP_CONFIG_FILE.to_owned(), mode: None };
     let config =

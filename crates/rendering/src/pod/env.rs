@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{env as names, v1beta1::MAIN_CONTAINER};
+use api_types::{annotations, env as names, v1beta1::MAIN_CONTAINER};
 use k8s_openapi::api::core::v1::{Container, EnvVar, EnvVarSource, ObjectFieldSelector};
 
-use super::{PodContext, parts::put};
-use crate::{DiscoveryBackend, PodSettings};
+use super::parts::put;
+use crate::{DiscoveryBackend, PodSettings, RenderInput, ValidatedComponent};
+
+const CONTAINER_MODE: &str = "container";
 
 /// A variable with a fixed value.
 pub(crate) fn value(name: &str, value: impl Into<String>) -> EnvVar {
@@ -57,22 +59,24 @@ pub(super) fn add_operator_settings(container: &mut Container, settings: &PodSet
 }
 
 /// Returns each component container's variables about itself.
-pub(super) fn common(component_type: &str, context: &PodContext<'_>) -> Vec<EnvVar> {
+pub(super) fn common(component_type: &str, input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> Vec<EnvVar> {
     let mut all = vec![
-        value(names::DYN_NAMESPACE, &context.dynamo_namespace),
+        value(names::DYN_NAMESPACE, valid.dynamo_namespace_for_pods()),
         value(names::DYN_COMPONENT, component_type),
-        value(names::DYN_PARENT_DGD_K8S_NAME, context.graph),
-        value(names::DYN_PARENT_DGD_K8S_NAMESPACE, context.namespace),
+        value(names::DYN_PARENT_DGD_K8S_NAME, valid.graph_for_pods()),
+        value(names::DYN_PARENT_DGD_K8S_NAMESPACE, valid.namespace),
         from_field(names::POD_NAME, "metadata.name"),
         from_field(names::POD_NAMESPACE, "metadata.namespace"),
         from_field(names::POD_UID, "metadata.uid"),
     ];
-    if context.discovery == DiscoveryBackend::Kubernetes {
-        all.push(value(names::DYN_DISCOVERY_BACKEND, context.discovery.as_str()));
+    let discovery = valid.discovery_backend(input);
+    if discovery == DiscoveryBackend::Kubernetes {
+        all.push(value(names::DYN_DISCOVERY_BACKEND, discovery.as_str()));
     }
-    if context.per_container {
+    // Each container registers for itself instead of the pod as a whole.
+    if valid.annotation(annotations::DISCOVERY_MODE) == Some(CONTAINER_MODE) {
         all.push(value(names::CONTAINER_NAME, MAIN_CONTAINER));
-        all.push(value(names::DYN_KUBE_DISCOVERY_MODE, "container"));
+        all.push(value(names::DYN_KUBE_DISCOVERY_MODE, CONTAINER_MODE));
     }
     all
 }

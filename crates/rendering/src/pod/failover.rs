@@ -17,15 +17,8 @@ const MASTER_PORT: i32 = 29500;
 /// Between the master ports of two engines, so that what each opens beside its port does not meet the other's.
 const MASTER_PORT_STRIDE: i32 = 100;
 
-/// Variables that differ from those of an engine that is alone in its pod.
-const REPLACED: [&str; 6] = [
-    names::DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS,
-    names::DYN_SYSTEM_PORT,
-    names::DYN_SYSTEM_ENABLED,
-    names::DYN_HEALTH_CHECK_ENABLED,
-    names::CONTAINER_NAME,
-    names::DYN_FORWARDPASS_METRIC_PORT,
-];
+/// Variables of an engine that is alone in its pod.
+const REMOVED: [&str; 2] = [names::DYN_SYSTEM_USE_ENDPOINT_HEALTH_STATUS, names::DYN_HEALTH_CHECK_ENABLED];
 
 /// Makes two engines of the first container; the others follow as they are. `nodes` is what one replica spans.
 pub(super) fn apply(pod: &mut PodSpec, nodes: i32) {
@@ -39,7 +32,7 @@ fn engine(main: &Container, id: i32, nodes: i32) -> Container {
     let name = format!("engine-{id}");
     let port = format!("{}-{id}", ports::SYSTEM_NAME);
     let mut engine = main.clone();
-    let kept = engine.env.iter().flatten().filter(|variable| !REPLACED.contains(&variable.name.as_str()));
+    let kept = engine.env.iter().flatten().filter(|variable| !REMOVED.contains(&variable.name.as_str()));
     let own = own_environment(&name, id, nodes);
     let kept = kept.filter(|variable| own.iter().all(|own| own.name != variable.name)).cloned();
     engine.env = Some(kept.collect::<Vec<_>>().into_iter().chain(own).collect());
@@ -89,7 +82,7 @@ fn shift_master_port(engine: &mut Container, offset: i32) {
         return;
     }
     let flag = format!("{MASTER_PORT_FLAG} {}", MASTER_PORT + offset);
-    frameworks::add_flags(engine, &flag, BackendFramework::Vllm);
+    frameworks::add_flags(engine, &flag, false, BackendFramework::Vllm);
 }
 
 /// Adds `offset` to the port of every such flag: `--master-port 1`, `--master-port=1`, as words of their own or within

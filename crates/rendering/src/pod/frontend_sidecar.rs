@@ -3,17 +3,17 @@
 use api_types::v1beta1::ComponentType;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, Probe, VolumeMount};
 
-use super::{PodContext, defaults, env};
-use crate::{RenderInput, pod};
+use super::{defaults, env};
+use crate::{RenderInput, ValidatedComponent, pod};
 
 /// The user's sidecar over a frontend's defaults, with the main container's mounts that it has not itself.
 pub(super) fn render(
     input: &RenderInput<'_>,
-    context: &PodContext<'_>,
+    valid: &ValidatedComponent<'_>,
     own: &Container,
     main_mounts: &[VolumeMount],
 ) -> Container {
-    let mut base = defaults::container(Some(ComponentType::Frontend), context);
+    let mut base = defaults::container(Some(ComponentType::Frontend), input, valid);
     base.name.clone_from(&own.name);
     let liveness = probe(base.liveness_probe.clone(), own.liveness_probe.as_ref());
     let readiness = probe(base.readiness_probe.clone(), own.readiness_probe.as_ref());

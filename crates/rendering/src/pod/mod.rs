@@ -27,8 +27,8 @@ pub(crate) mod pull_secrets;
 pub(crate) mod volumes;
 
 use api_types::{
-    annotations, names,
-    v1beta1::{ComponentType, EngineMode, EppConfig, MAIN_CONTAINER},
+    names,
+    v1beta1::{EngineMode, MAIN_CONTAINER},
 };
 use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, Probe, VolumeMount};
 
@@ -51,29 +51,29 @@ pub(crate) fn render(
     valid: &ValidatedComponent<'_>,
     multinode: Option<MultinodePod<'_>>,
 ) -> PodSpec {
-    let launch = Launch::of(input, valid, multinode);
-    let context = PodContext::of(input, valid);
-    let mut main = container(defaults::container(context.component_type, &context), valid.main);
+    let launch = Launch::of(valid, multinode, input.settings.mpi_secret.as_deref(), input.claimed_gpus);
+    let mut main = container(defaults::container(valid.workload_type(input), input, valid), valid.main);
     volumes::mount(&mut main, valid.cache);
     env::add_operator_settings(&mut main, input.settings);
     let mounts_for_sidecar = main.volume_mounts.clone().unwrap_or_default();
     frameworks::adapt_main(&launch, &mut main);
 
-    let mut pod = pod(defaults::pod(&context), valid.pod);
+    let mut pod = pod(defaults::pod(input, valid), valid.pod);
     pod.security_context.get_or_insert_with(|| PodSecurityContext {
         fs_group: Some(DEFAULT_FS_GROUP),
         ..PodSecurityContext::default()
     });
-    pod.service_account_name.get_or_insert_with(|| service_account(input, &context));
+    pod.service_account_name.get_or_insert_with(|| service_account(input, valid));
     volumes::add_volume(&mut pod, valid.cache);
     if let Some(size) = &valid.shared_memory {
         volumes::mount_shared_memory(&mut pod.volumes, &mut main, size);
     }
     frameworks::adapt_pod(&launch, &mut pod, &main);
     volumes::order_and_complete(&mut pod, &main);
-    pod.containers = containers(input, valid, &context, main, &mounts_for_sidecar);
+    pod.containers = containers(input, valid, main, &mounts_for_sidecar);
     if let Some(shared) = valid.shared_gpus.filter(|shared| shared.mode == EngineMode::IntraPod) {
-        gpu_memory::apply(&mut pod, shared, &names::gpu_claim_template(context.graph, valid.component_name()));
+        let claim_template = names::gpu_claim_template(valid.graph_for_pods(), valid.component_name());
+        gpu_memory::apply(&mut pod, shared, &claim_template);
         if shared.standbys > 0 {
             failover::apply(&mut pod, valid.spec().node_count());
         }
@@ -84,9 +84,9 @@ pub(crate) fn render(
     pod
 }
 
-fn service_account(input: &RenderInput<'_>, context: &PodContext<'_>) -> String {
-    match context.discovery {
-        DiscoveryBackend::Kubernetes => names::discovery_service_account(context.graph),
+fn service_account(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> String {
+    match valid.discovery_backend(input) {
+        DiscoveryBackend::Kubernetes => names::discovery_service_account(valid.graph_for_pods()),
         DiscoveryBackend::Etcd => input.fallback_service_account.unwrap_or(DEFAULT_SERVICE_ACCOUNT).to_owned(),
     }
 }
@@ -95,7 +95,6 @@ fn service_account(input: &RenderInput<'_>, context: &PodContext<'_>) -> String 
 fn containers(
     input: &RenderInput<'_>,
     valid: &ValidatedComponent<'_>,
-    context: &PodContext<'_>,
     main: Container,
     mounts: &[VolumeMount],
 ) -> Vec<Container> {
@@ -103,43 +102,12 @@ fn containers(
     let frontend = valid.spec().frontend_sidecar.as_deref();
     let rendered = sidecars.map(|sidecar| {
         if Some(sidecar.name.as_str()) == frontend {
-            frontend_sidecar::render(input, context, sidecar, mounts)
+            frontend_sidecar::render(input, valid, sidecar, mounts)
         } else {
             sidecar.clone()
         }
     });
     std::iter::once(main).chain(rendered).collect()
-}
-
-const CONTAINER_MODE: &str = "container";
-
-/// Values that the defaults of a pod depend on.
-struct PodContext<'a> {
-    component_type: Option<ComponentType>,
-    /// The graph, or the component itself if it is standalone.
-    graph: &'a str,
-    namespace: &'a str,
-    dynamo_namespace: String,
-    generation: Option<&'a str>,
-    discovery: DiscoveryBackend,
-    /// Each container registers for itself instead of the pod as a whole.
-    per_container: bool,
-    epp_config: Option<&'a EppConfig>,
-}
-
-impl<'a> PodContext<'a> {
-    fn of(input: &RenderInput<'_>, valid: &ValidatedComponent<'a>) -> Self {
-        Self {
-            component_type: valid.workload_type(input),
-            graph: valid.graph_for_pods(),
-            namespace: valid.namespace,
-            dynamo_namespace: valid.dynamo_namespace_for_pods(),
-            generation: valid.generation(),
-            discovery: valid.discovery_backend(input),
-            per_container: valid.annotation(annotations::DISCOVERY_MODE) == Some(CONTAINER_MODE),
-            epp_config: valid.spec().epp_config.as_ref(),
-        }
-    }
 }
 
 /// The user's container over the defaults; it keeps the name of the defaults.

@@ -1,7 +1,12 @@
 //! Volumes of the pod: the memory-backed `/dev/shm`, those of mounts, complete and in order, and the compilation cache.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{
-    api::core::v1::{Container, EmptyDirVolumeSource, PersistentVolumeClaimVolumeSource, PodSpec, Volume, VolumeMount},
+    api::core::v1::{
+        Container, EmptyDirVolumeSource, PersistentVolumeClaimSpec, PersistentVolumeClaimVolumeSource, PodSpec, Volume,
+        VolumeMount, VolumeResourceRequirements,
+    },
     apimachinery::pkg::api::resource::Quantity,
 };
 
@@ -30,6 +35,21 @@ pub(super) fn order_and_complete(pod: &mut PodSpec, main: &Container) {
 pub(crate) fn of_claim(name: &str, claim: &str) -> Volume {
     let source = PersistentVolumeClaimVolumeSource { claim_name: claim.to_owned(), read_only: None };
     Volume { name: name.to_owned(), persistent_volume_claim: Some(source), ..Volume::default() }
+}
+
+/// The spec of a claim; what is empty is left to the cluster.
+pub(crate) fn storage_claim_spec(mode: &str, size: &str, class: &str) -> PersistentVolumeClaimSpec {
+    let given = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    PersistentVolumeClaimSpec {
+        access_modes: given(mode).map(|mode| vec![mode]),
+        resources: given(size).map(|size| VolumeResourceRequirements {
+            requests: Some(BTreeMap::from([("storage".to_owned(), Quantity(size))])),
+            limits: None,
+        }),
+        // An empty name would be no class at all, instead of the cluster's default.
+        storage_class_name: given(class),
+        ..PersistentVolumeClaimSpec::default()
+    }
 }
 
 /// A volume on the node's disk that goes with the pod.

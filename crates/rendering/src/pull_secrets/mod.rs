@@ -3,27 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, de::IgnoredAny};
-use thiserror::Error;
 
 /// The registries of one docker configuration. Holds hosts only, never credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegistryHosts(BTreeSet<RegistryHost>);
-
-/// A Secret's docker configuration that cannot be read. Its text shows nothing of the contents.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the docker configuration is no JSON object with registries under \"auths\" (line {line}, column {column})")]
-pub struct MalformedDockerConfig {
-    /// Line of the first fault, from 1.
-    pub line: usize,
-    /// Column of the first fault.
-    pub column: usize,
-}
 
 #[derive(Deserialize)]
 struct DockerConfig {
@@ -38,11 +24,16 @@ impl RegistryHosts {
     /// Reads the registries from the value of `.dockerconfigjson`.
     ///
     /// # Errors
-    /// If it is no docker configuration; the secret then opens nothing, and only its owner can mend it.
-    pub fn parse(docker_config: &[u8]) -> Result<Self, MalformedDockerConfig> {
+    /// If it is no docker configuration; the secret then opens nothing, and only its owner can mend it. The text shows
+    /// nothing of the contents.
+    pub fn parse(docker_config: &[u8]) -> Result<Self, String> {
         // The parser's own message may quote the contents, so only the place is passed on.
-        let config: DockerConfig = serde_json::from_slice(docker_config)
-            .map_err(|error| MalformedDockerConfig { line: error.line(), column: error.column() })?;
+        let config: DockerConfig = serde_json::from_slice(docker_config).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            format!(
+                "the docker configuration is no JSON object with registries under \"auths\" (line {line}, column {column})"
+            )
+        })?;
         let registries = config.auths.unwrap_or_default().into_keys();
         Ok(Self(registries.filter_map(|registry| RegistryHost::of_registry(&registry)).collect()))
     }
@@ -72,10 +63,8 @@ impl PullSecretIndex {
 
 /// Registry of images without a registry in their name.
 const DOCKER_HUB: &str = "docker.io";
-/// Server of the images of [`DOCKER_HUB`].
-const DOCKER_HUB_SERVER: &str = "registry-1.docker.io";
 /// Other names of [`DOCKER_HUB`] in images and docker configurations.
-const DOCKER_HUB_ALIASES: [&str; 2] = ["index.docker.io", DOCKER_HUB_SERVER];
+const DOCKER_HUB_ALIASES: [&str; 2] = ["index.docker.io", "registry-1.docker.io"];
 
 /// Host of a registry, with its port if it has one; Docker Hub has one name only.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -84,14 +73,9 @@ pub struct RegistryHost(String);
 impl RegistryHost {
     /// The registry of an image reference.
     pub fn of_image(image: &str) -> Self {
-        Self::split(image).0
-    }
-
-    /// The registry of an image reference, and what it is asked for there.
-    pub fn split(image: &str) -> (Self, &str) {
         match image.split_once('/') {
-            Some((first, rest)) if is_host(first) => (Self::canonical(first), rest),
-            _ => (Self(DOCKER_HUB.to_owned()), image),
+            Some((first, _)) if is_host(first) => Self::canonical(first),
+            _ => Self(DOCKER_HUB.to_owned()),
         }
     }
 
@@ -105,27 +89,6 @@ impl RegistryHost {
     fn canonical(host: &str) -> Self {
         let host = host.to_ascii_lowercase();
         if DOCKER_HUB_ALIASES.contains(&host.as_str()) { Self(DOCKER_HUB.to_owned()) } else { Self(host) }
-    }
-
-    /// Whether it is Docker Hub, where a repository without a folder is one of `library`.
-    pub fn is_docker_hub(&self) -> bool {
-        self.0 == DOCKER_HUB
-    }
-
-    /// The host that serves it, with its port if it has one.
-    pub fn server(&self) -> &str {
-        if self.is_docker_hub() { DOCKER_HUB_SERVER } else { &self.0 }
-    }
-
-    /// The host, with its port if it has one.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for RegistryHost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -8,39 +8,18 @@ use api_types::{
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::json;
 
-use super::{Features, Findings, ProviderChoice, Version, below, discovery_backend, fit, fragment, power_limit};
+use super::{Features, Findings, ProviderChoice, Version, below, discovery_backend, fit, fragment};
 use crate::{RolloutStrategy, frameworks, validate};
-
-/// Owner of a component.
-#[derive(Clone, Copy, Debug)]
-pub enum Owner<'a> {
-    /// A graph.
-    Graph {
-        /// The choice of its workload provider.
-        provider: ProviderChoice<'a>,
-        /// Reason why fields that only Grove serves are rejected; `None` if they are possible.
-        lacks_grove: Option<&'a str>,
-    },
-    /// Nothing.
-    Nothing,
-}
-
-impl Owner<'_> {
-    fn lacks_grove(&self) -> Option<&str> {
-        match self {
-            Self::Graph { lacks_grove, .. } => *lacks_grove,
-            Self::Nothing => Some(violations::ONLY_ON_GROVE),
-        }
-    }
-}
 
 /// Context on which the rules about a component depend.
 #[derive(Clone, Copy, Debug)]
 pub struct ComponentRuleContext<'a> {
     /// Features of the cluster.
     pub features: &'a Features,
-    /// Owner of the component.
-    pub owner: Owner<'a>,
+    /// The choice of the workload provider of its graph; `None` if it is on its own.
+    pub provider: Option<ProviderChoice<'a>>,
+    /// Reason why fields that only Grove serves are rejected; `None` if they are possible.
+    pub lacks_grove: Option<&'a str>,
     /// `spec.backendFramework`.
     pub framework: Option<BackendFramework>,
     /// Whether its image is built from an archive, unless it names one: the legacy API.
@@ -50,15 +29,14 @@ pub struct ComponentRuleContext<'a> {
 /// Checks the component at the path `at`, in the order of its fields.
 pub fn check(at: &str, component: &ComponentSpec, context: &ComponentRuleContext<'_>, out: &mut Findings) {
     for (path, fragment, place) in fragment::of_component(at, component) {
-        match context.owner {
-            Owner::Graph { provider, .. } => fragment::check(&path, fragment, place, provider, out),
-            Owner::Nothing => out.forbidden(path, "is for components of a graph; remove it"),
+        match context.provider {
+            Some(provider) => fragment::check(&path, fragment, place, provider, out),
+            None => out.forbidden(path, "is for components of a graph; remove it"),
         }
     }
     // CEL refuses it in components on their own, in both versions.
-    if let Owner::Graph { lacks_grove: Some(reason), .. } = context.owner
-        && component.min_available.is_some()
-    {
+    let sets_minimum = context.provider.is_some() && component.min_available.is_some();
+    if let Some(reason) = context.lacks_grove.filter(|_| sets_minimum) {
         out.forbidden(format!("{at}.minAvailable"), reason);
     }
     out.extend(validate::check_component(component).into_iter().map(|violation| below(violation, at)));
@@ -66,7 +44,7 @@ pub fn check(at: &str, component: &ComponentSpec, context: &ComponentRuleContext
     capture_template(at, component, out);
     pod_annotations(at, component, out);
     elastic_experts(at, component, context, out);
-    if let Some(reason) = context.owner.lacks_grove().filter(|_| component.forces_scaling_group()) {
+    if let Some(reason) = context.lacks_grove.filter(|_| component.forces_scaling_group()) {
         out.forbidden(format!("{at}.experimental.grove.forceScalingGroup"), reason);
     }
     checkpoint(at, component, context.features, out);
@@ -83,19 +61,10 @@ pub fn warn(at: &str, component: &ComponentSpec, out: &mut Findings) {
     }
 }
 
-/// Context of a change of a component, for the rules beside those of CEL.
-#[derive(Clone, Copy, Debug)]
-pub struct ComponentChange {
-    /// Kind of the object that would have to be created anew.
-    pub owner: &'static str,
-    /// Whether the user may set replicas that a scaling adapter owns.
-    pub may_scale: bool,
-}
-
-/// Checks the change of a component.
-pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, change: ComponentChange, out: &mut Findings) {
+/// Checks that the user leaves alone the replicas that a scaling adapter owns.
+pub(super) fn check_replicas(at: &str, new: &ComponentSpec, old: &ComponentSpec, out: &mut Findings) {
     let adapter = new.scaling_adapter.is_some() || old.scaling_adapter.is_some();
-    if adapter && !change.may_scale && new.desired_replicas() != old.desired_replicas() {
+    if adapter && new.desired_replicas() != old.desired_replicas() {
         let text = format!(
             "belongs to the component's scaling adapter, which has set {}; scale the DynamoGraphDeploymentScalingAdapter, and \
              leave replicas out of the manifest",
@@ -103,23 +72,21 @@ pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, change: 
         );
         out.forbidden(format!("{at}.replicas"), text);
     }
+}
+
+/// Checks the change of a component, beside the rules of CEL. `owner` is the kind of the object that would have to be
+/// created anew.
+pub fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, owner: &str, out: &mut Findings) {
     // v1alpha1 keeps it in an annotation, which CEL does not see.
     if new.forces_scaling_group() != old.forces_scaling_group() {
         let given = new.experimental.as_ref().and_then(|it| it.grove.as_ref()?.force_scaling_group);
-        out.immutable(
-            format!("{at}.experimental.grove.forceScalingGroup"),
-            json!(given),
-            violations::anew(change.owner),
-        );
-    }
-    if change.owner == super::GRAPH {
-        power_limit::check_update(at, new, old, out);
+        out.immutable(format!("{at}.experimental.grove.forceScalingGroup"), json!(given), violations::anew(owner));
     }
 }
 
 /// The endpoint picker of a gateway.
 fn endpoint_picker(at: &str, component: &ComponentSpec, context: &ComponentRuleContext<'_>, out: &mut Findings) {
-    let is_served = context.features.inference_pool || matches!(context.owner, Owner::Nothing);
+    let is_served = context.features.inference_pool || context.provider.is_none();
     if component.type_ == Some(ComponentType::Epp) && !is_served {
         let text = "an endpoint picker needs the API inference.networking.k8s.io, which this cluster does not serve; \
                     install the Gateway API Inference Extension first";
@@ -169,7 +136,7 @@ fn image(at: &str, component: &ComponentSpec, context: &ComponentRuleContext<'_>
         // The operator names the image of a component that is built.
         let missing = validate::missing_image(component).filter(|_| !context.is_built);
         out.extend(missing.map(|violation| below(violation, at)));
-    } else if matches!(context.owner, Owner::Graph { .. }) {
+    } else if context.provider.is_some() {
         runtime_version(at, image, component.runtime_version_override.as_deref(), out);
     }
 }

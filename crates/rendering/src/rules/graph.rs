@@ -14,14 +14,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::{
-    Features, Findings, GRAPH, GraphRuleContext, ProviderChoice, Version, annotation, component,
-    component::{ComponentChange, Owner},
-    component_path, fragment,
+    Features, Findings, GRAPH, GraphRuleContext, ProviderChoice, Version, annotation, component, component_path,
+    fragment,
     fragment::FragmentPlace,
     lacks_grove, not_supported, power_limit,
-    provider::{
-        DISCOVERY_CONTAINER, discovery_backend, discovery_mode, grove_update_strategy, vllm_executor, workload_provider,
-    },
+    provider::{DISCOVERY_CONTAINER, discovery_backend, grove_update_strategy, one_of, vllm_executor},
     provider_of_new,
 };
 use crate::{RolloutStrategy, WorkloadProvider, grove, lws};
@@ -50,10 +47,10 @@ pub fn check(graph: &DynamoGraphDeployment, context: &GraphRuleContext<'_>, out:
     if lacks_grove.is_none() {
         out.extend(grove::check_names(graph));
     }
-    let owner = Owner::Graph { provider, lacks_grove };
     let around = component::ComponentRuleContext {
         features: context.features,
-        owner,
+        provider: Some(provider),
+        lacks_grove,
         framework: spec.backend_framework,
         is_built,
     };
@@ -100,8 +97,10 @@ fn metadata(graph: &DynamoGraphDeployment, is_new: bool, out: &mut Findings) {
         (annotations::VLLM_EXECUTOR_BACKEND, vllm_executor),
         (annotations::GROVE_UPDATE_STRATEGY, grove_update_strategy),
         (annotations::DISCOVERY_BACKEND, discovery_backend),
-        (annotations::DISCOVERY_MODE, discovery_mode),
-        (annotations::WORKLOAD_PROVIDER, workload_provider),
+        (annotations::DISCOVERY_MODE, |path, mode| one_of(path, mode, ["pod", DISCOVERY_CONTAINER])),
+        (annotations::WORKLOAD_PROVIDER, |path, provider| {
+            one_of(path, provider, [annotations::PROVIDER_COMPONENT, annotations::PROVIDER_GROVE])
+        }),
     ];
     out.extend(rules.into_iter().filter_map(|(key, rule)| rule(annotation_path(key), given(key)?)));
     let is_within_pod =
@@ -225,10 +224,14 @@ pub fn check_update(
 ) {
     provider(new, old, permissions, out);
     components(new, old, out);
-    let change = ComponentChange { owner: GRAPH, may_scale: permissions.may_scale };
     for (index, component) in new.spec.components.iter().enumerate() {
         if let Some(earlier) = old.spec.components.iter().find(|earlier| earlier.name == component.name) {
-            component::check_update(&component_path(index, component), component, earlier, change, out);
+            let at = component_path(index, component);
+            if !permissions.may_scale {
+                component::check_replicas(&at, component, earlier, out);
+            }
+            component::check_update(&at, component, earlier, GRAPH, out);
+            power_limit::check_update(&at, component, earlier, out);
         }
     }
 }

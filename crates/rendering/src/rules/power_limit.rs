@@ -9,6 +9,7 @@ use k8s_openapi::{
 use serde_json::json;
 
 use super::Findings;
+use crate::gpus;
 
 fn limit(component: &ComponentSpec) -> Option<&str> {
     component.pod_annotation(GPU_POWER_LIMIT)
@@ -78,15 +79,9 @@ pub(super) fn check_update(at: &str, new: &ComponentSpec, old: &ComponentSpec, o
 /// be, if there is none.
 fn scalar_gpus(component: &ComponentSpec) -> (String, Option<&Quantity>) {
     let Some(main) = component.main_container() else { return (String::new(), None) };
-    let resources = main.resources.as_ref();
-    let lists = [
-        ("limits", resources.and_then(|resources| resources.limits.as_ref())),
-        ("requests", resources.and_then(|resources| resources.requests.as_ref())),
-    ];
-    let found = lists.into_iter().find_map(|(list, amounts)| Some((list, amounts?.get(api_types::GPU)?)));
     let at = format!("[{}].resources", main.name);
-    match found {
-        Some((list, amount)) => (format!("{at}.{list}[{}]", api_types::GPU), Some(amount)),
+    match gpus::first(main.resources.as_ref(), |resource| resource == api_types::GPU) {
+        Some((list, resource, amount)) => (format!("{at}.{list}[{resource}]"), Some(amount)),
         None => (at, None),
     }
 }

@@ -77,13 +77,11 @@ pub fn lacks_grove(metadata: &ObjectMeta, grove: bool) -> Option<String> {
 }
 
 const EXECUTORS: [&str; 2] = ["mp", "ray"];
-const GROVE_UPDATES: [&str; 2] = ["RollingRecreate", "OnDelete"];
 pub(super) const DISCOVERY_CONTAINER: &str = "container";
-const DISCOVERY_MODES: [&str; 2] = ["pod", DISCOVERY_CONTAINER];
-const PROVIDERS: [&str; 2] = [annotations::PROVIDER_COMPONENT, annotations::PROVIDER_GROVE];
 
-fn one_of(path: String, value: &str, values: &[&str], remedy: &str) -> Option<Violation> {
-    (!values.contains(&value)).then(|| not_supported(path, value, values, remedy))
+/// Validates the value of an annotation that has one of two values.
+pub(super) fn one_of(path: String, value: &str, values: [&str; 2]) -> Option<Violation> {
+    (!values.contains(&value)).then(|| not_supported(path, value, &values, ""))
 }
 
 /// Validates the backend of worker registration.
@@ -95,17 +93,7 @@ pub fn discovery_backend(path: String, value: &str) -> Option<Violation> {
 
 /// Validates Grove's strategy to replace pods.
 pub fn grove_update_strategy(path: String, value: &str) -> Option<Violation> {
-    one_of(path, value, &GROVE_UPDATES, "")
-}
-
-/// Whether engines are registered by pod or by container.
-pub(super) fn discovery_mode(path: String, value: &str) -> Option<Violation> {
-    one_of(path, value, &DISCOVERY_MODES, "")
-}
-
-/// The workload provider.
-pub(super) fn workload_provider(path: String, value: &str) -> Option<Violation> {
-    one_of(path, value, &PROVIDERS, "")
+    one_of(path, value, ["RollingRecreate", "OnDelete"])
 }
 
 /// The executor of vLLM, on graphs and on services of v1alpha1.

@@ -33,8 +33,15 @@ impl Version {
 
     /// The version of the runtime that an image's tag names, if it names one.
     pub fn of_image(image: &str) -> Option<Self> {
-        let tag = tag(image)?.trim();
+        let reference = image.trim().split('@').next()?;
+        let (_, tag) = reference.rsplit('/').next()?.rsplit_once(':')?;
+        let tag = tag.trim();
         Self::strict(tag.strip_prefix(['v', 'V']).unwrap_or(tag))
+    }
+
+    /// Whether it is 1.0.0 or later.
+    pub(crate) fn is_at_least_1(&self) -> bool {
+        (self.core, self.pre_release.is_none()) >= ([1, 0, 0], true)
     }
 
     /// As a tag: three numbers and the pre-release, without build metadata, which no tag can hold.
@@ -43,13 +50,6 @@ impl Version {
         let pre_release = self.pre_release.as_deref().map(|text| format!("-{text}")).unwrap_or_default();
         format!("{major}.{minor}.{patch}{pre_release}")
     }
-}
-
-/// The tag of an image reference.
-fn tag(image: &str) -> Option<&str> {
-    let reference = image.trim().split('@').next()?;
-    let last = reference.rsplit('/').next()?;
-    last.rsplit_once(':').map(|(_, tag)| tag)
 }
 
 /// Numbers and pre-release; build metadata is checked and left out.

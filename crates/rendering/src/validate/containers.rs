@@ -45,8 +45,11 @@ pub(super) fn check_contents(pod: &PodSpec, spec: &ComponentSpec, violations: &m
         let is_cache = spec.compilation_cache.as_ref().is_some_and(|cache| cache.pvc_name == mount.name);
         check_mount(index, mount, is_cache, violations);
     }
-    for (list, container) in all_containers(pod) {
-        check_quantities(list, container, violations);
+    for container in &pod.containers {
+        check_quantities("containers", container, violations);
+    }
+    for container in pod.init_containers.iter().flatten() {
+        check_quantities("initContainers", container, violations);
     }
     check_sidecar(pod, spec, violations);
 }
@@ -57,11 +60,6 @@ fn no_main() -> Violation {
         format!("add a container named {MAIN_CONTAINER}"),
         "name the image that runs the component",
     )
-}
-
-fn all_containers(pod: &PodSpec) -> impl Iterator<Item = (&'static str, &Container)> {
-    let containers = pod.containers.iter().map(|container| ("containers", container));
-    containers.chain(pod.init_containers.iter().flatten().map(|container| ("initContainers", container)))
 }
 
 /// A mount of the cache's volume without a path is one that old converters left; it gets the cache's path.

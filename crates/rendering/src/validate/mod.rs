@@ -30,7 +30,7 @@ use crate::{
     component_annotations, frameworks,
     model::{CacheMount, DEFAULT_SHARED_MEMORY},
     rules,
-    violation::KeepViolations,
+    violation::{keep, keep_all},
 };
 
 /// Looks for every violation that only the user of a component with a workload of its own can mend.
@@ -53,25 +53,25 @@ pub fn validate_on(
     let annotations = component_annotations(dcd);
     let mut violations: Vec<Violation> = Vec::new();
 
-    let name = violations.keep(identity("name", dcd.metadata.name.as_deref()));
-    let namespace = violations.keep(identity("namespace", dcd.metadata.namespace.as_deref()));
-    let uid = violations.keep(identity("uid", dcd.metadata.uid.as_deref()));
+    let name = keep(&mut violations, identity("name", dcd.metadata.name.as_deref()));
+    let namespace = keep(&mut violations, identity("namespace", dcd.metadata.namespace.as_deref()));
+    let uid = keep(&mut violations, identity("uid", dcd.metadata.uid.as_deref()));
     containers::check_limits(spec, &mut violations);
     shared_gpus::check_provider(spec, provider, &mut violations);
-    let shared_memory = violations.keep(shared_memory(spec.shared_memory_size.as_ref()));
-    let discovery = violations.keep(discovery(&annotations));
-    let strategy = violations.keep_all(RolloutStrategy::from_annotations(Some(&annotations)));
-    let framework = violations.keep(frameworks::detect(dcd));
-    let pod = violations.keep(containers::check(spec));
-    let main = pod.and_then(|pod| violations.keep_all(containers::main(pod, spec)));
+    let shared_memory = keep(&mut violations, shared_memory(spec.shared_memory_size.as_ref()));
+    let discovery = keep(&mut violations, discovery(&annotations));
+    let strategy = keep_all(&mut violations, RolloutStrategy::from_annotations(Some(&annotations)));
+    let framework = keep(&mut violations, frameworks::detect(dcd));
+    let pod = keep(&mut violations, containers::check(spec));
+    let main = pod.and_then(|pod| keep_all(&mut violations, containers::main(pod, spec)));
     let (parts, engine) = (pod.zip(main), framework.flatten());
     let cache =
-        parts.and_then(|(pod, main)| violations.keep(check(spec.compilation_cache.as_ref(), engine, pod, main)));
-    let shared_gpus = parts.and_then(|(pod, main)| violations.keep_all(shared_gpus::check(spec, engine, pod, main)));
+        parts.and_then(|(pod, main)| keep(&mut violations, check(spec.compilation_cache.as_ref(), engine, pod, main)));
+    let shared_gpus =
+        parts.and_then(|(pod, main)| keep_all(&mut violations, shared_gpus::check(spec, engine, pod, main)));
     let gpu_claims =
-        parts.and_then(|(pod, main)| violations.keep_all(shared_gpus::check_device_claims(spec, engine, pod, main)));
-    let checkpoint =
-        pod.zip(shared_gpus).and_then(|(pod, shared)| violations.keep_all(check_checkpoint(spec, pod, shared)));
+        parts.map(|(pod, main)| shared_gpus::check_device_claims(spec, engine, pod, main, &mut violations));
+    let checkpoint = pod.zip(shared_gpus).map(|(pod, shared)| check_checkpoint(spec, pod, shared, &mut violations));
 
     let component = || {
         Some(ValidatedComponent {
@@ -99,7 +99,7 @@ pub fn validate_on(
 /// Violations that a component has by itself, independent of what surrounds it.
 pub(crate) fn check_component(spec: &ComponentSpec) -> Vec<Violation> {
     let mut violations: Vec<Violation> = Vec::new();
-    violations.keep(shared_memory(spec.shared_memory_size.as_ref()));
+    keep(&mut violations, shared_memory(spec.shared_memory_size.as_ref()));
     if let Ok(pod) = containers::check(spec) {
         containers::check_contents(pod, spec, &mut violations);
         if let Some((service, main)) = spec.gpu_memory_service().zip(spec.main_container()) {
@@ -205,16 +205,13 @@ fn invalid(field: &str, value: &str, problem: &str, remedy: &str) -> Violation {
 const FIELD: &str = "spec.experimental.checkpoint";
 
 /// Validates the checkpoint settings; `None` if the component always starts cold.
-///
-/// # Errors
-/// Every violation.
 fn check_checkpoint<'a>(
     spec: &'a ComponentSpec,
     pod: &PodSpec,
     shared: Option<SharedGpus<'_>>,
-) -> Result<Option<CheckpointUse<'a>>, Vec<Violation>> {
-    let Some(checkpoint) = spec.enabled_checkpoint() else { return Ok(None) };
-    let mut violations: Vec<Violation> = Vec::new();
+    violations: &mut Vec<Violation>,
+) -> Option<CheckpointUse<'a>> {
+    let checkpoint = spec.enabled_checkpoint()?;
     if spec.failover().is_some() {
         violations.push(Violation::of_text(FIELD, Reason::Forbidden, Value::Null, violations::CHECKPOINT_FAILOVER));
     }
@@ -235,11 +232,10 @@ fn check_checkpoint<'a>(
     let job = checkpoint.job.as_ref();
     let overlay = job.and_then(|job| job.pod_template.as_ref());
     let clients = job.and_then(|job| job.gms_client_containers.as_deref()).unwrap_or_default();
-    check_captured_pod(target, overlay, clients, &mut violations);
+    check_captured_pod(target, overlay, clients, violations);
     let reference = checkpoint.reference();
     let identity = checkpoint.identity.as_ref().filter(|_| reference.is_none());
-    let usage = CheckpointUse { reference, identity, policy: checkpoint.startup_policy, target, overlay, clients };
-    if violations.is_empty() { Ok(Some(usage)) } else { Err(violations) }
+    Some(CheckpointUse { reference, identity, policy: checkpoint.startup_policy, target, overlay, clients })
 }
 
 /// The pod that is captured has the target, and what the user adds.

@@ -14,8 +14,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::Value;
 
 use crate::{
-    SharedGpus, WorkloadProvider, device_claims, device_claims::ContainerClaim, frameworks, gpus,
-    violation::KeepViolations,
+    SharedGpus, WorkloadProvider, device_claims, device_claims::ContainerClaim, frameworks, gpus, violation::keep,
 };
 
 const SERVICE: &str = "spec.experimental.gpuMemoryService";
@@ -83,7 +82,7 @@ pub(super) fn check_service(
     violations: &mut Vec<Violation>,
 ) -> Option<u32> {
     check_clients(service, pod, violations);
-    violations.keep(count(main))
+    keep(violations, count(main))
 }
 
 fn count(main: &Container) -> Result<u32, Violation> {
@@ -139,29 +138,26 @@ fn standbys(
 
 /// The device claims whose GPUs must be counted: those of an engine whose replicas span nodes and that asks for no GPUs
 /// as scalar resources. Others need not be known to be rendered.
-///
-/// # Errors
-/// Every claim of the container that is none of the pod's.
 pub(super) fn check_device_claims(
     spec: &ComponentSpec,
     framework: Option<BackendFramework>,
     pod: &PodSpec,
     main: &Container,
-) -> Result<Vec<ContainerClaim>, Vec<Violation>> {
+    violations: &mut Vec<Violation>,
+) -> Vec<ContainerClaim> {
     let counted = framework.is_some_and(frameworks::counts_gpus) && spec.is_multinode();
     if !counted || gpus::count(main.resources.as_ref()) != Ok(0) {
-        return Ok(Vec::new());
+        return Vec::new();
     }
     let known = |name: &str| pod.resource_claims.iter().flatten().any(|claim| claim.name == name);
     let used = main.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
-    let unknown = used.filter(|used| !known(&used.name)).map(|unknown| {
+    violations.extend(used.filter(|used| !known(&used.name)).map(|unknown| {
         Violation::invalid(
             format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources.claims"),
             unknown.name.as_str(),
             "names no claim of spec.podTemplate.spec.resourceClaims",
             "add it there, with the ResourceClaim or ResourceClaimTemplate that it stands for",
         )
-    });
-    let violations: Vec<Violation> = unknown.collect();
-    if violations.is_empty() { Ok(device_claims::of(pod, main)) } else { Err(violations) }
+    }));
+    device_claims::of(pod, main)
 }

@@ -175,7 +175,7 @@ fn judge(case: &Case, dcd: &DynamoComponentDeployment) -> Verdict {
         let deployment = serde_json::to_value(render_deployment(&input, &valid)).unwrap();
         compare::objects(case.object("Deployment", name), Some(defaults::deployment(deployment)))
     };
-    if let Some(shared) = valid.shared_gpus() {
+    if let Some(shared) = valid.shared_gpus {
         let (namespace, graph) = (dcd.metadata.namespace.as_deref().unwrap(), valid.graph().unwrap());
         let template = render_claim_template(namespace, graph, valid.component_name(), shared);
         let name = template.metadata.name.clone().unwrap();

@@ -70,6 +70,8 @@ fn on_grove(graph: &DynamoGraphDeployment) -> Answer {
             alone
         })
         .collect();
+    let (annotations, pods, settings) = (BTreeMap::new(), PodSettings::default(), GroveSettings::default());
+    let pull_secrets = PullSecretIndex::default();
     let mut components = Vec::new();
     for (declared, alone) in graph.spec.components.iter().zip(&alone) {
         match validate_on(WorkloadProvider::Grove, alone) {
@@ -77,10 +79,15 @@ fn on_grove(graph: &DynamoGraphDeployment) -> Answer {
                 declared,
                 valid,
                 unknown_type: None,
-                legacy_type_is_worker: false,
                 restart_at: None,
-                restore: &Start::Cold,
-                claimed_gpus: 0,
+                input: RenderInput {
+                    settings: &pods,
+                    pull_secrets: &pull_secrets,
+                    fallback_service_account: None,
+                    legacy_type_is_worker: false,
+                    restore: &Start::Cold,
+                    claimed_gpus: 0,
+                },
             }),
             Err(found) => violations.extend(found.iter().map(ToString::to_string)),
         }
@@ -89,8 +96,6 @@ fn on_grove(graph: &DynamoGraphDeployment) -> Answer {
         return Answer::Refused(violations);
     }
     let set_name = grove::set_name("g", &graph.spec.components);
-    let (annotations, pods, settings) = (BTreeMap::new(), PodSettings::default(), GroveSettings::default());
-    let pull_secrets = PullSecretIndex::default();
     let graph = GroveGraph {
         name: "g",
         namespace: "n",
@@ -98,9 +103,7 @@ fn on_grove(graph: &DynamoGraphDeployment) -> Answer {
         spec: &graph.spec,
         set_name: &set_name,
         components: &components,
-        pods: &pods,
         grove: &settings,
-        pull_secrets: &pull_secrets,
     };
     drop(grove::render_pod_clique_set(&graph));
     components.iter().for_each(|component| drop(grove::render_service(&graph, component)));

@@ -115,7 +115,7 @@ fn claiming(framework: &str, main: Value, pod: Value) -> DynamoComponentDeployme
 fn only_claims_that_a_command_line_depends_on_have_to_be_counted() {
     let engine =
         |framework: &str| json!({"args": [format!("python3 -m dynamo.{framework} --tensor-parallel-size 16")]});
-    let claims = |component: &DynamoComponentDeployment| validate(component).unwrap().gpu_claims().len();
+    let claims = |component: &DynamoComponentDeployment| validate(component).unwrap().gpu_claims.len();
     for (framework, counted) in [("vllm", 1), ("trtllm", 1), ("sglang", 0)] {
         assert_eq!(claims(&claiming(framework, engine(framework), json!({}))), counted, "{framework}");
     }

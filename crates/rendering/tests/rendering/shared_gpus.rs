@@ -89,7 +89,7 @@ fn two_engines_stand_where_main_was_and_sidecars_follow() {
 fn the_claim_template_is_the_graphs_and_asks_for_an_engines_gpus() {
     let gms = json!({"gpuMemoryService": {"deviceClassName": "mine.example.com"}});
     let component = sharing(gms, json!({}), json!({}));
-    let shared = validate(&component).unwrap().shared_gpus().unwrap();
+    let shared = validate(&component).unwrap().shared_gpus.unwrap();
     expect![[r#"
         {
           "apiVersion": "resource.k8s.io/v1",

@@ -223,7 +223,7 @@ fn frameworks_must_not_contradict_each_other() {
         }
         let component = component(fields);
         match (validate(&component), expected) {
-            (Ok(valid), Ok(framework)) => assert_eq!(valid.framework().map(|f| f.as_str()), framework, "{line}"),
+            (Ok(valid), Ok(framework)) => assert_eq!(valid.framework.map(|f| f.as_str()), framework, "{line}"),
             (Err(violations), Err(start)) => assert!(violations[0].to_string().starts_with(start), "{}", violations[0]),
             (outcome, _) => panic!("{component_type} {explicit:?} {line}: {outcome:?}"),
         }

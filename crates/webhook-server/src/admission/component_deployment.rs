@@ -7,10 +7,7 @@ use api_types::{
     violations,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use rendering::rules::{
-    Findings, component,
-    component::{ComponentChange, ComponentRuleContext, Owner},
-};
+use rendering::rules::{Findings, component, component::ComponentRuleContext};
 
 use super::{Facts, Request, field::FieldNode, kind::ReviewedKind, request};
 
@@ -27,7 +24,13 @@ pub(super) fn check(
 ) {
     let preserved = metadata.annotations.as_ref().and_then(PreservedService::of_component_deployment);
     let is_built = preserved.is_some_and(|preserved| preserved.source.is_some());
-    let context = ComponentRuleContext { features: &facts.features, owner: Owner::Nothing, framework, is_built };
+    let context = ComponentRuleContext {
+        features: &facts.features,
+        provider: None,
+        lacks_grove: Some(violations::ONLY_ON_GROVE),
+        framework,
+        is_built,
+    };
     component::check(AT, component, &context, out);
 }
 
@@ -44,7 +47,7 @@ pub(super) fn check_update(
         out.invalid(path, value, violations::immutable(violations::anew(KIND)));
         out.warn(path, "another engine reads other commands and settings than those of this object");
     }
-    component::check_update(AT, new.0, old.0, ComponentChange { owner: KIND, may_scale: true }, out);
+    component::check_update(AT, new.0, old.0, KIND, out);
 }
 
 /// Returns the Dynamo namespace of the component of a v1alpha1 object: that of the graph that owns it, the one that its

@@ -8,7 +8,7 @@ use api_types::{
     v1beta1::ComponentType,
     violations::Violation,
 };
-use rendering::{Departure, ExposureObject, ExposureSettings};
+use rendering::{ExposureObject, ExposureSettings, MESH_DEPARTURE};
 use serde_json::Value;
 
 use super::{
@@ -72,16 +72,16 @@ pub(super) fn check(
 fn violation(ingress: &PreservedIngress, object: ExposureObject, request: &Request, facts: &Facts) -> Option<String> {
     let unconfigured = ExposureSettings::default();
     let departures = facts.exposure.as_ref().unwrap_or(&unconfigured).departures(ingress, object);
-    if departures.contains(&Departure::Mesh) {
-        return Some(Departure::Mesh.to_string());
+    if departures.iter().any(|departure| departure == MESH_DEPARTURE) {
+        return Some(MESH_DEPARTURE.to_owned());
     }
     // Another install exposes by a configuration of its own.
     let settings = facts.exposure.as_ref()?;
     if departures.is_empty() {
         return None;
     }
-    let all = departures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    let (resource, group) = (object.resource(), object.group());
+    let all = departures.join("; ");
+    let (group, resource) = object.resource();
     if settings.only_configured {
         return Some(format!("{all}; the operator's configuration permits nothing else (ingress.onlyConfigured)"));
     }

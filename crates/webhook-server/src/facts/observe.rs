@@ -157,6 +157,7 @@ impl FactSource {
 
     /// The API server's answer on whether the user may create such objects in the namespace.
     async fn review(&self, namespace: &str, object: ExposureObject, user: &UserInfo) -> Result<Value, Error> {
+        let (group, resource) = object.resource();
         let mut review = LocalSubjectAccessReview::default();
         review.metadata.namespace = Some(namespace.to_owned());
         review.spec = SubjectAccessReviewSpec {
@@ -167,8 +168,8 @@ impl FactSource {
             resource_attributes: Some(ResourceAttributes {
                 namespace: Some(namespace.to_owned()),
                 verb: Some("create".to_owned()),
-                group: Some(object.group().to_owned()),
-                resource: Some(object.resource().to_owned()),
+                group: Some(group.to_owned()),
+                resource: Some(resource.to_owned()),
                 ..ResourceAttributes::default()
             }),
             ..SubjectAccessReviewSpec::default()

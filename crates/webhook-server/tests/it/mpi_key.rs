@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use test_cluster::{TestNamespace, wait};
-use webhook_server::access::SERVED_NAMED;
+use webhook_server::access::MPI_KEY;
 
 use crate::{
     common::{LIMIT, address, graphs},
@@ -50,7 +50,7 @@ async fn made(namespace: &TestNamespace, name: &str) -> Secret {
 /// Read access to the key of a namespace must not give access to pods of another namespace.
 #[tokio::test]
 async fn each_namespace_that_lacks_a_key_gets_its_own() {
-    let name = SERVED_NAMED[0].names[0];
+    let name = MPI_KEY.names[0];
     let (home, team, marked, theirs) = (
         namespace("mpi-home").await,
         namespace("mpi-team").await,

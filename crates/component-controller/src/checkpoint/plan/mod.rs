@@ -20,10 +20,7 @@ use api_types::{
     violations::Violation,
 };
 use controller_kit::{conditions::find, store::is_controlled_by};
-use k8s_openapi::{
-    api::batch::v1::Job,
-    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta},
-};
+use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use rendering::{
     JobEnd, PodDiagnosis,
     checkpoint::{CaptureSettings, artifact_version, check_shared_gpu_memory, render_capture_job},
@@ -54,8 +51,7 @@ pub fn plan(observed: &CheckpointObserved) -> CheckpointPlan {
         }
         // The Job of a failed capture is being deleted.
         (CheckpointPhase::Pending, Some(job)) if job.metadata.deletion_timestamp.is_some() => {
-            let phase = CapturePhase::Waiting("waiting for an earlier Job to go".to_owned());
-            CheckpointPlan { delete_jobs: not_deleted(observed.other_jobs.iter()), phase, ..CheckpointPlan::default() }
+            plan_at(observed, CapturePhase::Waiting("waiting for an earlier Job to go".to_owned()))
         }
         (_, Some(job)) => capture(observed, job),
         (CheckpointPhase::Creating, None) => without_job(observed),
@@ -99,13 +95,14 @@ pub fn not_deleted<'a>(jobs: impl Iterator<Item = &'a Job>) -> Vec<Job> {
     jobs.filter(|job| job.metadata.deletion_timestamp.is_none()).cloned().collect()
 }
 
+/// Nothing but the deletion of Jobs of other versions.
+fn plan_at(observed: &CheckpointObserved, phase: CapturePhase) -> CheckpointPlan {
+    CheckpointPlan { delete_jobs: not_deleted(observed.other_jobs.iter()), phase, ..CheckpointPlan::default() }
+}
+
 /// Plans the Job, once everything exists that its pod needs, and nothing is left that would delay its capture.
 fn begin(observed: &CheckpointObserved) -> CheckpointPlan {
-    let at = |phase| CheckpointPlan {
-        delete_jobs: not_deleted(observed.other_jobs.iter()),
-        phase,
-        ..CheckpointPlan::default()
-    };
+    let at = |phase| plan_at(observed, phase);
     let ours = observed.capture.as_ref().filter(|capture| is_controlled_by(*capture, &observed.uid));
     if let Some(capture) = ours.filter(|capture| is_of_other_version(observed, capture)) {
         let phase = CapturePhase::Waiting(OTHER_CAPTURE.to_owned());
@@ -152,18 +149,15 @@ fn invalid(observed: &CheckpointObserved, violations: &[Violation]) -> CapturePh
 
 /// Plans the capture of the Job's pod. Capture and Job both have to succeed.
 fn capture(observed: &CheckpointObserved, job: &Job) -> CheckpointPlan {
-    let at = |phase| CheckpointPlan {
-        delete_jobs: not_deleted(observed.other_jobs.iter()),
-        phase,
-        ..CheckpointPlan::default()
-    };
+    let at = |phase| plan_at(observed, phase);
     let wait = |waits: &str| at(CapturePhase::Capturing { waits: waits.to_owned(), stalled: None });
     if observed.config.is_none() {
         return at(CapturePhase::Capturing { waits: disabled(), stalled: Some(reason::DISABLED) });
     }
     let capture = match &observed.capture {
         Some(capture) if !is_controlled_by(capture, &observed.uid) => {
-            let message = format!("{} has another owner", name_of_capture(observed));
+            let name = observed.checkpoint.metadata.name.as_deref().unwrap_or_default();
+            let message = format!("PodSnapshot {}/{name} has another owner", observed.namespace);
             return fail(observed, reason::CAPTURE_NAME_TAKEN, message);
         }
         Some(capture) if is_of_other_version(observed, capture) => {
@@ -171,7 +165,7 @@ fn capture(observed: &CheckpointObserved, job: &Job) -> CheckpointPlan {
         }
         found => found.as_ref(),
     };
-    if let Some(message) = capture.and_then(|capture| message_of(&capture_conditions(capture), "Failed")) {
+    if let Some(message) = capture.and_then(|capture| message_of(capture, "Failed")) {
         return fail(observed, reason::CAPTURE_FAILED, message);
     }
     if let Some(failed) = JobEnd::Failed.of(job) {
@@ -188,7 +182,7 @@ fn capture(observed: &CheckpointObserved, job: &Job) -> CheckpointPlan {
                 "checkpoint job ended before its processes were captured; delete the DynamoCheckpoint".to_owned();
             return at(CapturePhase::Capturing { waits, stalled: Some(reason::FAILED) });
         }
-        return request_capture(observed, at);
+        return request_capture(observed);
     };
     let Some(message) = captured(capture) else { return at(waiting_for(observed, CAPTURED)) };
     if JobEnd::Complete.of(job).is_none() {
@@ -199,7 +193,8 @@ fn capture(observed: &CheckpointObserved, job: &Job) -> CheckpointPlan {
     at(CapturePhase::Ready(message))
 }
 
-fn request_capture(observed: &CheckpointObserved, at: impl Fn(CapturePhase) -> CheckpointPlan) -> CheckpointPlan {
+fn request_capture(observed: &CheckpointObserved) -> CheckpointPlan {
+    let at = |phase| plan_at(observed, phase);
     let Some(pod) = &observed.pod else { return at(waiting_for(observed, POD)) };
     if !observed.serves_captures {
         let waits = "the cluster does not serve PodSnapshots of nvidia.com; install the snapshot operator".to_owned();
@@ -256,19 +251,16 @@ fn not_yet_deleted(capture: &PodSnapshot) -> Option<PodSnapshot> {
     Some(capture.clone()).filter(|capture| capture.metadata.deletion_timestamp.is_none())
 }
 
-fn capture_conditions(capture: &PodSnapshot) -> Vec<Condition> {
-    capture.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default()
-}
-
 /// The message of a true condition.
-fn message_of(all: &[Condition], type_: &str) -> Option<String> {
-    find(all, type_).filter(|found| found.status == "True").map(|found| found.message.clone())
+fn message_of(capture: &PodSnapshot, type_: &str) -> Option<String> {
+    let found = find(&capture.status.as_ref()?.conditions, type_);
+    found.filter(|found| found.status == "True").map(|found| found.message.clone())
 }
 
 /// The message of a complete capture.
 fn captured(capture: &PodSnapshot) -> Option<String> {
     let bound = capture.status.as_ref().and_then(|status| status.bound_snapshot_content_name.as_ref());
-    bound.and_then(|_| message_of(&capture_conditions(capture), "Ready"))
+    bound.and_then(|_| message_of(capture, "Ready"))
 }
 
 /// Plans for a deleted Job. A capture without the end of its Job may be incomplete.
@@ -277,16 +269,11 @@ fn without_job(observed: &CheckpointObserved) -> CheckpointPlan {
     let Some(capture) = capture.filter(|capture| !is_of_other_version(observed, capture)) else {
         return fail(observed, reason::JOB_DELETED, "checkpoint job was deleted".to_owned());
     };
-    if let Some(message) = message_of(&capture_conditions(capture), "Failed") {
+    if let Some(message) = message_of(capture, "Failed") {
         return fail(observed, reason::CAPTURE_FAILED, message);
     }
     let message = "checkpoint job was deleted before its end was seen".to_owned();
     fail(observed, reason::JOB_DELETED_EARLY, message)
-}
-
-fn name_of_capture(observed: &CheckpointObserved) -> String {
-    let name = observed.checkpoint.metadata.name.as_deref().unwrap_or_default();
-    format!("PodSnapshot {}/{name}", observed.namespace)
 }
 
 fn owned(metadata: ObjectMeta, observed: &CheckpointObserved) -> ObjectMeta {

@@ -49,6 +49,9 @@ use super::{
 };
 use crate::checkpoint::observe::CheckpointCaches;
 
+/// The cache of components.
+pub type ComponentStore = Store<Packed<DynamoComponentDeployment>>;
+
 /// The caches.
 pub struct ComponentCaches {
     /// Deployments.
@@ -68,7 +71,7 @@ pub struct ComponentCaches {
     /// Services of base models.
     pub model_services: Store<Packed<Service>>,
     /// All components.
-    pub components: Store<Packed<DynamoComponentDeployment>>,
+    pub components: ComponentStore,
     /// DynamoComponents, which build images.
     pub builds: Store<Packed<DynamoComponent>>,
     /// ServiceAccounts that are labelled for component pods.
@@ -125,7 +128,7 @@ impl ComponentObserver {
         let uid = component.metadata.uid.clone().unwrap_or_default();
         let sets = self.caches.leader_worker_sets.as_ref();
         let set = sets.map(|sets| live(sets, &namespace, &names::leader_worker_set(&name))).transpose()?.flatten();
-        let named_pull_secrets = self.named_pull_secrets(&namespace, &component).await?;
+        let named_pull_secrets = self.named_pull_secrets(&component).await?;
         Ok(ComponentObserved {
             deployment: live(&self.caches.deployments, &namespace, &name)?,
             leader_worker_set: set,
@@ -135,11 +138,11 @@ impl ComponentObserver {
             virtual_service: self.exposure(&self.caches.virtual_services, &component).await?,
             autoscaler: live(&self.caches.autoscalers, &namespace, &name)?,
             serves_virtual_services: self.caches.virtual_services.is_served(),
-            models: self.models(&namespace, &component)?,
+            models: self.models(&component)?,
             obsolete: self.obsolete(&component, &uid)?,
             uid,
-            checkpoint: self.checkpoint(&namespace, &component)?,
-            legacy: self.legacy(&namespace, &component).await?,
+            checkpoint: self.checkpoint(&component)?,
+            legacy: self.legacy(&component).await?,
             legacy_needs: Ok(LegacyNeeds::NONE),
             claimed_gpus: Ok(0),
             component,
@@ -188,11 +191,8 @@ impl ComponentObserver {
     }
 
     /// The model that the component serves, and those whose Services it still owns.
-    fn models(
-        &self,
-        namespace: &str,
-        component: &DynamoComponentDeployment,
-    ) -> Result<Vec<ObservedModel>, UnpackError> {
+    fn models(&self, component: &DynamoComponentDeployment) -> Result<Vec<ObservedModel>, UnpackError> {
+        let namespace = namespace_of(component);
         let current = component.spec.component.model_ref.as_ref().map(|model| &model.name);
         let current = current.filter(|name| !name.is_empty());
         let services = self.caches.model_services.in_namespace(namespace);
@@ -220,16 +220,16 @@ impl ComponentObserver {
         Ok(ObservedModel { name: name.to_owned(), service, owners })
     }
 
-    fn checkpoint(
-        &self,
-        namespace: &str,
-        component: &DynamoComponentDeployment,
-    ) -> Result<CheckpointFacts, UnpackError> {
+    fn checkpoint(&self, component: &DynamoComponentDeployment) -> Result<CheckpointFacts, UnpackError> {
+        let namespace = namespace_of(component);
         let Some(usage) = component.spec.component.enabled_checkpoint() else {
             return Ok(CheckpointFacts::default());
         };
         let live = match (usage.reference(), &usage.identity) {
-            (Some(name), _) => self.checkpoints.checkpoint(namespace, name)?,
+            (Some(name), _) => {
+                let found = self.checkpoints.checkpoints.get(&Key::new(namespace, name));
+                found.map(|packed| packed.unpack()).transpose()?
+            }
             (None, Some(identity)) => {
                 let all = self.checkpoints.with_id(namespace, &identity_id(identity));
                 all.into_iter().min_by_key(|found| found.metadata.name.clone())
@@ -245,11 +245,8 @@ impl ComponentObserver {
     }
 
     /// Reads only for legacy components.
-    async fn legacy(
-        &self,
-        namespace: &str,
-        component: &DynamoComponentDeployment,
-    ) -> Result<ObservedLegacy, Interruption> {
+    async fn legacy(&self, component: &DynamoComponentDeployment) -> Result<ObservedLegacy, Interruption> {
+        let namespace = namespace_of(component);
         let Some(fields) = PreservedService::of_component_deployment(component.annotations()) else {
             return Ok(ObservedLegacy::default());
         };
@@ -283,12 +280,11 @@ impl ComponentObserver {
     /// Reads from the API server only Secrets that no cache shows, by their metadata.
     async fn named_pull_secrets(
         &self,
-        namespace: &str,
         component: &DynamoComponentDeployment,
     ) -> Result<NamedPullSecrets, Interruption> {
         let mut missing = Vec::new();
         for name in pull_secrets::unknown(component, self.secrets.as_ref()) {
-            if !self.secret_exists(namespace, name).await? {
+            if !self.secret_exists(namespace_of(component), name).await? {
                 missing.push(name.to_owned());
             }
         }
@@ -319,9 +315,13 @@ impl ComponentObserver {
     }
 }
 
+fn namespace_of(component: &DynamoComponentDeployment) -> &str {
+    component.metadata.namespace.as_deref().unwrap_or_default()
+}
+
 /// The components of a namespace that serve the base model of this hash.
 pub fn components_of_model(
-    components: &Store<Packed<DynamoComponentDeployment>>,
+    components: &ComponentStore,
     namespace: &str,
     hash: &str,
 ) -> Vec<Arc<Packed<DynamoComponentDeployment>>> {

@@ -6,6 +6,7 @@ mod tests;
 mod workload;
 
 use controller_kit::{apply::Desired, request::Interruption, store::is_controlled_by};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Resource;
 use rendering::{
     PodSettings, RenderInput, ValidatedComponent, WorkloadObject,
@@ -51,13 +52,13 @@ pub fn plan(
         WorkloadKind::Deployment => workload::plan(&input, valid, known, live_deployment),
     };
     let autoscaler = autoscaler::autoscaler(&observed.component);
-    let (checkpoint_volume, mut waiting) = checkpoint_volume(observed, valid)?;
     let legacy = observed.legacy_needs.as_ref().unwrap_or(&LegacyNeeds::NONE);
-    let mut volumes: Vec<Desired> = checkpoint_volume.into_iter().collect();
-    if let Some(volume) = &legacy.volume {
-        volumes.push(Desired::of(volume, &observed.uid)?);
-    }
-    waiting.extend(legacy.missing_volume.clone());
+    let (checkpoint_volume, awaited_volume) = match missing_checkpoint_volume(observed, valid) {
+        Ok(claim) => (claim, None),
+        Err(message) => (None, Some(message)),
+    };
+    let volumes = checkpoint_volume.iter().chain(&legacy.volume).map(|claim| Desired::of(claim, &observed.uid));
+    let mut waiting: Vec<String> = awaited_volume.into_iter().chain(legacy.missing_volume.clone()).collect();
     let mut virtual_service = render_virtual_service(&input, valid);
     let unserved = virtual_service.take_if(|_| !observed.serves_virtual_services);
     waiting.extend(unserved.iter().map(needs_api));
@@ -92,9 +93,8 @@ pub fn plan(
         virtual_service: ChildStep::new(virtual_service, typed(&observed.virtual_service), &observed.uid)?,
         autoscaler: ChildStep::new(autoscaler, typed(&observed.autoscaler), &observed.uid)?,
         model_services: observed.models.iter().map(model_service).collect::<Result<_, _>>()?,
-        kind,
         workload,
-        volumes,
+        volumes: volumes.collect::<Result<_, _>>()?,
         lacks_api: unserved.is_some(),
         waiting,
         joins_nodes: claimed_gpus.is_none_or(|gpus| valid.joins_nodes(gpus)),
@@ -117,18 +117,14 @@ fn needs_api<K: Resource<DynamicType = ()>>(object: &K) -> String {
     format!("{} {name} needs the API {}, which the cluster does not serve", K::kind(&()), K::api_version(&()))
 }
 
-/// The PersistentVolumeClaim for checkpoints if it is missing: to create it, or to wait for it.
-fn checkpoint_volume(
+/// The PersistentVolumeClaim for checkpoints to create, if it is missing; or why it is awaited.
+fn missing_checkpoint_volume(
     observed: &ComponentObserved,
     valid: &ValidatedComponent<'_>,
-) -> Result<(Option<Desired>, Vec<String>), Interruption> {
+) -> Result<Option<PersistentVolumeClaim>, String> {
     let CheckpointFacts { namespace, settings, place, .. } = &observed.checkpoint;
-    let Some(settings) = settings.as_ref().filter(|_| valid.checkpoint().is_some()) else {
-        return Ok((None, Vec::new()));
-    };
-    match place.missing_claim(namespace, &settings.storage) {
-        Ok(Some(claim)) => Ok((Some(Desired::of(&claim, &observed.uid)?), Vec::new())),
-        Ok(None) => Ok((None, Vec::new())),
-        Err(message) => Ok((None, vec![message])),
+    match settings.as_ref().filter(|_| valid.checkpoint.is_some()) {
+        Some(settings) => place.missing_claim(namespace, &settings.storage),
+        None => Ok(None),
     }
 }

@@ -10,7 +10,10 @@ use api_types::{
     conditions::component as reason,
     v1beta1::{ComponentKind, ComponentReplicaStatus, DynamoComponentDeploymentStatus, MAIN_CONTAINER},
 };
-use controller_kit::conditions::{Progress, Status, set_condition, set_progress};
+use controller_kit::{
+    conditions::{Progress, Status, set_condition, set_progress},
+    failure::Class,
+};
 use jiff::Timestamp;
 use k8s_openapi::{
     api::apps::v1::{Deployment, DeploymentCondition},
@@ -18,9 +21,7 @@ use k8s_openapi::{
 };
 use rendering::{NotReady, PodDiagnosis, WorkloadObject};
 
-use super::model::{
-    ComponentApplied, ComponentBlocked, ComponentObserved, NamedPullSecrets, Rejection, RejectionCause, WorkloadKind,
-};
+use super::model::{ComponentApplied, ComponentBlocked, ComponentObserved, NamedPullSecrets, Rejection, WorkloadKind};
 use crate::component::model::LiveWorkload;
 
 /// Everything that the status depends on.
@@ -32,8 +33,6 @@ pub struct ComponentStatusInputs<'a> {
     pub progress: Progress,
     /// Kind of the workload.
     pub kind: WorkloadKind,
-    /// [`Applied::unobserved_replicas`].
-    pub unobserved_replicas: Option<i32>,
     /// Replica counts of the owned workload.
     pub replicas: Option<ComponentReplicaStatus>,
     /// Image pull secrets that the pod template names.
@@ -42,17 +41,20 @@ pub struct ComponentStatusInputs<'a> {
     pub joins_nodes: bool,
 }
 
+/// Classes of rejections, the most urgent first.
+const URGENCY: [Class; 4] = [Class::Foreign, Class::Invalid, Class::Forbidden, Class::Webhook];
+
 /// Progress of a component whose plan was applied. Rejections come first, all of them in one message.
 fn progress_of(applied: &ComponentApplied) -> Progress {
     let mut rejections: Vec<&Rejection> = applied.rejections.iter().collect();
-    rejections.sort_by_key(|rejection| rejection.cause);
+    rejections.sort_by_key(|rejection| URGENCY.iter().position(|class| *class == rejection.class));
     let message = rejections.iter().map(|rejection| rejection.message.as_str()).collect::<Vec<_>>().join("; ");
-    match rejections.first().map(|first| first.cause) {
-        Some(RejectionCause::NameTaken) => Progress::stuck(reason::NAME_TAKEN, message),
-        Some(RejectionCause::Rejected) => Progress::stuck(reason::INVALID_SPEC, message),
+    match rejections.first().map(|first| first.class) {
+        Some(Class::Foreign) => Progress::stuck(reason::NAME_TAKEN, message),
+        Some(Class::Invalid) => Progress::stuck(reason::INVALID_SPEC, message),
         // Quotas and rights may be granted without a change of the spec, and the write is tried again.
-        Some(RejectionCause::Forbidden) => Progress::working(reason::PROGRESSING, message),
-        Some(RejectionCause::Webhook) => Progress::working(reason::WEBHOOK_UNAVAILABLE, message),
+        Some(Class::Forbidden) => Progress::working(reason::PROGRESSING, message),
+        Some(Class::Webhook | Class::Transient) => Progress::working(reason::WEBHOOK_UNAVAILABLE, message),
         None if !applied.waiting.is_empty() => Progress::working(reason::PROGRESSING, applied.waiting.join("; ")),
         None => applied.workload.as_ref().map_or_else(
             || Progress::working(reason::PROGRESSING, "the workload is being created"),
@@ -87,15 +89,13 @@ impl<'a> ComponentStatusInputs<'a> {
             let message = format!("the GPUs of container {MAIN_CONTAINER} cannot be counted: {why}");
             progress = Progress::working(reason::GPUS_UNKNOWN, message);
         }
+        let counts = applied.workload.as_ref().map(|live| live.get().replica_status(applied.runtime_namespace.clone()));
+        let before = observed.component.status.as_ref().and_then(|status| status.component.as_ref());
         Self {
             generation: observed.component.metadata.generation,
             progress,
             kind: WorkloadKind::of(&observed.component),
-            unobserved_replicas: applied.unobserved_replicas(),
-            replicas: applied
-                .workload
-                .as_ref()
-                .map(|live| live.get().replica_status(applied.runtime_namespace.clone())),
+            replicas: counts.map(|counts| limit_unobserved(counts, applied.unobserved_replicas(), before)),
             pull_secrets: &observed.named_pull_secrets,
             joins_nodes: applied.joins_nodes,
         }
@@ -109,7 +109,6 @@ impl<'a> ComponentStatusInputs<'a> {
             generation: observed.component.metadata.generation,
             progress: Progress::stuck(blocked.reason, blocked.message.clone()),
             kind: WorkloadKind::of(&observed.component),
-            unobserved_replicas: None,
             replicas: observed.own_workload().map(|live| live.get().replica_status(known.unwrap_or_default())),
             pull_secrets: &observed.named_pull_secrets,
             joins_nodes: true,
@@ -132,7 +131,6 @@ impl<'a> ComponentStatusInputs<'a> {
             generation,
             progress: Progress::stuck(blocked.reason, blocked.message.clone()),
             kind,
-            unobserved_replicas: None,
             replicas: counts.cloned(),
             pull_secrets: NO_SECRETS,
             joins_nodes: true,
@@ -159,22 +157,20 @@ pub fn status(
     DynamoComponentDeploymentStatus {
         observed_generation: inputs.generation,
         conditions: all,
-        component: inputs.replicas.clone().map(|counts| limit_unobserved(counts, live, inputs)),
+        component: inputs.replicas.clone(),
     }
 }
 
 /// Until the controller of a workload has observed the latest spec, its counts are of the spec before: they may include
 /// workers that were removed and then kept after all. A rollout must not remove others because of them, so at most the
-/// desired replicas are reported as serving, and at most those of the last status.
+/// desired replicas are reported as serving, and at most those of the last status. `unobserved` is
+/// [`ComponentApplied::unobserved_replicas`].
 fn limit_unobserved(
     counts: ComponentReplicaStatus,
-    live: Option<&DynamoComponentDeploymentStatus>,
-    inputs: &ComponentStatusInputs<'_>,
+    unobserved: Option<i32>,
+    before: Option<&ComponentReplicaStatus>,
 ) -> ComponentReplicaStatus {
-    let (Some(desired), Some(before)) = (inputs.unobserved_replicas, live.and_then(|live| live.component.as_ref()))
-    else {
-        return counts;
-    };
+    let (Some(desired), Some(before)) = (unobserved, before) else { return counts };
     let least = |counted: Option<i32>, before: Option<i32>| counted.map(|n| n.min(desired).min(before.unwrap_or(n)));
     ComponentReplicaStatus {
         ready_replicas: least(counts.ready_replicas, before.ready_replicas),

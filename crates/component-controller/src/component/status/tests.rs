@@ -18,7 +18,6 @@ fn inputs(progress: Progress, pull_secrets: &NamedPullSecrets) -> ComponentStatu
         generation: Some(3),
         progress,
         kind: WorkloadKind::Deployment,
-        unobserved_replicas: None,
         replicas: None,
         pull_secrets,
         joins_nodes: true,
@@ -28,7 +27,6 @@ fn inputs(progress: Progress, pull_secrets: &NamedPullSecrets) -> ComponentStatu
 /// Workers that were removed and then kept do not count until their controller has observed the latest spec.
 #[test]
 fn counts_of_an_unobserved_spec_are_limited() {
-    let secrets = NamedPullSecrets::default();
     let counts = |n: i32| ComponentReplicaStatus {
         component_kind: api_types::v1beta1::ComponentKind::Deployment,
         component_names: vec![],
@@ -39,12 +37,8 @@ fn counts_of_an_unobserved_spec_are_limited() {
         available_replicas: Some(n),
         scheduled_replicas: None,
     };
-    let reported = |unobserved_replicas: Option<i32>, before: Option<i32>, counted: i32| {
-        let component = before.map(counts);
-        let live = DynamoComponentDeploymentStatus { component, ..Default::default() };
-        let replicas = Some(counts(counted));
-        let inputs = ComponentStatusInputs { unobserved_replicas, replicas, ..inputs(progressing("0 of 1"), &secrets) };
-        let limited = status(before.is_some().then_some(&live), &inputs, at(1)).component.unwrap();
+    let reported = |unobserved: Option<i32>, before: Option<i32>, counted: i32| {
+        let limited = limit_unobserved(counts(counted), unobserved, before.map(counts).as_ref());
         assert_eq!((limited.replicas, limited.ready_replicas), (counted, limited.available_replicas));
         limited.ready_replicas.unwrap()
     };
@@ -142,18 +136,17 @@ fn pull_secrets_have_a_condition_only_if_some_are_named() {
 
 #[test]
 fn the_most_urgent_rejection_sets_the_reason_and_all_are_in_the_message() {
-    let rejection = |cause, message: &str| Rejection {
-        cause,
+    let rejection = |class, message: &str| Rejection {
+        class,
         object: ObjectId { group: String::new(), kind: "Service".into(), namespace: "n".into(), name: "w".into() },
         message: message.into(),
     };
     let applied = |rejections| ComponentApplied { rejections, ..ComponentApplied::default() };
-    let both =
-        applied(vec![rejection(RejectionCause::Forbidden, "quota"), rejection(RejectionCause::NameTaken, "taken")]);
+    let both = applied(vec![rejection(Class::Forbidden, "quota"), rejection(Class::Foreign, "taken")]);
     assert_eq!(progress_of(&both), Progress::stuck(reason::NAME_TAKEN, "taken; quota"));
-    let rejected = applied(vec![rejection(RejectionCause::Rejected, "bad port")]);
+    let rejected = applied(vec![rejection(Class::Invalid, "bad port")]);
     assert_eq!(progress_of(&rejected), Progress::stuck(reason::INVALID_SPEC, "bad port"));
-    let forbidden = applied(vec![rejection(RejectionCause::Forbidden, "quota")]);
+    let forbidden = applied(vec![rejection(Class::Forbidden, "quota")]);
     assert_eq!(progress_of(&forbidden), progressing("quota"));
     let waiting =
         ComponentApplied { waiting: vec!["Deployment n/w: it is being deleted".into()], ..ComponentApplied::default() };

@@ -81,17 +81,6 @@ fn deadline(input: Input<'_>) -> Result<i64, String> {
     timeout(input.component)?.map_or_else(|| input.settings.timeout.clone(), |own| Ok(own.min(most)))
 }
 
-/// Rejects a login in the environment that no Secret replaces.
-fn check_login(input: Input<'_>) -> Result<(), String> {
-    if input.settings.plain_login && docker_secret(input.component, input.settings).is_none() {
-        return Err("DOCKER_REGISTRY_USERNAME and DOCKER_REGISTRY_PASSWORD are not used, because builds run in the \
-                    namespaces of users; keep the login in a docker configuration Secret, name it in \
-                    DOCKER_REGISTRY_SECRET_NAME, and unset them"
-            .to_owned());
-    }
-    Ok(())
-}
-
 /// Renders the Job.
 ///
 /// # Errors
@@ -99,7 +88,12 @@ fn check_login(input: Input<'_>) -> Result<(), String> {
 pub fn render(input: Input<'_>) -> Result<Job, String> {
     // Nothing else would report a violation in the concurrency.
     input.settings.concurrency.clone()?;
-    check_login(input)?;
+    if input.settings.plain_login && docker_secret(input.component, input.settings).is_none() {
+        return Err("DOCKER_REGISTRY_USERNAME and DOCKER_REGISTRY_PASSWORD are not used, because builds run in the \
+                    namespaces of users; keep the login in a docker configuration Secret, name it in \
+                    DOCKER_REGISTRY_SECRET_NAME, and unset them"
+            .to_owned());
+    }
     let pod = pod(input)?;
     let component = &input.component.metadata;
     let (name, uid) = (component.name.as_deref().unwrap_or_default(), component.uid.as_deref().unwrap_or_default());

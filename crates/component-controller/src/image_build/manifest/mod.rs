@@ -70,7 +70,7 @@ pub async fn read(client: &Outbound, address: &Uri, shown: &str) -> Result<Archi
         |why: &dyn std::fmt::Display| ImageBuildObstacle::Unreachable(format!("manifest of the archive: {why}"));
     let request = Request::get(address).body(Bytes::new()).map_err(|error| unreachable(&error))?;
     let (pieces, receiver) = mpsc::channel(PIECES);
-    let parsed = tokio::task::spawn_blocking(move || parse::read(Pieces::new(receiver)));
+    let parsed = tokio::task::spawn_blocking(move || parse::read(Pieces { receiver, rest: Bytes::new() }));
     let answer = client.stream(request, LIMITS, pieces).await;
     let parsed = parsed.await;
     match (answer, parsed) {
@@ -86,16 +86,9 @@ pub async fn read(client: &Outbound, address: &Uri, shown: &str) -> Result<Archi
 }
 
 /// Reads pieces as they arrive. The end of the sender is the end of the text.
-pub struct Pieces {
+struct Pieces {
     receiver: Receiver<Bytes>,
     rest: Bytes,
-}
-
-impl Pieces {
-    /// Reads what arrives here.
-    pub fn new(receiver: Receiver<Bytes>) -> Self {
-        Self { receiver, rest: Bytes::new() }
-    }
 }
 
 impl Read for Pieces {

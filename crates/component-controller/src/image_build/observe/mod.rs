@@ -28,9 +28,9 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use outbound::{Limits, Outbound};
+use registry::answer::login;
 pub use registry::{ImageName, Registries};
-use registry::{RegistryError, answer::login};
-use rendering::{PodDiagnosis, RegistryHost};
+use rendering::{JobEnd, PodDiagnosis, RegistryHost};
 use serde_json::{Value, json};
 
 use super::{
@@ -39,28 +39,24 @@ use super::{
     job::docker_secret,
     manifest,
     manifest::ReadSlots,
-    model::{ImageBuildObserved, ImageBuildObstacle, ManifestRead, has_failed, has_succeeded},
+    model::{ImageBuildObserved, ImageBuildObstacle, ManifestRead, has_succeeded},
     settings::{BuildSettings, CONFIG_MAP, Defaults},
 };
 
+/// A value, or why there is none. An interruption ends the pass.
+type OrObstacle<T> = Result<Result<T, ImageBuildObstacle>, Interruption>;
+
 /// Limits of a request to an API store.
 const LIMITS: Limits = Limits { patience: Duration::from_secs(15), longest: 1 << 20 };
-
-/// The caches.
-#[derive(Clone)]
-pub struct ImageBuildCaches {
-    /// Jobs that build images.
-    pub jobs: Store<Packed<Job>>,
-    /// Accounts that administrators labelled for builds.
-    pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
-}
 
 /// Reads the caches, the API server, registries and API stores.
 pub struct ImageBuildObserver {
     /// For what no cache holds.
     pub client: Client,
-    /// The caches.
-    pub caches: ImageBuildCaches,
+    /// Jobs that build images.
+    pub jobs: Store<Packed<Job>>,
+    /// Accounts that administrators labelled for builds.
+    pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
     /// The operator's settings.
     pub settings: Arc<BuildSettings>,
     /// For API stores.
@@ -97,14 +93,14 @@ impl ImageBuildObserver {
             manifest: ManifestRead::default(),
             job_name,
         };
-        for packed in self.caches.jobs.children_of(&uid) {
+        for packed in self.jobs.children_of(&uid) {
             let found = packed.unpack()?;
             match found.name_any() == observed.job_name {
                 true => observed.job = Some(found),
                 false => observed.other_jobs.push(found),
             }
         }
-        if let Some(job) = observed.job.as_ref().filter(|job| has_failed(job)) {
+        if let Some(job) = observed.job.as_ref().filter(|job| JobEnd::Failed.of(job).is_some()) {
             observed.log = log::of_failed(&self.client, &namespace, &job.name_any()).await;
         }
         if let Some(job) = &observed.job {
@@ -156,12 +152,7 @@ impl ImageBuildObserver {
         Ok(evaluate(self.ask_registry(component, namespace, named).await?, before))
     }
 
-    async fn ask_registry(
-        &self,
-        component: &DynamoComponent,
-        namespace: &str,
-        named: &ImageName,
-    ) -> Result<Result<bool, ImageBuildObstacle>, Interruption> {
+    async fn ask_registry(&self, component: &DynamoComponent, namespace: &str, named: &ImageName) -> OrObstacle<bool> {
         let login = match docker_secret(component, &self.settings) {
             None => None,
             Some(name) => match self.docker_config(namespace, name).await? {
@@ -170,16 +161,11 @@ impl ImageBuildObserver {
             },
         };
         let secure = !job::is_insecure(component, &self.settings);
-        let answer = self.registries.has(named, secure, login).await;
-        Ok(answer.map_err(ImageBuildObstacle::from))
+        Ok(self.registries.has(named, secure, login).await)
     }
 
     /// Reads the content of a docker configuration Secret.
-    async fn docker_config(
-        &self,
-        namespace: &str,
-        name: &str,
-    ) -> Result<Result<Option<Vec<u8>>, ImageBuildObstacle>, Interruption> {
+    async fn docker_config(&self, namespace: &str, name: &str) -> OrObstacle<Option<Vec<u8>>> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         match find(name, || format!("read Secret {namespace}/{name}"), api.get_opt(name)).await {
             Ok(None) => {
@@ -198,22 +184,16 @@ impl ImageBuildObserver {
         }
     }
 
-    async fn render(
-        &self,
-        component: &DynamoComponent,
-        namespace: &str,
-        image: &str,
-        name: &str,
-    ) -> Result<Result<Job, ImageBuildObstacle>, Interruption> {
+    async fn render(&self, component: &DynamoComponent, namespace: &str, image: &str, name: &str) -> OrObstacle<Job> {
         let defaults = match self.defaults().await? {
             Ok(defaults) => defaults,
-            Err(violation) => return Ok(Err(ImageBuildObstacle::Invalid(violation))),
+            Err(obstacle) => return Ok(Err(obstacle)),
         };
         let download = match self.download(component).await {
             Ok(download) => download,
             Err(obstacle) => return Ok(Err(obstacle)),
         };
-        let accounts = self.caches.accounts.in_namespace(namespace);
+        let accounts = self.accounts.in_namespace(namespace);
         let account = accounts.iter().map(|account| account.name_any()).min();
         let input = job::Input {
             component,
@@ -229,11 +209,12 @@ impl ImageBuildObserver {
     }
 
     /// Defaults of all builds. Without the ConfigMap, or its namespace, there are none.
-    async fn defaults(&self) -> Result<Result<Defaults, String>, Interruption> {
+    async fn defaults(&self) -> OrObstacle<Defaults> {
         let Some(namespace) = self.settings.defaults_namespace.as_deref() else { return Ok(Ok(Defaults::default())) };
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let found = read(|| format!("read ConfigMap {namespace}/{CONFIG_MAP}"), api.get_opt(CONFIG_MAP)).await?;
-        Ok(Defaults::read(&found.and_then(|found| found.data).unwrap_or_default()))
+        let defaults = Defaults::read(&found.and_then(|found| found.data).unwrap_or_default());
+        Ok(defaults.map_err(ImageBuildObstacle::Invalid))
     }
 
     /// Reads the manifest of the archive, if it is due.
@@ -283,12 +264,12 @@ impl ImageBuildObserver {
         if let Some(url) = component.spec.download_url.as_ref().filter(|url| !url.is_empty()) {
             return Ok(url.clone());
         }
-        let (Some(source), Some(store)) = (source(component), self.settings.api_store.as_deref()) else {
+        let (Some((name, version)), Some(store)) = (source(component), self.settings.api_store.as_deref()) else {
             let text = "spec.downloadUrl is not set, and the operator has no API store; set spec.downloadUrl, or API_STORE_ENDPOINT";
             return Err(ImageBuildObstacle::Invalid(text.to_owned()));
         };
         check_lookup(component)?;
-        let version = format!("{store}/api/v1/dynamo_components/{}/versions/{}", source.name, source.version);
+        let version = format!("{store}/api/v1/dynamo_components/{name}/versions/{version}");
         let unreachable = |why: String| ImageBuildObstacle::Unreachable(format!("API store: {why}"));
         let answer = self.ask_store(Method::GET, &version).await.map_err(unreachable)?;
         if answer.get("transmission_strategy").and_then(Value::as_str) != Some("presigned_url") {
@@ -316,8 +297,8 @@ impl ImageBuildObserver {
 /// to other addresses of the store.
 fn check_lookup(component: &DynamoComponent) -> Result<(), ImageBuildObstacle> {
     let is_given = component.spec.download_url.as_ref().is_some_and(|url| !url.is_empty());
-    let Some(source) = source(component).filter(|_| !is_given) else { return Ok(()) };
-    if [source.name, source.version].into_iter().all(|part| !part.starts_with('.') && part.chars().all(is_plain)) {
+    let Some((name, version)) = source(component).filter(|_| !is_given) else { return Ok(()) };
+    if [name, version].into_iter().all(|part| !part.starts_with('.') && part.chars().all(is_plain)) {
         return Ok(());
     }
     let text = format!(
@@ -342,16 +323,6 @@ fn without_login(url: &str) -> String {
             format!("{scheme}://{}", &rest[login..])
         }
         None => url.to_owned(),
-    }
-}
-
-impl From<RegistryError> for ImageBuildObstacle {
-    fn from(why: RegistryError) -> Self {
-        let text = why.to_string();
-        match why {
-            RegistryError::Unauthorized { .. } | RegistryError::Unlisted { .. } => Self::Blocked(text),
-            RegistryError::Unreachable { .. } => Self::Unreachable(text),
-        }
     }
 }
 

@@ -27,7 +27,8 @@ fn observer(api_store: &str) -> ImageBuildObserver {
     let client = Client::try_from(nowhere).unwrap();
     ImageBuildObserver {
         client: client.clone(),
-        caches: ImageBuildCaches { jobs: Store::new(), accounts: Store::new() },
+        jobs: Store::new(),
+        accounts: Store::new(),
         settings: Arc::new(settings),
         outbound: Outbound::new(&outbound::Trust::default()).unwrap(),
         registries: Registries::default(),

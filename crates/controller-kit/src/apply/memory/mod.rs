@@ -25,7 +25,8 @@ pub(super) struct WriteMemory {
 struct Parent {
     writes: HashMap<GroupKind, RememberedWrite>,
     removals: HashMap<String, RememberedRemoval>,
-    residuals: HashMap<ObjectId, Residual>,
+    /// Fingerprints of what we applied and of how the live object still differed from it afterwards.
+    residuals: HashMap<ObjectId, String>,
     corrections: HashMap<ObjectId, Corrections>,
     /// Since when its first status has been delayed.
     begun: Option<Instant>,
@@ -51,13 +52,6 @@ struct RememberedRemoval {
     at: Instant,
 }
 
-/// After we applied `desired`, the live object still differed from it like this.
-#[derive(Debug, PartialEq)]
-struct Residual {
-    desired: String,
-    residue: String,
-}
-
 /// Corrections of drift of one object.
 #[derive(Debug)]
 struct Corrections {
@@ -75,17 +69,8 @@ impl WriteMemory {
         }
     }
 
-    /// We deleted this object.
-    pub(super) fn removed(&mut self, parent: &str, id: &ObjectId, uid: &str, at: Instant) {
-        self.wait_until(Shown::Deleting, parent, id, uid, at);
-    }
-
-    /// We took the last finalizer off this object, which was being deleted.
-    pub(super) fn released(&mut self, parent: &str, id: &ObjectId, uid: &str, at: Instant) {
-        self.wait_until(Shown::Absent, parent, id, uid, at);
-    }
-
-    fn wait_until(&mut self, until: Shown, parent: &str, id: &ObjectId, uid: &str, at: Instant) {
+    /// We deleted this object, or took its last finalizer off: as soon as the cache shows this, it has seen the removal.
+    pub(super) fn wait_until(&mut self, until: Shown, parent: &str, id: &ObjectId, uid: &str, at: Instant) {
         let (kind, key) = ((id.group.clone(), id.kind.clone()), Key::new(&id.namespace, &id.name));
         let removal = RememberedRemoval { kind, key, until, at };
         self.parents.entry(parent.to_owned()).or_default().removals.insert(uid.to_owned(), removal);
@@ -125,7 +110,7 @@ impl WriteMemory {
         if left.is_empty() {
             residuals.remove(id);
         } else {
-            residuals.insert(id.clone(), Residual { desired: desired.to_owned(), residue: residue(left) });
+            residuals.insert(id.clone(), residue(desired, left));
         }
     }
 
@@ -133,7 +118,7 @@ impl WriteMemory {
     /// useless.
     pub(super) fn is_residual(&self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) -> bool {
         let known = self.parents.get(parent).and_then(|memory| memory.residuals.get(id));
-        !left.is_empty() && known.is_some_and(|known| known.desired == desired && known.residue == residue(left))
+        !left.is_empty() && known.is_some_and(|known| *known == residue(desired, left))
     }
 
     /// Counts a correction of drift. False if there were too many within the window.
@@ -179,9 +164,9 @@ impl WriteMemory {
     }
 }
 
-fn residue(left: &[Difference]) -> String {
-    let list = left.iter().map(|d| serde_json::json!([d.path, d.live])).collect();
-    fingerprint(&serde_json::Value::Array(list))
+fn residue(desired: &str, left: &[Difference]) -> String {
+    let left: Vec<_> = left.iter().map(|d| (&d.path, &d.live)).collect();
+    fingerprint(&serde_json::json!([desired, left]))
 }
 
 #[cfg(test)]

@@ -67,11 +67,11 @@ fn kinds_without_cache_are_not_waited_for() {
 #[test]
 fn a_deletion_is_waited_for_until_the_object_is_gone_or_leaving() {
     let (mut memory, now) = (WriteMemory::default(), Instant::now());
-    memory.removed("p", &id("Deployment", "a"), "old", now);
+    memory.wait_until(Shown::Deleting, "p", &id("Deployment", "a"), "old", now);
     assert_eq!(memory.stale("p", &[&deployments(9)], now), Some(EXPIRY));
     let leaving = Cache { shown: Shown::Deleting, ..deployments(9) };
     assert_eq!(memory.stale("p", &[&leaving], now), None);
-    memory.released("p", &id("Deployment", "a"), "old", now);
+    memory.wait_until(Shown::Absent, "p", &id("Deployment", "a"), "old", now);
     assert_eq!(memory.stale("p", &[&leaving], now), Some(EXPIRY), "it is gone, not leaving");
     let gone = Cache { shown: Shown::Absent, ..deployments(9) };
     assert_eq!(memory.stale("p", &[&gone], now), None);

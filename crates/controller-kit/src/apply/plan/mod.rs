@@ -52,12 +52,8 @@ pub enum Write {
 /// - `adoptable`: whether a live object without controller owner may be taken over.
 #[must_use]
 pub fn plan_write(desired: &Value, live: &Value, parent_uid: &str, adoptable: bool) -> Write {
-    match ownership(desired, live, parent_uid, adoptable) {
-        FieldOwnership::Ours => {}
-        FieldOwnership::Leftover(owner) => {
-            return Write::Wait { reason: format!("it belongs to a deleted {owner} and is being collected") };
-        }
-        FieldOwnership::Foreign(reason) => return Write::Conflict { reason },
+    if let Some(write) = owned_by_another(desired, live, parent_uid, adoptable) {
+        return write;
     }
     if live.pointer("/metadata/deletionTimestamp").is_some_and(|time| !time.is_null()) {
         return Write::Wait { reason: "it is being deleted".to_owned() };
@@ -73,32 +69,27 @@ pub fn plan_write(desired: &Value, live: &Value, parent_uid: &str, adoptable: bo
     }
 }
 
-enum FieldOwnership {
-    Ours,
-    Leftover(String),
-    Foreign(String),
-}
-
-fn ownership(desired: &Value, live: &Value, parent_uid: &str, adoptable: bool) -> FieldOwnership {
-    match controller_of(live) {
-        Some(owner) if text(owner, "/uid") == parent_uid => FieldOwnership::Ours,
-        Some(owner) => match controller_of(desired) {
-            // Same parent by name, other uid: the parent was deleted and made again before its children were collected.
-            Some(parent) if same_name(owner, parent) => FieldOwnership::Leftover(describe(owner)),
-            _ => FieldOwnership::Foreign(format!("its controller is {}", describe(owner))),
-        },
-        None if adoptable => FieldOwnership::Ours,
-        None => FieldOwnership::Foreign("it has no controller".to_owned()),
+/// What follows from the owner of the live object; `None` if it is ours or may become ours.
+fn owned_by_another(desired: &Value, live: &Value, parent_uid: &str, adoptable: bool) -> Option<Write> {
+    let Some(owner) = controller_of(live) else {
+        return (!adoptable).then(|| Write::Conflict { reason: "it has no controller".to_owned() });
+    };
+    if text(owner, "/uid") == parent_uid {
+        return None;
     }
+    let name = format!("{} {}", text(owner, "/kind"), text(owner, "/name"));
+    Some(match controller_of(desired) {
+        // Same parent by name, other uid: the parent was deleted and made again before its children were collected.
+        Some(parent) if same_name(owner, parent) => {
+            Write::Wait { reason: format!("it belongs to a deleted {name} and is being collected") }
+        }
+        _ => Write::Conflict { reason: format!("its controller is {name}") },
+    })
 }
 
 fn same_name(a: &Value, b: &Value) -> bool {
     let group = |owner: &Value| text(owner, "/apiVersion").rsplit_once('/').map(|(group, _)| group.to_owned());
     group(a) == group(b) && ["/kind", "/name"].iter().all(|field| a.pointer(field) == b.pointer(field))
-}
-
-fn describe(owner: &Value) -> String {
-    format!("{} {}", text(owner, "/kind"), text(owner, "/name"))
 }
 
 /// The controller entry of the object's owner references.

@@ -4,7 +4,6 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fmt,
     time::{Duration, Instant},
 };
 
@@ -24,7 +23,8 @@ pub(super) struct Undeclared {
 
 #[derive(Debug)]
 struct Lacking {
-    fields: BTreeSet<UndeclaredPath>,
+    /// Paths below the status, such as `.endpoints[].ready`.
+    fields: BTreeSet<String>,
     /// Time at which a status was last sent with all of them.
     tried: Instant,
 }
@@ -42,14 +42,13 @@ impl Undeclared {
     /// Takes away what is known to be refused.
     pub(super) fn strip(&self, id: &ObjectId, status: &mut Value) {
         for field in self.of(id).into_iter().flat_map(|lacking| &lacking.fields) {
-            field.remove_from(status);
+            remove(field, status);
         }
     }
 
     /// Whether this field of the status, with all that is below it, is known to be refused.
     pub(super) fn lacks(&self, id: &ObjectId, field: &str) -> bool {
-        let path = UndeclaredPath(vec![PathStep::Field(field.to_owned())]);
-        self.of(id).is_some_and(|lacking| lacking.fields.contains(&path))
+        self.of(id).is_some_and(|lacking| lacking.fields.contains(&format!(".{field}")))
     }
 
     /// Whether a status should be sent with everything in it; called when one is due.
@@ -66,11 +65,11 @@ impl Undeclared {
     pub(super) fn refused(&mut self, id: &ObjectId, answer: &str, status: &mut Value, now: Instant) -> Refused {
         let mut refused = Refused::default();
         for path in undeclared(answer) {
-            if path.remove_from(status) {
+            if remove(&path, status) {
                 refused.taken = true;
                 let fresh = || Lacking { fields: BTreeSet::new(), tried: now };
                 let lacking = self.kinds.entry(kind_of(id)).or_insert_with(fresh);
-                let name = path.to_string();
+                let name = format!("status{path}");
                 if lacking.fields.insert(path) {
                     refused.news.push(name);
                 }
@@ -83,12 +82,12 @@ impl Undeclared {
     pub(super) fn accepted(&mut self, id: &ObjectId, status: &Value) -> Vec<String> {
         let Some(lacking) = self.kinds.get_mut(&kind_of(id)) else { return Vec::new() };
         let (declared, fields): (BTreeSet<_>, BTreeSet<_>) =
-            std::mem::take(&mut lacking.fields).into_iter().partition(|path| path.is_in(status));
+            std::mem::take(&mut lacking.fields).into_iter().partition(|path| contains(path, status));
         lacking.fields = fields;
         if lacking.fields.is_empty() {
             self.kinds.remove(&kind_of(id));
         }
-        declared.iter().map(ToString::to_string).collect()
+        declared.iter().map(|path| format!("status{path}")).collect()
     }
 
     fn of(&self, id: &ObjectId) -> Option<&Lacking> {
@@ -101,54 +100,30 @@ fn kind_of(id: &ObjectId) -> (String, String) {
     (id.group.clone(), id.kind.clone())
 }
 
-/// Path of a field below the status.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct UndeclaredPath(Vec<PathStep>);
+/// Stands for the items of a list, whichever was named: they have one schema.
+const ITEMS: &str = "[]";
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum PathStep {
-    /// A field of an object, or a key of a map.
-    Field(String),
-    /// The items of a list, whichever was named: they have one schema.
-    Items,
-}
-
-impl UndeclaredPath {
-    /// Reads `.status.endpoints[podName="a"].ready`; none for what is not below the status.
-    fn parse(text: &str) -> Option<Self> {
-        let mut rest = text.strip_prefix(".status")?;
-        let mut steps = Vec::new();
-        while !rest.is_empty() {
-            if let Some(name) = rest.strip_prefix('.') {
-                let (name, after) = name.split_at(name.find(['.', '[']).unwrap_or(name.len()));
-                steps.push(PathStep::Field(name.to_owned()));
-                rest = after;
-            } else {
-                rest = after_item(rest.strip_prefix('[')?)?;
-                steps.push(PathStep::Items);
-            }
+/// Reads `.status.endpoints[podName="a"].ready` as `.endpoints[].ready`; none for what is not below the status.
+fn below_status(text: &str) -> Option<String> {
+    let mut rest = text.strip_prefix(".status")?;
+    let mut path = String::new();
+    while !rest.is_empty() {
+        if let Some((name, after)) = first_field(rest) {
+            path.push('.');
+            path.push_str(name);
+            rest = after;
+        } else {
+            rest = after_item(rest.strip_prefix('[')?)?;
+            path.push_str(ITEMS);
         }
-        matches!(steps.last(), Some(PathStep::Field(_))).then_some(Self(steps))
     }
-
-    /// Whether there was something to remove.
-    fn remove_from(&self, status: &mut Value) -> bool {
-        remove(&self.0, status)
-    }
-
-    fn is_in(&self, status: &Value) -> bool {
-        contains(&self.0, status)
-    }
+    (!path.is_empty() && !path.ends_with(ITEMS)).then_some(path)
 }
 
-impl fmt::Display for UndeclaredPath {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("status")?;
-        self.0.iter().try_for_each(|step| match step {
-            PathStep::Field(name) => write!(f, ".{name}"),
-            PathStep::Items => f.write_str("[]"),
-        })
-    }
+/// Splits off the field of an object, or the key of a map, with which a path begins.
+fn first_field(path: &str) -> Option<(&str, &str)> {
+    let path = path.strip_prefix('.')?;
+    Some(path.split_at(path.find(['.', '[']).unwrap_or(path.len())))
 }
 
 /// Returns the text after the bracket that ends the name of an item. Quoted text may contain brackets.
@@ -163,35 +138,40 @@ fn after_item(text: &str) -> Option<&str> {
     text.get(end + 1..)
 }
 
-fn remove(steps: &[PathStep], value: &mut Value) -> bool {
-    match (steps, value) {
-        ([PathStep::Field(name)], Value::Object(fields)) => fields.remove(name).is_some(),
-        ([PathStep::Field(name), rest @ ..], Value::Object(fields)) => {
-            fields.get_mut(name).is_some_and(|value| remove(rest, value))
-        }
-        ([PathStep::Items, rest @ ..], Value::Array(items)) => {
+/// Whether there was something to remove.
+fn remove(path: &str, value: &mut Value) -> bool {
+    match value {
+        Value::Object(fields) => match first_field(path) {
+            Some((name, "")) => fields.remove(name).is_some(),
+            Some((name, rest)) => fields.get_mut(name).is_some_and(|value| remove(rest, value)),
+            None => false,
+        },
+        Value::Array(items) => {
+            let Some(rest) = path.strip_prefix(ITEMS) else { return false };
             items.iter_mut().fold(false, |any, item| remove(rest, item) | any)
         }
         _ => false,
     }
 }
 
-fn contains(steps: &[PathStep], value: &Value) -> bool {
-    match (steps, value) {
-        ([], _) => true,
-        ([PathStep::Field(name), rest @ ..], Value::Object(fields)) => {
-            fields.get(name).is_some_and(|value| contains(rest, value))
+fn contains(path: &str, value: &Value) -> bool {
+    match value {
+        _ if path.is_empty() => true,
+        Value::Object(fields) => {
+            first_field(path).is_some_and(|(name, rest)| fields.get(name).is_some_and(|value| contains(rest, value)))
         }
-        ([PathStep::Items, rest @ ..], Value::Array(items)) => items.iter().any(|item| contains(rest, item)),
+        Value::Array(items) => {
+            path.strip_prefix(ITEMS).is_some_and(|rest| items.iter().any(|item| contains(rest, item)))
+        }
         _ => false,
     }
 }
 
 /// The fields that the API server names as not declared in its answer to a server-side apply. Of the fields of one
 /// object it names one at a time, of several objects in lists and maps all together.
-fn undeclared(answer: &str) -> Vec<UndeclaredPath> {
+fn undeclared(answer: &str) -> Vec<String> {
     let named = answer.lines().filter_map(|line| line.trim().strip_suffix(NOT_DECLARED)?.strip_suffix(": "));
-    named.filter_map(|line| UndeclaredPath::parse(line.split_once("): ").map_or(line, |(_, path)| path))).collect()
+    named.filter_map(|line| below_status(line.split_once("): ").map_or(line, |(_, path)| path))).collect()
 }
 
 #[cfg(test)]

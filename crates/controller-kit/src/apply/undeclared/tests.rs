@@ -32,7 +32,7 @@ fn the_answer_names_the_fields() {
         ("etcdserver: request timed out", vec![]),
         ("", vec![]),
     ] {
-        let named: Vec<String> = undeclared(answer).iter().map(ToString::to_string).collect();
+        let named: Vec<String> = undeclared(answer).iter().map(|path| format!("status{path}")).collect();
         assert_eq!(named, expected, "{answer}");
     }
 }

@@ -82,8 +82,7 @@ impl Authorizer {
         let token = bearer(headers).ok_or(Denial::Unauthenticated)?;
         let fingerprint: Fingerprint = Sha256::digest(token).into();
         let lane = match locked(&self.0.answers).look_up(&fingerprint, Instant::now()) {
-            KnownToken::Answer(answer) => return answer.verdict(),
-            KnownToken::TooMany => return Err(Denial::TooMany),
+            KnownToken::Answer(answer) => return answer,
             KnownToken::Review(ReviewLane::Returning) => &self.0.returning,
             KnownToken::Review(ReviewLane::New) => &self.0.new,
         };
@@ -95,7 +94,7 @@ impl Authorizer {
                     info!("reviewed the token of a metrics client again");
                 }
                 locked(&self.0.answers).record(fingerprint, answer, Instant::now());
-                return answer.verdict();
+                return answer;
             }
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("no answer within {} s", REVIEW.as_secs()),
@@ -121,12 +120,12 @@ async fn review(client: &Client, token: &str) -> Result<ReviewAnswer, kube::Erro
     let review = Api::<TokenReview>::all(client.clone()).create(&PostParams::default(), &review).await?;
     let status = review.status.unwrap_or_default();
     let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) else {
-        return Ok(ReviewAnswer::Unauthenticated);
+        return Ok(Err(Denial::Unauthenticated));
     };
     let review = SubjectAccessReview { spec: reads_metrics(user), ..SubjectAccessReview::default() };
     let review = Api::<SubjectAccessReview>::all(client.clone()).create(&PostParams::default(), &review).await?;
     let allowed = review.status.is_some_and(|status| status.allowed);
-    Ok(if allowed { ReviewAnswer::Allowed } else { ReviewAnswer::Forbidden })
+    Ok(allowed.then_some(()).ok_or(Denial::Forbidden))
 }
 
 fn reads_metrics(user: UserInfo) -> SubjectAccessReviewSpec {
@@ -140,16 +139,6 @@ fn reads_metrics(user: UserInfo) -> SubjectAccessReviewSpec {
             verb: Some("get".to_owned()),
         }),
         ..SubjectAccessReviewSpec::default()
-    }
-}
-
-impl ReviewAnswer {
-    fn verdict(self) -> Result<(), Denial> {
-        match self {
-            Self::Allowed => Ok(()),
-            Self::Unauthenticated => Err(Denial::Unauthenticated),
-            Self::Forbidden => Err(Denial::Forbidden),
-        }
     }
 }
 
@@ -181,16 +170,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// SHA-256 of a token.
 type Fingerprint = [u8; 32];
 
-/// The API server's answer about a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ReviewAnswer {
-    /// It may read metrics.
-    Allowed,
-    /// It is no valid token.
-    Unauthenticated,
-    /// Its user has no right to read metrics.
-    Forbidden,
-}
+/// The API server's answer about a token: whether it may read metrics.
+type ReviewAnswer = Result<(), Denial>;
 
 /// Tokens of one lane take no reviews from those of the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -204,12 +185,10 @@ enum ReviewLane {
 /// Result of the lookup of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KnownToken {
-    /// An answer that still holds.
+    /// An answer that still holds, or a denial because there were too many reviews within the last second.
     Answer(ReviewAnswer),
     /// None: a review is to be sent, and counted.
     Review(ReviewLane),
-    /// None, and there were too many reviews within the last second.
-    TooMany,
 }
 
 #[derive(Debug, Default)]
@@ -224,18 +203,18 @@ impl Answers {
     /// Returns the known answer about a token, or the next step. A review is counted.
     fn look_up(&mut self, token: &Fingerprint, now: Instant) -> KnownToken {
         let kept = self.kept.get(token).copied();
+        let holds = |answer: ReviewAnswer| if answer.is_ok() { ALLOWED } else { REFUSED };
         if let Some((answer, since)) = kept
-            && now.duration_since(since) < answer.holds()
+            && now.duration_since(since) < holds(answer)
         {
             return KnownToken::Answer(answer);
         }
-        let allowed = kept
-            .is_some_and(|(answer, since)| answer == ReviewAnswer::Allowed && now.duration_since(since) < RETURNING);
+        let allowed = kept.is_some_and(|(answer, since)| answer.is_ok() && now.duration_since(since) < RETURNING);
         let (lane, last) =
             if allowed { (ReviewLane::Returning, &mut self.returning) } else { (ReviewLane::New, &mut self.new) };
         last.retain(|at| now.duration_since(*at) < SECOND);
         if last.len() >= REVIEWS {
-            return KnownToken::TooMany;
+            return KnownToken::Answer(Err(Denial::TooMany));
         }
         last.push_back(now);
         KnownToken::Review(lane)
@@ -245,7 +224,7 @@ impl Answers {
     fn record(&mut self, token: Fingerprint, answer: ReviewAnswer, now: Instant) {
         if self.kept.len() >= ANSWERS && !self.kept.contains_key(&token) {
             self.kept.retain(|_, (answer, since)| {
-                now.duration_since(*since) < if *answer == ReviewAnswer::Allowed { RETURNING } else { REFUSED }
+                now.duration_since(*since) < if answer.is_ok() { RETURNING } else { REFUSED }
             });
         }
         if self.kept.len() >= ANSWERS && !self.kept.contains_key(&token) {
@@ -253,14 +232,5 @@ impl Answers {
             oldest.map(|oldest| self.kept.remove(&oldest));
         }
         self.kept.insert(token, (answer, now));
-    }
-}
-
-impl ReviewAnswer {
-    fn holds(self) -> Duration {
-        match self {
-            Self::Allowed => ALLOWED,
-            Self::Unauthenticated | Self::Forbidden => REFUSED,
-        }
     }
 }

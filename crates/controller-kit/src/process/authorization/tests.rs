@@ -28,13 +28,13 @@ fn an_answer_holds_for_a_minute_and_a_refusal_for_ten_seconds() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let cases = [
-        (ReviewAnswer::Allowed, 59, KnownToken::Answer(ReviewAnswer::Allowed)),
-        (ReviewAnswer::Allowed, 60, KnownToken::Review(ReviewLane::Returning)),
-        (ReviewAnswer::Allowed, 3600, KnownToken::Review(ReviewLane::New)),
-        (ReviewAnswer::Forbidden, 9, KnownToken::Answer(ReviewAnswer::Forbidden)),
-        (ReviewAnswer::Forbidden, 10, KnownToken::Review(ReviewLane::New)),
-        (ReviewAnswer::Unauthenticated, 9, KnownToken::Answer(ReviewAnswer::Unauthenticated)),
-        (ReviewAnswer::Unauthenticated, 10, KnownToken::Review(ReviewLane::New)),
+        (Ok(()), 59, KnownToken::Answer(Ok(()))),
+        (Ok(()), 60, KnownToken::Review(ReviewLane::Returning)),
+        (Ok(()), 3600, KnownToken::Review(ReviewLane::New)),
+        (Err(Denial::Forbidden), 9, KnownToken::Answer(Err(Denial::Forbidden))),
+        (Err(Denial::Forbidden), 10, KnownToken::Review(ReviewLane::New)),
+        (Err(Denial::Unauthenticated), 9, KnownToken::Answer(Err(Denial::Unauthenticated))),
+        (Err(Denial::Unauthenticated), 10, KnownToken::Review(ReviewLane::New)),
     ];
     for (answer, seconds, known) in cases {
         let mut answers = Answers::default();
@@ -60,16 +60,16 @@ fn a_flood_of_tokens_leaves_a_few_reviews_a_second() {
 #[test]
 fn a_client_that_reads_metrics_goes_on_during_a_flood() {
     let (start, mut answers) = (Instant::now(), Answers::default());
-    answers.record(token(0), ReviewAnswer::Allowed, start);
+    answers.record(token(0), Ok(()), start);
     for number in 1..40_000 {
         let now = start + Duration::from_millis(number as u64 * 10);
         if let KnownToken::Review(_) = answers.look_up(&token(number), now) {
-            answers.record(token(number), ReviewAnswer::Allowed, now);
+            answers.record(token(number), Ok(()), now);
         }
         if number % 1500 == 0 {
             match answers.look_up(&token(0), now) {
-                KnownToken::Answer(ReviewAnswer::Allowed) => {}
-                KnownToken::Review(ReviewLane::Returning) => answers.record(token(0), ReviewAnswer::Allowed, now),
+                KnownToken::Answer(Ok(())) => {}
+                KnownToken::Review(ReviewLane::Returning) => answers.record(token(0), Ok(()), now),
                 other => panic!("{other:?} after {:?}", now.duration_since(start)),
             }
         }

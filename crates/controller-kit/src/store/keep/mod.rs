@@ -2,13 +2,11 @@
 //! can give them any label that a watch selects by: a cache that kept all of their content would end the process for
 //! every tenant.
 
-use std::fmt;
-
 use api_types::{annotations, limits};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use serde_json::Value;
 
-use super::StaticKind;
+use super::{StaticKind, bounded::MAX_DEPTH};
 
 /// Bytes of the content of an object, without its metadata, as JSON: a spec at its limit, and as much again for its
 /// status and for specs that were stored before the limit.
@@ -104,13 +102,13 @@ pub fn is_a<K: StaticKind>(owner: &OwnerReference) -> bool {
     owner.kind == K::kind(&dynamic) && group == K::group(&dynamic)
 }
 
-/// Bounds the metadata of an object with content. Returns whether something is missing.
-pub(super) fn bound(metadata: &mut ObjectMeta) -> bool {
-    let is_large = weight(metadata) > METADATA_BYTES;
-    if is_large {
-        reduce(metadata);
+/// Bounds the metadata of an object with content. Returns why something is missing, if it is.
+pub(super) fn bound(metadata: &mut ObjectMeta) -> Option<Cut> {
+    if weight(metadata) <= METADATA_BYTES {
+        return None;
     }
-    is_large
+    reduce(metadata);
+    Some(Cut::LargeMetadata)
 }
 
 /// Bounds metadata that is kept alone.
@@ -152,41 +150,33 @@ fn weight(metadata: &ObjectMeta) -> usize {
         + metadata.finalizers.iter().flatten().map(String::len).sum::<usize>()
 }
 
-/// Remainder of content above its limit.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TooLarge {
-    /// Bytes of the content.
-    bytes: usize,
-    limit: usize,
-    /// Path of the field that takes most of it.
-    field: String,
+/// Reason for missing fields of an object.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Cut {
+    /// They are nested too deeply.
+    #[error("a field is nested deeper than {MAX_DEPTH} levels; flatten it or delete the object")]
+    TooDeep,
+    /// The content is too large.
+    #[error("{field}: the object has {bytes} bytes, and the limit is {limit}; make {field} smaller")]
+    TooLarge {
+        /// Bytes of the content.
+        bytes: usize,
+        limit: usize,
+        /// Path of the field that takes most of it.
+        field: String,
+    },
+    /// The metadata is too large.
+    #[error("metadata: has more than {METADATA_BYTES} bytes; make it smaller")]
+    LargeMetadata,
 }
 
-impl TooLarge {
-    /// Reduces content that has this many bytes as JSON to its status.
-    pub(super) fn reduce(content: &mut Value, bytes: usize, limit: usize) -> Self {
-        let field = largest_field(content);
-        if let Some(fields) = content.as_object_mut() {
-            fields.retain(|key, value| key == "status" && size(value) <= STATUS_BYTES);
-        }
-        Self { bytes, limit, field }
+/// Reduces content that has this many bytes as JSON to its status.
+pub(super) fn reduce_content(content: &mut Value, bytes: usize, limit: usize) -> Cut {
+    let field = largest_field(content);
+    if let Some(fields) = content.as_object_mut() {
+        fields.retain(|key, value| key == "status" && size(value) <= STATUS_BYTES);
     }
-
-    /// For metadata above its limit.
-    pub(super) fn metadata() -> Self {
-        Self { bytes: METADATA_BYTES, limit: METADATA_BYTES, field: "metadata".to_owned() }
-    }
-}
-
-impl fmt::Display for TooLarge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { bytes, limit, field } = self;
-        if bytes > limit {
-            write!(f, "{field}: the object has {bytes} bytes, and the limit is {limit}; make {field} smaller")
-        } else {
-            write!(f, "{field}: has more than {limit} bytes; make it smaller")
-        }
-    }
+    Cut::TooLarge { bytes, limit, field }
 }
 
 /// The path of the largest field, down to the one that has no child with half of the bytes.

@@ -63,7 +63,7 @@ pub async fn apply(
     for (d, answer) in components.into_iter().flatten() {
         if let Some(answer) = applied.tally.take(answer) {
             written.insert(d.name_any());
-            applied.take(answer.typed());
+            applied.take(answer);
         }
     }
     applied.tally.add(tally);
@@ -112,7 +112,7 @@ async fn remove_old(
     for old in plan.old.iter().filter(|old| may_go(old)) {
         let written = write_component(writer, caches, observed, old).await;
         if let Some(written) = applied.tally.take(written) {
-            applied.take(written.typed());
+            applied.take(written);
         }
     }
     for removal in &plan.delete {
@@ -140,11 +140,13 @@ async fn write_component(
 }
 
 impl GraphApplied {
-    fn take(&mut self, written: Written<DynamoComponentDeployment>) {
+    fn take(&mut self, written: Written) {
         match written {
             Written::As(after) => {
-                self.live.retain(|d| d.name_any() != after.name_any());
-                self.live.push(*after);
+                if let Ok(after) = serde_json::from_value::<DynamoComponentDeployment>(after) {
+                    self.live.retain(|d| d.name_any() != after.name_any());
+                    self.live.push(after);
+                }
             }
             Written::Not => {}
             Written::Waits(why) => self.tally.waiting.push(why),

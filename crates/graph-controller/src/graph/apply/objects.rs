@@ -31,7 +31,7 @@ use super::{
 use crate::graph::{
     model::{
         Child, ComponentCheckpoint, DesiredCheckpoint, GraphObjects, GraphObserved, GraphVolume, GrovePlan, GroveScale,
-        MARKS, SharedAccount, Tally,
+        MARKS, Tally,
     },
     observe::{GraphCaches, live_value},
 };
@@ -43,7 +43,8 @@ type WaitResult = Result<Option<String>, RequestError>;
 pub(super) async fn before_pods(writer: Writer<'_>, caches: &GraphCaches, objects: &GraphObjects) -> (Tally, bool) {
     let builds = writer.write_all(&caches.builds, objects.build.as_slice());
     let accounts = writer.write_all(&caches.accounts, objects.account.as_slice());
-    let shared = objects.shared_accounts.iter().map(|shared| shared_account(writer, caches, shared));
+    let shared = objects.shared_accounts.iter().map(|shared| &shared.account);
+    let shared = shared.map(|account| write_shared(writer.applier, writer.uid(), &caches.accounts, account));
     let shared = each(shared.collect());
     let config_maps = writer.write_all(&caches.config_maps, &objects.config_maps);
     let claims = writer.write_all(&caches.claim_templates, &objects.claim_templates);
@@ -167,10 +168,6 @@ fn named_in<K: Resource>(objects: &[K]) -> impl Fn(&str) -> bool {
     move |name| objects.iter().any(|object| object.meta().name.as_deref() == Some(name))
 }
 
-async fn shared_account(writer: Writer<'_>, caches: &GraphCaches, shared: &SharedAccount) -> WaitResult {
-    write_shared(writer.applier, writer.uid(), &caches.accounts, &shared.account).await
-}
-
 async fn shared_binding(writer: Writer<'_>, caches: &GraphCaches, object: &RoleBinding) -> WaitResult {
     match write_binding(writer.applier, writer.uid(), &caches.bindings, object).await {
         Err(error) if error.is_not_found() => Ok(Some(format!(
@@ -226,8 +223,8 @@ pub(super) async fn apply(
         true => tally.take(writer.write(&caches.grove.sets, &plan.set).await),
         false => None,
     };
-    let set = match written.map(Written::typed) {
-        Some(Written::As(set)) => Some(*set),
+    let set = match written {
+        Some(Written::As(set)) => serde_json::from_value(set).ok().or_else(|| live.cloned()),
         Some(Written::Waits(why)) => {
             tally.waiting.push(why);
             return (live.cloned(), tally);
@@ -259,7 +256,7 @@ async fn write_one(writer: Writer<'_>, caches: &GraphCaches, checkpoint: &Desire
     let (namespace, name) = (checkpoint.object.namespace().unwrap_or_default(), checkpoint.object.name_any());
     let live = live_value(&caches.checkpoints, &namespace, &name);
     let now = match writer.write_checkpoint(checkpoint, live.as_ref()).await? {
-        Written::As(object) => Some(*object),
+        Written::As(object) => Some(object),
         Written::Not => live,
         Written::Waits(why) => return Ok(Some(why)),
     };

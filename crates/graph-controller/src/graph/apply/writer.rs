@@ -8,7 +8,7 @@ use controller_kit::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::bounded;
@@ -18,9 +18,9 @@ use crate::graph::{
 };
 
 /// Result of the write of one child.
-pub(super) enum Written<K = Value> {
+pub(super) enum Written {
     /// It was written, and is like this now.
-    As(Box<K>),
+    As(Value),
     /// It is as it should be.
     Not,
     /// Something has to go first.
@@ -28,17 +28,6 @@ pub(super) enum Written<K = Value> {
 }
 
 impl Written {
-    /// The same, as an object of its kind. Most callers do without: code that reads a kind is large.
-    pub(super) fn typed<K: DeserializeOwned>(self) -> Written<K> {
-        match self {
-            Self::As(value) => {
-                serde_json::from_value(*value).map_or(Written::Not, |object| Written::As(Box::new(object)))
-            }
-            Self::Not => Written::Not,
-            Self::Waits(why) => Written::Waits(why),
-        }
-    }
-
     /// Returns the reason for the wait.
     pub(super) fn reason(self) -> Option<String> {
         match self {
@@ -134,17 +123,13 @@ impl Writer<'_> {
             }
             return Tally { waiting: object.iter().map(unserved).collect(), ..Tally::default() };
         }
-        let mut tally = Tally::default();
-        for written in bounded(object.iter().map(|object| self.write(store, object)).collect()).await {
-            let waits = tally.take(written).and_then(Written::reason);
-            tally.waiting.extend(waits);
-        }
-        tally
+        let written = bounded(object.iter().map(|object| self.write(store, object)).collect()).await;
+        written.into_iter().map(|written| written.map(Written::reason)).collect()
     }
 
     pub(super) async fn send(&self, desired: &Desired, live: Option<&Value>) -> Result<Written, RequestError> {
         Ok(match self.applier.apply(desired, live).await? {
-            ApplyOutcome::Created(value) | ApplyOutcome::Updated(value) => Written::As(Box::new(value)),
+            ApplyOutcome::Created(value) | ApplyOutcome::Updated(value) => Written::As(value),
             ApplyOutcome::Unchanged => Written::Not,
             ApplyOutcome::Waiting { reason } => Written::Waits(format!("{}: {reason}", desired.id())),
         })

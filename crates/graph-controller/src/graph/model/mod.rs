@@ -2,7 +2,6 @@
 //! plans.
 
 mod applied;
-mod needs;
 mod observed;
 mod obstacle;
 mod plan;
@@ -11,13 +10,15 @@ mod valid;
 
 pub use self::{
     applied::{GraphApplied, Tally, Troubles},
-    needs::{ClusterApis, GraphNeeds, GraphTarget, GroveNeeds, LegacyResources, Reads, TopologyNeed},
-    observed::{GraphObserved, LiveCheckpoints, LiveGrove, MARKS, RunningPods, is_controller, is_current, is_stalled},
+    observed::{
+        ClusterApis, GraphObserved, LegacyResources, LiveCheckpoints, LiveGrove, MARKS, RunningPods, is_controller,
+        is_current, is_stalled,
+    },
     obstacle::{GraphBlocked, GraphObstacle, ObstacleProgress},
     plan::{
         Adapters, Capture, Child, ComponentCheckpoint, DesiredCheckpoint, GraphObjects, GraphPlan, GraphVolume,
         GrovePlan, GroveScale, Removal, Rollout, SharedAccount,
     },
-    rollout::{RolloutCondition, RolloutHold, RolloutRecord},
-    valid::{ValidGraph, ValidationContext},
+    rollout::{RolloutCondition, RolloutRecord},
+    valid::ValidGraph,
 };

@@ -7,6 +7,7 @@ use std::{
 
 use api_types::{
     annotations, conditions,
+    conversion::preserved::PreservedClaim,
     grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet, PodCliqueTemplate},
     labels,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
@@ -16,10 +17,9 @@ use controller_kit::{apply::APPLIED_ANNOTATION, conditions::is_true, store::cont
 use kube::Resource;
 use rendering::{PullSecretIndex, WorkloadProvider, checkpoint::StorageLocation};
 
-use super::{GraphBlocked, valid::ValidationContext};
-use crate::graph::model::{ClusterApis, GraphTarget, LegacyResources, Reads};
+use super::{GraphBlocked, GraphObstacle};
 
-/// Pods of one DynamoComponentDeployment that have not ended. The object itself may be gone.
+/// Pods of one component, and one revision of it, that have not ended. Its object may be gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunningPods {
     /// Component of the graph.
@@ -31,16 +31,16 @@ pub struct RunningPods {
 /// A graph and all objects that belong to it, at one moment. Everything after the reads is computed from this.
 #[derive(Clone, Debug)]
 pub struct GraphObserved {
-    /// The graph: as it is stored, but for the scaling adapters that `autoscaling` implies, until [`Self::with_target`]
-    /// makes it the one that is reconciled.
+    /// The graph: as it is stored, but for the scaling adapters that `autoscaling` implies, until its target is set.
     pub graph: DynamoGraphDeployment,
     /// Its components: those it owns, and orphans of the same graph name that it may adopt.
     pub components: Vec<DynamoComponentDeployment>,
     /// Scaling adapters under the names of those that its components need, with any owner.
     pub adapters: Vec<Adapter>,
-    /// Worker pods that have not ended, by the name of their DynamoComponentDeployment.
+    /// Worker pods that have not ended, by the name of their DynamoComponentDeployment, on Grove by that of their
+    /// component; counted where they matter.
     pub running_pods: BTreeMap<String, RunningPods>,
-    /// APIs that the cluster serves; as far as caches show them until [`Self::with_reads`].
+    /// APIs that the cluster serves; as far as caches show them until the rest is read.
     pub served: ClusterApis,
     /// Checkpoints that the graph made or names.
     pub checkpoints: LiveCheckpoints,
@@ -83,33 +83,9 @@ impl GraphObserved {
         }
     }
 
-    /// The graph as it is reconciled.
-    pub fn with_target(mut self, target: GraphTarget) -> Self {
-        self.graph.spec = target.spec.unwrap_or(self.graph.spec);
-        Self { provider: target.provider, legacy: target.legacy, ..self }
-    }
-
-    /// Adds what was read past the caches.
-    pub fn with_reads(mut self, reads: Reads) -> Self {
-        (self.grove.missing_queue, self.grove.topology_domains) = (reads.missing_queue, reads.topology_domains);
-        Self { served: reads.served, claimed_gpus: reads.claimed_gpus, ..self }
-    }
-
     /// Components that are not being deleted.
     pub fn present(&self) -> impl Iterator<Item = &DynamoComponentDeployment> {
         self.components.iter().filter(|d| d.metadata.deletion_timestamp.is_none())
-    }
-
-    /// Input of validation beside the graph.
-    pub fn validation_context(&self) -> ValidationContext<'_> {
-        ValidationContext {
-            provider: self.provider,
-            served: self.served,
-            missing_queue: self.grove.missing_queue.as_deref(),
-            topology_domains: self.grove.topology_domains.as_deref(),
-            awaited_image: self.legacy.awaited.as_ref(),
-            claimed_gpus: Some(&self.claimed_gpus),
-        }
     }
 
     /// Whether the graph is the controller of an object.
@@ -121,6 +97,37 @@ impl GraphObserved {
 /// Whether a graph is the controller of an object.
 pub fn is_controller<K: Resource>(graph: &DynamoGraphDeployment, object: &K) -> bool {
     controller_owner(object).is_some_and(|owner| Some(&owner.uid) == graph.metadata.uid.as_ref())
+}
+
+/// APIs that the cluster serves. None by default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClusterApis {
+    /// LeaderWorkerSets, for replicas that span nodes.
+    pub leader_worker_sets: bool,
+    /// Grove.
+    pub grove: bool,
+    /// The KAI scheduler, or it places the live pods.
+    pub kai: bool,
+    /// The Volcano scheduler.
+    pub volcano: bool,
+    /// Checkpoints are enabled in the operator's configuration.
+    pub checkpoints: bool,
+    /// Reading the cluster topology is forbidden.
+    pub topology_hidden: bool,
+}
+
+/// Resources that a graph of the legacy API needs beside its components.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LegacyResources {
+    /// The DynamoComponent that builds the image, without owner; none if no image is built, or by one that is not the
+    /// graph's.
+    pub build: Option<DynamoComponent>,
+    /// A DynamoComponent that is not the graph's, of whose archive the manifest is still to be asked for.
+    pub manifest_of: Option<DynamoComponent>,
+    /// Volumes of single components.
+    pub claims: Vec<PreservedClaim>,
+    /// Reason why the image is not built yet.
+    pub awaited: Option<GraphObstacle>,
 }
 
 /// Checkpoints that a graph made or names.
@@ -151,8 +158,6 @@ pub struct LiveGrove {
     pub cliques: Vec<PodClique>,
     /// Groups that Grove made for components that are several.
     pub groups: Vec<PodCliqueScalingGroup>,
-    /// Worker pods that have not ended, by component; counted where a component has no desired replicas.
-    pub running_pods: BTreeMap<String, usize>,
     /// Component types that no API version defines, by component: v1alpha1 accepted any text.
     pub unknown_types: BTreeMap<String, String>,
     /// Image pull secrets of the namespace by registry.

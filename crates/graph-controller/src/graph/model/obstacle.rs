@@ -25,20 +25,11 @@ pub struct GraphObstacle {
 
 /// Reason why nothing is planned for a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GraphBlocked {
-    /// Only a change of the graph helps.
-    Violation(GraphObstacle),
-    /// The API server rejected a read.
-    Rejection(GraphObstacle),
-}
-
-impl GraphBlocked {
+pub struct GraphBlocked {
     /// The obstacle.
-    pub fn obstacle(&self) -> &GraphObstacle {
-        match self {
-            Self::Violation(obstacle) | Self::Rejection(obstacle) => obstacle,
-        }
-    }
+    pub obstacle: GraphObstacle,
+    /// Whether the API server rejected a read. Otherwise only a change of the graph helps.
+    pub rejected: bool,
 }
 
 impl GraphObstacle {

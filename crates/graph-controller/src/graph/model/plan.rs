@@ -22,10 +22,7 @@ use k8s_openapi::{
     jiff::Timestamp,
 };
 
-use super::{
-    GraphObstacle,
-    rollout::{RolloutCondition, RolloutHold},
-};
+use super::{GraphObstacle, rollout::RolloutCondition};
 
 /// Planned writes and deletions, in the order of the fields: an account before the pods that run under it, new workers
 /// before old ones are drained, deletions last.
@@ -81,7 +78,7 @@ pub struct Rollout {
     /// Reasons for the rollout's wait, one line for each object.
     pub waits: Vec<String>,
     /// Reason why it is held.
-    pub hold: Option<RolloutHold>,
+    pub hold: Option<GraphObstacle>,
     /// State of its deadline; `None` if none counts.
     pub condition: Option<RolloutCondition>,
     /// Time of the next reconcile for the deadline.

@@ -1,4 +1,4 @@
-//! Control of a rollout: what holds it, and the record of its deadline.
+//! The condition of a rollout, and the record of its deadline.
 
 use std::fmt;
 
@@ -7,17 +7,6 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp}
 
 /// Suffix of a revision that has none, in a record.
 const NO_SUFFIX: &str = "-";
-
-/// Reason why the workers are not, or not all, of the revision that the spec requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RolloutHold {
-    /// Reason of `Reconciling`, or of `Stalled`.
-    pub reason: &'static str,
-    /// Cause, state and remedy.
-    pub message: String,
-    /// Whether only a change by a user helps, and nothing moves any more.
-    pub stalled: bool,
-}
 
 /// The condition `RolloutProgressing`.
 #[derive(Clone, Debug, PartialEq, Eq)]

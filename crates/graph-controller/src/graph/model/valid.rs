@@ -1,4 +1,4 @@
-//! A valid graph, and what validation depends on.
+//! A valid graph.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,6 @@ use api_types::{
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use rendering::{DiscoveryBackend, WorkloadProvider, device_claims::ContainerClaim};
 
-use super::ClusterApis;
 use crate::graph::{model::GraphObstacle, settings::GraphSettings};
 
 /// A graph whose spec has no violation.
@@ -60,21 +59,4 @@ impl ValidGraph<'_> {
     pub fn endpoint_picker(&self) -> Option<&ComponentSpec> {
         self.spec.components.iter().find(|c| c.type_ == Some(ComponentType::Epp))
     }
-}
-
-/// Input of validation beside the graph.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ValidationContext<'a> {
-    /// The provider of its workloads.
-    pub provider: WorkloadProvider,
-    /// APIs that the cluster serves.
-    pub served: ClusterApis,
-    /// The queue of the KAI scheduler that the graph names, if it does not exist.
-    pub missing_queue: Option<&'a str>,
-    /// Domains of the cluster topology that the KV-transfer policy names, if that exists.
-    pub topology_domains: Option<&'a [String]>,
-    /// Reason why its image is not built yet.
-    pub awaited_image: Option<&'a GraphObstacle>,
-    /// GPUs behind claims by component, or why they cannot be counted.
-    pub claimed_gpus: Option<&'a BTreeMap<String, Result<u32, String>>>,
 }

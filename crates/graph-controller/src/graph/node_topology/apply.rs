@@ -21,7 +21,7 @@ use serde_json::Value;
 use tracing::{debug, info};
 
 use super::{
-    Level, levels,
+    LabelCopy, levels,
     lookup::{PodTopology, TopologyLookup, TopologyMemory},
 };
 use crate::graph::{
@@ -41,21 +41,6 @@ pub struct TopologyLabeler {
     outputs: Outputs,
     pods: Store<PartialObjectMeta<Pod>>,
     memory: Arc<Mutex<TopologyMemory>>,
-}
-
-/// Key of a graph with a KV-transfer policy.
-#[derive(Debug)]
-pub struct TopologyKey {
-    graph: Key,
-    uid: String,
-}
-
-impl TopologyKey {
-    /// The key of the graph, if it has a KV-transfer policy.
-    pub fn of(graph: &DynamoGraphDeployment) -> Option<Self> {
-        graph.spec.kv_transfer_policy()?;
-        Some(Self { graph: Key::of(graph), uid: graph.uid().unwrap_or_default() })
-    }
 }
 
 /// Result of labeling the pods of a graph.
@@ -92,22 +77,25 @@ impl TopologyLabeler {
         Self { outputs: outputs.clone(), pods, memory: Arc::default() }
     }
 
-    /// Labels the pods of a graph.
-    pub async fn label(&self, key: &TopologyKey) -> LabelingResult {
-        let now = Instant::now();
-        let pods: Vec<_> = self.pods.all().into_iter().filter(|pod| is_of(pod, &key.graph)).collect();
-        let mut lookup = TopologyLookup::at(pods.iter().map(|pod| &pod.metadata), &locked(&self.memory), now);
+    /// Labels the pods of a graph, if it has a KV-transfer policy.
+    pub async fn label(&self, graph: &DynamoGraphDeployment) -> LabelingResult {
         let mut labeled = LabelingResult::default();
+        if graph.spec.kv_transfer_policy().is_none() {
+            return labeled;
+        }
+        let (key, uid, now) = (Key::of(graph), graph.uid().unwrap_or_default(), Instant::now());
+        let pods: Vec<_> = self.pods.all().into_iter().filter(|pod| is_of(pod, &key)).collect();
+        let mut lookup = TopologyLookup::at(pods.iter().map(|pod| &pod.metadata), &locked(&self.memory), now);
         let asked = lookup.topologies();
         let read = bounded(asked.iter().map(|name| self.levels(name)).collect()).await;
-        let levels: BTreeMap<String, Vec<Level>> = labeled.collect(read).into_iter().flatten().collect();
+        let levels: BTreeMap<String, Vec<LabelCopy>> = labeled.collect(read).into_iter().flatten().collect();
         if levels.len() < asked.len() {
             // It may be created at any time and is not watched.
             labeled.retry_after(ABSENT_RETRY);
         }
         lookup.resolve_levels(&levels, &mut locked(&self.memory));
         let unplaced = lookup.unplaced();
-        let read = bounded(unplaced.iter().map(|pod| self.node_of(&key.graph.namespace, pod)).collect()).await;
+        let read = bounded(unplaced.iter().map(|pod| self.node_of(&key.namespace, pod)).collect()).await;
         let placed = labeled.collect(read).into_iter().collect();
         lookup.resolve_nodes(&placed, &mut locked(&self.memory));
         let asked = lookup.nodes();
@@ -116,9 +104,9 @@ impl TopologyLabeler {
         if nodes.len() < asked.len() {
             labeled.retry_after(ABSENT_RETRY);
         }
-        let known = nodes.iter().map(|(name, node)| (name.clone(), node.labels.clone())).collect();
+        let known = nodes.iter().map(|(name, labels)| (name.clone(), labels.clone().unwrap_or_default())).collect();
         let topologies = lookup.resolve_labels(&known);
-        let writes = topologies.iter().map(|pod| self.set_labels(pod, nodes.get(&pod.node), &key.uid, now)).collect();
+        let writes = topologies.iter().map(|pod| self.set_labels(pod, nodes.get(&pod.node), &uid, now)).collect();
         labeled.collect(bounded(writes).await);
         let due = locked(&self.memory).due(pods.iter().map(|pod| &pod.metadata), now);
         if let Some(after) = due {
@@ -137,9 +125,10 @@ impl TopologyLabeler {
     ) -> Result<(), RequestError> {
         let pod = PartialObjectMeta::<Pod> { metadata: topology.pod.clone(), ..PartialObjectMeta::default() };
         if !topology.missing.is_empty() {
-            let note = match node.and_then(|node| node.hidden.as_ref()) {
-                Some(why) => format!("the labels of node {} cannot be read: {why}", topology.node),
-                None => note_on(topology),
+            let note = if let Some(Err(why)) = node {
+                format!("the labels of node {} cannot be read: {why}", topology.node)
+            } else {
+                note_on(topology)
             };
             let event = Event::warning(MISSING, "Update", note);
             self.outputs.events.publish_once(&pod.object_ref(&()), event, &topology.node);
@@ -155,7 +144,7 @@ impl TopologyLabeler {
 
     /// The levels of a cluster topology; `None` if it does not exist or must not be read, which the graph's status
     /// says.
-    async fn levels(&self, topology: &str) -> Result<Option<(String, Vec<Level>)>, RequestError> {
+    async fn levels(&self, topology: &str) -> Result<Option<(String, Vec<LabelCopy>)>, RequestError> {
         let binding = match get(&self.outputs.applier, &topology_bindings(), topology).await {
             Err(error) if error.class() == Class::Forbidden => None,
             other => other?,
@@ -177,10 +166,8 @@ impl TopologyLabeler {
     async fn node(&self, name: &str) -> Result<Option<(String, NodeLabels)>, RequestError> {
         let labels = match self.outputs.applier.find::<Node>("", name).await {
             Ok(None) => return Ok(None),
-            Ok(Some(node)) => NodeLabels { labels: labels_of(&node), hidden: None },
-            Err(error) if error.class() == Class::Forbidden => {
-                NodeLabels { labels: BTreeMap::new(), hidden: Some(error.to_string()) }
-            }
+            Ok(Some(node)) => Ok(labels_of(&node)),
+            Err(error) if error.class() == Class::Forbidden => Err(error.to_string()),
             Err(error) => return Err(error),
         };
         Ok(Some((name.to_owned(), labels)))
@@ -194,12 +181,8 @@ impl TopologyLabeler {
     }
 }
 
-/// Labels of a node.
-struct NodeLabels {
-    labels: BTreeMap<String, String>,
-    /// Reason why the node could not be read.
-    hidden: Option<String>,
-}
+/// Labels of a node, or the reason why it must not be read.
+type NodeLabels = Result<BTreeMap<String, String>, String>;
 
 fn is_of(pod: &PartialObjectMeta<Pod>, graph: &Key) -> bool {
     pod.metadata.namespace.as_ref() == Some(&graph.namespace) && pod.labels().get(labels::GRAPH) == Some(&graph.name)

@@ -21,15 +21,6 @@ pub struct TopologyRequest {
     pub topology: Option<String>,
 }
 
-/// A level of a cluster topology.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Level {
-    /// Its domain, such as `rack`.
-    pub domain: String,
-    /// The node label that holds its value.
-    pub key: String,
-}
-
 /// A node label to copy, and the pod label that gets its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelCopy {
@@ -54,20 +45,19 @@ pub fn request(pod: &ObjectMeta) -> Option<TopologyRequest> {
         .then_some(request)
 }
 
-/// The levels of a ClusterTopologyBinding.
-pub fn levels(binding: &Value) -> Vec<Level> {
+/// The node labels of the levels of a ClusterTopologyBinding.
+pub fn levels(binding: &Value) -> Vec<LabelCopy> {
     let levels = binding.pointer("/spec/levels").and_then(Value::as_array).into_iter().flatten();
     let level = |level: &Value| {
-        Some(Level { domain: level["domain"].as_str()?.to_owned(), key: level["key"].as_str()?.to_owned() })
+        Some(LabelCopy { from: level["key"].as_str()?.to_owned(), to: labels::topology(level["domain"].as_str()?) })
     };
     levels.filter_map(level).collect()
 }
 
 /// The labels to copy to a pod that has these labels.
-pub fn copies(request: &TopologyRequest, levels: &[Level], has: &BTreeMap<String, String>) -> Vec<LabelCopy> {
+pub fn copies(request: &TopologyRequest, levels: &[LabelCopy], has: &BTreeMap<String, String>) -> Vec<LabelCopy> {
     let own = request.label_key.iter().map(|key| LabelCopy { from: key.clone(), to: key.clone() });
-    let levels = levels.iter().map(|level| LabelCopy { from: level.key.clone(), to: labels::topology(&level.domain) });
-    own.chain(levels).filter(|copy| !has.contains_key(&copy.to)).collect()
+    own.chain(levels.iter().cloned()).filter(|copy| !has.contains_key(&copy.to)).collect()
 }
 
 /// The labels to set on the pod, and those that its node lacks.

@@ -3,10 +3,7 @@
 pub mod grove;
 pub mod read;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::{
     annotations,
@@ -108,9 +105,6 @@ pub fn cached(
     {
         caches.grove.need();
     }
-    if has_set && graph.spec.components.iter().any(|component| component.desired_replicas() == 0) {
-        grove.running_pods = count_pods(caches, &graph);
-    }
     let served = ClusterApis {
         grove: caches.grove.is_served(),
         checkpoints: settings.snapshots.is_some(),
@@ -120,11 +114,13 @@ pub fn cached(
         grove.unknown_types = grove::unknown_types(&packed.value(), graph.annotations());
         checkpoints.place = place(caches, settings, &namespace);
     }
-    let running_pods = match !has_set && is_changing(&graph, &components) {
-        true => running_pods(caches, &graph),
-        false => BTreeMap::new(),
+    let pods_matter = match has_set {
+        true => graph.spec.components.iter().any(|component| component.desired_replicas() == 0),
+        false => is_changing(&graph, &components),
     };
+    let running_pods = if pods_matter { running_pods(caches, &graph, has_set) } else { BTreeMap::default() };
     let build = build_of(graph.annotations()).and_then(|name| caches.builds.get(&Key::new(&namespace, &name)));
+    let is_missing = |key: &String| caches.mpi_keys.get(&Key::new(&namespace, key)).is_none();
     Ok(GraphObserved {
         components,
         adapters: adapters(caches, &graph)?,
@@ -133,7 +129,7 @@ pub fn cached(
         checkpoints,
         grove,
         build: build.map(|build| build.unpack()).transpose()?,
-        missing_key: missing_key(caches, settings, &namespace),
+        missing_key: settings.mpi_key.clone().filter(is_missing),
         has_own_role: has_own_role(caches, &graph),
         ..GraphObserved::new(graph)
     })
@@ -156,12 +152,6 @@ fn has_own_role(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> bool {
 /// Name of the DynamoComponent that builds a graph's image, by the graph's annotations.
 pub fn build_of(annotations: &BTreeMap<String, String>) -> Option<String> {
     PreservedGraph::of(annotations)?.source.as_deref().map(names::dynamo_component)
-}
-
-/// Name of the Secret with the SSH key for MPI, if the namespace lacks it.
-fn missing_key(caches: &GraphCaches, settings: &GraphSettings, namespace: &str) -> Option<String> {
-    let is_missing = |name: &String| caches.mpi_keys.get(&Key::new(namespace, name)).is_none();
-    settings.mpi_key.clone().filter(is_missing)
 }
 
 /// Whether an earlier graph of this name left an object behind (`--cascade=orphan`).
@@ -196,36 +186,23 @@ fn is_changing(graph: &DynamoGraphDeployment, components: &[DynamoComponentDeplo
     components.len() > graph.spec.components.len() || !graph.spec.components.iter().all(is_settled)
 }
 
-/// Pods by component. They count as long as they exist and have not ended, terminating ones included: they still hold
-/// their GPUs.
-fn count_pods(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> BTreeMap<String, usize> {
-    let mut running = BTreeMap::new();
-    for pod in pods_of_graph(caches, graph) {
-        if let Some(component) = pod.labels().get(labels::COMPONENT) {
-            *running.entry(component.clone()).or_default() += 1;
-        }
-    }
-    running
-}
-
-/// The same by the name of the DynamoComponentDeployment.
-fn running_pods(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> BTreeMap<String, RunningPods> {
+/// Worker pods of a graph. They count as long as they exist and have not ended, terminating ones included: they still
+/// hold their GPUs.
+fn running_pods(caches: &GraphCaches, graph: &DynamoGraphDeployment, on_grove: bool) -> BTreeMap<String, RunningPods> {
+    let (namespace, name) = (graph.namespace(), graph.name_any());
+    let of_graph =
+        |pod: &PartialObjectMeta<Pod>| pod.namespace() == namespace && pod.labels().get(labels::GRAPH) == Some(&name);
     let mut running: BTreeMap<String, RunningPods> = BTreeMap::new();
-    for pod in pods_of_graph(caches, graph) {
-        if let Some(object) = component_of(pod.labels()) {
+    for pod in caches.worker_pods.all().into_iter().filter(|pod| of_graph(pod)) {
+        let component = pod.labels().get(labels::COMPONENT);
+        let object = if on_grove { component.map(String::as_str) } else { component_of(pod.labels()) };
+        if let Some(object) = object {
             let pods = running.entry(object.to_owned()).or_default();
-            pods.component = pod.labels().get(labels::COMPONENT).cloned().unwrap_or_default();
+            pods.component = component.cloned().unwrap_or_default();
             pods.count += 1;
         }
     }
     running
-}
-
-fn pods_of_graph(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> Vec<Arc<PartialObjectMeta<Pod>>> {
-    let (namespace, name) = (graph.namespace(), graph.name_any());
-    let mut pods = caches.worker_pods.all();
-    pods.retain(|pod| pod.namespace() == namespace && pod.labels().get(labels::GRAPH) == Some(&name));
-    pods
 }
 
 /// The DynamoComponentDeployment that a pod is of. LeaderWorkerSets select their pods by a label of their own.

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use api_types::{grove::PodCliqueSet, labels, v1beta1::DynamoGraphDeployment};
+use api_types::{
+    labels,
+    v1beta1::{ComponentSpec, DynamoGraphDeployment},
+};
 use controller_kit::{
     apply::{Applier, ObjectId, RequestError},
     claims::claimed_gpus,
@@ -12,103 +15,70 @@ use controller_kit::{
 };
 use k8s_openapi::api::core::v1::Pod;
 use kube::{ResourceExt, core::ApiResource};
-use rendering::LeaderWorkerSet;
+use rendering::{LeaderWorkerSet, WorkloadProvider};
 use serde_json::Value;
 
 use super::grove::{kai_queues, topology_bindings, volcano_groups};
 use crate::graph::{
-    model::{ClusterApis, GraphNeeds, GraphObserved, GroveNeeds, Reads, TopologyNeed, Troubles},
+    model::{GraphObserved, LiveGrove, Troubles},
     settings::GraphSettings,
+    target::gpu_claims,
 };
 
-/// APIs that a graph may need and of which no object is cached.
-#[derive(Clone)]
-pub struct Apis {
-    /// LeaderWorkerSets; none if the configuration switches them off.
-    pub leader_worker_sets: Option<ServedApi>,
-    /// PodCliqueSets; none if the configuration switches Grove off.
-    pub pod_clique_sets: Option<ServedApi>,
-    /// Queues of the KAI scheduler; none if the configuration says whether it is used.
-    pub kai_queues: Option<ServedApi>,
-    /// Pod groups of the Volcano scheduler; none unless the configuration asks for it.
-    pub volcano_groups: Option<ServedApi>,
-}
-
-impl Apis {
-    /// Those that the settings use; nothing is asked yet.
-    pub fn new(apis: &ServedApis, settings: &GraphSettings) -> Self {
-        let served = |resource| ServedApi::new(apis, resource);
-        let leader_worker_sets = ApiResource::erase::<LeaderWorkerSet>(&());
-        Self {
-            leader_worker_sets: settings.leader_worker_sets.then(|| served(leader_worker_sets)),
-            pod_clique_sets: settings.grove.enabled.then(|| served(ApiResource::erase::<PodCliqueSet>(&()))),
-            kai_queues: (settings.grove.enabled && settings.grove.kai.is_none()).then(|| served(kai_queues())),
-            volcano_groups: (settings.grove.enabled && settings.grove.volcano).then(|| served(volcano_groups())),
-        }
-    }
-}
-
-/// Reads what a graph needs past the caches.
+/// Reads what a graph needs past the caches, and adds it.
 ///
 /// # Errors
-/// The API server rejects the request, or does not answer.
+/// The API server rejects the request, or does not answer. Nothing is added then.
 pub async fn read(
     applier: &Applier,
-    apis: &Apis,
+    apis: &ServedApis,
     settings: &GraphSettings,
-    cached: &GraphObserved,
-    needs: &GraphNeeds,
-) -> Result<Reads, RequestError> {
-    let leader_worker_sets = needs.leader_worker_sets && is_served(apis.leader_worker_sets.as_ref()).await?;
-    let reads = Reads { served: ClusterApis { leader_worker_sets, ..cached.served }, ..Reads::default() };
-    match &needs.grove {
-        Some(grove) => read_grove(applier, apis, settings, cached, grove, reads).await,
-        None => Ok(reads),
+    observed: &mut GraphObserved,
+) -> Result<(), RequestError> {
+    if observed.provider == WorkloadProvider::Grove {
+        return read_grove(applier, apis, settings, observed).await;
     }
+    if settings.leader_worker_sets && observed.graph.spec.components.iter().any(ComponentSpec::is_multinode) {
+        let leader_worker_sets = ServedApi::new(apis, ApiResource::erase::<LeaderWorkerSet>(&()));
+        observed.served.leader_worker_sets = leader_worker_sets.is_served().await?;
+    }
+    Ok(())
 }
 
 async fn read_grove(
     applier: &Applier,
-    apis: &Apis,
+    apis: &ServedApis,
     settings: &GraphSettings,
-    cached: &GraphObserved,
-    needs: &GroveNeeds,
-    mut reads: Reads,
-) -> Result<Reads, RequestError> {
-    let served = cached.served.grove;
-    reads.served.kai = match needs.live_kai {
+    observed: &mut GraphObserved,
+) -> Result<(), RequestError> {
+    let (graph, grove, mut served) = (&observed.graph, &observed.grove, observed.served);
+    let is_used = served.grove && settings.grove.enabled;
+    // Pods are not replaced because a scheduler was installed or removed.
+    served.kai = match grove.uses_kai().filter(|_| settings.grove.kai.is_none()) {
         Some(kai) => kai,
-        None => served && is_served(apis.kai_queues.as_ref()).await?,
+        None => is_used && settings.grove.kai.is_none() && ServedApi::new(apis, kai_queues()).is_served().await?,
     };
-    reads.served.volcano = served && is_served(apis.volcano_groups.as_ref()).await?;
-    let scheduler = settings.grove.rendering(reads.served.kai).scheduler;
-    if let Some(queue) = scheduler.kai_queue(cached.graph.metadata.annotations.as_ref().unwrap_or(&Default::default()))
-        && served
-        && !cached.grove.waits_in(queue)
+    served.volcano = is_used && settings.grove.volcano && ServedApi::new(apis, volcano_groups()).is_served().await?;
+    let (mut missing_queue, mut topology_domains, mut gpus) = (None, None, BTreeMap::new());
+    if let Some(queue) = settings.grove.rendering(served.kai).scheduler.kai_queue(graph.annotations())
+        && served.grove
+        && !grove.waits_in(queue)
         && !exists(applier, queue).await?
     {
-        reads.missing_queue = Some(queue.to_owned());
+        missing_queue = Some(queue.to_owned());
     }
-    if let Some(topology) = &needs.topology {
-        (reads.topology_domains, reads.served.topology_hidden) = domains(applier, topology).await?;
+    if let Some(policy) = graph.spec.kv_transfer_policy()
+        && let Some(topology) = &policy.cluster_topology_name
+    {
+        (topology_domains, served.topology_hidden) = domains(applier, grove, topology, &policy.domain).await?;
     }
-    let namespace = cached.graph.metadata.namespace.as_deref().unwrap_or_default();
-    for (component, claims) in &needs.gpu_claims {
-        let gpus = claimed_gpus(applier, namespace, claims).await?;
-        reads.claimed_gpus.insert(component.clone(), gpus.map_err(|why| why.to_string()));
+    let namespace = graph.metadata.namespace.as_deref().unwrap_or_default();
+    for (component, claims) in gpu_claims(observed, settings) {
+        gpus.insert(component, claimed_gpus(applier, namespace, &claims).await?);
     }
-    Ok(reads)
-}
-
-/// Whether an API is served; no if the configuration switches it off.
-///
-/// # Errors
-/// The API server rejects the request, or does not answer.
-pub async fn is_served(api: Option<&ServedApi>) -> Result<bool, RequestError> {
-    match api {
-        Some(api) => api.is_served().await,
-        None => Ok(false),
-    }
+    (observed.served, observed.claimed_gpus) = (served, gpus);
+    (observed.grove.missing_queue, observed.grove.topology_domains) = (missing_queue, topology_domains);
+    Ok(())
 }
 
 /// Whether a queue exists. An install for one namespace has no right to read it; then it counts as existing, and pods
@@ -125,12 +95,17 @@ async fn exists(applier: &Applier, queue: &str) -> Result<bool, RequestError> {
 ///
 /// An install for one namespace has no right to read it. Live pods keep the domains that they were rendered with; a new
 /// graph gets the domain that it names. The status names the missing right.
-async fn domains(applier: &Applier, topology: &TopologyNeed) -> Result<(Option<Vec<String>>, bool), RequestError> {
-    match get(applier, &topology_bindings(), &topology.name).await {
+async fn domains(
+    applier: &Applier,
+    grove: &LiveGrove,
+    topology: &str,
+    domain: &str,
+) -> Result<(Option<Vec<String>>, bool), RequestError> {
+    match get(applier, &topology_bindings(), topology).await {
         Ok(found) => Ok((found.as_ref().map(levels), false)),
         Err(error) if error.class() == Class::Forbidden => {
-            let live = topology.live_domains.clone().filter(|live| live.contains(&topology.domain));
-            Ok((Some(live.unwrap_or_else(|| vec![topology.domain.clone()])), true))
+            let live = grove.rendered_domains().filter(|live| live.iter().any(|known| known == domain));
+            Ok((Some(live.unwrap_or_else(|| vec![domain.to_owned()])), true))
         }
         Err(error) => Err(error),
     }
@@ -176,15 +151,45 @@ pub async fn troubles(diagnostics: &PodDiagnostics<Troubles>, pods: Vec<Pod>) ->
 
 #[cfg(test)]
 mod tests {
+    use controller_kit::metrics::Metrics;
     use kube::{Client, Config};
     use rendering::PodCause;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::graph::fixtures::{graph_with, grove, observed};
 
-    /// No server listens there, and no request is sent.
+    /// No server listens there.
+    fn client() -> Client {
+        Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap()
+    }
+
+    /// No request is sent.
     fn diagnostics() -> PodDiagnostics<Troubles> {
-        PodDiagnostics::new(Client::try_from(Config::new("http://127.0.0.1:1".parse().unwrap())).unwrap())
+        PodDiagnostics::new(client())
+    }
+
+    #[tokio::test]
+    async fn only_what_the_provider_of_a_graph_needs_is_read() {
+        use WorkloadProvider::{Component, Grove};
+        let multinode = |g: &mut Value| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 });
+        let policy = |g: &mut Value| {
+            let policy = json!({ "clusterTopologyName": "t", "domain": "rack" });
+            g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy });
+        };
+        let settings = GraphSettings { leader_worker_sets: true, ..grove::settings().clone() };
+        let applier = Applier::new(client(), "test", Metrics::new(), Vec::new());
+        let apis = ServedApis::new(client());
+        for (what, graph, provider, is_read) in [
+            ("components on one node each", graph_with(|_| {}), Component, false),
+            ("a component on several nodes", graph_with(multinode), Component, true),
+            ("Grove spans nodes by itself", graph_with(multinode), Grove, false),
+            ("a cluster topology", graph_with(policy), Grove, true),
+        ] {
+            let mut observed = observed(&graph, vec![]);
+            observed.provider = provider;
+            assert_eq!(read(&applier, &apis, &settings, &mut observed).await.is_err(), is_read, "{what}");
+        }
     }
 
     #[tokio::test]

@@ -85,8 +85,7 @@ mod tests {
 
     use super::*;
     use crate::graph::{
-        fixtures::{graph_with, settings},
-        model::ValidationContext,
+        fixtures::{graph_with, observed, settings},
         validate::validate,
     };
 
@@ -99,9 +98,8 @@ mod tests {
             g["spec"]["components"].as_array_mut().unwrap().push(prefill);
         });
         let services = |provider| -> Vec<String> {
-            let valid =
-                validate(&graph, settings(), ValidationContext { provider, ..ValidationContext::default() }).unwrap();
-            let all = objects(&valid, &crate::graph::fixtures::observed(&graph, Vec::new())).model_services;
+            let observed = GraphObserved { provider, ..observed(&graph, Vec::new()) };
+            let all = objects(&validate(&observed, settings()).unwrap(), &observed).model_services;
             all.iter().map(ResourceExt::name_any).collect()
         };
         assert_eq!(services(WorkloadProvider::Grove), [names::model_service("m")]);

@@ -11,8 +11,8 @@ use kube::ResourceExt;
 use rendering::RolloutStrategy;
 
 use super::{
-    checkpoints, control,
-    control::{Course, Deadline, deadline, set_caps},
+    checkpoints,
+    control::{Course, Deadline, deadline},
     removal, revision,
     revision::{Revision, live_counts, revisions, sort_by_age},
     rollout,
@@ -45,9 +45,7 @@ pub(super) fn plan_workers(
     let beyond = new.iter().filter(|d| !graph.has_worker(&d.spec.component.name));
     plan.components.extend(beyond.map(|d| with_replicas(d, d.spec.component.desired_replicas())));
 
-    let planned = planned(course, observed, &live, &plan.checkpoints);
-    let named = live.iter().map(|live| live.component.name.as_str());
-    let components: Vec<_> = named.zip(planned.iter().map(|(component, _)| component)).collect();
+    let (components, targets) = planned(course, observed, &live, &plan.checkpoints);
     let hold = course.hold(graph, &components, !old.is_empty());
     let is_awaited = plan.checkpoints.iter().any(|one| one.awaited.is_some() && graph.has_worker(&one.component));
     let deadline = match is_awaited {
@@ -56,9 +54,9 @@ pub(super) fn plan_workers(
     };
     let all = if course.is_of_spec { graph.workers().count() } else { live.len() };
     let mut updated = Vec::new();
-    for (LiveWorkers { mut desired, new, olds, .. }, (component, targets)) in live.into_iter().zip(planned) {
+    for ((live, component), targets) in live.into_iter().zip(&components).zip(targets) {
+        let LiveWorkers { mut desired, new, olds, .. } = live;
         desired.spec.component.replicas = Some(targets.new);
-        let name = desired.spec.component.name.clone();
         plan.components.push(desired);
         let olds = || olds.iter().zip(&targets.old).filter_map(|(d, replicas)| Some(((*d)?, *replicas)));
         let recreate = component.strategy == RolloutStrategy::Recreate;
@@ -69,7 +67,7 @@ pub(super) fn plan_workers(
         }
         plan.old.extend(olds().map(|(d, replicas)| with_replicas(d, replicas)));
         if serves_alone(new, component.desired, olds().map(|(d, _)| d)) && (!recreate || component.drained) {
-            updated.push(name);
+            updated.push(component.name.clone());
         }
     }
     let waits = old.iter().filter_map(|d| remains_of(observed, d)).collect();
@@ -159,7 +157,7 @@ fn planned(
     observed: &GraphObserved,
     live: &[LiveWorkers<'_>],
     checkpoints: &[ComponentCheckpoint],
-) -> Vec<(rollout::Component, rollout::Targets)> {
+) -> (Vec<rollout::Component>, Vec<rollout::Targets>) {
     // Old and new workers do not talk to each other: none goes before all can come.
     let own = |live: &LiveWorkers<'_>| checkpoints::of(checkpoints, &live.component.name);
     let waits = live.iter().filter_map(own).any(|checkpoint| checkpoint.awaited.is_some());
@@ -170,6 +168,7 @@ fn planned(
             pods.component != component.name || Some(object) == live.desired.metadata.name.as_ref() || pods.count == 0
         });
         rollout::Component {
+            name: component.name.clone(),
             strategy: live.strategy.clone(),
             desired: component.desired_replicas(),
             new: live.new.map(new_counts).unwrap_or_default(),
@@ -180,16 +179,18 @@ fn planned(
                 Capture::Done if lost => Capture::Lost,
                 own => own,
             },
-            cap: None,
+            cap: course.step.map(|step| step.workers(component.desired_replicas())),
         }
     };
-    let mut components: Vec<_> = live.iter().map(component).collect();
-    set_caps(course, &mut components);
-    let targets = match waits && !course.is_frozen {
-        true => rollout::hold(&components),
-        false => control::replicas(course, &components),
+    let components: Vec<_> = live.iter().map(component).collect();
+    let targets = if course.is_frozen {
+        rollout::freeze(&components, course.is_oldest)
+    } else if waits {
+        rollout::hold(&components)
+    } else {
+        rollout::plan_capped(&components)
     };
-    components.into_iter().zip(targets).collect()
+    (components, targets)
 }
 
 /// Old revisions but for the oldest, which served alone before the rollout, were superseded before they were complete.

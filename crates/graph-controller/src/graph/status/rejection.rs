@@ -99,7 +99,7 @@ mod tests {
     }
 
     fn answer(kind: &str, code: u16, message: &str) -> RequestError {
-        let source = Box::new(kube::Error::Api(Status::failure(message, "").with_code(code).boxed()));
+        let source = kube::Error::Api(Status::failure(message, "").with_code(code).boxed()).into();
         RequestError::Api { action: "apply", object: object(kind), source }
     }
 

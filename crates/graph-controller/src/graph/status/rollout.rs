@@ -7,7 +7,7 @@ use api_types::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::draft::Draft;
-use crate::graph::model::{Rollout, RolloutHold};
+use crate::graph::model::{GraphObstacle, ObstacleProgress, Rollout};
 
 /// Sets the condition of a rollout's deadline. Only there while one counts.
 pub(super) fn rollout_progressing(draft: &mut Draft, rollout: &Rollout) {
@@ -18,20 +18,14 @@ pub(super) fn rollout_progressing(draft: &mut Draft, rollout: &Rollout) {
 }
 
 /// Sets the conditions of a rollout that is held. What is missing besides is in the message of `Ready`.
-pub(super) fn held(draft: &mut Draft, hold: &RolloutHold, waiting: &[String]) {
-    let ready = c::graph::ROLLING_UPDATE_HELD;
-    if hold.stalled {
-        draft.stall(ready, hold.reason, &hold.message);
-        // Workers go on serving, so the graph has not failed.
-        draft.status.state = GraphState::Pending;
-        return;
+pub(super) fn held(draft: &mut Draft, hold: &GraphObstacle, waiting: &[String]) {
+    draft.obstruct(hold);
+    // Workers go on serving, so the graph has not failed.
+    draft.status.state = GraphState::Pending;
+    if matches!(hold.progress, ObstacleProgress::Reconciling(_)) && !waiting.is_empty() {
+        let message = format!("{}. Waiting for: {}", hold.message, waiting.join("; "));
+        draft.set(c::READY, false, hold.ready_reason, &message);
     }
-    let message = match waiting.is_empty() {
-        true => hold.message.clone(),
-        false => format!("{}. Waiting for: {}", hold.message, waiting.join("; ")),
-    };
-    draft.progress(ready, &message);
-    draft.set(c::RECONCILING, true, hold.reason, &hold.message);
 }
 
 /// The phase follows from live objects; the previous status only adds times, which no plan depends on.

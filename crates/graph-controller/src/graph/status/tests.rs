@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::*;
 use crate::graph::{
     fixtures::{graph, graph_with, live, observed, set_image, valid},
-    model::{ObstacleProgress, ValidationContext},
+    model::ObstacleProgress,
     plan::plan,
     validate::validate,
 };
@@ -209,8 +209,8 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
         });
         let settings = crate::graph::fixtures::settings();
         let served = ClusterApis { leader_worker_sets: true, ..ClusterApis::default() };
-        let valid = validate(&graph, settings, ValidationContext { served, ..ValidationContext::default() }).unwrap();
-        let observed = GraphObserved { missing_key, ..observed(&graph, vec![]) };
+        let observed = GraphObserved { missing_key, served, ..observed(&graph, vec![]) };
+        let valid = validate(&observed, settings).unwrap();
         let plan = plan(&valid, &observed, NOW);
         assert_eq!(plan.components.len(), 2, "{what}");
         let status = status(&observed, &plan, &GraphApplied::default(), None, NOW);

@@ -4,52 +4,41 @@
 use rendering::go_json::fit_for_html;
 use serde_json::{Map, Value, json};
 
-/// The fields of an object in order; others follow by name. The shape of a list is that of its items.
-struct Shape {
-    order: &'static [&'static str],
-    below: &'static [(&'static str, Shape)],
-}
+/// The order of fields, by the path of their object; others follow by name. Items of a list have its path.
+const ORDER: [(&str, &[&str]); 13] = [
+    ("", SPEC),
+    (".modelCache", &["pvcName", "pvcModelPath", "pvcMountPath"]),
+    (".hardware", &["gpuSku", "vramMb", "totalGpus", "numGpusPerNode", "interconnect", "rdma"]),
+    (".workload", &["isl", "osl", "concurrency", "requestRate"]),
+    (".sla", &["ttft", "itl", "e2eLatency", "optimizationType"]),
+    (".features", &["planner", "mocker"]),
+    (".overrides", &["profilingJob", "dgd"]),
+    (".overrides.profilingJob", &["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "template"]),
+    (".overrides.profilingJob.template", &["metadata", "spec"]),
+    (".overrides.profilingJob.template.spec", POD),
+    (".overrides.profilingJob.template.spec.volumes", NAMED),
+    (".overrides.profilingJob.template.spec.initContainers", NAMED),
+    (".overrides.profilingJob.template.spec.containers", NAMED),
+];
 
-const fn plain(order: &'static [&'static str]) -> Shape {
-    Shape { order, below: &[] }
-}
+const SPEC: &[&str] = &[
+    "model",
+    "backend",
+    "image",
+    "runtimeVersionOverride",
+    "modelCache",
+    "hardware",
+    "workload",
+    "sla",
+    "overrides",
+    "features",
+    "searchStrategy",
+    "autoApply",
+];
 
-const SPEC: Shape = Shape {
-    order: &[
-        "model",
-        "backend",
-        "image",
-        "runtimeVersionOverride",
-        "modelCache",
-        "hardware",
-        "workload",
-        "sla",
-        "overrides",
-        "features",
-        "searchStrategy",
-        "autoApply",
-    ],
-    below: &[
-        ("modelCache", plain(&["pvcName", "pvcModelPath", "pvcMountPath"])),
-        ("hardware", plain(&["gpuSku", "vramMb", "totalGpus", "numGpusPerNode", "interconnect", "rdma"])),
-        ("workload", plain(&["isl", "osl", "concurrency", "requestRate"])),
-        ("sla", plain(&["ttft", "itl", "e2eLatency", "optimizationType"])),
-        ("overrides", Shape { order: &["profilingJob", "dgd"], below: &[("profilingJob", JOB)] }),
-        ("features", plain(&["planner", "mocker"])),
-    ],
-};
+const NAMED: &[&str] = &["name", "image", "command", "args", "workingDir", "ports", "envFrom", "env", "resources"];
 
-const JOB: Shape = Shape {
-    order: &["parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "template"],
-    below: &[("template", Shape { order: &["metadata", "spec"], below: &[("spec", POD)] })],
-};
-
-const NAMED: Shape = plain(&["name", "image", "command", "args", "workingDir", "ports", "envFrom", "env", "resources"]);
-
-const POD: Shape =
-    Shape { order: POD_ORDER, below: &[("volumes", NAMED), ("initContainers", NAMED), ("containers", NAMED)] };
-
-const POD_ORDER: &[&str] = &[
+const POD: &[&str] = &[
     "volumes",
     "initContainers",
     "containers",
@@ -82,7 +71,7 @@ pub fn profiler_config(spec: &Value, hardware: &Value) -> String {
         template.entry("metadata").or_insert_with(|| json!({}));
     }
     conceal_values(&mut spec);
-    fit_for_html(&text(&spec, Some(&SPEC)))
+    fit_for_html(&text(&spec, ""))
 }
 
 /// Values of environment variables of the Job stay in the Job, whose readers RBAC limits: no profiler needs them,
@@ -101,11 +90,11 @@ fn conceal_values(spec: &mut Value) {
     }
 }
 
-fn text(value: &Value, shape: Option<&Shape>) -> String {
+fn text(value: &Value, path: &str) -> String {
     match value {
-        Value::Object(fields) => object_text(fields, shape),
+        Value::Object(fields) => object_text(fields, path),
         Value::Array(items) => {
-            let items: Vec<_> = items.iter().map(|item| text(item, shape)).collect();
+            let items: Vec<_> = items.iter().map(|item| text(item, path)).collect();
             format!("[{}]", items.join(","))
         }
         Value::Number(number) => number_text(number),
@@ -113,15 +102,12 @@ fn text(value: &Value, shape: Option<&Shape>) -> String {
     }
 }
 
-fn object_text(fields: &Map<String, Value>, shape: Option<&Shape>) -> String {
-    let order = shape.map(|shape| shape.order).unwrap_or_default();
+fn object_text(fields: &Map<String, Value>, path: &str) -> String {
+    let order = ORDER.iter().find(|(of, _)| *of == path).map(|(_, order)| *order).unwrap_or_default();
     let known = order.iter().filter_map(|key| fields.get_key_value(*key));
     let mut others: Vec<_> = fields.iter().filter(|(key, _)| !order.contains(&key.as_str())).collect();
     others.sort_by_key(|(key, _)| *key);
-    let field = |(key, value): (&String, &Value)| {
-        let below = shape.and_then(|shape| shape.below.iter().find(|(name, _)| name == key));
-        format!("{}:{}", json!(key), text(value, below.map(|(_, shape)| shape)))
-    };
+    let field = |(key, value): (&String, &Value)| format!("{}:{}", json!(key), text(value, &format!("{path}.{key}")));
     let all: Vec<_> = known.chain(others).map(field).collect();
     format!("{{{}}}", all.join(","))
 }
@@ -144,7 +130,7 @@ pub fn profiled_spec(spec: &Value) -> String {
         fields.remove("runtimeVersionOverride");
     }
     conceal_values(&mut spec);
-    api_types::names::sha256_hex(text(&spec, Some(&SPEC)).as_bytes(), 16)
+    api_types::names::sha256_hex(text(&spec, "").as_bytes(), 16)
 }
 
 #[cfg(test)]

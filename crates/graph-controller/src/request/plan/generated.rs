@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::at;
 use crate::request::{
-    model::{HandOver, RequestObserved, RequestPlan, Stage},
+    model::{RequestObserved, RequestPlan, Stage},
     phase::{graph_name, graph_was_there, is_graph_of},
 };
 
@@ -196,10 +196,9 @@ fn serving(observed: &RequestObserved, graph: &DynamoGraphDeployment) -> Request
         Stage::Deploying { reason, message, stuck: false }
     };
     let mut plan = at(stage);
-    let orphans = observed.config_maps.iter().filter(|map| is_to_be_handed_over(map, observed));
-    let config_maps: Vec<ConfigMap> = orphans.cloned().collect();
-    if !config_maps.is_empty() && graph.metadata.deletion_timestamp.is_none() {
-        plan.hand_over = Some(HandOver { graph: Box::new(graph.clone()), config_maps });
+    if graph.metadata.deletion_timestamp.is_none() {
+        let orphans = observed.config_maps.iter().filter(|map| is_to_be_handed_over(map, observed));
+        plan.hand_over = orphans.cloned().collect();
     }
     plan
 }

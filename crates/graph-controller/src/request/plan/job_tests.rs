@@ -28,9 +28,18 @@ fn a_profiler_needs_no_secret_and_no_image_of_others() {
     let pod = pod(|_| ());
     let variables = pod["containers"][0]["env"].as_array().unwrap();
     let token = variables.iter().find(|variable| variable["name"] == "HUGGING_FACE_HUB_TOKEN").unwrap();
-    assert_eq!(token["valueFrom"]["secretKeyRef"]["optional"], true);
+    let secret = json!({ "name": "hf-token-secret", "key": "HF_TOKEN", "optional": true });
+    assert_eq!(token["valueFrom"], json!({ "secretKeyRef": secret }));
+    let user = json!({ "runAsNonRoot": true, "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000 });
+    assert_eq!(pod["securityContext"], user);
+    assert_eq!(pod["volumes"], json!([{ "name": "profiling-output", "emptyDir": {} }]));
+    let profiler = &pod["containers"][0];
+    assert_eq!((&profiler["workingDir"], &profiler["args"][2]), (&json!("/workspace"), &json!("--output-dir")));
     let relay = &pod["containers"][1];
     assert_eq!((&relay["name"], &relay["command"]), (&json!("output-copier"), &json!(["/graph-controller"])));
+    let flags = ["relay-output", "--folder=/data", "--request=chat", "--request-namespace=team-a"];
+    let flags = flags.into_iter().chain(["--request-uid=request-uid"]).collect::<Vec<_>>();
+    assert_eq!((&relay["args"], &relay["imagePullPolicy"]), (&json!(flags), &json!("IfNotPresent")));
     let image = relay["image"].as_str().unwrap();
     assert!(image.starts_with("dynamo-operator/graph-controller:") && !image.ends_with(":latest"), "{image}");
 }
@@ -136,7 +145,13 @@ fn a_pod_without_token_leaves_the_relay_one() {
     let pod = pod(with_job(json!({ "containers": [], "automountServiceAccountToken": false })));
     let mounts = |container: usize| pod["containers"][container]["volumeMounts"].to_string();
     assert!(!mounts(0).contains("kube-api-access") && mounts(1).contains("output-copier-kube-api-access"));
-    assert_eq!(pod["volumes"][1]["projected"]["sources"].as_array().unwrap().len(), 3);
+    let sources = json!([
+        { "serviceAccountToken": { "path": "token", "expirationSeconds": 3600 } },
+        { "configMap": { "name": "kube-root-ca.crt", "items": [{ "key": "ca.crt", "path": "ca.crt" }] } },
+        { "downwardAPI": { "items": [{ "path": "namespace",
+            "fieldRef": { "apiVersion": "v1", "fieldPath": "metadata.namespace" } }] } },
+    ]);
+    assert_eq!(pod["volumes"][1]["projected"], json!({ "sources": sources }));
 }
 
 #[test]
@@ -150,7 +165,12 @@ fn the_override_program_takes_its_place_whatever_the_author_put_there() {
     });
     let installer = &pod["initContainers"][0];
     assert_eq!(installer["command"], json!(["/dgd-apply-overrides"]));
-    assert_eq!(installer["securityContext"]["readOnlyRootFilesystem"], true);
+    assert_eq!(installer["args"], json!(["--install-to", "/opt/dynamo/bin/dgd-apply-overrides"]));
+    let context = json!({ "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true,
+        "runAsUser": 1000, "runAsGroup": 1000, "capabilities": { "drop": ["ALL"] },
+        "seccompProfile": { "type": "RuntimeDefault" } });
+    assert_eq!(installer["securityContext"], context);
+    assert!(pod["volumes"].as_array().unwrap().contains(&json!({ "name": "dgd-override-tool", "emptyDir": {} })));
     let profiler = &pod["containers"][0];
     assert!(!profiler["volumeMounts"].to_string().contains("mine"));
     assert!(profiler["volumeMounts"].to_string().contains("dgd-override-tool"));

@@ -20,6 +20,8 @@ mod job_tests;
 mod tests;
 
 use k8s_openapi::jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 pub use self::{
     generated::taken,
@@ -54,6 +56,11 @@ pub fn begins(observed: &RequestObserved) -> bool {
         RequestLifecycle::Known => observed.selected().is_none() && profiling::is_lost(observed),
         RequestLifecycle::Changed | RequestLifecycle::Ended => false,
     }
+}
+
+/// An object of Kubernetes from JSON whose form the caller fixes; tests compare it.
+fn of_json<K: DeserializeOwned + Default>(json: Value) -> K {
+    serde_json::from_value(json).unwrap_or_default()
 }
 
 fn at(stage: Stage) -> RequestPlan {

@@ -7,16 +7,19 @@
 use std::collections::BTreeMap;
 
 use api_types::{env, labels};
-use k8s_openapi::api::{
-    batch::v1::JobSpec,
-    core::v1::{
-        Capabilities, ConfigMapProjection, Container, DownwardAPIProjection, DownwardAPIVolumeFile,
-        EmptyDirVolumeSource, EnvVar, KeyToPath, LocalObjectReference, ObjectFieldSelector, PodSecurityContext,
-        PodSpec, ProjectedVolumeSource, ResourceRequirements, SeccompProfile, SecurityContext,
-        ServiceAccountTokenProjection, Volume, VolumeMount, VolumeProjection,
+use k8s_openapi::{
+    DeepMerge,
+    api::{
+        batch::v1::JobSpec,
+        core::v1::{
+            Container, EnvVar, LocalObjectReference, PodSecurityContext, PodSpec, ResourceRequirements, Volume,
+            VolumeMount,
+        },
     },
 };
+use serde_json::json;
 
+use super::of_json;
 use crate::request::settings::RequestArgs;
 
 /// Name of the container that profiles.
@@ -113,8 +116,10 @@ fn lay_over_pod(pod: &mut PodSpec, given: &PodSpec) {
             own.push(secret.clone());
         }
     }
-    if let Some(context) = &given.security_context {
-        merge_security_context(pod.security_context.get_or_insert_default(), context);
+    if let Some(given) = given.security_context.clone() {
+        // All fields but the newest, which the upstream operator does not know.
+        let given = PodSecurityContext { se_linux_change_policy: None, supplemental_groups_policy: None, ..given };
+        pod.security_context.get_or_insert_default().merge_from(given);
     }
     merge_list(&mut pod.volumes, &given.volumes, |volume| &volume.name);
     merge_list(&mut pod.init_containers, &given.init_containers, |container| &container.name);
@@ -152,20 +157,6 @@ fn replace_resources(own: &mut Option<ResourceRequirements>, given: &Option<Reso
     }
 }
 
-fn merge_security_context(own: &mut PodSecurityContext, given: &PodSecurityContext) {
-    replace(&mut own.run_as_non_root, &given.run_as_non_root);
-    replace(&mut own.run_as_user, &given.run_as_user);
-    replace(&mut own.run_as_group, &given.run_as_group);
-    replace(&mut own.fs_group, &given.fs_group);
-    replace(&mut own.supplemental_groups, &given.supplemental_groups);
-    replace(&mut own.sysctls, &given.sysctls);
-    replace(&mut own.fs_group_change_policy, &given.fs_group_change_policy);
-    replace(&mut own.seccomp_profile, &given.seccomp_profile);
-    replace(&mut own.app_armor_profile, &given.app_armor_profile);
-    replace(&mut own.se_linux_options, &given.se_linux_options);
-    replace(&mut own.windows_options, &given.windows_options);
-}
-
 /// The profiler gets no token; the relay cannot work without one.
 fn keep_token_of_relay(pod: &mut PodSpec) {
     merge(pod.volumes.get_or_insert_default(), &[token_volume()], |volume| &volume.name);
@@ -179,37 +170,12 @@ fn keep_token_of_relay(pod: &mut PodSpec) {
 }
 
 fn token_volume() -> Volume {
-    let token = ServiceAccountTokenProjection {
-        path: "token".to_owned(),
-        expiration_seconds: Some(TOKEN_SECONDS),
-        audience: None,
-    };
-    let authority = ConfigMapProjection {
-        name: "kube-root-ca.crt".to_owned(),
-        items: Some(vec![KeyToPath { key: "ca.crt".to_owned(), path: "ca.crt".to_owned(), mode: None }]),
-        optional: None,
-    };
-    let namespace = DownwardAPIVolumeFile {
-        path: "namespace".to_owned(),
-        field_ref: Some(ObjectFieldSelector {
-            api_version: Some("v1".to_owned()),
-            field_path: "metadata.namespace".to_owned(),
-        }),
-        ..DownwardAPIVolumeFile::default()
-    };
-    let sources = vec![
-        VolumeProjection { service_account_token: Some(token), ..VolumeProjection::default() },
-        VolumeProjection { config_map: Some(authority), ..VolumeProjection::default() },
-        VolumeProjection {
-            downward_api: Some(DownwardAPIProjection { items: Some(vec![namespace]) }),
-            ..VolumeProjection::default()
-        },
-    ];
-    Volume {
-        name: TOKEN.to_owned(),
-        projected: Some(ProjectedVolumeSource { sources: Some(sources), default_mode: None }),
-        ..Volume::default()
-    }
+    let token = json!({ "path": "token", "expirationSeconds": TOKEN_SECONDS });
+    let authority = json!({ "name": "kube-root-ca.crt", "items": [{ "key": "ca.crt", "path": "ca.crt" }] });
+    let field = json!({ "apiVersion": "v1", "fieldPath": "metadata.namespace" });
+    let namespace = json!({ "items": [{ "path": "namespace", "fieldRef": field }] });
+    let sources = json!([{ "serviceAccountToken": token }, { "configMap": authority }, { "downwardAPI": namespace }]);
+    of_json(json!({ "name": TOKEN, "projected": { "sources": sources } }))
 }
 
 const VOLUME: &str = "dgd-override-tool";
@@ -221,8 +187,7 @@ const USER: i64 = 1000;
 /// Adds the program to the profiler's pod. It comes last, and takes the place of whatever the user has put there.
 pub fn add_override_tool(job: &mut JobSpec, args: &RequestArgs) {
     let Some(pod) = &mut job.template.spec else { return };
-    let volume =
-        Volume { name: VOLUME.to_owned(), empty_dir: Some(EmptyDirVolumeSource::default()), ..Volume::default() };
+    let volume: Volume = of_json(json!({ "name": VOLUME, "emptyDir": {} }));
     merge(pod.volumes.get_or_insert_default(), &[volume], |volume| &volume.name);
     let init = pod.init_containers.get_or_insert_default();
     init.iter_mut().chain(&mut pod.containers).for_each(clear);
@@ -246,25 +211,23 @@ fn clear(container: &mut Container) {
 }
 
 fn installer(args: &RequestArgs) -> Container {
-    Container {
-        name: INSTALLER.to_owned(),
-        image: Some(args.operator_image.clone()),
-        image_pull_policy: Some(args.operator_image_pull_policy.clone()),
-        command: Some(vec!["/dgd-apply-overrides".to_owned()]),
-        args: Some(vec!["--install-to".to_owned(), PROGRAM.to_owned()]),
-        security_context: Some(SecurityContext {
-            allow_privilege_escalation: Some(false),
-            read_only_root_filesystem: Some(true),
-            run_as_non_root: Some(true),
-            run_as_user: Some(USER),
-            run_as_group: Some(USER),
-            capabilities: Some(Capabilities { drop: Some(vec!["ALL".to_owned()]), add: None }),
-            seccomp_profile: Some(SeccompProfile { type_: "RuntimeDefault".to_owned(), localhost_profile: None }),
-            ..SecurityContext::default()
-        }),
-        volume_mounts: Some(vec![mount(VOLUME, FOLDER, false)]),
-        ..Container::default()
-    }
+    of_json(json!({
+        "name": INSTALLER,
+        "image": args.operator_image,
+        "imagePullPolicy": args.operator_image_pull_policy,
+        "command": ["/dgd-apply-overrides"],
+        "args": ["--install-to", PROGRAM],
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "readOnlyRootFilesystem": true,
+            "runAsNonRoot": true,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "capabilities": { "drop": ["ALL"] },
+            "seccompProfile": { "type": "RuntimeDefault" },
+        },
+        "volumeMounts": [mount(VOLUME, FOLDER, false)],
+    }))
 }
 
 /// A mount of a whole volume.

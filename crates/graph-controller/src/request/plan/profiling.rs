@@ -49,7 +49,9 @@ pub(super) fn begin(observed: &RequestObserved) -> RequestPlan {
             }
             Some(stale) => clear(observed, going("ConfigMap", stale)),
             None => {
-                plan.account = account(observed);
+                let role = observed.settings.profiling_role.as_deref();
+                let account = |role| shared_account(&observed.namespace, names::PROFILING_SERVICE_ACCOUNT, role);
+                plan.account = role.map(account);
                 plan.job = Some(job::render(&valid, observed));
                 plan
             }
@@ -80,11 +82,6 @@ fn going<K: ResourceExt>(kind: &str, object: &K) -> String {
 fn taken(what: &str) -> Stage {
     let message = format!("{what} exists and is not of this request; delete or rename it");
     Stage::Blocked { reason: reason::NAME_TAKEN, message }
-}
-
-fn account(observed: &RequestObserved) -> Option<crate::graph::model::SharedAccount> {
-    let role = observed.settings.profiling_role.as_deref()?;
-    Some(shared_account(&observed.namespace, names::PROFILING_SERVICE_ACCOUNT, role))
 }
 
 fn is_of_this_spec(job: &Job, observed: &RequestObserved) -> bool {

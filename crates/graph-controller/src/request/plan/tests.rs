@@ -292,7 +292,7 @@ fn config_maps_become_the_graphs() {
         serde_json::from_value(json!({ "metadata": { "name": name, "ownerReferences": owners } })).unwrap()
     };
     observed.config_maps = vec![map("data", json!([])), map("owned", owner()), map("dgdr-output-chat", json!([]))];
-    let given = super::plan(&observed, now()).hand_over.unwrap().config_maps;
+    let given = super::plan(&observed, now()).hand_over;
     assert_eq!(given.iter().map(ResourceExt::name_any).collect::<Vec<_>>(), ["data"]);
 }
 
@@ -381,7 +381,7 @@ fn a_graph_of_somebody_else_is_not_adopted() {
         panic!("{:?}", plan.stage)
     };
     assert!(message.contains("team-a/chat-dgd"), "{message}");
-    assert!(plan.hand_over.is_none() && plan.graph.is_none());
+    assert!(plan.hand_over.is_empty() && plan.graph.is_none());
 }
 
 /// In the upstream operator, an unknown word of the profiler is an error without end.

@@ -149,22 +149,14 @@ impl Setter {
     fn remove(&mut self, types: &[&str]) {
         self.status.conditions.retain(|condition| !types.contains(&condition.type_.as_str()));
     }
-
-    fn passed(&mut self) {
-        self.set(reason::VALIDATION, true, reason::VALIDATION_PASSED, "the spec can be carried out");
-    }
-
-    fn profiled(&mut self) {
-        self.passed();
-        self.set(reason::PROFILING, true, reason::PROFILING_COMPLETED, "the profiler has ended well");
-    }
-
-    fn generated(&mut self) {
-        self.profiled();
-        let message = "the graph is in status.profilingResults.selectedConfig";
-        self.set(reason::SPEC_GENERATED, true, reason::SPEC_GENERATED, message);
-    }
 }
+
+/// The steps before a graph is deployed, in their order: the condition, with reason and message once the step is done.
+const STEPS: [(&str, &str, &str); 3] = [
+    (reason::VALIDATION, reason::VALIDATION_PASSED, "the spec can be carried out"),
+    (reason::PROFILING, reason::PROFILING_COMPLETED, "the profiler has ended well"),
+    (reason::SPEC_GENERATED, reason::SPEC_GENERATED, "the graph is in status.profilingResults.selectedConfig"),
+];
 
 fn set_stage(setter: &mut Setter, stage: &Stage) {
     let new = matches!(stage, Stage::Invalid { .. } | Stage::Waiting(_) | Stage::Blocked { .. } | Stage::JobRefused(_));
@@ -172,52 +164,36 @@ fn set_stage(setter: &mut Setter, stage: &Stage) {
     if new || begins {
         setter.remove(&OF_PROFILE);
     }
-    match stage {
-        Stage::Ended => {}
-        Stage::Invalid { message, .. } => setter.set(reason::VALIDATION, false, reason::VALIDATION_FAILED, message),
-        Stage::Waiting(message) => {
-            setter.passed();
-            setter.set(reason::PROFILING, false, reason::DISCOVERING_HARDWARE, message);
-        }
-        Stage::Blocked { message, .. } | Stage::JobRefused(message) => {
-            setter.passed();
-            setter.set(reason::PROFILING, false, reason::JOB_CREATION_FAILED, message);
-        }
-        Stage::Profiling(profiling) => {
-            setter.passed();
-            setter.set(reason::PROFILING, false, &profiling_reason(profiling), &profiling.message);
-        }
+    let of = |done: usize, why: &str, message: &str| (done, why.to_owned(), message.to_owned());
+    // The number of steps that are done, with reason and message of the next one.
+    let (done, why, message) = match stage {
+        Stage::Ended => return,
+        Stage::Invalid { message, .. } => of(0, reason::VALIDATION_FAILED, message),
+        Stage::Waiting(message) => of(1, reason::DISCOVERING_HARDWARE, message),
+        Stage::Blocked { message, .. } | Stage::JobRefused(message) => of(1, reason::JOB_CREATION_FAILED, message),
+        Stage::Profiling(profiling) => of(1, &profiling_reason(profiling), &profiling.message),
         Stage::ProfilingFailed(message) => {
-            setter.passed();
             let doing = setter.status.profiling_phase.map(|phase| format!("{phase}Failed"));
-            setter.set(reason::PROFILING, false, doing.as_deref().unwrap_or(reason::PROFILING_FAILED), message);
+            of(1, doing.as_deref().unwrap_or(reason::PROFILING_FAILED), message)
         }
-        Stage::GenerationFailed(message) => {
-            setter.profiled();
-            setter.set(reason::SPEC_GENERATED, false, reason::GENERATION_FAILED, message);
-        }
-        Stage::Ready => {
-            setter.generated();
-            setter.remove(&[reason::DEPLOYMENT_READY]);
-        }
-        Stage::Deploying { reason, message, .. } => {
-            setter.generated();
-            setter.set(reason::DEPLOYMENT_READY, false, reason, message);
-        }
+        Stage::GenerationFailed(message) => of(2, reason::GENERATION_FAILED, message),
+        Stage::Ready => of(3, "", ""),
+        Stage::Deploying { reason, message, .. } => of(3, reason, message),
         Stage::Deployed => {
-            setter.generated();
             let name = setter.status.dgd_name.as_deref().unwrap_or_default();
-            let message = format!("DynamoGraphDeployment {name} serves");
-            setter.set(reason::DEPLOYMENT_READY, true, reason::DEPLOYMENT_READY, &message);
+            of(3, reason::DEPLOYMENT_READY, &format!("DynamoGraphDeployment {name} serves"))
         }
-        Stage::Rejected(message) => {
-            setter.generated();
-            setter.set(reason::DEPLOYMENT_READY, false, reason::DEPLOYMENT_REJECTED, message);
-        }
-        Stage::Deleted(message) => {
-            setter.generated();
-            setter.set(reason::DEPLOYMENT_READY, false, reason::DEPLOYMENT_DELETED, message);
-        }
+        Stage::Rejected(message) => of(3, reason::DEPLOYMENT_REJECTED, message),
+        Stage::Deleted(message) => of(3, reason::DEPLOYMENT_DELETED, message),
+    };
+    for (type_, why, message) in STEPS.into_iter().take(done) {
+        setter.set(type_, true, why, message);
+    }
+    let next = STEPS.get(done).map_or(reason::DEPLOYMENT_READY, |(type_, ..)| *type_);
+    if *stage == Stage::Ready {
+        setter.remove(&[next]);
+    } else {
+        setter.set(next, *stage == Stage::Deployed, &why, &message);
     }
 }
 

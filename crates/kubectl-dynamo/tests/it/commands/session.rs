@@ -90,7 +90,10 @@ const PARTS: [Part; 6] = [
             ("kubectl dynamo rollout step chat 50%", &[]),
             ("sed -i 's/engine:2/engine:3/' chat.yaml", &[]),
             ("kubectl apply -f chat.yaml", &[]),
-            ("kubectl dynamo status chat", &["1 new and 1 old", "1/2 workers", "2/2     1         2", "!chat-frontend", "!desired pods"]),
+            (
+                "kubectl dynamo status chat",
+                &["1 new and 1 old", "1/2 workers", "2/2     1         2", "!chat-frontend", "!desired pods"],
+            ),
             ("kubectl dynamo rollout pause chat", &[]),
             ("kubectl dynamo rollout resume chat", &[]),
             ("kubectl dynamo rollout undo chat", &[]),

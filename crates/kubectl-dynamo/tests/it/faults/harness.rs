@@ -80,8 +80,8 @@ impl Harness {
         let kubelets = Kubelets::new(client.clone());
         let server = Server::start(kubelets.clone(), false).await;
         let expired = Server::start(kubelets.clone(), true).await;
-        let mut settings = OperatorConfiguration::default();
-        settings.checkpoint = serde_saphyr::from_str(CHECKPOINTS).unwrap();
+        let checkpoint = serde_saphyr::from_str(CHECKPOINTS).unwrap();
+        let settings = OperatorConfiguration { checkpoint, ..OperatorConfiguration::default() };
         // As each cluster-wide install, it keeps out of namespaces that belong to another one.
         let fence = Fence::new(&Scope::Cluster, &settings);
         fence.follow(client.clone(), &Scope::Cluster);

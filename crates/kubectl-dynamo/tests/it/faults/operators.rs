@@ -29,7 +29,7 @@ async fn grant(team: &Team<'_>, name: &str, rights: &[Access], withheld: &str) {
         false => *right,
     };
     let rights: Vec<Access> = rights.iter().map(reduced).collect();
-    let role = role(name, Some(&team.namespace), &rights, &[]);
+    let role = role(name, Some(&team.namespace), &rights);
     team.harness.cluster.apply(&account(name, &team.namespace, role)).await.unwrap();
 }
 

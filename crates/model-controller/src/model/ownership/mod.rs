@@ -12,10 +12,7 @@ use api_types::{
 use controller_kit::store::Key;
 use jiff::Timestamp;
 
-use super::{
-    memory_annotation,
-    validate::{ValidModel, validate},
-};
+use super::{memory_annotation, validate::validate};
 use crate::engine::{AdapterName, AdapterSource, CopyTrust, DesiredAdapter, DesiredAdapters, PoolId};
 
 /// The finalizer that keeps a model until its adapter is unloaded. It is that of the upstream operator, so that each
@@ -66,10 +63,9 @@ impl ModelClaim {
     /// Reads a model.
     pub fn of(model: &DynamoModel) -> Self {
         let requested = match (model.metadata.deletion_timestamp.is_some(), validate(&model.spec)) {
-            (true, Ok(ValidModel::Adapter { name, .. })) => Requested::Deleting { name: Some(name) },
-            (true, _) => Requested::Deleting { name: None },
-            (false, Ok(ValidModel::Adapter { name, source })) => Requested::Adapter { name, source },
-            (false, Ok(ValidModel::Base)) => Requested::Nothing,
+            (true, valid) => Requested::Deleting { name: valid.ok().flatten().map(|(name, _)| name) },
+            (false, Ok(Some((name, source)))) => Requested::Adapter { name, source },
+            (false, Ok(None)) => Requested::Nothing,
             (false, Err(_)) => Requested::Invalid,
         };
         let status = model.status.as_ref();

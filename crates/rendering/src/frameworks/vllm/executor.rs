@@ -3,7 +3,10 @@
 use api_types::{annotations, ports, v1beta1::BackendFramework};
 use k8s_openapi::api::core::v1::Container;
 
-use crate::frameworks::{MultinodePod, NodeRole, command};
+use crate::{
+    frameworks::{MultinodePod, NodeRole, command},
+    rules::Version,
+};
 
 /// Executor that joins the nodes of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,22 +31,8 @@ impl Executor {
         let named = annotation(annotations::VLLM_EXECUTOR_BACKEND);
         let chosen =
             [Self::Mp, Self::Ray].into_iter().find(|e| named.is_some_and(|n| n.eq_ignore_ascii_case(e.as_str())));
-        let since_version_1 = || annotation(annotations::ORIGIN_VERSION).is_some_and(is_at_least_1);
-        chosen.unwrap_or_else(|| if since_version_1() { Self::Mp } else { Self::Ray })
-    }
-}
-
-/// Whether a version is 1.0.0 or later; `v1`, `1.2` and build metadata are fine, anything else is none.
-fn is_at_least_1(version: &str) -> bool {
-    let version = version.strip_prefix('v').unwrap_or(version);
-    let version = version.split_once('+').map_or(version, |(version, _)| version);
-    let (release, is_preview) = version.split_once('-').map_or((version, false), |(release, _)| (release, true));
-    let numbers: Option<Vec<u64>> = release.split('.').map(|number| number.parse().ok()).collect();
-    match numbers.as_deref() {
-        Some([major, rest @ ..]) if rest.len() <= 2 => {
-            *major > 1 || *major == 1 && !(is_preview && rest.iter().all(|number| *number == 0))
-        }
-        _ => false,
+        let origin = annotation(annotations::ORIGIN_VERSION).and_then(Version::lenient);
+        chosen.unwrap_or(if origin.is_some_and(|version| version.is_at_least_1()) { Self::Mp } else { Self::Ray })
     }
 }
 

@@ -128,7 +128,10 @@ pub(super) fn for_leader(launch: &Launch<'_>, peers: Peers<'_>, pod: &mut PodSpe
         Some(graph) => {
             let script = VolumeMount { read_only: Some(true), ..mount_of(VOLUME, FOLDER) };
             container.volume_mounts = Some(vec![script]);
-            pod.volumes.get_or_insert_default().push(volume(graph));
+            let name = names::wait_leader_config_map(graph);
+            let source = ConfigMapVolumeSource { name, ..ConfigMapVolumeSource::default() };
+            let volume = Volume { name: VOLUME.to_owned(), config_map: Some(source), ..Volume::default() };
+            pod.volumes.get_or_insert_default().push(volume);
             format!("{FOLDER}/{}", names::WAIT_LEADER_SCRIPT)
         }
         None => {
@@ -140,12 +143,6 @@ pub(super) fn for_leader(launch: &Launch<'_>, peers: Peers<'_>, pod: &mut PodSpe
     let script = format!("export LEADER_HOST=\"{host}\" LEADER_PORT=\"{port}\" && exec python3 {program}");
     container.command = Some(vec!["sh".to_owned(), "-c".to_owned(), script]);
     pod.init_containers.get_or_insert_default().push(container);
-}
-
-fn volume(graph: &str) -> Volume {
-    let source =
-        ConfigMapVolumeSource { name: names::wait_leader_config_map(graph), ..ConfigMapVolumeSource::default() };
-    Volume { name: VOLUME.to_owned(), config_map: Some(source), ..Volume::default() }
 }
 
 #[cfg(test)]

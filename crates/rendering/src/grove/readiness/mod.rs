@@ -17,21 +17,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 pub struct GroveReadiness {
     /// Its counts, without the Dynamo namespace.
     pub replicas: ComponentReplicaStatus,
-    /// Reason why it is not ready; `None` if there is none.
-    pub not_ready: Option<NotReadyYet>,
+    /// Reason why it is not ready, in words, and its kind; `None` if there is none.
+    pub not_ready: Option<(Classification, String)>,
     /// Whether fewer pods or replicas serve than are desired.
     pub lacks_pods: bool,
     /// Progress towards the PodCliqueSet's template.
     pub revision: TemplateProgress,
-}
-
-/// Reason why a component is not ready.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NotReadyYet {
-    /// Kind of the reason.
-    pub classification: Classification,
-    /// The thing itself, in words.
-    pub message: String,
 }
 
 /// Kinds of things that keep a component from being ready.
@@ -100,10 +91,8 @@ pub fn clique_readiness(name: &str, live: Option<&PodClique>) -> GroveReadiness 
         update: status.update_progress.as_ref(),
         errors: &status.last_errors,
     };
-    let unscheduled = find(&status.conditions, POD_CLIQUE_SCHEDULED)
-        .filter(|c| c.status == "False" && c.reason == INSUFFICIENT_SCHEDULED_PODS);
     let blocked = match status.schedule_gated_replicas {
-        0 => unscheduled.map(|c| (Classification::Capacity, format!("{}: {}", c.reason, c.message))),
+        0 => unscheduled(&status.conditions, POD_CLIQUE_SCHEDULED, INSUFFICIENT_SCHEDULED_PODS),
         gated => Some((
             Classification::Gated,
             format!(
@@ -132,23 +121,21 @@ pub fn group_readiness(name: &str, live: Option<&PodCliqueScalingGroup>) -> Grov
         update: status.update_progress.as_ref(),
         errors: &status.last_errors,
     };
-    let unscheduled = find(&status.conditions, MIN_AVAILABLE_BREACHED)
-        .filter(|c| c.status == "False" && c.reason == INSUFFICIENT_SCHEDULED_GROUP_REPLICAS);
-    let blocked = unscheduled.map(|c| (Classification::Capacity, format!("{}: {}", c.reason, c.message)));
+    let blocked = unscheduled(&status.conditions, MIN_AVAILABLE_BREACHED, INSUFFICIENT_SCHEDULED_GROUP_REPLICAS);
     counts.judge(name, blocked)
 }
 
-fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.type_ == type_)
+/// What a condition says if it is false for this reason: pods find no place.
+fn unscheduled(conditions: &[Condition], type_: &str, reason: &str) -> Option<(Classification, String)> {
+    let found = conditions.iter().find(|condition| condition.type_ == type_)?;
+    let is_so = found.status == "False" && found.reason == reason;
+    is_so.then(|| (Classification::Capacity, format!("{reason}: {}", found.message)))
 }
 
 fn missing(kind: ComponentKind, name: &str) -> GroveReadiness {
     GroveReadiness {
         replicas: empty(kind, name),
-        not_ready: Some(NotReadyYet {
-            classification: Classification::NotLookedAt,
-            message: format!("Grove has not made {kind:?} {name} yet"),
-        }),
+        not_ready: Some((Classification::NotLookedAt, format!("Grove has not made {kind:?} {name} yet"))),
         lacks_pods: false,
         revision: TemplateProgress::default(),
     }
@@ -168,19 +155,6 @@ fn empty(kind: ComponentKind, name: &str) -> ComponentReplicaStatus {
 }
 
 impl ReplicaCounts<'_> {
-    /// Grove counts ready pods of a clique, and available replicas of a scaling group.
-    fn status(&self, name: &str) -> ComponentReplicaStatus {
-        let is_clique = self.kind == ComponentKind::PodClique;
-        ComponentReplicaStatus {
-            replicas: self.replicas,
-            updated_replicas: self.updated,
-            ready_replicas: is_clique.then_some(self.serving),
-            available_replicas: (!is_clique).then_some(self.serving),
-            scheduled_replicas: Some(self.scheduled).filter(|_| self.is_observed()),
-            ..empty(self.kind, name)
-        }
-    }
-
     fn is_observed(&self) -> bool {
         self.observed.is_some_and(|observed| observed >= self.generation.unwrap_or(0))
     }
@@ -195,17 +169,25 @@ impl ReplicaCounts<'_> {
             for error in self.errors {
                 message = format!("{message}; {}: {}", error.code, error.description);
             }
-            NotReadyYet { classification, message }
+            (classification, message)
         });
         let settled = self.is_observed() && self.replicas == self.desired && self.updated == self.desired;
         let complete = self.hash.filter(|_| settled && !self.is_updating()).map(str::to_owned);
-        let is_told = self.hash.is_some() && self.desired > 0;
-        let lacks_pods = self.serving < self.desired;
+        // Grove counts ready pods of a clique, and available replicas of a scaling group.
+        let is_clique = self.kind == ComponentKind::PodClique;
+        let replicas = ComponentReplicaStatus {
+            replicas: self.replicas,
+            updated_replicas: self.updated,
+            ready_replicas: is_clique.then_some(self.serving),
+            available_replicas: (!is_clique).then_some(self.serving),
+            scheduled_replicas: self.is_observed().then_some(self.scheduled),
+            ..empty(self.kind, name)
+        };
         GroveReadiness {
-            replicas: self.status(name),
+            replicas,
             not_ready,
-            lacks_pods,
-            revision: TemplateProgress { complete, is_told },
+            lacks_pods: self.serving < self.desired,
+            revision: TemplateProgress { complete, is_told: self.hash.is_some() && self.desired > 0 },
         }
     }
 

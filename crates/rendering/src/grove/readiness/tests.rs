@@ -15,7 +15,7 @@ fn group(status: Value) -> GroveReadiness {
 }
 
 fn class(readiness: GroveReadiness) -> Option<Classification> {
-    readiness.not_ready.map(|obstacle| obstacle.classification)
+    readiness.not_ready.map(|(classification, _)| classification)
 }
 
 fn with(mut status: Value, more: Value) -> Value {
@@ -65,7 +65,7 @@ fn nothing_expected_is_ready_and_nothing_made_is_not() {
     assert_eq!(clique_readiness("c", Some(&serde_json::from_value(live).unwrap())).not_ready, None);
     let missing = clique_readiness("c", None);
     assert_eq!(missing.replicas.component_names, ["c"]);
-    assert_eq!(missing.not_ready.unwrap().message, "Grove has not made PodClique c yet");
+    assert_eq!(missing.not_ready.unwrap().1, "Grove has not made PodClique c yet");
 }
 
 /// Grove writes the observed generation last, after a rolling update has ended. Defect: during every rollout, and for
@@ -78,11 +78,11 @@ fn an_update_in_progress_is_reported_although_the_observed_generation_lags() {
             "podTemplateHash": "t" } });
     let readiness = clique(rolling.clone());
     assert!(readiness.lacks_pods, "its pods are worth reading");
-    let why = readiness.not_ready.unwrap();
-    assert_eq!(why.classification, Classification::Updating);
-    assert_eq!(why.message, "1 of 3 pods have the current template, 2 are ready");
-    let why = group(rolling.clone()).not_ready.unwrap();
-    assert_eq!(why.message, "1 of 3 replicas have the current template, 2 are available");
+    let (classification, message) = readiness.not_ready.unwrap();
+    assert_eq!(classification, Classification::Updating);
+    assert_eq!(message, "1 of 3 pods have the current template, 2 are ready");
+    let (_, message) = group(rolling.clone()).not_ready.unwrap();
+    assert_eq!(message, "1 of 3 replicas have the current template, 2 are available");
 
     let ended = json!({ "updateProgress": { "updateEndedAt": "2026-01-01T00:00:00Z" } });
     let behind = clique(with(rolling, ended));
@@ -102,9 +102,9 @@ fn zero_replicas_are_ready_when_no_pod_is_left() {
     };
     assert_eq!(at_zero(json!({ "observedGeneration": 1 })), None);
     for count in ["replicas", "readyReplicas", "updatedReplicas"] {
-        let why = at_zero(json!({ "observedGeneration": 1, count: 2 })).unwrap();
+        let (classification, message) = at_zero(json!({ "observedGeneration": 1, count: 2 })).unwrap();
         let expected = (Classification::Updating, "2 pods that are no longer desired are still there");
-        assert_eq!((why.classification, why.message.as_str()), expected, "{count}");
+        assert_eq!((classification, message.as_str()), expected, "{count}");
     }
 }
 
@@ -122,7 +122,7 @@ fn counts_are_told_as_the_kind_has_them() {
 fn groves_errors_are_passed_on() {
     let status =
         json!({ "observedGeneration": 2, "lastErrors": [{ "code": "ERR_X", "description": "quota exceeded" }] });
-    let message = clique(status).not_ready.unwrap().message;
+    let (_, message) = clique(status).not_ready.unwrap();
     assert_eq!(message, "0 of 3 pods have the current template, 0 are ready; ERR_X: quota exceeded");
 }
 

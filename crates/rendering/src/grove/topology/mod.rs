@@ -69,11 +69,9 @@ fn constraint_at<'a>(
             }
             name
         }
-        FragmentPlace::Role(component, NodeRole::Leader) => {
-            format!("{}-{LEADER_CLIQUE}", component.name.to_lowercase())
-        }
-        FragmentPlace::Role(component, NodeRole::Worker) => {
-            format!("{}-{WORKER_CLIQUE}", component.name.to_lowercase())
+        FragmentPlace::Role(component, role) => {
+            let suffix = if role == NodeRole::Leader { LEADER_CLIQUE } else { WORKER_CLIQUE };
+            format!("{}-{suffix}", component.name.to_lowercase())
         }
     };
     let clique = template.cliques.iter_mut().find(|other| other.name == clique)?;

@@ -229,5 +229,6 @@ fn the_judge_sees_what_must_not_be() {
     }
     let text = r#"{"epoch":1,"by":"x","ranges":[{"last":"7fffffffffffffff","owner":{"id":"member-2_7_9.1","slot":0,"seen":3}},
         {"last":"ffffffffffffffff","owner":{"id":"member-0_8_9.1","slot":1,"seen":4}}]}"#;
-    assert_eq!(ranges(text), Some(vec![(u64::MAX / 2, 2), (u64::MAX, 0)]));
+    let expected = vec![(u64::MAX / 2, 2, "member-2_7_9.1".to_owned()), (u64::MAX, 0, "member-0_8_9.1".to_owned())];
+    assert_eq!(ranges(text), Some(expected));
 }

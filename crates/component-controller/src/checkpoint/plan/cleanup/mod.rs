@@ -43,8 +43,8 @@ pub fn plan(observed: &CheckpointObserved, now: Timestamp) -> Cleanup {
             Cleanup::Start(Box::new(job))
         };
     };
+    let name = live.metadata.name.as_deref().unwrap_or_default();
     if live.metadata.labels.as_ref().and_then(|all| all.get(labels::CHECKPOINT_ID)) != Some(&observed.id) {
-        let name = live.metadata.name.as_deref().unwrap_or_default();
         return left(format!("Job {name} has another owner"));
     }
     let mine = live.metadata.annotations.as_ref().and_then(|all| all.get(annotations::CLEANUP_FOR));
@@ -54,7 +54,6 @@ pub fn plan(observed: &CheckpointObserved, now: Timestamp) -> Cleanup {
         (None, _) if !cleanup_is_late(observed, now) => Cleanup::Wait,
         (Some(_), _) if !cleanup_is_late(observed, now) => Cleanup::Retry(Box::new(live.clone())),
         _ => {
-            let name = live.metadata.name.as_deref().unwrap_or_default();
             let left = left_behind(observed, &format!("Job {name} did not remove it in time"));
             // It must not continue: another checkpoint of this identifier may be created.
             Cleanup::Done { finished: Some(Box::new(live.clone())), left: Some(left) }

@@ -11,7 +11,7 @@ use controller_kit::{
 };
 use k8s_openapi::{
     api::apps::v1::Deployment,
-    apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta, OwnerReference},
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference},
 };
 use kube::Resource;
 use rendering::{
@@ -46,15 +46,11 @@ where
 {
     let mut desired = Desired::of(object, uid)?;
     for key in [labels::COMPONENT, labels::DYNAMO_NAMESPACE, labels::BASE_MODEL_HASH, labels::OWN_COMPONENT] {
-        if let Some(value) = label(object.meta(), key).filter(|_| adoptable) {
+        if let Some(value) = object.meta().labels.as_ref().and_then(|all| all.get(key)).filter(|_| adoptable) {
             desired = desired.adopt_if_labelled(key, value);
         }
     }
     Ok(desired)
-}
-
-fn label<'a>(metadata: &'a ObjectMeta, key: &str) -> Option<&'a str> {
-    metadata.labels.as_ref()?.get(key).map(String::as_str)
 }
 
 /// Plans the Deployment of the component `uid`. `accounts` are labelled for its pods.
@@ -66,12 +62,8 @@ pub(super) fn plan(
 ) -> Result<Desired, Interruption> {
     let mut rendered = render(input, valid, accounts, live, render_deployment);
     keep_live_pull_secrets(&mut rendered, valid, live);
-    desired(&rendered, uid, live.is_none_or(|live| has_selector_of(live, &rendered)))
-}
-
-/// Selectors are immutable: a Deployment with another one is never adopted, whatever its labels.
-fn has_selector_of(live: &Deployment, rendered: &Deployment) -> bool {
-    selector(live) == selector(rendered)
+    // Selectors are immutable: a Deployment with another one is never adopted, whatever its labels.
+    desired(&rendered, uid, live.is_none_or(|live| selector(live) == selector(&rendered)))
 }
 
 fn selector(deployment: &Deployment) -> Option<&LabelSelector> {

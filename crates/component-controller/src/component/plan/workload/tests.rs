@@ -21,8 +21,8 @@ fn only_a_deployment_with_the_same_selector_is_adopted() {
         }),
         ..Deployment::default()
     };
-    assert!(has_selector_of(&deployment("a"), &deployment("a")));
-    assert!(!has_selector_of(&deployment("a"), &deployment("b")));
+    assert_eq!(selector(&deployment("a")), selector(&deployment("a")));
+    assert_ne!(selector(&deployment("a")), selector(&deployment("b")));
 }
 
 fn owner(uid: &str, controls: bool) -> Value {

@@ -11,33 +11,23 @@ const ABSENT: [&str; 5] = ["MANIFEST_UNKNOWN", "NAME_UNKNOWN", "NOT_FOUND", "MAN
 /// Error codes of denied access.
 const DENIED: [&str; 2] = ["UNAUTHORIZED", "DENIED"];
 
-/// Answer of a registry about an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ManifestAnswer {
-    /// The registry has the image.
-    Present,
-    /// The registry does not have the image.
-    Absent,
-    /// The login may not see the image; with the registry's message.
-    Unauthorized(String),
-    /// Any other status.
-    Unclear(u16),
-}
-
-/// Parses the answer to a request for a manifest.
-pub fn manifest_answer(answer: &Response<Bytes>) -> ManifestAnswer {
+/// Whether a registry has an image, by its answer to a request for the manifest.
+///
+/// # Errors
+/// The message of a registry that does not let the login see the image; `None` if the answer means neither.
+pub fn manifest_answer(answer: &Response<Bytes>) -> Result<bool, Option<String>> {
     let errors = errors(answer.body());
     let has = |codes: &[&str]| errors.iter().any(|(code, _)| codes.contains(&code.as_str()));
     match answer.status() {
-        status if status.is_success() => ManifestAnswer::Present,
-        StatusCode::NOT_FOUND => ManifestAnswer::Absent,
-        _ if has(&ABSENT) => ManifestAnswer::Absent,
+        status if status.is_success() => Ok(true),
+        StatusCode::NOT_FOUND => Ok(false),
+        _ if has(&ABSENT) => Ok(false),
         _ if has(&DENIED) => {
             let messages: Vec<&str> = errors.iter().map(|(_, message)| message.as_str()).collect();
-            ManifestAnswer::Unauthorized(messages.join("; "))
+            Err(Some(messages.join("; ")))
         }
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ManifestAnswer::Unauthorized(String::new()),
-        status => ManifestAnswer::Unclear(status.as_u16()),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Some(String::new())),
+        _ => Err(None),
     }
 }
 

@@ -8,7 +8,7 @@ pub mod answer;
 
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
-use answer::{ManifestAnswer, manifest_answer, on_same_host, redirect, token, token_address};
+use answer::{manifest_answer, on_same_host, redirect, token, token_address};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, Uri, header};
@@ -16,7 +16,7 @@ use oci_spec::distribution::Reference;
 use outbound::{Limits, Outbound, Trust};
 
 use self::answer::Challenge;
-use crate::image_build::settings::KnownRegistries;
+use crate::image_build::{model::ImageBuildObstacle, settings::KnownRegistries};
 
 /// For all requests of one question.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -30,45 +30,6 @@ const MAX_MESSAGE: usize = 300;
 const MANIFESTS: &str = "application/vnd.docker.distribution.manifest.v2+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, \
     application/vnd.oci.image.index.v1+json";
-
-/// Reason why it is unknown whether a registry has an image.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RegistryError {
-    /// The login may not see the image.
-    #[error(
-        "registry {registry} does not let the operator see {repository}{}; name a docker configuration Secret with a login for \
-         {registry} in spec.dockerConfigJsonSecretName, or DOCKER_REGISTRY_SECRET_NAME for all",
-        said(reason)
-    )]
-    Unauthorized {
-        /// Host.
-        registry: String,
-        /// Repository of the image.
-        repository: String,
-        /// Message of the registry, if any.
-        reason: String,
-    },
-    /// Only listed registries are queried without TLS.
-    #[error(
-        "registry {registry} is not asked without TLS; a cluster administrator can allow it by DOCKER_REGISTRY_INSECURE_HOSTS"
-    )]
-    Unlisted {
-        /// Host.
-        registry: String,
-    },
-    /// There is no usable answer.
-    #[error("registry {registry}: {reason}")]
-    Unreachable {
-        /// Host.
-        registry: String,
-        /// The cause.
-        reason: String,
-    },
-}
-
-fn said(reason: &str) -> String {
-    if reason.is_empty() { String::new() } else { format!(" ({reason})") }
-}
 
 /// Name of an image, as given and parsed.
 #[derive(Debug)]
@@ -114,13 +75,17 @@ impl Registries {
         image: &ImageName,
         secure: bool,
         login: Option<(String, String)>,
-    ) -> Result<bool, RegistryError> {
+    ) -> Result<bool, ImageBuildObstacle> {
         let reference = &image.reference;
-        let registry = reference.registry().to_owned();
+        let registry = reference.registry();
         if !secure && !self.known.lists(reference.resolve_registry()) {
-            return Err(RegistryError::Unlisted { registry });
+            // Only listed registries are queried without TLS.
+            return Err(ImageBuildObstacle::Blocked(format!(
+                "registry {registry} is not asked without TLS; a cluster administrator can allow it by \
+                 DOCKER_REGISTRY_INSECURE_HOSTS"
+            )));
         }
-        let unreachable = |reason: String| RegistryError::Unreachable { registry: registry.clone(), reason };
+        let unreachable = |reason: String| ImageBuildObstacle::Unreachable(format!("registry {registry}: {reason}"));
         let authorities = self.authorities.clone();
         // Reads files, and authorities take their time.
         let client = tokio::task::spawn_blocking(move || client(authorities)).await;
@@ -150,7 +115,7 @@ struct RegistryQuestion<'a> {
 }
 
 impl RegistryQuestion<'_> {
-    async fn ask(&self) -> Result<bool, RegistryError> {
+    async fn ask(&self) -> Result<bool, ImageBuildObstacle> {
         let authorization = self.authorize().await?;
         let name = self.reference.digest().or(self.reference.tag()).unwrap_or("latest");
         let manifest = format!("{}/v2/{}/manifests/{name}", self.host(), self.reference.repository());
@@ -160,11 +125,14 @@ impl RegistryQuestion<'_> {
         }
         // The answer to HEAD has no body, which would say why.
         let answer = self.send(Method::GET, &manifest, authorization.as_ref()).await?;
-        self.evaluate(&answer)
+        manifest_answer(&answer).map_err(|refusal| match refusal {
+            Some(reason) => self.unauthorized(&reason),
+            None => self.unreachable(&format!("it answered {}", answer.status().as_u16())),
+        })
     }
 
     /// The credentials that the version endpoint of the registry demands.
-    async fn authorize(&self) -> Result<Option<HeaderValue>, RegistryError> {
+    async fn authorize(&self) -> Result<Option<HeaderValue>, ImageBuildObstacle> {
         let answer = self.send(Method::GET, &format!("{}/v2/", self.host()), None).await?;
         match Challenge::of(answer.headers()) {
             None => Ok(None),
@@ -173,7 +141,7 @@ impl RegistryQuestion<'_> {
         }
     }
 
-    async fn token(&self, realm: &str, service: Option<&str>) -> Result<HeaderValue, RegistryError> {
+    async fn token(&self, realm: &str, service: Option<&str>) -> Result<HeaderValue, ImageBuildObstacle> {
         let address = token_address(realm, service, self.reference.repository());
         let (uri, address) = address.ok_or_else(|| self.unreachable("its token server has no address"))?;
         if uri.scheme_str() != Some(self.scheme()) {
@@ -187,7 +155,7 @@ impl RegistryQuestion<'_> {
         token(answer.body()).ok_or_else(|| self.unreachable("its token server gave no token"))
     }
 
-    fn basic(&self) -> Result<Option<HeaderValue>, RegistryError> {
+    fn basic(&self) -> Result<Option<HeaderValue>, ImageBuildObstacle> {
         let Some((user, password)) = &self.login else { return Ok(None) };
         let value = HeaderValue::try_from(format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}"))));
         value.map(Some).map_err(|_| self.unreachable("the login cannot be sent"))
@@ -199,7 +167,7 @@ impl RegistryQuestion<'_> {
         method: Method,
         address: &str,
         authorization: Option<&HeaderValue>,
-    ) -> Result<Response<Bytes>, RegistryError> {
+    ) -> Result<Response<Bytes>, ImageBuildObstacle> {
         let mut address: Uri = address.parse().map_err(|_| self.unreachable("its address cannot be used"))?;
         for _ in 0..=REDIRECTS {
             let mut request = Request::builder().method(method.clone()).uri(&address).header(header::ACCEPT, MANIFESTS);
@@ -221,16 +189,6 @@ impl RegistryQuestion<'_> {
         Err(self.unreachable("it redirects again and again"))
     }
 
-    /// Whether the registry has the image, by its answer.
-    fn evaluate(&self, answer: &Response<Bytes>) -> Result<bool, RegistryError> {
-        match manifest_answer(answer) {
-            ManifestAnswer::Present => Ok(true),
-            ManifestAnswer::Absent => Ok(false),
-            ManifestAnswer::Unauthorized(reason) => Err(self.unauthorized(&reason)),
-            ManifestAnswer::Unclear(status) => Err(self.unreachable(&format!("it answered {status}"))),
-        }
-    }
-
     fn scheme(&self) -> &'static str {
         if self.secure { "https" } else { "http" }
     }
@@ -239,16 +197,20 @@ impl RegistryQuestion<'_> {
         format!("{}://{}", self.scheme(), self.reference.resolve_registry())
     }
 
-    fn unreachable(&self, reason: &str) -> RegistryError {
-        RegistryError::Unreachable { registry: self.reference.registry().to_owned(), reason: one_line(reason) }
+    fn unreachable(&self, reason: &str) -> ImageBuildObstacle {
+        let registry = self.reference.registry();
+        ImageBuildObstacle::Unreachable(format!("registry {registry}: {}", one_line(reason)))
     }
 
-    fn unauthorized(&self, reason: &str) -> RegistryError {
-        RegistryError::Unauthorized {
-            registry: self.reference.registry().to_owned(),
-            repository: self.reference.repository().to_owned(),
-            reason: one_line(reason),
-        }
+    /// The login may not see the image. `reason` is the message of the registry, if any.
+    fn unauthorized(&self, reason: &str) -> ImageBuildObstacle {
+        let (registry, repository) = (self.reference.registry(), self.reference.repository());
+        let reason = one_line(reason);
+        let said = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
+        ImageBuildObstacle::Blocked(format!(
+            "registry {registry} does not let the operator see {repository}{said}; name a docker configuration Secret \
+             with a login for {registry} in spec.dockerConfigJsonSecretName, or DOCKER_REGISTRY_SECRET_NAME for all"
+        ))
     }
 }
 

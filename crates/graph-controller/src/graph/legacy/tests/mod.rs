@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::graph::{
     fixtures::{NOW, graph_with, live, observed, settings, valid},
-    model::{GraphObserved, GraphPlan, GraphTarget},
+    model::{GraphObserved, GraphPlan},
     plan::plan,
     validate::validate,
 };
@@ -75,9 +75,9 @@ pub(super) fn planned(
     components: Vec<DynamoComponentDeployment>,
 ) -> (GraphPlan, GraphObserved) {
     let (spec, legacy) = translate(graph, build.as_ref()).unwrap().unwrap();
-    let target = GraphTarget { spec: Some(spec), legacy, ..GraphTarget::default() };
-    let seen = observed(graph, components).with_target(target);
-    let plan = plan(&validate(&seen.graph, settings(), seen.validation_context()).unwrap(), &seen, NOW);
+    let mut seen = observed(graph, components);
+    (seen.graph.spec, seen.legacy) = (spec, legacy);
+    let plan = plan(&validate(&seen, settings()).unwrap(), &seen, NOW);
     (plan, seen)
 }
 

@@ -10,7 +10,7 @@ use std::{
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::{LabelCopy, Level, TopologyRequest, changes, copies, request};
+use super::{LabelCopy, TopologyRequest, changes, copies, request};
 
 /// Backoff of reading a node again that lacks a label: first and longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
@@ -153,7 +153,7 @@ impl<'a> TopologyLookup<'a> {
     }
 
     /// Resolves the topologies that exist. Pods of others wait for the next lookup.
-    pub fn resolve_levels(&mut self, levels: &BTreeMap<String, Vec<Level>>, memory: &mut TopologyMemory) {
+    pub fn resolve_levels(&mut self, levels: &BTreeMap<String, Vec<LabelCopy>>, memory: &mut TopologyMemory) {
         self.pods.retain_mut(|pending| {
             let levels = match &pending.request.topology {
                 Some(topology) => levels.get(topology).map(Vec::as_slice),

@@ -1,5 +1,6 @@
 //! Tests of what is read for pods of graphs with a KV-transfer policy.
 
+use api_types::labels;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -74,7 +75,7 @@ impl World {
         let metadata = self.metadata();
         let mut lookup = TopologyLookup::at(&metadata, &self.memory, self.now);
         let topologies = lookup.topologies().len();
-        let level = |domain: &str| Level { domain: domain.to_owned(), key: domain.to_owned() };
+        let level = |domain: &str| LabelCopy { from: domain.to_owned(), to: labels::topology(domain) };
         let levels = BTreeMap::from([("t".to_owned(), vec![level("zone"), level("rack")])]);
         lookup.resolve_levels(&levels, &mut self.memory);
         let unplaced = lookup.unplaced();
@@ -203,7 +204,7 @@ fn pods_that_could_not_be_looked_at_are_the_next_time() {
     assert!(lookup.unplaced().is_empty(), "there is no such topology");
     let mut lookup = TopologyLookup::at(&metadata, &memory, world.now);
     lookup.resolve_levels(
-        &BTreeMap::from([("t".to_owned(), vec![Level { domain: "d".into(), key: "k".into() }])]),
+        &BTreeMap::from([("t".to_owned(), vec![LabelCopy { from: "k".into(), to: labels::topology("d") }])]),
         &mut memory,
     );
     assert_eq!(lookup.unplaced(), ["0"]);

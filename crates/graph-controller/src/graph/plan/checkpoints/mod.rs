@@ -92,7 +92,7 @@ fn of_component(
     let mut object = component_deployment(graph, declared, placement);
     object.metadata.uid = observed.graph.uid();
     let running = validate_on(graph.provider, &object).ok()?;
-    let usage = running.checkpoint()?;
+    let usage = running.checkpoint?;
     let policy = usage.policy;
     let checkpoint = |name: &str, live: Option<&DynamoCheckpoint>, missing| ComponentCheckpoint {
         component: declared.name.clone(),
@@ -100,7 +100,7 @@ fn of_component(
         id: live.map(checkpoint_id),
         ready: live.is_some_and(DynamoCheckpoint::can_be_restored),
         awaited: awaited(policy, name, live),
-        failed: live.is_some_and(has_failed),
+        failed: live.is_some_and(|live| phase(live) == CheckpointPhase::Failed),
         capture: capture(policy, live, missing),
         desired: None,
     };
@@ -122,10 +122,6 @@ fn of_component(
 
 fn waits(policy: CheckpointStartupPolicy) -> bool {
     policy == CheckpointStartupPolicy::WaitForCheckpoint
-}
-
-fn has_failed(checkpoint: &DynamoCheckpoint) -> bool {
-    phase(checkpoint) == CheckpointPhase::Failed
 }
 
 fn phase(checkpoint: &DynamoCheckpoint) -> CheckpointPhase {
@@ -262,7 +258,7 @@ impl Made<'_> {
         Some(DynamoCheckpointSpec {
             identity: CheckpointIdentity {
                 model: format!("{}/{}", graph.namespace, graph.name),
-                backend_framework: checkpoint_engine(self.running.framework(), graph.framework, self.usage)?,
+                backend_framework: checkpoint_engine(self.running.framework, graph.framework, self.usage)?,
                 dynamo_version: None,
                 tensor_parallel_size: 1,
                 pipeline_parallel_size: 1,
@@ -312,8 +308,7 @@ impl Made<'_> {
         labels.remove(labels::CHECKPOINT_ID);
         let component =
             CapturedComponent { declared: self.declared, alone: &alone, running: self.running, id: self.id, labels };
-        let pod = render_captured_pod(&input, &component)?;
-        Some((pod.template, pod.claim))
+        render_captured_pod(&input, &component)
     }
 
     fn labels(&self) -> BTreeMap<String, String> {

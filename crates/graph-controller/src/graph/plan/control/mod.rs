@@ -29,7 +29,7 @@ use super::{
     rollout,
 };
 use crate::graph::{
-    model::{GraphObserved, RolloutCondition, RolloutHold, RolloutRecord, ValidGraph},
+    model::{GraphObserved, GraphObstacle, ObstacleProgress, RolloutCondition, RolloutRecord, ValidGraph},
     plan::revision::live_counts,
 };
 
@@ -109,36 +109,25 @@ fn refusal(observed: &GraphObserved, fingerprint: &str) -> Option<(String, Rollo
     is_it.then_some(stored)
 }
 
-/// Sets the caps of a step.
-pub fn set_caps(course: &Course, components: &mut [rollout::Component]) {
-    for component in components.iter_mut() {
-        component.cap = course.step.map(|step| step.workers(component.desired));
-    }
-}
-
-/// Replicas of all components, while no checkpoint is waited for.
-pub fn replicas(course: &Course, components: &[rollout::Component]) -> Vec<rollout::Targets> {
-    if course.is_frozen { rollout::freeze(components, course.is_oldest) } else { rollout::plan_capped(components) }
-}
-
 impl Course {
-    /// Returns the reason why the rollout is held. `components` by name, with their live replicas; `in_progress`:
-    /// several revisions are live.
+    /// The reason why the workers are not, or not all, of the revision of the spec. `in_progress`: several revisions
+    /// are live.
     pub fn hold(
         &self,
         graph: &ValidGraph<'_>,
-        components: &[(&str, &rollout::Component)],
+        components: &[rollout::Component],
         in_progress: bool,
-    ) -> Option<RolloutHold> {
+    ) -> Option<GraphObstacle> {
         let counts = counts(components);
-        let hold = |reason, message| Some(RolloutHold { reason, message, stalled: false });
+        let hold = |reason, message| Some(held(ObstacleProgress::Reconciling(reason), message));
         if self.is_frozen {
             let message =
                 format!("The rollout of workers is paused: {counts}; remove annotation {ROLLOUT} to continue");
             return hold(reasons::ROLLOUT_PAUSED, message);
         }
         if let Some((text, _)) = &self.refusal {
-            return Some(RolloutHold { reason: reasons::ROLLOUT_UNDONE, message: text.clone(), stalled: !in_progress });
+            let moves = if in_progress { ObstacleProgress::Reconciling } else { ObstacleProgress::Stalled };
+            return Some(held(moves(reasons::ROLLOUT_UNDONE), text.clone()));
         }
         if !self.is_of_spec {
             let suffix = self.target.suffix.as_ref().map_or("without suffix", RevisionSuffix::as_str);
@@ -156,16 +145,15 @@ impl Course {
             return hold(reasons::ROLLOUT_PAUSED, message);
         }
         let step = self.step?;
-        let all: Vec<_> = components.iter().map(|(_, component)| (*component).clone()).collect();
-        let is_short = all.iter().any(|c| c.new.spec < c.desired);
-        (rollout::is_at_cap(&all) && is_short).then(|| RolloutHold {
-            reason: reasons::ROLLOUT_HELD,
-            message: format!(
-                "The rollout of workers is held at {ROLLOUT_STEP} {step}: {counts}; raise or remove the annotation to \
-                 continue"
-            ),
-            stalled: false,
-        })
+        let is_short = components.iter().any(|c| c.new.spec < c.desired);
+        if !rollout::is_at_cap(components) || !is_short {
+            return None;
+        }
+        let message = format!(
+            "The rollout of workers is held at {ROLLOUT_STEP} {step}: {counts}; raise or remove the annotation to \
+             continue"
+        );
+        hold(reasons::ROLLOUT_HELD, message)
     }
 
     /// The condition of a rejection that stays.
@@ -175,11 +163,16 @@ impl Course {
     }
 }
 
+/// A rollout that is held.
+fn held(progress: ObstacleProgress, message: String) -> GraphObstacle {
+    GraphObstacle { ready_reason: reasons::ROLLING_UPDATE_HELD, progress, message }
+}
+
 /// Live workers of each component, in words.
-fn counts(components: &[(&str, &rollout::Component)]) -> String {
-    let count = |(name, c): &(&str, &rollout::Component)| {
+fn counts(components: &[rollout::Component]) -> String {
+    let count = |c: &rollout::Component| {
         let old: i32 = c.old.iter().flatten().map(|old| old.spec).sum();
-        format!("{name} has {} new and {old} old of {} desired workers", c.new.spec, c.desired)
+        format!("{} has {} new and {old} old of {} desired workers", c.name, c.new.spec, c.desired)
     };
     components.iter().map(count).collect::<Vec<_>>().join(", ")
 }
@@ -196,7 +189,7 @@ pub struct Deadline {
     /// The condition; `None` if nothing is waited for.
     pub condition: Option<RolloutCondition>,
     /// Reason why the rollout neither continues nor can be undone.
-    pub hold: Option<RolloutHold>,
+    pub hold: Option<GraphObstacle>,
     /// Time of the next reconcile.
     pub again: Option<Timestamp>,
 }
@@ -207,13 +200,13 @@ pub fn deadline(
     course: &Course,
     graph: &ValidGraph<'_>,
     observed: &GraphObserved,
-    components: &[(&str, &rollout::Component)],
+    components: &[rollout::Component],
     (new, old): (&[&DynamoComponentDeployment], &[Revision<'_>]),
     now: Timestamp,
 ) -> Deadline {
     let settled = Deadline { condition: course.refused(), ..Deadline::default() };
     let Some(deadline) = graph.control.deadline.as_ref() else { return settled };
-    let is_complete = components.iter().all(|(_, component)| component.is_complete());
+    let is_complete = components.iter().all(rollout::Component::is_complete);
     if !course.is_of_spec || course.is_frozen || old.is_empty() || is_complete {
         return settled;
     }
@@ -244,7 +237,7 @@ pub fn deadline(
                  spec.components"
             );
             let reason = c::graph::DEADLINE_EXCEEDED;
-            let hold = RolloutHold { reason, message: text.clone(), stalled: true };
+            let hold = held(ObstacleProgress::Stalled(reason), text.clone());
             let condition = RolloutCondition { holds: false, reason, text, record: waiting };
             Deadline { condition: Some(condition), hold: Some(hold), again: None }
         }
@@ -255,10 +248,10 @@ pub fn deadline(
 fn progress(
     observed: &GraphObserved,
     revision: &str,
-    components: &[(&str, &rollout::Component)],
+    components: &[rollout::Component],
     now: Timestamp,
 ) -> (i32, Timestamp) {
-    let available: i32 = components.iter().map(|(_, c)| c.new.serving().min(c.desired)).sum();
+    let available: i32 = components.iter().map(|c| c.new.serving().min(c.desired)).sum();
     let stored = observed.graph.status.as_ref().and_then(|status| RolloutCondition::stored(&status.conditions));
     match stored {
         Some((_, RolloutRecord::Waiting { fingerprint, available: before, since }))

@@ -35,7 +35,7 @@ fn graph(policy: &str, image: &str) -> DynamoGraphDeployment {
 fn planned(observed: &GraphObserved) -> GraphPlan {
     let settings =
         GraphSettings { snapshots: Some(Default::default()), ..crate::graph::fixtures::grove::settings().clone() };
-    plan::plan(&validate(&observed.graph, &settings, observed.validation_context()).unwrap(), observed, NOW)
+    plan::plan(&validate(observed, &settings).unwrap(), observed, NOW)
 }
 
 fn on_grove(plan: &GraphPlan) -> &GrovePlan {

@@ -118,7 +118,8 @@ fn keep_pods(clique: &mut PodCliqueTemplate, live: &PodCliqueTemplate, declared:
     let secrets = &live.spec.pod_spec.image_pull_secrets;
     let has = |secret: &LocalObjectReference| secrets.iter().flatten().any(|live| live.name == secret.name);
     let nothing_new = clique.spec.pod_spec.image_pull_secrets.iter().flatten().all(has);
-    if declared_secrets(declared).all(has) && (nothing_new || serves) {
+    let mut declared_secrets = declared.pod_spec().into_iter().flat_map(|pod| pod.image_pull_secrets.iter().flatten());
+    if declared_secrets.all(has) && (nothing_new || serves) {
         kept.spec.pod_spec.image_pull_secrets.clone_from(secrets);
     }
     // The upstream operator leaves it out on Grove. Those pods get it when they are replaced for another reason.
@@ -130,21 +131,14 @@ fn keep_pods(clique: &mut PodCliqueTemplate, live: &PodCliqueTemplate, declared:
     // So for the account of planners, which it leaves to their users there.
     if declared.type_ == Some(ComponentType::Planner) {
         let account = &live.spec.pod_spec.service_account_name;
-        if account.is_some() && *account == declared_account(declared) {
+        let declared = declared.pod_spec().and_then(|pod| pod.service_account_name.as_ref());
+        if account.is_some() && account.as_ref() == declared {
             kept.spec.pod_spec.service_account_name.clone_from(account);
         }
     }
     if runs_the_same(&kept, live) {
         *clique = kept;
     }
-}
-
-fn declared_secrets(declared: &ComponentSpec) -> impl Iterator<Item = &LocalObjectReference> {
-    declared.pod_spec().into_iter().flat_map(|pod| pod.image_pull_secrets.iter().flatten())
-}
-
-fn declared_account(declared: &ComponentSpec) -> Option<String> {
-    declared.pod_spec()?.service_account_name.clone()
 }
 
 /// Whether the pods of two cliques are the same, in whatever notation.

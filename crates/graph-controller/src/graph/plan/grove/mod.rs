@@ -14,7 +14,7 @@ use k8s_openapi::api::{core::v1::Service, networking::v1::Ingress};
 use kube::ResourceExt;
 use live::GroveTarget;
 use rendering::{
-    ValidatedComponent, WorkloadProvider,
+    RenderInput, ValidatedComponent, WorkloadProvider,
     checkpoint::{CheckpointFacts, Start, start},
     grove::{
         GroveComponent, GroveGraph, render_ingress, render_pod_clique_set, render_ray_head_service, render_service,
@@ -34,7 +34,8 @@ use crate::graph::{
 /// Plans a graph that Grove runs. Replicas never change through the PodCliqueSet: for Grove, any change of it is a
 /// change of all, and would replace pods.
 pub(super) fn plan(graph: &ValidGraph<'_>, observed: &GraphObserved, plan: &mut GraphPlan) {
-    let known = known_domains(graph, observed).unwrap_or_default();
+    let with_policy = graph.spec.kv_transfer_policy().zip(observed.grove.set());
+    let known = with_policy.and_then(|(policy, set)| live::known_domains(set, policy)).unwrap_or_default();
     if known.is_empty() || known == graph.topology_domains {
         return plan_target(graph, &live::target(graph, observed), observed, plan);
     }
@@ -46,12 +47,6 @@ pub(super) fn plan(graph: &ValidGraph<'_>, observed: &GraphObserved, plan: &mut 
         return plan_target(&as_before, &target, observed, plan);
     }
     plan_target(graph, &live::target(graph, observed), observed, plan);
-}
-
-/// The domains of the cluster topology that live workers know.
-fn known_domains(graph: &ValidGraph<'_>, observed: &GraphObserved) -> Option<Vec<String>> {
-    let policy = graph.spec.kv_transfer_policy()?;
-    live::known_domains(observed.grove.set()?, policy)
 }
 
 fn plan_target(graph: &ValidGraph<'_>, target: &GroveTarget, observed: &GraphObserved, plan: &mut GraphPlan) {
@@ -171,11 +166,16 @@ fn render(
             GroveComponent {
                 declared,
                 valid,
-                restore: starts.get(index).unwrap_or(&Start::Cold),
                 unknown_type: observed.grove.unknown_types.get(&declared.name).map(String::as_str),
-                legacy_type_is_worker: clique.is_some_and(|clique| has_legacy_type(&clique.labels, declared.type_)),
                 restart_at: marks.get(index).copied().flatten(),
-                claimed_gpus: graph.claimed_gpus.get(declared.name.as_str()).copied().unwrap_or_default(),
+                input: RenderInput {
+                    settings: &graph.settings.pods,
+                    pull_secrets: &observed.grove.pull_secrets,
+                    fallback_service_account: None,
+                    legacy_type_is_worker: has_legacy_type(clique.map(|clique| &clique.labels), declared.type_),
+                    restore: starts.get(index).unwrap_or(&Start::Cold),
+                    claimed_gpus: graph.claimed_gpus.get(declared.name.as_str()).copied().unwrap_or_default(),
+                },
             }
         })
         .collect();
@@ -188,9 +188,7 @@ fn render(
         spec: graph.spec,
         set_name: &name,
         components: &components,
-        pods: &graph.settings.pods,
         grove: &settings,
-        pull_secrets: &observed.grove.pull_secrets,
     };
     let mut set = render_pod_clique_set(&rendering);
     for clique in &mut set.spec.template.cliques {
@@ -208,8 +206,8 @@ fn render(
     });
     Ok(Some(Rendered {
         services: services.collect(),
-        ingresses: components.iter().filter_map(|component| render_ingress(&rendering, component)).collect(),
-        virtual_services: components.iter().filter_map(|c| render_virtual_service(&rendering, c)).collect(),
+        ingresses: components.iter().filter_map(render_ingress).collect(),
+        virtual_services: components.iter().filter_map(render_virtual_service).collect(),
         set,
         awaited,
         unjoined,

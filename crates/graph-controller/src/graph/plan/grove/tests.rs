@@ -87,7 +87,7 @@ fn a_frontend_has_a_way_in_that_is_the_graphs_where_the_operator_is_told_of_one(
         settings.pods.exposure.ingress_class = class.map(str::to_owned);
         settings.pods.exposure.gateway = gateway.map(str::to_owned);
         let observed = observed(&graph());
-        let valid = validate(&observed.graph, &settings, observed.validation_context()).unwrap();
+        let valid = validate(&observed, &settings).unwrap();
         let objects = crate::graph::plan::plan(&valid, &observed, NOW).objects;
         let ingresses = objects.ingresses.iter().map(|ingress| json!(ingress));
         let routes = objects.virtual_services.iter().map(|route| json!(route));

@@ -52,16 +52,12 @@ impl<'a> RestartState<'a> {
         Self {
             component: desired.spec.component.name.clone(),
             is_new: live.is_none(),
-            mark: live.and_then(mark_in),
+            mark: live.and_then(|d| d.spec.component.pod_annotation(RESTART_AT)),
             done: live.is_some_and(|d| {
                 is_current(d) && d.status.as_ref().is_some_and(|s| is_true(&s.conditions, conditions::AVAILABLE))
             }),
         }
     }
-}
-
-fn mark_in(d: &DynamoComponentDeployment) -> Option<&str> {
-    d.spec.component.pod_annotation(RESTART_AT)
 }
 
 /// The restart of all components.
@@ -122,17 +118,13 @@ pub(super) fn plan<'a>(
     let Some(next) = order.iter().position(|state| !is_done(state)) else {
         return RestartPlan { status: said(RestartPhase::Completed, Vec::new()), marked: Some((id, names(&order))) };
     };
-    let (open, begun) = if is_parallel {
+    let (mut open, begun): (Vec<_>, _) = if is_parallel {
         (order.iter().filter(|state| !is_done(state)).map(|state| state.component.clone()).collect(), &order[..])
     } else {
         (vec![order[next].component.clone()], &order[..=next])
     };
-    RestartPlan { status: said(RestartPhase::Restarting, sorted(open)), marked: Some((id, names(begun))) }
-}
-
-fn sorted(mut names: Vec<String>) -> Vec<String> {
-    names.sort();
-    names
+    open.sort();
+    RestartPlan { status: said(RestartPhase::Restarting, open), marked: Some((id, names(begun))) }
 }
 
 fn is_final(phase: &RestartPhase) -> bool {

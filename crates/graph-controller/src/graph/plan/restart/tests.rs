@@ -58,9 +58,13 @@ impl System {
     /// Phase, components in progress, and the restart mark of each component.
     fn state(&self) -> (Option<RestartPhase>, Vec<String>, Vec<String>) {
         let status = self.graph.status.clone().and_then(|status| status.restart).unwrap_or_default();
-        let reported =
-            self.components.iter().filter_map(|d| Some(format!("{}={}", d.spec.component.name, mark_in(d)?)));
-        (status.phase, status.in_progress.unwrap_or_default(), sorted(reported.collect()))
+        let mark = |d: &DynamoComponentDeployment| {
+            let component = &d.spec.component;
+            Some(format!("{}={}", component.name, component.pod_annotation(RESTART_AT)?))
+        };
+        let mut reported: Vec<_> = self.components.iter().filter_map(mark).collect();
+        reported.sort();
+        (status.phase, status.in_progress.unwrap_or_default(), reported)
     }
 }
 

@@ -76,17 +76,10 @@ pub fn is_current_recipe(fingerprint: &str) -> bool {
 /// Digest of everything that makes worker pods what they are.
 pub fn fingerprint(graph: &ValidGraph<'_>) -> String {
     let placeholder = RevisionSuffix::from_label(PLACEHOLDER);
-    let content: BTreeMap<&str, Value> =
-        graph.workers().map(|c| (c.name.as_str(), identity(&desired(graph, c, Some(&placeholder))))).collect();
+    let desired = PlannedFields { revision: Some(&placeholder), ..PlannedFields::default() };
+    let identity_of = |c| identity(&component_deployment(graph, c, desired));
+    let content: BTreeMap<&str, Value> = graph.workers().map(|c| (c.name.as_str(), identity_of(c))).collect();
     format!("{RECIPE}:{}", controller_kit::apply::fingerprint(&json!(content)))
-}
-
-fn desired(
-    graph: &ValidGraph<'_>,
-    component: &ComponentSpec,
-    revision: Option<&RevisionSuffix>,
-) -> DynamoComponentDeployment {
-    component_deployment(graph, component, PlannedFields { revision, ..PlannedFields::default() })
 }
 
 /// Returns the component that the spec requests, with the values that follow from a live member: the checkpoint from

@@ -90,7 +90,7 @@ fn what_only_grove_serves_stays_out_of_components() {
     // On Grove they make pods what they are.
     let fingerprint = |graph: &DynamoGraphDeployment| {
         let observed = grove::observed(graph);
-        target(&validate(graph, grove::settings(), observed.validation_context()).unwrap(), &[]).fingerprint
+        target(&validate(&observed, grove::settings()).unwrap(), &[]).fingerprint
     };
     let forced = graph_with(|g| {
         g["spec"]["components"][1]["experimental"] = json!({ "grove": { "forceScalingGroup": true } });

@@ -59,6 +59,8 @@ impl LiveCounts {
 /// One worker component.
 #[derive(Clone, Debug)]
 pub struct Component {
+    /// Its name.
+    pub name: String,
     /// Strategy for the replacement of its workers.
     pub strategy: RolloutStrategy,
     /// Desired replicas.

@@ -187,7 +187,8 @@ fn a_rollout_without_progress_is_undone_and_stays_undone_until_the_spec_changes(
         let first = suffixes(&system);
         system.image = 1;
         let graph = system.graph();
-        let valid = validate(&graph, crate::graph::fixtures::settings(), ValidationContext::default()).unwrap();
+        let observed = observed(&graph, vec![]);
+        let valid = validate(&observed, crate::graph::fixtures::settings()).unwrap();
         let refused = RevisionSuffix::of(&revision::fingerprint(&valid), 0);
         for _ in 0..200 {
             pass(&mut system, Some(&refused), &mut dice);

@@ -20,7 +20,7 @@ use self::{
 use super::*;
 use crate::graph::{
     fixtures::{graph_with, live, observed, owner, report, set_image},
-    model::{ClusterApis, RunningPods, ValidationContext},
+    model::{ClusterApis, RunningPods},
     validate::validate,
 };
 
@@ -159,10 +159,9 @@ impl System {
     fn reconcile(&mut self, picture: &[DynamoComponentDeployment], writes: usize, dice: &mut Dice) {
         let graph = self.graph();
         let served = ClusterApis { leader_worker_sets: true, ..ClusterApis::default() };
-        let facts = ValidationContext { served, ..ValidationContext::default() };
-        let valid = validate(&graph, crate::graph::fixtures::settings(), facts).unwrap();
-        let mut observed = observed(&graph, picture.to_vec());
-        observed.running_pods = self.pods.clone();
+        let running_pods = self.pods.clone();
+        let observed = GraphObserved { served, running_pods, ..observed(&graph, picture.to_vec()) };
+        let valid = validate(&observed, crate::graph::fixtures::settings()).unwrap();
         let now = self.controls.as_ref().map_or(Timestamp::UNIX_EPOCH, Controls::now);
         let mut plan = plan(&valid, &observed, now);
         let target = plan.rollout.target.clone();

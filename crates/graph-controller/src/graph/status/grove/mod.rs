@@ -16,10 +16,7 @@ use controller_kit::conditions::{Status, find};
 use kube::ResourceExt;
 use rendering::{
     PodCause, PodDiagnosis,
-    grove::{
-        ChildKind, Classification, GroveReadiness, NotReadyYet, child_of, clique_readiness, group_readiness,
-        has_topology,
-    },
+    grove::{ChildKind, Classification, GroveReadiness, child_of, clique_readiness, group_readiness, has_topology},
 };
 
 use super::draft::Draft;
@@ -28,7 +25,7 @@ use crate::graph::model::{Child, GraphApplied, GraphObserved, GrovePlan};
 /// Whether pods of a graph on Grove do not serve and must be diagnosed.
 pub fn waits_for_pods(observed: &GraphObserved, plan: &GrovePlan) -> bool {
     let waits = |readiness: &GroveReadiness| {
-        let acted = readiness.not_ready.as_ref().is_some_and(|why| why.classification != Classification::NotLookedAt);
+        let acted = readiness.not_ready.as_ref().is_some_and(|(why, _)| *why != Classification::NotLookedAt);
         readiness.lacks_pods || acted
     };
     all_readiness(observed, &plan.set.name_any()).iter().any(|(_, readiness)| waits(readiness))
@@ -45,7 +42,7 @@ pub(super) fn report(draft: &mut Draft, observed: &GraphObserved, plan: &GrovePl
         let is_scaled = |component: &ComponentSpec| *child == Some(names::grove_child(&name, &component.name));
         if let Some((_, readiness)) = all.iter_mut().find(|(component, _)| is_scaled(component)) {
             let message = format!("{} replicas become {}", scale.from, scale.to);
-            readiness.not_ready = Some(NotReadyYet { classification: Classification::Updating, message });
+            readiness.not_ready = Some((Classification::Updating, message));
         }
     }
     draft.status.components = components(graph, set, &all);
@@ -85,15 +82,16 @@ pub(super) fn report(draft: &mut Draft, observed: &GraphObserved, plan: &GrovePl
 
 /// Explains why a component is not ready, with the diagnosis of its pods. Grove's count of gated pods may be older than
 /// the pods.
-fn explained(why: &NotReadyYet, trouble: Option<&PodDiagnosis>) -> (Classification, String) {
+fn explained(why: &(Classification, String), trouble: Option<&PodDiagnosis>) -> (Classification, String) {
+    let (classification, message) = why;
     match trouble {
-        None => (why.classification, why.message.clone()),
-        Some(trouble) if why.classification == Classification::Gated && trouble.cause != PodCause::Gated => {
+        None => why.clone(),
+        Some(trouble) if *classification == Classification::Gated && trouble.cause != PodCause::Gated => {
             let unplaced = trouble.cause == PodCause::Unschedulable;
             let classification = if unplaced { Classification::Capacity } else { Classification::Pods };
             (classification, trouble.message.clone())
         }
-        Some(trouble) => (why.classification, format!("{}; {}", why.message, trouble.message)),
+        Some(trouble) => (*classification, format!("{message}; {}", trouble.message)),
     }
 }
 
@@ -179,21 +177,22 @@ pub fn readiness(observed: &GraphObserved, set: &str, component: &ComponentSpec)
     let live = observed.grove.set();
     let accepted = live.and_then(|set| set.status.as_ref()?.current_generation_hash.as_ref());
     let on_delete = live.and_then(|set| set.spec.update_strategy.as_ref()).is_some_and(|s| s.type_ == ON_DELETE);
-    let updating = |message| Some(NotReadyYet { classification: Classification::Updating, message });
+    let updating = |message| Some((Classification::Updating, message));
     match &mut readiness.not_ready {
         None => {
-            let left = observed.grove.running_pods.get(&component.name).filter(|_| component.desired_replicas() == 0);
+            let left = observed.running_pods.get(&component.name).filter(|_| component.desired_replicas() == 0);
             if let Some(left) = left {
-                readiness.not_ready = updating(format!("{left} pods that are no longer desired are still there"));
+                readiness.not_ready =
+                    updating(format!("{} pods that are no longer desired are still there", left.count));
             } else if accepted.is_some_and(|accepted| readiness.revision.is_behind(accepted)) {
                 let message = "Grove has not confirmed yet that its pods have the current template";
                 readiness.not_ready = updating(message.to_owned());
             }
         }
-        Some(why) if on_delete && why.classification == Classification::Updating => {
+        Some((Classification::Updating, message)) if on_delete => {
             let ComponentReplicaStatus { replicas, updated_replicas, .. } = readiness.replicas;
             if updated_replicas < replicas {
-                why.message += "; with the update strategy OnDelete, Grove replaces a pod when it is deleted";
+                *message += "; with the update strategy OnDelete, Grove replaces a pod when it is deleted";
             }
         }
         Some(_) => {}

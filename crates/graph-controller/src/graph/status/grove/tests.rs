@@ -14,7 +14,7 @@ use crate::graph::{
         graph, graph_with,
         grove::{clique, group, live_set, observed_with, planned},
     },
-    model::{GraphApplied, Troubles},
+    model::{GraphApplied, RunningPods, Troubles},
     status::status,
 };
 
@@ -204,10 +204,11 @@ fn the_strategy_on_delete_is_named_while_pods_of_an_older_template_exist() {
 fn a_component_scaled_to_zero_is_ready_when_its_pods_are_gone() {
     let graph = graph_with(|g| g["spec"]["components"][1]["replicas"] = json!(0));
     let mut observed = with(&graph, vec![clique("Frontend", 1), clique("Decode", 0)]);
-    observed.grove.running_pods = [("Decode".to_owned(), 2)].into();
+    let pods = RunningPods { component: "Decode".to_owned(), count: 2 };
+    observed.running_pods = [("Decode".to_owned(), pods)].into();
     let status = status_of(&observed);
     assert!(ready(&status).2.ends_with("2 pods that are no longer desired are still there"), "{}", ready(&status).2);
-    observed.grove.running_pods.clear();
+    observed.running_pods.clear();
     assert_eq!(status_of(&observed).state, GraphState::Successful);
 }
 

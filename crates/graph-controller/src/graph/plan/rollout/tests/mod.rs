@@ -21,7 +21,8 @@ fn live(spec: i32, available: i32) -> LiveCounts {
 
 fn component(strategy: &RolloutStrategy, desired: i32, new: LiveCounts, old: &[LiveCounts]) -> Component {
     let (strategy, old) = (strategy.clone(), old.iter().copied().map(Some).collect());
-    Component { strategy, desired, new, old, drained: false, capture: Capture::Idle, cap: None }
+    let (name, capture) = (String::new(), Capture::Idle);
+    Component { name, strategy, desired, new, old, drained: false, capture, cap: None }
 }
 
 /// Plans for a graph with one worker component.
@@ -283,7 +284,7 @@ prop_compose! {
         new in any_live(),
         old in prop::collection::vec(prop::option::weighted(0.9, any_live()), 3),
     ) -> Component {
-        Component { strategy, desired, new, old, drained: false, capture: Capture::Idle, cap: None }
+        Component { old, ..component(&strategy, desired, new, &[]) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the target and of what it needs.
+//! Tests of the target.
 
 use api_types::{
     grove::{PodCliqueSet, PodCliqueTemplate},
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::graph::{
-    fixtures::{graph_with, grove, observed, owner, settings},
+    fixtures::{graph_with, observed, owner, settings},
     model::{LiveGrove, ObstacleProgress},
 };
 
@@ -92,32 +92,9 @@ fn a_queue_in_which_a_graph_waits_already_is_not_looked_for_again() {
     assert!(!LiveGrove::default().waits_in("team"), "it is new");
 }
 
-/// The reads follow from the graph: nothing is read for a graph of components on one node each.
 #[test]
-fn only_what_the_provider_of_a_graph_needs_is_read() {
-    let plain = needs(&observed(&graph_with(|_| {}), vec![]), settings()).unwrap();
-    assert!(!plain.leader_worker_sets && plain.grove.is_none() && plain.target.spec.is_none());
-
-    let multinode = |g: &mut Value| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 });
-    assert!(needs(&observed(&graph_with(multinode), vec![]), settings()).unwrap().leader_worker_sets);
-
-    let policy = json!({ "kvTransferPolicy": { "clusterTopologyName": "t", "domain": "rack" } });
-    let graph = graph_with(|g| {
-        multinode(g);
-        g["spec"]["experimental"] = policy;
-    });
-    let mut on_grove = observed(&graph, vec![]);
-    on_grove.served.grove = true;
-    let on_grove = needs(&on_grove, grove::settings()).unwrap();
-    assert!(!on_grove.leader_worker_sets, "Grove spans nodes by itself");
-    let reads = on_grove.grove.unwrap();
-    assert_eq!(reads.live_kai, None, "the scheduler of new pods depends on the cluster");
-    assert_eq!(reads.topology, Some(TopologyNeed { name: "t".into(), domain: "rack".into(), live_domains: None }));
-}
-
-#[test]
-fn a_graph_without_a_provider_needs_nothing_and_says_why() {
+fn a_graph_without_a_provider_says_why() {
     let graph = graph_with(|g| g["metadata"]["annotations"] = json!({ "nvidia.com/workload-provider": "other" }));
-    let obstacle = needs(&observed(&graph, vec![]), settings()).unwrap_err();
+    let obstacle = set_target(&mut observed(&graph, vec![]), settings()).unwrap_err();
     assert!(matches!(obstacle.progress, ObstacleProgress::Stalled(_)), "{obstacle:?}");
 }
