@@ -89,7 +89,7 @@ pub const GENERATION_FINGERPRINT: &str = "operator.dynamo/generation-fingerprint
 pub const PREVIOUS_REVISIONS: &str = "operator.dynamo/previous-revisions";
 /// Digest of the rendered pod template without discovered pull secrets; shows whether a live template is current.
 pub const TEMPLATE_DIGEST: &str = "operator.dynamo/template-digest";
-/// On a LeaderWorkerSet whose API has no `status.observedGeneration`: which status speaks of an earlier template.
+/// On a LeaderWorkerSet whose API has no `status.observedGeneration`: which status describes an earlier template.
 pub const STATUS_BEFORE: &str = "operator.dynamo/status-before";
 
 /// Annotations of a graph's metadata that are copied into pod templates unless the component sets them.
@@ -119,7 +119,7 @@ pub const ADAPTER: &str = "operator.dynamo/adapter";
 
 /// Identifier of the inputs of a build; another value starts a new build.
 pub const BUILD_REQUEST: &str = "nvidia.com/dynamo-request-hash";
-/// The same, on the build's pod.
+/// Hash of the build request, on the build's pod.
 pub const BUILD_POD_REQUEST: &str = "nvidia.com/dynamo-request-image-builder-hash";
 /// `true`: the manifest in the archive of a DynamoComponent is read. Set by a graph that needs it.
 pub const READ_MANIFEST: &str = "nvidia.com/read-archive-manifest";

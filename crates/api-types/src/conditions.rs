@@ -288,7 +288,7 @@ pub mod checkpoint {
     pub const CAPTURE_FAILED: &str = "PodSnapshotFailed";
     /// `JobCompleted`: a PodSnapshot of that name has another owner.
     pub const CAPTURE_NAME_TAKEN: &str = "PodSnapshotNameConflict";
-    /// `JobCompleted`: the API server refuses the PodSnapshot.
+    /// `JobCompleted`: the API server rejects the PodSnapshot.
     pub const CAPTURE_REFUSED: &str = "PodSnapshotCreateFailed";
     /// `JobCompleted`: an older checkpoint has the same identifier.
     pub const DUPLICATE: &str = "DuplicateIdentifier";
@@ -348,7 +348,7 @@ pub mod request {
     pub const DEPLOYMENT_DELETED: &str = "DeploymentDeleted";
     /// `DeploymentReady`: a webhook that the API server has to call for the graph does not answer.
     pub const WEBHOOK_UNAVAILABLE: &str = super::WEBHOOK_UNAVAILABLE;
-    /// `DeploymentReady`: the API server refuses the graph.
+    /// `DeploymentReady`: the API server rejects the graph.
     pub const DEPLOYMENT_REJECTED: &str = "DeploymentRejected";
     /// `Succeeded`: not begun.
     pub const PENDING: &str = "Pending";

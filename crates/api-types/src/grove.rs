@@ -1,7 +1,7 @@
 //! The part of Grove's API (`grove.io/v1alpha1`) that a graph is written to and read from.
 //!
 //! Nothing here becomes a CustomResourceDefinition of ours: Grove installs its own. A live object may hold more than
-//! these types know; they are for what we set, and for what status needs.
+//! these types have; they are for what we set, and for what status needs.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ pub struct PodCliqueSetTemplate {
     pub clique_startup_type: Option<String>,
     /// The cliques, by name.
     pub cliques: Vec<PodCliqueTemplate>,
-    /// The Service by which pods know each other.
+    /// The Service that gives pods their host names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headless_service_config: Option<HeadlessServiceConfig>,
     /// Cliques that scale as one.
@@ -82,7 +82,7 @@ pub struct PodCliqueSetTemplate {
     pub topology_constraint: Option<Value>,
 }
 
-/// The Service by which pods know each other.
+/// The Service that gives pods their host names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct HeadlessServiceConfig {
@@ -153,7 +153,7 @@ pub struct ScalingGroupConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodCliqueSetStatus {
-    /// Generation of the spec that the status speaks of.
+    /// Generation of the spec that the status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Hash of the template that is being rolled out or has been.
@@ -194,7 +194,7 @@ pub struct PodCliqueSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct GroveReplicaStatus {
-    /// Generation of the spec that the status speaks of.
+    /// Generation of the spec that the status describes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Replicas that exist.

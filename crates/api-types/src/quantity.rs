@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_told_apart() {
+    fn what_is_no_quantity_is_recognized() {
         for text in [
             "",
             "Gi",

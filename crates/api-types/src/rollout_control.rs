@@ -76,7 +76,7 @@ impl std::fmt::Display for RolloutStep {
 pub struct ProgressDeadline {
     /// As the user wrote it.
     pub text: String,
-    /// The same in seconds.
+    /// The deadline in seconds.
     pub seconds: i64,
 }
 

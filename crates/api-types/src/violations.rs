@@ -220,7 +220,7 @@ pub fn combined_name(length: usize) -> String {
 pub const COMBINED_NAME_REMEDY: &str = "shorten the name of the component";
 
 /// `modelName` of a model is empty.
-pub const MODEL_NAME: &str = "name the model as clients ask for it";
+pub const MODEL_NAME: &str = "write the name of the model that clients send";
 /// `baseModelName` of a model is empty.
 pub const BASE_MODEL_NAME: &str = "name the model that the workers serve";
 /// A search that measures, without an engine to measure.

@@ -122,7 +122,7 @@ impl Access {
 
 /// Every process follows the marker Leases of namespaces ([`crate::scope`]).
 const MARKERS: Access =
-    Access::named("coordination.k8s.io", "leases", &[MARKER_LEASE], Verb::CACHE, "who serves a namespace");
+    Access::named("coordination.k8s.io", "leases", &[MARKER_LEASE], Verb::CACHE, "shows who serves a namespace");
 
 /// Every process that serves metrics asks the API server about its clients. Both kinds belong to the cluster.
 pub const METRICS: &[Access] = &[
@@ -130,7 +130,7 @@ pub const METRICS: &[Access] = &[
         "authentication.k8s.io",
         "tokenreviews",
         &[Verb::Create],
-        "finds out whose token a client of the metrics has shown",
+        "authenticates clients of the metrics endpoint",
     ),
     Access::new(
         "authorization.k8s.io",

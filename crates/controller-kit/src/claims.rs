@@ -19,12 +19,12 @@ use crate::{
     request::{ObjectId, RequestError, parse},
 };
 
-/// The rights that it takes to count what pods have through claims.
+/// Rights to count the devices that pods have through claims.
 pub const READS_TEMPLATES: Access = reads("resourceclaimtemplates", "counts the GPUs that pods have through claims");
 /// See [`READS_TEMPLATES`].
 pub const READS_CLAIMS: Access = reads("resourceclaims", "counts the GPUs that pods have through claims");
 /// See [`READS_TEMPLATES`]. Done without in installs for one namespace.
-pub const READS_CLASSES: Access = reads("deviceclasses", "says which of the devices that are claimed are GPUs");
+pub const READS_CLASSES: Access = reads("deviceclasses", "determines which claimed devices are GPUs");
 
 const fn reads(resource: &'static str, why: &'static str) -> Access {
     Access::new("resource.k8s.io", resource, &[Verb::Get], why)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Condition type: the object serves as its spec says.
+/// Condition type: the object serves as specified.
 pub const READY: &str = "Ready";
 
 /// Condition type: the controller is still working towards the spec.
@@ -23,9 +23,9 @@ pub const STALLED: &str = "Stalled";
 /// Value of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Status {
-    /// It is so.
+    /// The condition holds.
     True,
-    /// It is not so.
+    /// The condition does not hold.
     False,
     /// Not known yet.
     Unknown,
@@ -85,7 +85,7 @@ pub fn set_condition(
 /// Progress in the terms of kstatus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Everything is as the spec says.
+    /// The actual state is the desired one.
     Current,
     /// Under way.
     Working {

@@ -43,7 +43,7 @@ const SERIES: Duration = Duration::from_secs(6 * 60);
 const LONGEST_NAME: usize = 200;
 
 /// The right that an [`EventSink`] needs.
-pub const ACCESS: Access = Access::new("events.k8s.io", "events", &[Verb::Create, Verb::Patch], "says what changed");
+pub const ACCESS: Access = Access::new("events.k8s.io", "events", &[Verb::Create, Verb::Patch], "records events");
 
 /// An event about an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -40,7 +40,7 @@ pub enum ErrorType {
     BadRequest,
     /// Our credentials are not accepted (401).
     Unauthorized,
-    /// RBAC, a quota, an admission policy or an admission webhook refuses (403, of webhooks any code but 400 and 422).
+    /// RBAC, a quota, an admission policy or an admission webhook rejects (403, of webhooks any code but 400 and 422).
     Forbidden,
     /// The API server could not call a webhook for the object (500).
     Webhook,

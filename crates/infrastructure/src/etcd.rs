@@ -52,7 +52,7 @@ impl Etcd {
         self.connect().await.map(drop)
     }
 
-    /// Removes the keys of a Dynamo namespace that have no lease, and says how many there were. Those with a lease are
+    /// Removes the keys of a Dynamo namespace that have no lease, and returns their number. Those with a lease are
     /// of a process that lives, or go by themselves.
     ///
     /// # Errors
@@ -62,7 +62,7 @@ impl Etcd {
         within(session.server.clone(), CLEANING_PATIENCE, session.remove(layout::etcd_prefixes(namespace))).await
     }
 
-    /// The same for one component: another one may register under its name.
+    /// Removes the keys of one component: another one may register under its name.
     ///
     /// # Errors
     /// If one of them may still be there.

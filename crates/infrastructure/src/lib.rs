@@ -7,7 +7,7 @@
 //! - [`layout`]: where the runtime keeps what, pure.
 //! - [`Credentials`]: what one Secret holds for both.
 //!
-//! Connections live as long as a question: the operator asks seldom, and an idle connection would have to be watched.
+//! A connection lives for one request: requests are rare, and an idle connection would have to be watched.
 
 mod credentials;
 mod etcd;

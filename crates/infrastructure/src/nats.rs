@@ -30,7 +30,7 @@ impl Nats {
         within(self.server(), PATIENCE * 2, async { self.connect().await.map(drop) }).await
     }
 
-    /// Removes every stream that belongs to a Dynamo namespace, and says how many there were. Without JetStream there
+    /// Removes every stream that belongs to a Dynamo namespace, and returns their number. Without JetStream there
     /// is none.
     ///
     /// # Errors

@@ -24,6 +24,6 @@ pub const ACCESS: &[Access] = &[
         "leases",
         &[MARKER_LEASE],
         &[Verb::Get, Verb::Update, Verb::Delete],
-        "renews the marker of the namespace, and gives it back when the install goes",
+        "renews the marker of the namespace, and releases it when the install is removed",
     ),
 ];

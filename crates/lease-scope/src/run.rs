@@ -97,7 +97,7 @@ pub async fn run(context: Context, config: Config) -> Result<(), ConfigError> {
         held: None,
         last: None,
         failed: false,
-        gate: context.readiness.gate("the namespace's marker is ours"),
+        gate: context.readiness.gate("the marker of the namespace is held by this install"),
     };
     loop {
         keeper.round().await;

@@ -21,7 +21,7 @@ pub const ACCESS: &[Access] = &[
         "dynamomodels",
         "status",
         &[Verb::Patch],
-        "says where a model is served, and remembers what was loaded",
+        "writes the status of models, and records what was loaded",
     ),
     Access::new("discovery.k8s.io", "endpointslices", Verb::CACHE, "finds the workers of a base model"),
     Access::new(

@@ -58,7 +58,7 @@ impl Outbound {
         Ok(Self { tls: TlsConnector::from(Arc::new(client_config(trust)?)), barred: None })
     }
 
-    /// The same for servers that tenants name: connects to no address of the machine, its link or its cloud's metadata,
+    /// For servers that tenants name: connects to no address of the machine, its link or its cloud's metadata,
     /// and to none of these.
     #[must_use]
     pub fn only_outside(mut self, barred: &[IpAddr]) -> Self {
@@ -270,8 +270,8 @@ pub enum OutboundError {
         /// Reason.
         reason: String,
     },
-    /// The server has an address that may not be asked.
-    #[error("{server} has an address inside the machine, the link or the control plane, which is not asked")]
+    /// The server has a barred address.
+    #[error("{server} has an address inside the machine, the link or the control plane, which is not contacted")]
     Inside {
         /// Scheme and host.
         server: String,

@@ -363,7 +363,7 @@ mod tests {
 
     /// An evicted pod stays for weeks after another has taken its place.
     #[test]
-    fn a_pod_that_has_ended_tells_only_if_none_that_is_there_does() {
+    fn an_ended_pod_is_reported_only_if_no_existing_one_is() {
         let evicted = json!({ "phase": "Failed", "reason": "Evicted", "message": "low on memory" });
         let crashed = json!({ "phase": "Failed", "containerStatuses": [
             { "name": "main", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
@@ -423,7 +423,7 @@ mod tests {
 
     /// The pod that fails shows more than one that only waits for it.
     #[test]
-    fn the_leader_tells_before_those_who_wait_for_it() {
+    fn the_leader_is_reported_before_pods_that_wait_for_it() {
         let init = json!({ "name": "wait-for-leader-mp", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
             "state": { "running": {} } });
         let worker = json!({ "phase": "Pending", "initContainerStatuses": [init] });

@@ -43,14 +43,14 @@ impl<'a> ValidatedComponent<'a> {
         names::runtime_namespace(&self.dynamo_namespace(), self.generation())
     }
 
-    /// Name that pods know as their graph's: the component's own if it is standalone.
+    /// Name of the graph in the environment of pods: the component's own if it is standalone.
     ///
     /// A graph that was deleted without its components leaves them its label: they must go on as they are.
     pub(crate) fn graph_for_pods(&self) -> &'a str {
         self.graph().unwrap_or(self.name)
     }
 
-    /// Dynamo namespace as pods know it.
+    /// Dynamo namespace in the environment of pods.
     pub(crate) fn dynamo_namespace_for_pods(&self) -> String {
         names::dynamo_namespace(self.namespace, self.graph_for_pods(), self.spec().global_dynamo_namespace)
     }

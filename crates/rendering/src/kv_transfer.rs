@@ -1,6 +1,6 @@
 //! Exchange of key-value caches between workers: a worker's pod needs its own place in the topology, and the policy.
 //!
-//! It is part of the user's template and not of the rendering, because a component does not know its graph's policy.
+//! It is part of the user's template and not of the rendering, because a component does not have its graph's policy.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub fn apply_kv_transfer_policy(template: &mut PodTemplateSpec, policy: &KvTrans
     volumes::replace_volume(&mut pod.volumes, volume(policy, domains));
 }
 
-/// The annotations of a worker by which the graph controller knows how to label its pods.
+/// The annotations of a worker by which the graph controller labels its pods.
 pub fn kv_transfer_annotations(policy: &KvTransferPolicy) -> BTreeMap<String, String> {
     let keys = [
         (annotations::TOPOLOGY_LABEL_KEY, policy.label_key.as_ref()),

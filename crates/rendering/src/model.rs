@@ -37,7 +37,7 @@ pub struct ValidatedComponent<'a> {
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) pod: &'a PodSpec,
     pub(crate) main: &'a Container,
-    /// The engine that the component runs; `None` if it is no worker or runs none that we know.
+    /// The engine that the component runs; `None` if it is not a worker or runs an unknown engine.
     pub framework: Option<BackendFramework>,
     pub(crate) cache: Option<CacheMount<'a>>,
     /// `None` if the user disables memory-backed `/dev/shm`.
@@ -189,7 +189,7 @@ pub struct ExposureSettings {
     pub only_configured: bool,
 }
 
-/// Program that runs the pods of a graph.
+/// Workload provider of a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WorkloadProvider {
     /// A DynamoComponentDeployment for each component.

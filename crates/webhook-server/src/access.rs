@@ -29,7 +29,7 @@ const fn follows_configurations(resource: &'static str) -> Access {
 }
 
 const fn sets_authority(resource: &'static str, names: &'static [&'static str]) -> Access {
-    let why = "sets the CA by which the API server knows this server";
+    let why = "sets the CA that the API server verifies this server with";
     Access::named("admissionregistration.k8s.io", resource, names, &[Verb::Patch], why)
 }
 

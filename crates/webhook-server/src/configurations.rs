@@ -18,9 +18,9 @@ pub const CONVERTED: [&str; 4] = [
 /// Reaction of the API server to a missing answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
 pub enum FailurePolicy {
-    /// It refuses the object.
+    /// Rejects the object.
     Fail,
-    /// It takes the object as it is.
+    /// Admits the object unchanged.
     Ignore,
 }
 
@@ -36,7 +36,7 @@ pub struct ConfigurationArgs {
     /// Reaction of the API server to a missing answer
     #[arg(long, value_enum, default_value = "fail")]
     pub failure_policy: FailurePolicy,
-    /// The same for pods that start from a checkpoint
+    /// Failure policy for pods that start from a checkpoint
     #[arg(long, value_enum, default_value = "ignore")]
     pub pod_failure_policy: FailurePolicy,
     /// Time limit of the API server for an answer, in seconds

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | [`admission`] | the rules: defaults, validation, protections; pure |
 //! | [`review`] | `AdmissionReview` in and out |
-//! | [`facts`] | what the rules need to know of the cluster |
+//! | [`facts`] | facts about the cluster that rules depend on |
 //! | [`serve`] | HTTPS |
 //! | [`certificates`] | certificates, and the CA wherever the API server looks it up |
 //! | [`mpi_key`] | the SSH key of engines that span nodes |

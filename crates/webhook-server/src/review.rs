@@ -24,7 +24,7 @@ pub enum DecodeError {
         /// `apiVersion` and `kind`.
         found: String,
     },
-    /// Nothing is asked.
+    /// The review has no request.
     #[error("request: missing; send an {KIND} with a request")]
     NoRequest,
     /// No API server sends such names.

@@ -109,7 +109,7 @@ impl ServerArgs {
         Ok(Host { service, namespace, domain: dns.cluster_domain.clone() })
     }
 
-    /// Whose requests are answered.
+    /// Clients whose requests are answered.
     fn clients(&self, converts: bool) -> Clients {
         match self.client_ca_file.clone().filter(|file| !file.as_os_str().is_empty()) {
             Some(file) => Clients::SignedBy { file, converts },

@@ -205,7 +205,7 @@ async fn client(cluster: &Cluster) -> Client {
     Client::try_from(config).unwrap()
 }
 
-struct World {
+struct Harness {
     install: Install,
     service: Service,
     replicas: Vec<Replica>,
@@ -214,7 +214,7 @@ struct World {
     load: Load,
 }
 
-impl World {
+impl Harness {
     async fn start() -> Self {
         let front = test_cluster::free_port().unwrap();
         let cluster = start_cluster("operator", front).await;
@@ -299,34 +299,34 @@ impl World {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_call_fails_while_replicas_are_replaced_and_killed_ones_cost_a_moment() {
     let long: Option<u64> = std::env::var(SECONDS).ok().map(|text| text.parse().unwrap());
-    let mut world = World::start().await;
+    let mut harness = Harness::start().await;
     let (begin, mut ended) = (Instant::now(), 0);
     let end = begin + Duration::from_secs(long.unwrap_or(SHORT));
     while Instant::now() < end {
         let next = tokio::time::Instant::now() + BETWEEN_ENDS;
-        world.replace_one().await;
+        harness.replace_one().await;
         ended += 1;
         sleep_until(next).await;
     }
-    world.until_answered().await;
-    world.load.assert_none_failed(&format!("while {ended} replicas got the signal to stop"));
+    harness.until_answered().await;
+    harness.load.assert_none_failed(&format!("while {ended} replicas got the signal to stop"));
     if long.is_some() {
-        world.rotate().await;
-        world.load.assert_none_failed("while a new CA came into use");
-        world.all_stopped().await;
+        harness.rotate().await;
+        harness.load.assert_none_failed("while a new CA came into use");
+        harness.all_stopped().await;
     }
-    world.load.assert_none_failed("while connections were given up");
+    harness.load.assert_none_failed("while connections were given up");
 
-    let killed_at = world.load.count.load(Ordering::Relaxed);
+    let killed_at = harness.load.count.load(Ordering::Relaxed);
     let took = begin.elapsed();
     // The machine of one is lost: what it was asked is lost with it, the rest is not.
-    let dead = world.replicas.remove(0);
-    world.install.stop(&dead, Signal::Kill).await;
-    world.service.until(&dead, false).await;
-    world.until_answered().await;
-    world.start_one().await;
-    world.until_answered().await;
-    let (count, failed) = world.load.end().await;
+    let dead = harness.replicas.remove(0);
+    harness.install.stop(&dead, Signal::Kill).await;
+    harness.service.until(&dead, false).await;
+    harness.until_answered().await;
+    harness.start_one().await;
+    harness.until_answered().await;
+    let (count, failed) = harness.load.end().await;
     println!("{ended} replicas stopped: 0 of {killed_at} calls failed, in {took:?}");
     println!("1 replica killed: {} of {} calls failed", failed.len(), count - killed_at);
 }

@@ -5,9 +5,9 @@
 //! it starts the control plane of the tests, containerd, kubelet and kube-proxy, and goes through the checks.
 
 mod checks;
+mod harness;
 mod machine;
 mod node;
-mod world;
 
 use std::{
     path::{Path, PathBuf},
@@ -16,8 +16,8 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use harness::Harness;
 use repository::{cargo, root};
-use world::World;
 
 /// Prefix and tag of the images' names. They cannot be pulled, so a running pod has the imported image.
 const REPOSITORY: &str = "localhost/e2e";
@@ -84,12 +84,12 @@ fn build_images(dir: &Path, profile: &str) -> Result<()> {
 }
 
 async fn inside(args: &Args, out: &Path) -> Result<ExitCode> {
-    let world = World::start(&out.join("images")).await?;
-    let outcome = checks::run(&world, &args.only).await;
+    let harness = Harness::start(&out.join("images")).await?;
+    let outcome = checks::run(&harness, &args.only).await;
     if outcome.is_err() {
-        world.keep_logs(&out.join("logs")).await;
+        harness.keep_logs(&out.join("logs")).await;
         eprintln!("logs are in {}", out.join("logs").display());
     }
-    world.stop().await?;
+    harness.stop().await?;
     outcome.map(|()| ExitCode::SUCCESS)
 }

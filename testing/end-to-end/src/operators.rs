@@ -6,7 +6,7 @@ use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
 use kube::{Api, ResourceExt};
 use test_cluster::{Cluster, Program, Signal};
 
-use crate::{BoxError, World};
+use crate::{BoxError, Harness};
 
 /// Binary of the graph controller.
 pub const GRAPH_CONTROLLER: &str = "graph-controller";
@@ -26,46 +26,46 @@ impl Operators {
     ///
     /// # Errors
     /// As [`Operators::start`].
-    pub async fn of(world: &World) -> Result<Self, BoxError> {
-        Self::start(world, world.cluster.kubeconfig(), world.cluster.kubeconfig()).await
+    pub async fn of(harness: &Harness) -> Result<Self, BoxError> {
+        Self::start(harness, harness.cluster.kubeconfig(), harness.cluster.kubeconfig()).await
     }
 
     /// Starts both for a namespace, with all rights and the configuration of an install.
     ///
     /// # Errors
     /// As [`Operators::start`].
-    pub async fn configured(world: &World) -> Result<Self, BoxError> {
-        let path = world.cluster.dir().join(format!("{}.json", world.ns()));
+    pub async fn configured(harness: &Harness) -> Result<Self, BoxError> {
+        let path = harness.cluster.dir().join(format!("{}.json", harness.ns()));
         let configuration = serde_json::json!({
             "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
             "rbac": {"discoveryRoleName": "dynamo-operator-discovery"},
         });
         std::fs::write(&path, configuration.to_string())?;
-        let kubeconfig = world.cluster.kubeconfig();
+        let kubeconfig = harness.cluster.kubeconfig();
         let configured = |binary| {
-            let mut program = program(binary, world.ns(), kubeconfig)?;
+            let mut program = program(binary, harness.ns(), kubeconfig)?;
             program.args.push(format!("--config={}", path.display()));
             Ok::<_, BoxError>(program)
         };
         let programs = [configured(GRAPH_CONTROLLER)?, configured(COMPONENT_CONTROLLER)?];
-        Self::run(world, programs).await
+        Self::run(harness, programs).await
     }
 
     /// Starts both with a kubeconfig each.
     ///
     /// # Errors
     /// A binary is missing, or a process ends at once.
-    pub async fn start(world: &World, graph: &Path, component: &Path) -> Result<Self, BoxError> {
+    pub async fn start(harness: &Harness, graph: &Path, component: &Path) -> Result<Self, BoxError> {
         let programs =
-            [program(GRAPH_CONTROLLER, world.ns(), graph)?, program(COMPONENT_CONTROLLER, world.ns(), component)?];
-        Self::run(world, programs).await
+            [program(GRAPH_CONTROLLER, harness.ns(), graph)?, program(COMPONENT_CONTROLLER, harness.ns(), component)?];
+        Self::run(harness, programs).await
     }
 
-    async fn run(world: &World, programs: [Program; 2]) -> Result<Self, BoxError> {
+    async fn run(harness: &Harness, programs: [Program; 2]) -> Result<Self, BoxError> {
         for program in &programs {
-            world.cluster.run(program).await?;
+            harness.cluster.run(program).await?;
         }
-        Ok(Self { cluster: world.cluster, programs })
+        Ok(Self { cluster: harness.cluster, programs })
     }
 
     /// Kills both with SIGKILL and returns when they are gone.

@@ -23,7 +23,7 @@ use kube::Client;
 use test_cluster::{Cluster, Program, Signal};
 use tokio::{net::TcpListener, sync::Mutex};
 
-use crate::{BoxError, World, operators::program};
+use crate::{BoxError, Harness, operators::program};
 
 /// Point at which a write is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,13 +69,13 @@ impl KillingProxy {
     ///
     /// # Errors
     /// The proxy finds no port, or the controller ends at once.
-    pub async fn start(world: &World, binary: &str, cut: Cut) -> Result<Self, BoxError> {
+    pub async fn start(harness: &Harness, binary: &str, cut: Cut) -> Result<Self, BoxError> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        let kubeconfig = write_kubeconfig(world, binary, listener.local_addr()?)?;
+        let kubeconfig = write_kubeconfig(harness, binary, listener.local_addr()?)?;
         let inner = Arc::new(Inner {
-            client: world.cluster.client()?,
-            cluster: world.cluster,
-            program: program(binary, world.ns(), &kubeconfig)?,
+            client: harness.cluster.client()?,
+            cluster: harness.cluster,
+            program: program(binary, harness.ns(), &kubeconfig)?,
             cut,
             cut_before: Mutex::default(),
             kills: AtomicUsize::new(0),
@@ -84,7 +84,7 @@ impl KillingProxy {
         });
         let router = Router::new().fallback(forward).with_state(Arc::clone(&inner));
         tokio::spawn(async move { axum::serve(listener, router).await });
-        world.cluster.run(&inner.program).await?;
+        harness.cluster.run(&inner.program).await?;
         Ok(Self { inner })
     }
 
@@ -166,14 +166,14 @@ async fn send(client: &Client, request: Request) -> Result<Response, BoxError> {
     Ok(answer.map(Body::new))
 }
 
-fn write_kubeconfig(world: &World, binary: &str, address: SocketAddr) -> Result<PathBuf, BoxError> {
+fn write_kubeconfig(harness: &Harness, binary: &str, address: SocketAddr) -> Result<PathBuf, BoxError> {
     let config = serde_json::json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "proxy",
         "clusters": [{ "name": "proxy", "cluster": { "server": format!("http://{address}") } }],
         "users": [{ "name": "proxy", "user": {} }],
         "contexts": [{ "name": "proxy", "context": { "cluster": "proxy", "user": "proxy" } }],
     });
-    let path = world.cluster.dir().join(format!("{binary}-{}.kubeconfig", world.ns()));
+    let path = harness.cluster.dir().join(format!("{binary}-{}.kubeconfig", harness.ns()));
     std::fs::write(&path, config.to_string())?;
     Ok(path)
 }

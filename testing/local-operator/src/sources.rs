@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_once_and_when_it_has_come_to_rest() {
+    fn a_change_is_reported_once_after_a_quiet_time() {
         let root = std::env::temp_dir().join(format!("sources-{}", std::process::id()));
         fs::create_dir_all(root.join("src")).unwrap();
         let file = root.join("src/a.rs");

@@ -38,7 +38,7 @@
 //! Differences from the upstream operator, where that is wrong:
 //!
 //! - A probe of `mainContainer` that asks in another way replaces the way of the component's own probe.
-//! - A `componentType` that v1beta1 does not know becomes no type; v1alpha1 keeps it.
+//! - A `componentType` that v1beta1 lacks becomes no type; v1alpha1 keeps it.
 //! - A container `main` in `extraPodSpec.containers` is the main container, if there is no `mainContainer`; it is never
 //!   lost.
 //! - An empty `status.state` is left out, and none is made up.
@@ -226,7 +226,7 @@ fn convert_within(object: Value, to: ApiVersion, extent: Extent) -> Result<Value
     if from == to {
         return Ok(Value::Object(object));
     }
-    // The API server refuses an answer without metadata, but sends partial objects that have none.
+    // The API server rejects an answer without metadata, but sends partial objects that have none.
     let mut metadata = match object.remove("metadata") {
         Some(Value::Object(metadata)) => metadata,
         None | Some(Value::Null) => Object::new(),

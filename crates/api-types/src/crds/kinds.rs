@@ -115,7 +115,7 @@ fn request_columns() -> Vec<CustomResourceColumnDefinition> {
         column("Backend", ".spec.backend", "Engine family: auto, sglang, trtllm or vllm"),
         column("Phase", ".status.phase", "Where the request is in its life"),
         column("Profiling", ".status.profilingPhase", "What the profiler is doing"),
-        column("Reason", r#".status.conditions[?(@.type=="Succeeded")].reason"#, "Why it is there, in one word"),
+        column("Reason", r#".status.conditions[?(@.type=="Succeeded")].reason"#, "Reason of the condition Succeeded"),
         column("Message", r#".status.conditions[?(@.type=="Succeeded")].message"#, "Why it is there"),
         column("DGD", ".status.dgdName", "The graph"),
         age_column("Age"),
@@ -176,7 +176,7 @@ pub(super) fn dynamo_component(sources: &SchemaSources) -> VersionDefinitions {
     Ok(vec![KindVersion::new(sources, DYNAMO_COMPONENT, columns).definition::<DynamoComponent>()?])
 }
 
-const WORKER_METADATA: &str = "What a worker says of itself, for the other processes of its graph.";
+const WORKER_METADATA: &str = "Metadata that a worker publishes for the other processes of its graph.";
 
 pub(super) fn worker_metadata(sources: &SchemaSources) -> VersionDefinitions {
     let v1alpha1 = KindVersion::new(sources, WORKER_METADATA, vec![age_column("Age")]);

@@ -56,7 +56,7 @@ pub fn all() -> Result<Vec<CustomResourceDefinition>, CrdError> {
     all_converted_by(&ConversionService::default())
 }
 
-/// The same, where `service` converts between versions.
+/// All definitions, with `service` for the conversion between versions.
 ///
 /// # Errors
 /// If a type has no structural schema; a defect of this crate.

@@ -73,7 +73,7 @@ impl<'a> KindVersion<'a> {
         self.finish::<K>(&K::api_resource().api_version, schema_of::<K::Spec>(), Some(schema_of::<K::Status>()))
     }
 
-    /// The same for a kind without status.
+    /// Definition of a kind without status.
     pub fn definition_without_status<K: CustomResourceExt + HasSpec<Spec: JsonSchema>>(
         self,
     ) -> Result<CustomResourceDefinition, CrdError> {
@@ -143,8 +143,8 @@ fn root(description: &str, rules: &[CelRule], spec: Value, status: Option<Value>
     root
 }
 
-/// Gives an object without a status one that speaks of no generation. Without it, kstatus takes a new object for one
-/// that is done: `observedGeneration` is how it knows that a controller has yet to act.
+/// Gives an object without a status one without a generation. Without it, kstatus takes a new object for one
+/// that is done: `observedGeneration` shows kstatus that a controller has yet to act.
 pub(super) fn add_first_status(schema: &mut Value) -> Result<(), SchemaError> {
     if schema["properties"].get("observedGeneration").is_none() {
         return Ok(());

@@ -5,7 +5,7 @@
 //! which lists are sets, which objects are replaced whole. Without it a second field manager could not add a sidecar.
 //!
 //! Left out are descriptions (they would make up most of the CRD) and lists of allowed values: the API server checks
-//! those when it gets the pod, and a newer cluster may allow more of them than we know.
+//! those when it gets the pod, and a newer cluster may allow more of them than this list.
 
 use std::collections::BTreeMap;
 

@@ -22,7 +22,7 @@ const fn rule(rule: &'static str, message: &'static str) -> CelRule {
 /// Rules of a graph's `spec`.
 pub const GRAPH: &[CelRule] = &[CelRule {
     rule: "oldSelf.hasValue() || !has(self.restart)",
-    message: "restart cannot be set when the graph is created; set restart.id later to ask for a restart",
+    message: "restart cannot be set when the graph is created; set restart.id later to restart components",
     optional_old_self: true,
 }];
 
@@ -138,7 +138,7 @@ pub const CHECKPOINT: &[CelRule] = &[rule(
     "job describes how a checkpoint is made; it cannot be set together with checkpointRef, which names an existing one",
 )];
 
-/// Rules of each container of a component's pod template. The operator knows an image for `main` alone.
+/// Rules of each container of a component's pod template. The operator has a default image for `main` alone.
 pub const CONTAINER: &[CelRule] = &[rule(
     "self.name == \"main\" || (has(self.image) && self.image != \"\")",
     "every container other than main needs an image",

@@ -7,7 +7,7 @@
 //! | `type: [string, null]`, `anyOf: [T, null]` | `T` | an optional field is absent, never `null` |
 //! | `oneOf` of constants with descriptions | `enum` | a value has no place for a description; it goes to the field's |
 //! | `$ref` to Kubernetes' types | the definition | a structural schema has no references |
-//! | `title`, `$schema` | – | say nothing |
+//! | `title`, `$schema` | – | no effect |
 //!
 //! Whatever else is not structural is an error, so that nothing of a type gets lost on the way.
 
@@ -33,7 +33,7 @@ pub fn structural((name, schema): (String, Value), definitions: &Definitions) ->
     convert(schema, &name, definitions)
 }
 
-/// The same for a spec, with the budgets of [`limits`](crate::limits).
+/// Structural schema of a spec, with the budgets of [`limits`](crate::limits).
 ///
 /// # Errors
 /// The same; and a number without a maximum.

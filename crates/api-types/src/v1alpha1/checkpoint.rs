@@ -86,7 +86,7 @@ pub struct DynamoCheckpointStatus {
     /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Phase of the checkpoint's life, in one word.
+    /// Phase of the checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<CheckpointPhase>,
     /// Identifier of the artifact.
@@ -120,7 +120,7 @@ pub struct DynamoCheckpointStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Life of a checkpoint in one word.
+/// Phase of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CheckpointPhase {
     /// Not begun.

@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_type_that_nobody_knows_is_none() {
+    fn an_unknown_type_is_none() {
         for known in ComponentType::ALL {
             assert_eq!(json!(known), json!(known.as_str()));
         }

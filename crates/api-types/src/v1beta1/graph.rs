@@ -41,7 +41,7 @@ pub struct DynamoGraphDeploymentSpec {
     /// Engine family; found from the worker's command line if unset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend_framework: Option<BackendFramework>,
-    /// Asks for a restart of components; may not be set when the graph is created.
+    /// Restart of components; may not be set when the graph is created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
     /// Placement of the whole graph; only with Grove.

@@ -123,7 +123,7 @@ pub enum ComponentKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartStatus {
-    /// The `spec.restart.id` that this status speaks of.
+    /// The `spec.restart.id` that this status describes.
     #[serde(default, rename = "observedID", skip_serializing_if = "Option::is_none")]
     pub observed_id: Option<String>,
     /// Phase of the restart: `Pending`, `Restarting`, `Completed`, `Failed` or `Superseded`.

@@ -218,7 +218,7 @@ async fn engines_that_stand_by_can_be_made_again_in_either_version() {
 /// The reference's schema takes any word for the phase of a restart, and so must ours: a status that another version of
 /// an operator wrote is written back whenever anything else of it changes.
 #[tokio::test]
-async fn a_restart_may_be_in_a_phase_that_nobody_knows() {
+async fn a_restart_may_be_in_an_unknown_phase() {
     let server = Server::new().await;
     for version in VERSIONS {
         let stored = Stored { server: &server, plural: GRAPHS, name: format!("phase-{version}") };

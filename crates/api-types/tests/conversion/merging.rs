@@ -176,7 +176,7 @@ fn keys(value: &Value, schema: &Value) -> Paths {
     found
 }
 
-/// Whether no list has an entry twice; the API server refuses others.
+/// Whether no list has an entry twice; the API server rejects others.
 fn is_unambiguous(value: &Value, schema: &Value) -> bool {
     match value {
         Value::Object(fields) => fields.iter().all(|(key, value)| is_unambiguous(value, below(schema, key))),

@@ -44,7 +44,7 @@ async fn is_established(api: &Api<CustomResourceDefinition>, name: &str) -> bool
 
 /// Names that are taken: the definition is there, and its API is not served.
 #[tokio::test]
-async fn apply_tells_that_a_rival_has_the_names() {
+async fn apply_reports_that_a_rival_has_the_names() {
     let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
     let api: Api<CustomResourceDefinition> = Api::all(cluster.client().unwrap());
     api.create(&PostParams::default(), &rival()).await.unwrap();

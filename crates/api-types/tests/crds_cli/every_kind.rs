@@ -11,7 +11,7 @@ use kube::{
 use serde_json::{Value, json};
 use test_cluster::wait;
 
-use crate::{converter::Converter, serve::World};
+use crate::{converter::Converter, serve::Harness};
 
 /// A version of the earlier release. Ours does not know it.
 const UNKNOWN: &str = "v0alpha1";
@@ -57,15 +57,15 @@ fn spec(kind: &str) -> Value {
 }
 
 /// Whether all objects of a definition are stored in our version, and nothing speaks of the unknown one.
-async fn migrated(world: &World, ours: &CustomResourceDefinition) -> Result<(), String> {
+async fn migrated(harness: &Harness, ours: &CustomResourceDefinition) -> Result<(), String> {
     let stored = ours.spec.versions.iter().find(|version| version.storage).unwrap().name.clone();
     let kind = GroupVersionKind::gvk(api_types::GROUP, &stored, &ours.spec.names.kind);
-    let live = world.definitions.get_status(&ours.name_any()).await.unwrap().status.unwrap().stored_versions.unwrap();
+    let live = harness.definitions.get_status(&ours.name_any()).await.unwrap().status.unwrap().stored_versions.unwrap();
     if live != [stored] {
         return Err(format!("{}: {live:?}", ours.name_any()));
     }
     let resource = ApiResource::from_gvk_with_plural(&kind, &ours.spec.names.plural);
-    let api: Api<DynamicObject> = Api::namespaced_with(world.cluster.client().unwrap(), "default", &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(harness.cluster.client().unwrap(), "default", &resource);
     let objects = api.list_metadata(&ListParams::default()).await.unwrap().items;
     let speaks = |version: &Option<String>| version.as_ref().is_some_and(|version| version.ends_with(UNKNOWN));
     let left = objects.iter().flat_map(|object| object.managed_fields()).any(|entry| speaks(&entry.api_version));
@@ -74,8 +74,8 @@ async fn migrated(world: &World, ours: &CustomResourceDefinition) -> Result<(), 
 
 #[tokio::test]
 async fn objects_of_every_kind_are_stored_anew_in_the_version_of_today() {
-    let world = World::start(earlier()).await;
-    let client = world.cluster.client().unwrap();
+    let harness = Harness::start(earlier()).await;
+    let client = harness.cluster.client().unwrap();
     let ours = crds::all().unwrap();
     let object = |kind: &str, version: &str| {
         json!({
@@ -85,18 +85,18 @@ async fn objects_of_every_kind_are_stored_anew_in_the_version_of_today() {
     };
     for crd in &ours {
         let kind = &crd.spec.names.kind;
-        world.cluster.apply(&[object(kind, UNKNOWN), object(kind, KNOWN)]).await.unwrap();
+        harness.cluster.apply(&[object(kind, UNKNOWN), object(kind, KNOWN)]).await.unwrap();
         let unserved = json!([{ "op": "replace", "path": "/spec/versions/1/served", "value": false }]);
         let unserved = Patch::Json::<()>(serde_json::from_value(unserved).unwrap());
-        world.definitions.patch(&crd.name_any(), &PatchParams::default(), &unserved).await.unwrap();
+        harness.definitions.patch(&crd.name_any(), &PatchParams::default(), &unserved).await.unwrap();
     }
 
     let converter = Converter::start();
     converter.expose(&client).await;
-    world.publish(&converter.bundle()).await;
-    let mut served = world.serve(&converter, &[]);
+    harness.publish(&converter.bundle()).await;
+    let mut served = harness.serve(&converter, &[]);
     for crd in &ours {
-        let look = async || migrated(&world, crd).await.map_err(|why| format!("{why}\n{}", served.log()));
+        let look = async || migrated(&harness, crd).await.map_err(|why| format!("{why}\n{}", served.log()));
         wait::until("the objects to be migrated", LIMIT, look).await.unwrap();
     }
     assert!(served.runs());

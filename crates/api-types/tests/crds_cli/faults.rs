@@ -12,7 +12,7 @@ use crate::{
     apply::wait,
     converter::Converter,
     migration,
-    serve::{CONFIG_MAP, GRAPHS, MODELS, NAMESPACE, QUIET, World},
+    serve::{CONFIG_MAP, GRAPHS, Harness, MODELS, NAMESPACE, QUIET},
 };
 
 /// Our definitions, that of models changed.
@@ -42,64 +42,64 @@ fn status(address: SocketAddr, path: &str) -> u16 {
 #[tokio::test]
 async fn a_definition_that_is_refused_keeps_no_other_from_its_bundle_and_is_tried_again() {
     let (converter, next) = (Converter::start(), Converter::start());
-    let world = World::start(with_models(&converter, of_a_later_version)).await;
-    let mut served = world.serve(&converter, &[]);
+    let harness = Harness::start(with_models(&converter, of_a_later_version)).await;
+    let mut served = harness.serve(&converter, &[]);
     wait(async || served.log().contains("which is older")).await;
-    world.publish(&converter.bundle()).await;
-    world.until_held(&converter.bundle()).await;
-    world.publish(&next.bundle()).await;
-    world.until_held(&next.bundle()).await;
+    harness.publish(&converter.bundle()).await;
+    harness.until_held(&converter.bundle()).await;
+    harness.publish(&next.bundle()).await;
+    harness.until_held(&next.bundle()).await;
     assert!(served.runs());
     assert_eq!((status(served.health, "/healthz"), status(served.health, "/readyz")), (200, 503));
 
-    let mut stored = world.definitions.get(MODELS).await.unwrap().spec.versions;
+    let mut stored = harness.definitions.get(MODELS).await.unwrap().spec.versions;
     stored.iter_mut().for_each(|version| version.storage = !version.storage);
-    world.change(MODELS, json!({ "spec": { "versions": stored } })).await;
+    harness.change(MODELS, json!({ "spec": { "versions": stored } })).await;
     wait(async || status(served.health, "/readyz") == 200).await;
 }
 
 #[tokio::test]
 async fn a_bundle_that_is_no_certificate_is_refused_and_the_next_one_is_set() {
     let (converter, next) = (Converter::start(), Converter::start());
-    let world = World::start(Vec::new()).await;
-    let mut served = world.serve(&converter, &[]);
-    world.publish(&converter.bundle()).await;
-    world.until_held(&converter.bundle()).await;
-    world.publish("no certificate").await;
+    let harness = Harness::start(Vec::new()).await;
+    let mut served = harness.serve(&converter, &[]);
+    harness.publish(&converter.bundle()).await;
+    harness.until_held(&converter.bundle()).await;
+    harness.publish("no certificate").await;
     let remedy = format!("is ca.crt of ConfigMap {NAMESPACE}/{CONFIG_MAP} a PEM file of certificates?");
     wait(async || served.log().contains(&remedy)).await;
-    world.publish(&next.bundle()).await;
-    world.until_held(&next.bundle()).await;
+    harness.publish(&next.bundle()).await;
+    harness.until_held(&next.bundle()).await;
     assert!(served.runs());
     wait(async || status(served.health, "/readyz") == 200).await;
 }
 
 #[tokio::test]
 async fn objects_that_cannot_be_migrated_keep_no_bundle_from_its_place() {
-    let world = World::start(migration::former().iter().map(|crd| json!(crd)).collect()).await;
+    let harness = Harness::start(migration::former().iter().map(|crd| json!(crd)).collect()).await;
     let graph = json!({
         "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment",
         "metadata": { "name": "g", "namespace": "default" }, "spec": { "services": {} },
     });
-    world.cluster.apply(&[graph]).await.unwrap();
+    harness.cluster.apply(&[graph]).await.unwrap();
     let converter = Converter::start();
-    let mut served = world.serve(&converter, &["--timeout", "5"]);
+    let mut served = harness.serve(&converter, &["--timeout", "5"]);
     wait(async || served.log().contains("not all objects are migrated")).await;
-    world.publish(&converter.bundle()).await;
-    world.until_held(&converter.bundle()).await;
+    harness.publish(&converter.bundle()).await;
+    harness.until_held(&converter.bundle()).await;
     assert!(served.runs());
     assert_eq!(status(served.health, "/readyz"), 200, "objects are migrated while the program is ready");
 
-    converter.expose(&world.cluster.client().unwrap()).await;
-    let stored = async || world.definitions.get(GRAPHS).await.unwrap().status.unwrap().stored_versions.unwrap();
+    converter.expose(&harness.cluster.client().unwrap()).await;
+    let stored = async || harness.definitions.get(GRAPHS).await.unwrap().status.unwrap().stored_versions.unwrap();
     wait(async || stored().await == ["v1beta1"]).await;
 }
 
 #[tokio::test]
 async fn two_that_contradict_each_other_write_ever_more_rarely() {
     let (one, other) = (Converter::start(), Converter::start());
-    let world = World::start(Vec::new()).await;
-    let mut served = [world.serve(&one, &[]), world.serve(&other, &[])];
+    let harness = Harness::start(Vec::new()).await;
+    let mut served = [harness.serve(&one, &[]), harness.serve(&other, &[])];
     let corrections =
         |log: String| log.matches(&format!("{GRAPHS} updated; the write before was of field manager")).count();
     wait(async || served.iter().all(|served| corrections(served.log()) >= 4)).await;

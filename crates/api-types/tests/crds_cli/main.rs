@@ -70,7 +70,7 @@ fn print_gives_the_same_in_every_form() {
 }
 
 #[test]
-fn mistakes_are_told_apart_by_exit_code_and_text() {
+fn errors_differ_by_exit_code_and_text() {
     let (code, text) = failure({
         let mut command = crds();
         command.args(["print", "--format", "toml"]);

@@ -11,7 +11,7 @@ use crate::{
     apply::wait,
     converter::Converter,
     failure,
-    serve::{GRAPHS, World},
+    serve::{GRAPHS, Harness},
     stdout,
 };
 
@@ -24,18 +24,18 @@ async fn definitions_of_a_newer_release_stay_and_get_their_bundle() {
         crd.annotations_mut().insert(annotations::DEFINITION_RELEASE.to_owned(), "999.10.0".to_owned());
         crd.spec.names.short_names = None;
     }
-    let world = World::start(crds.iter().map(|crd| json!(crd)).collect()).await;
-    world.publish(&converter.bundle()).await;
-    let mut served = world.serve(&converter, &[]);
-    world.until_held(&converter.bundle()).await;
+    let harness = Harness::start(crds.iter().map(|crd| json!(crd)).collect()).await;
+    harness.publish(&converter.bundle()).await;
+    let mut served = harness.serve(&converter, &[]);
+    harness.until_held(&converter.bundle()).await;
     let kept = format!("{GRAPHS} kept: it is of release 999.10.0, which is newer than this program");
     wait(async || served.log().contains(&kept)).await;
-    let graphs = world.definitions.get(GRAPHS).await.unwrap();
+    let graphs = harness.definitions.get(GRAPHS).await.unwrap();
     assert_eq!(graphs.annotations()[annotations::DEFINITION_RELEASE], "999.10.0");
     assert_eq!(graphs.spec.names.short_names, None);
     assert!(served.runs());
 
-    let kubeconfig = world.cluster.kubeconfig();
+    let kubeconfig = harness.cluster.kubeconfig();
     let (code, text) = failure(crate::apply(kubeconfig));
     assert!(code == 1 && text.contains("is of release 999.10.0") && text.contains("remove the annotation"), "{text}");
 
@@ -43,10 +43,10 @@ async fn definitions_of_a_newer_release_stay_and_get_their_bundle() {
     drop(served);
     let none = json!({ "metadata": { "annotations": { annotations::DEFINITION_RELEASE: null } } });
     for crd in &crds {
-        world.definitions.patch(&crd.name_any(), &PatchParams::default(), &Patch::Merge(&none)).await.unwrap();
+        harness.definitions.patch(&crd.name_any(), &PatchParams::default(), &Patch::Merge(&none)).await.unwrap();
     }
     stdout(&crate::apply(kubeconfig).arg("--skip-migration").output().unwrap());
-    let graphs = world.definitions.get(GRAPHS).await.unwrap();
+    let graphs = harness.definitions.get(GRAPHS).await.unwrap();
     assert_eq!(graphs.annotations()[annotations::DEFINITION_RELEASE], env!("CARGO_PKG_VERSION"));
     assert_eq!(graphs.spec.names.short_names.unwrap(), ["dgd"]);
 }

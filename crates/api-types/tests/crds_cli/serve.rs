@@ -53,14 +53,14 @@ impl Drop for Served {
     }
 }
 
-pub struct World {
+pub struct Harness {
     pub cluster: Cluster,
     kubeconfig: PathBuf,
     pub definitions: Api<CustomResourceDefinition>,
     config_maps: Api<ConfigMap>,
 }
 
-impl World {
+impl Harness {
     pub async fn start(crds: Vec<Value>) -> Self {
         let options = Options { controllers: Controllers::Off, audit: true, crds, ..Options::default() };
         let cluster = Cluster::start(options).await.unwrap();
@@ -166,42 +166,42 @@ pub fn held(crd: &CustomResourceDefinition) -> Option<String> {
 /// The life of an installation, from an empty cluster on.
 #[tokio::test]
 async fn definitions_and_their_bundle_are_kept_and_nothing_is_asked_while_nothing_changes() {
-    let world = World::start(Vec::new()).await;
+    let harness = Harness::start(Vec::new()).await;
     let (converter, next) = (Converter::start(), Converter::start());
-    let mut served = world.serve(&converter, &[]);
-    wait(async || world.definitions.get_opt(MODELS).await.unwrap().is_some()).await;
-    world.publish(&converter.bundle()).await;
-    world.until_held(&converter.bundle()).await;
+    let mut served = harness.serve(&converter, &[]);
+    wait(async || harness.definitions.get_opt(MODELS).await.unwrap().is_some()).await;
+    harness.publish(&converter.bundle()).await;
+    harness.until_held(&converter.bundle()).await;
 
     // What is none of its business causes no request, nor does a change of a definition beside its spec.
-    let requests = world.until_quiet().await;
-    world.cluster.apply(&[open_definition("example.com", "v1", "Other", "others")]).await.unwrap();
-    world.change(MODELS, json!({ "metadata": { "annotations": { "a/b": "c" } } })).await;
-    let versions = world.versions().await;
-    assert_eq!(world.until_quiet().await, requests);
+    let requests = harness.until_quiet().await;
+    harness.cluster.apply(&[open_definition("example.com", "v1", "Other", "others")]).await.unwrap();
+    harness.change(MODELS, json!({ "metadata": { "annotations": { "a/b": "c" } } })).await;
+    let versions = harness.versions().await;
+    assert_eq!(harness.until_quiet().await, requests);
 
     // One is changed by another, and one is deleted.
-    world.change(GRAPHS, json!({ "spec": { "names": { "shortNames": ["other"] }, "conversion": null } })).await;
-    world.definitions.delete(MODELS, &DeleteParams::default()).await.unwrap();
+    harness.change(GRAPHS, json!({ "spec": { "names": { "shortNames": ["other"] }, "conversion": null } })).await;
+    harness.definitions.delete(MODELS, &DeleteParams::default()).await.unwrap();
     let names = |crd: &CustomResourceDefinition| crd.spec.names.short_names.clone();
     let ours = api_types::crds::all().unwrap().iter().find(|crd| crd.name_any() == GRAPHS).map(names).unwrap();
     wait(async || {
-        let graphs = world.definitions.get(GRAPHS).await.unwrap();
+        let graphs = harness.definitions.get(GRAPHS).await.unwrap();
         let is_repaired = names(&graphs) == ours && held(&graphs) == Some(converter.bundle());
-        let models = world.definitions.get_opt(MODELS).await.unwrap();
+        let models = harness.definitions.get_opt(MODELS).await.unwrap();
         is_repaired && models.is_some_and(|crd| crd.metadata.deletion_timestamp.is_none())
     })
     .await;
-    assert_ne!(world.versions().await, versions);
+    assert_ne!(harness.versions().await, versions);
 
     // Another CA.
-    world.publish(&next.bundle()).await;
-    world.until_held(&next.bundle()).await;
-    let requests = world.until_quiet().await;
-    let versions = world.versions().await;
-    world.config_maps.delete(CONFIG_MAP, &DeleteParams::default()).await.unwrap();
-    assert_eq!(world.until_quiet().await, requests, "what was set stays");
-    assert_eq!(world.versions().await, versions);
+    harness.publish(&next.bundle()).await;
+    harness.until_held(&next.bundle()).await;
+    let requests = harness.until_quiet().await;
+    let versions = harness.versions().await;
+    harness.config_maps.delete(CONFIG_MAP, &DeleteParams::default()).await.unwrap();
+    assert_eq!(harness.until_quiet().await, requests, "what was set stays");
+    assert_eq!(harness.versions().await, versions);
     assert!(served.runs());
 }
 
@@ -212,38 +212,38 @@ async fn definitions_of_another_owner_get_their_bundle_only() {
     let mut crds = api_types::crds::all_converted_by(&converter.service()).unwrap();
     crds.retain(|crd| crd.name_any() != MODELS);
     let crds: Vec<Value> = crds.iter().map(|crd| json!(crd)).collect();
-    let world = World::start(crds.clone()).await;
-    world.publish(&converter.bundle()).await;
-    let mut served = world.serve(&converter, &["--bundle-only"]);
-    world.until_held(&converter.bundle()).await;
+    let harness = Harness::start(crds.clone()).await;
+    harness.publish(&converter.bundle()).await;
+    let mut served = harness.serve(&converter, &["--bundle-only"]);
+    harness.until_held(&converter.bundle()).await;
     let without = json!({ "webhook": { "clientConfig": { "caBundle": null } } });
     let strange = json!({ "names": { "shortNames": ["other"] }, "conversion": without });
-    world.change(GRAPHS, json!({ "spec": strange })).await;
-    world.until_held(&converter.bundle()).await;
-    let requests = world.until_quiet().await;
-    let graphs = world.definitions.get(GRAPHS).await.unwrap();
+    harness.change(GRAPHS, json!({ "spec": strange })).await;
+    harness.until_held(&converter.bundle()).await;
+    let requests = harness.until_quiet().await;
+    let graphs = harness.definitions.get(GRAPHS).await.unwrap();
     assert_eq!(graphs.spec.names.short_names.unwrap(), ["other"]);
-    assert!(world.definitions.get_opt(MODELS).await.unwrap().is_none());
-    assert_eq!(world.until_quiet().await, requests);
+    assert!(harness.definitions.get_opt(MODELS).await.unwrap().is_none());
+    assert_eq!(harness.until_quiet().await, requests);
     assert!(served.runs());
 }
 
 /// Objects that an older version stored are read through the webhook: the bundle comes while they wait for it.
 #[tokio::test]
 async fn objects_are_migrated_as_soon_as_the_bundle_comes() {
-    let world = World::start(migration::former().iter().map(|crd| json!(crd)).collect()).await;
-    let client = world.cluster.client().unwrap();
+    let harness = Harness::start(migration::former().iter().map(|crd| json!(crd)).collect()).await;
+    let client = harness.cluster.client().unwrap();
     let graph = json!({
         "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment",
         "metadata": { "name": "g", "namespace": "default" }, "spec": { "services": {} },
     });
-    world.cluster.apply(&[graph]).await.unwrap();
+    harness.cluster.apply(&[graph]).await.unwrap();
     let converter = Converter::start();
     converter.expose(&client).await;
-    let mut served = world.serve(&converter, &[]);
-    let stored = async || world.definitions.get(GRAPHS).await.unwrap().status.unwrap().stored_versions.unwrap();
+    let mut served = harness.serve(&converter, &[]);
+    let stored = async || harness.definitions.get(GRAPHS).await.unwrap().status.unwrap().stored_versions.unwrap();
     wait(async || stored().await == ["v1alpha1", "v1beta1"]).await;
-    world.publish(&converter.bundle()).await;
+    harness.publish(&converter.bundle()).await;
     wait(async || stored().await == ["v1beta1"]).await;
     assert!(served.runs());
 }

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_is_texts() {
+    fn every_rejection_has_texts() {
         let (service, deployment) = children();
         let rejection = |class, object, message: &str| Rejection { class, object, message: message.to_owned() };
         let rejected = vec![

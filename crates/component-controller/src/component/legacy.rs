@@ -70,7 +70,7 @@ fn set_image(
     if let Some(dynamo_namespace) = registers.filter(|name| !name.is_empty()) {
         legacy::register_under(component, &dynamo_namespace);
     }
-    let checked = [legacy::check_told(component, "component"), legacy::configure(component, &[])];
+    let checked = [legacy::check_program(component, "component"), legacy::configure(component, &[])];
     let found = checked.into_iter().filter_map(Result::err);
     violations.extend(found.map(|violation| violation.at(|path| format!("spec.{path}"))));
 }

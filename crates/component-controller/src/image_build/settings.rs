@@ -19,7 +19,7 @@ const DOWNLOADER: &str = "rapidfort/curl:latest";
 const KANIKO: &str = "gcr.io/kaniko-project/executor:debug";
 /// Image of BuildKit's client.
 const BUILDKIT: &str = "moby/buildkit:v0.20.2";
-/// The same for users without root.
+/// Default image of BuildKit for users without root.
 const BUILDKIT_ROOTLESS: &str = "moby/buildkit:v0.20.2-rootless";
 /// Image that logs in at Google.
 const GOOGLE: &str = "google/cloud-sdk:slim";
@@ -137,9 +137,9 @@ impl BuildSettings {
             None | Some("buildkit-rootless") => Ok(BuildEngine::BuildkitRootless),
             Some("buildkit") => Ok(BuildEngine::Buildkit),
             Some("kaniko") => Ok(BuildEngine::Kaniko),
-            Some(other) => Err(format!(
-                "DYNAMO_IMAGE_BUILD_ENGINE is {other:?}; the operator knows buildkit-rootless, buildkit and kaniko"
-            )),
+            Some(other) => {
+                Err(format!("DYNAMO_IMAGE_BUILD_ENGINE is {other:?}; set it to buildkit-rootless, buildkit or kaniko"))
+            }
         };
         let engine_image = match engine {
             Ok(BuildEngine::Buildkit) => or("INTERNAL_IMAGES_BUILDKIT", BUILDKIT),

@@ -63,7 +63,7 @@ pub async fn run(context: Context) -> Result<(), Infallible> {
     run_with(context, BuildSettings::read(|name| std::env::var(name).ok())).await
 }
 
-/// The same with settings for image builds that are not those of the environment.
+/// Runs with settings for image builds other than those of the environment.
 ///
 /// # Errors
 /// Never.
@@ -165,7 +165,7 @@ fn child_keys<K: Resource>(child: &K) -> Vec<Key> {
     owner.into_iter().chain([same_name]).collect()
 }
 
-/// The same for a LeaderWorkerSet, whose name is not quite its component's.
+/// Keys of the component of a LeaderWorkerSet, whose name differs from its component's.
 fn set_keys<K: Resource>(set: &K) -> Vec<Key> {
     let own = Key::of(set);
     let same_name = names::component_of_leader_worker_set(&own.name).map(|name| Key::new(&own.namespace, name));

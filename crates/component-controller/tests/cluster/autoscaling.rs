@@ -33,39 +33,39 @@ fn autoscaled() -> Value {
 
 #[tokio::test]
 async fn the_replicas_of_an_autoscaler_stay() {
-    let bed = Harness::new("autoscaling").await;
-    let owned_by = bed.apply::<DynamoComponentDeployment>(&autoscaled()).await.metadata.uid.unwrap();
-    bed.until_ready().await;
-    let autoscaler = bed.until("there", |_: &HorizontalPodAutoscaler| true).await;
+    let harness = Harness::new("autoscaling").await;
+    let owned_by = harness.apply::<DynamoComponentDeployment>(&autoscaled()).await.metadata.uid.unwrap();
+    harness.until_ready().await;
+    let autoscaler = harness.until("there", |_: &HorizontalPodAutoscaler| true).await;
     let (owner, target) = (&autoscaler.owner_references()[0], &autoscaler.spec.scale_target_ref);
     assert_eq!((&owner.uid, owner.controller), (&owned_by, Some(true)));
     assert_eq!((target.kind.as_str(), target.name.as_str()), ("Deployment", NAME_OF_COMPONENT));
 
     let scale = Patch::Merge(json!({ "spec": { "replicas": 3 } }));
-    bed.api::<Deployment>().patch_scale(NAME_OF_COMPONENT, &PatchParams::default(), &scale).await.unwrap();
+    harness.api::<Deployment>().patch_scale(NAME_OF_COMPONENT, &PatchParams::default(), &scale).await.unwrap();
     let has_three = |d: &Deployment| d.spec.as_ref().and_then(|spec| spec.replicas) == Some(3);
-    bed.until_ready().await;
+    harness.until_ready().await;
     // A change of what the pods run keeps the count as well.
     let mut changed = autoscaled();
     changed["spec"]["podTemplate"]["spec"]["containers"][0]["image"] = json!("registry.example.com/worker:2");
-    bed.apply::<DynamoComponentDeployment>(&changed).await;
+    harness.apply::<DynamoComponentDeployment>(&changed).await;
     let is_changed = |d: &Deployment| {
         let pod = d.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
         pod.is_some_and(|pod| pod.containers[0].image.as_deref() == Some("registry.example.com/worker:2"))
     };
-    let deployment = bed.until("changed", is_changed).await;
+    let deployment = harness.until("changed", is_changed).await;
     assert!(has_three(&deployment), "{deployment:?}");
-    bed.until_ready().await;
-    bed.until_reconciled().await;
-    assert!(has_three(&bed.deployment().await));
+    harness.until_ready().await;
+    harness.until_reconciled().await;
+    assert!(has_three(&harness.deployment().await));
 
     // Without replicas it is off: an autoscaler does not act.
     changed["spec"]["replicas"] = json!(0);
-    bed.apply::<DynamoComponentDeployment>(&changed).await;
-    bed.until("at zero", |d: &Deployment| d.spec.as_ref().and_then(|spec| spec.replicas) == Some(0)).await;
+    harness.apply::<DynamoComponentDeployment>(&changed).await;
+    harness.until("at zero", |d: &Deployment| d.spec.as_ref().and_then(|spec| spec.replicas) == Some(0)).await;
     changed["metadata"]["annotations"] = saved(false);
     changed["spec"]["replicas"] = json!(2);
-    bed.apply::<DynamoComponentDeployment>(&changed).await;
-    bed.gone::<HorizontalPodAutoscaler>().await;
-    bed.until("as the user says", |d: &Deployment| d.spec.as_ref().and_then(|spec| spec.replicas) == Some(2)).await;
+    harness.apply::<DynamoComponentDeployment>(&changed).await;
+    harness.gone::<HorizontalPodAutoscaler>().await;
+    harness.until("as the user says", |d: &Deployment| d.spec.as_ref().and_then(|spec| spec.replicas) == Some(2)).await;
 }

@@ -72,11 +72,11 @@ async fn count(jobs: Api<Job>, most: Arc<AtomicUsize>) {
 #[tokio::test]
 async fn builds_that_are_expected_at_once_do_not_exceed_what_may_run() {
     let host = slow_registry().await;
-    let mut bed = Harness::without_controller("images-many").await;
+    let mut harness = Harness::without_controller("images-many").await;
     // One namespace gets three quarters of the workers.
-    bed.concurrency(2 * EXPECTED);
+    harness.concurrency(2 * EXPECTED);
     let most = Arc::new(AtomicUsize::new(0));
-    let counting = tokio::spawn(count(bed.api(), Arc::clone(&most)));
+    let counting = tokio::spawn(count(harness.api(), Arc::clone(&most)));
     for number in 0..EXPECTED {
         let component = json!({
             "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponent",
@@ -84,10 +84,10 @@ async fn builds_that_are_expected_at_once_do_not_exceed_what_may_run() {
             "spec": { "dynamoComponent": "chat:v1", "image": format!("{host}/c{number}:v1"),
                 "downloadUrl": "http://store.example/chat.tar" },
         });
-        bed.apply::<DynamoComponent>(&component).await;
+        harness.apply::<DynamoComponent>(&component).await;
     }
-    bed.start();
-    let api = bed.api::<DynamoComponent>();
+    harness.start();
+    let api = harness.api::<DynamoComponent>();
     let look = async || {
         let all = api.list(&Default::default()).await.map_err(|error| error.to_string())?;
         let reported = |component: &DynamoComponent| -> Option<String> {

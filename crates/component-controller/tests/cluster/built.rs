@@ -15,34 +15,34 @@ use crate::harness::{Harness, LIMIT};
 /// Defect of the legacy operator: a component that was there before its image was never reconciled again.
 #[tokio::test]
 async fn a_component_on_its_own_waits_for_its_image() {
-    let bed = Harness::new("images-alone").await;
+    let harness = Harness::new("images-alone").await;
     let alone = json!({
         "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment", "metadata": { "name": "chat" },
         "spec": { "serviceName": "Frontend", "dynamoComponent": "chat:v1", "dynamoTag": "graphs.chat:Frontend",
             "pvc": { "create": true, "size": "1Gi", "volumeAccessMode": "ReadWriteOnce", "mountPoint": "/data" } },
     });
-    bed.apply::<DynamoComponentDeployment>(&convert(alone, ApiVersion::V1Beta1).unwrap()).await;
+    harness.apply::<DynamoComponentDeployment>(&convert(alone, ApiVersion::V1Beta1).unwrap()).await;
     let look = || async {
-        let found: DynamoComponentDeployment = bed.api().get("chat").await.map_err(|error| error.to_string())?;
+        let found: DynamoComponentDeployment = harness.api().get("chat").await.map_err(|error| error.to_string())?;
         let conditions = found.status.map(|status| status.conditions).unwrap_or_default();
         let said = find(&conditions, "Available").map(|c| c.message.clone()).unwrap_or_default();
         if said.contains("DynamoComponent chat--v1") { Ok(()) } else { Err(said) }
     };
     wait::until("the component to say what it waits for", LIMIT, look).await.unwrap();
-    assert!(bed.api::<Deployment>().get_opt("chat").await.unwrap().is_none());
+    assert!(harness.api::<Deployment>().get_opt("chat").await.unwrap().is_none());
 
     let build = json!({
         "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponent",
         "metadata": { "name": "chat--v1", "annotations": { "nvidia.com/force-build-image": "true" } },
         "spec": { "dynamoComponent": "chat:v1", "image": "r.example/chat:v1", "downloadUrl": "http://store.example/chat.tar" },
     });
-    bed.apply::<DynamoComponent>(&build).await;
+    harness.apply::<DynamoComponent>(&build).await;
     let look = || async {
-        bed.api::<Deployment>().get_opt("chat").await.map_err(|error| error.to_string())?.ok_or("none".to_owned())
+        harness.api::<Deployment>().get_opt("chat").await.map_err(|error| error.to_string())?.ok_or("none".to_owned())
     };
     let made = wait::until("the Deployment", LIMIT, look).await.unwrap();
     let pod = made.spec.unwrap().template.spec.unwrap();
     assert_eq!(pod.containers[0].image.as_deref(), Some("r.example/chat:v1"));
     assert!(pod.volumes.unwrap().iter().any(|volume| volume.name == "chat"));
-    assert!(bed.api::<PersistentVolumeClaim>().get_opt("chat").await.unwrap().is_some());
+    assert!(harness.api::<PersistentVolumeClaim>().get_opt("chat").await.unwrap().is_some());
 }

@@ -22,60 +22,60 @@ fn foreign_deployment(labels: &Value) -> Value {
     })
 }
 
-async fn stays_untouched_until_it_goes(bed: &Harness, foreign: &Value) {
-    bed.apply::<Deployment>(foreign).await;
-    let theirs = bed.until("seen", |d: &Deployment| {
+async fn stays_untouched_until_it_goes(harness: &Harness, foreign: &Value) {
+    harness.apply::<Deployment>(foreign).await;
+    let theirs = harness.until("seen", |d: &Deployment| {
         d.status.as_ref().and_then(|s| s.observed_generation) == Some(1)
             && d.status.as_ref().unwrap().conditions.as_ref().is_some_and(|all| all.len() >= 2)
     });
     let theirs = theirs.await;
-    bed.apply::<DynamoComponentDeployment>(&component()).await;
-    let stalled = bed.until_condition("Stalled", "True", "NameTaken").await;
+    harness.apply::<DynamoComponentDeployment>(&component()).await;
+    let stalled = harness.until_condition("Stalled", "True", "NameTaken").await;
     for type_ in ["Ready", "Available", "DynamoComponentReady", "Reconciling"] {
         assert_eq!(condition(&stalled, type_).unwrap().0, "False", "{type_}");
     }
     assert_eq!(condition(&stalled, "Available").unwrap().1, "DeploymentNotReady");
     let message = condition(&stalled, "Stalled").unwrap().2;
-    assert!(message.contains(&format!("Deployment {}/{NAME_OF_COMPONENT}", bed.namespace)), "{message}");
+    assert!(message.contains(&format!("Deployment {}/{NAME_OF_COMPONENT}", harness.namespace)), "{message}");
     assert!(message.contains("has no controller") && message.contains("delete or rename"), "{message}");
     assert_eq!(stalled.status.unwrap().component, None);
-    assert_eq!(bed.deployment().await.metadata.resource_version, theirs.metadata.resource_version);
+    assert_eq!(harness.deployment().await.metadata.resource_version, theirs.metadata.resource_version);
 
-    bed.api::<Deployment>().delete(NAME_OF_COMPONENT, &DeleteParams::background()).await.unwrap();
-    bed.until_ready().await;
+    harness.api::<Deployment>().delete(NAME_OF_COMPONENT, &DeleteParams::background()).await.unwrap();
+    harness.until_ready().await;
 }
 
 #[tokio::test]
 async fn a_foreign_deployment_is_left_alone() {
-    let bed = Harness::new("foreign").await;
-    stays_untouched_until_it_goes(&bed, &foreign_deployment(&json!({}))).await;
+    let harness = Harness::new("foreign").await;
+    stays_untouched_until_it_goes(&harness, &foreign_deployment(&json!({}))).await;
 }
 
 #[tokio::test]
 async fn a_foreign_deployment_with_our_labels_is_left_alone() {
-    let bed = Harness::new("labelled").await;
+    let harness = Harness::new("labelled").await;
     let labels = json!({
         "nvidia.com/dynamo-component": "Worker",
-        "nvidia.com/dynamo-namespace": format!("{}-{NAME_OF_COMPONENT}", bed.namespace),
+        "nvidia.com/dynamo-namespace": format!("{}-{NAME_OF_COMPONENT}", harness.namespace),
     });
-    stays_untouched_until_it_goes(&bed, &foreign_deployment(&labels)).await;
+    stays_untouched_until_it_goes(&harness, &foreign_deployment(&labels)).await;
 }
 
 #[tokio::test]
 async fn a_foreign_service_is_left_alone() {
-    let bed = Harness::new("service").await;
+    let harness = Harness::new("service").await;
     let foreign = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": NAME_OF_COMPONENT },
         "spec": { "selector": { "app": "theirs" }, "ports": [{ "port": 80 }] },
     });
-    let theirs = bed.apply::<Service>(&foreign).await;
-    bed.apply::<DynamoComponentDeployment>(&component()).await;
-    let stalled = bed.until_condition("Stalled", "True", "NameTaken").await;
+    let theirs = harness.apply::<Service>(&foreign).await;
+    harness.apply::<DynamoComponentDeployment>(&component()).await;
+    let stalled = harness.until_condition("Stalled", "True", "NameTaken").await;
     let message = condition(&stalled, "Stalled").unwrap().2;
-    assert!(message.contains(&format!("Service {}/{NAME_OF_COMPONENT}", bed.namespace)), "{message}");
-    assert_eq!(bed.service().await.metadata.resource_version, theirs.metadata.resource_version);
-    bed.api::<Service>().delete(NAME_OF_COMPONENT, &DeleteParams::default()).await.unwrap();
-    bed.until_ready().await;
+    assert!(message.contains(&format!("Service {}/{NAME_OF_COMPONENT}", harness.namespace)), "{message}");
+    assert_eq!(harness.service().await.metadata.resource_version, theirs.metadata.resource_version);
+    harness.api::<Service>().delete(NAME_OF_COMPONENT, &DeleteParams::default()).await.unwrap();
+    harness.until_ready().await;
 }
 
 fn revision(deployment: &Deployment) -> &str {
@@ -84,19 +84,19 @@ fn revision(deployment: &Deployment) -> &str {
 
 #[tokio::test]
 async fn children_that_were_left_behind_are_taken_over_and_do_not_roll() {
-    let bed = Harness::new("orphan").await;
-    bed.apply::<DynamoComponentDeployment>(&component()).await;
-    let first = bed.until_ready().await;
-    let (deployment, service) = (bed.deployment().await, bed.service().await);
-    bed.delete(PropagationPolicy::Orphan).await;
-    let orphan = bed.deployment().await;
+    let harness = Harness::new("orphan").await;
+    harness.apply::<DynamoComponentDeployment>(&component()).await;
+    let first = harness.until_ready().await;
+    let (deployment, service) = (harness.deployment().await, harness.service().await);
+    harness.delete(PropagationPolicy::Orphan).await;
+    let orphan = harness.deployment().await;
     assert_eq!(uid(&orphan), uid(&deployment));
     assert_eq!(orphan.metadata.owner_references.unwrap_or_default(), []);
 
-    bed.apply::<DynamoComponentDeployment>(&component()).await;
-    let second = bed.until_ready().await;
+    harness.apply::<DynamoComponentDeployment>(&component()).await;
+    let second = harness.until_ready().await;
     assert_ne!(uid(&first), uid(&second));
-    let (adopted, adopted_service) = (bed.deployment().await, bed.service().await);
+    let (adopted, adopted_service) = (harness.deployment().await, harness.service().await);
     assert_eq!((uid(&adopted), uid(&adopted_service)), (uid(&deployment), uid(&service)));
     // Each new template would be a revision; annotations alone raise the generation, too.
     assert_eq!(revision(&adopted), revision(&deployment));

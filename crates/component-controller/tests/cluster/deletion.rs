@@ -9,53 +9,53 @@ use crate::harness::{Harness, component};
 
 /// An adopted component: with the finalizer that no other client removes.
 async fn adopted(prefix: &str) -> Harness {
-    let bed = Harness::new(prefix).await;
+    let harness = Harness::new(prefix).await;
     let mut with_finalizer = component();
     with_finalizer["metadata"]["finalizers"] = json!([LEGACY_FINALIZER]);
-    bed.apply::<DynamoComponentDeployment>(&with_finalizer).await;
-    bed.until_ready().await;
-    bed
+    harness.apply::<DynamoComponentDeployment>(&with_finalizer).await;
+    harness.until_ready().await;
+    harness
 }
 
-async fn children_go_and_stay_away(bed: &Harness) {
-    bed.gone::<Deployment>().await;
-    bed.gone::<Service>().await;
-    assert_eq!((bed.writes_of("Deployment"), bed.writes_of("Service")), (1, 1), "nothing was made again");
+async fn children_go_and_stay_away(harness: &Harness) {
+    harness.gone::<Deployment>().await;
+    harness.gone::<Service>().await;
+    assert_eq!((harness.writes_of("Deployment"), harness.writes_of("Service")), (1, 1), "nothing was made again");
 }
 
 #[tokio::test]
 async fn in_the_background() {
-    let bed = adopted("background").await;
-    bed.delete(PropagationPolicy::Background).await;
-    children_go_and_stay_away(&bed).await;
+    let harness = adopted("background").await;
+    harness.delete(PropagationPolicy::Background).await;
+    children_go_and_stay_away(&harness).await;
 }
 
 #[tokio::test]
 async fn in_the_foreground() {
-    let bed = adopted("foreground").await;
-    bed.delete(PropagationPolicy::Foreground).await;
-    children_go_and_stay_away(&bed).await;
+    let harness = adopted("foreground").await;
+    harness.delete(PropagationPolicy::Foreground).await;
+    children_go_and_stay_away(&harness).await;
 }
 
 #[tokio::test]
 async fn children_may_be_kept() {
-    let bed = adopted("keep").await;
-    bed.delete(PropagationPolicy::Orphan).await;
-    let (deployment, service) = (bed.deployment().await, bed.service().await);
+    let harness = adopted("keep").await;
+    harness.delete(PropagationPolicy::Orphan).await;
+    let (deployment, service) = (harness.deployment().await, harness.service().await);
     assert_eq!(deployment.metadata.deletion_timestamp, None);
     assert_eq!(service.metadata.deletion_timestamp, None);
-    assert_eq!((bed.writes_of("Deployment"), bed.writes_of("Service")), (1, 1));
+    assert_eq!((harness.writes_of("Deployment"), harness.writes_of("Service")), (1, 1));
 }
 
 #[tokio::test]
 async fn a_component_deleted_before_anybody_looked_leaves_nothing() {
-    let mut bed = Harness::without_controller("unseen").await;
+    let mut harness = Harness::without_controller("unseen").await;
     let mut with_finalizer = component();
     with_finalizer["metadata"]["finalizers"] = json!([LEGACY_FINALIZER]);
-    bed.apply::<DynamoComponentDeployment>(&with_finalizer).await;
-    let components = bed.api::<DynamoComponentDeployment>();
+    harness.apply::<DynamoComponentDeployment>(&with_finalizer).await;
+    let components = harness.api::<DynamoComponentDeployment>();
     components.delete(crate::harness::NAME_OF_COMPONENT, &Default::default()).await.unwrap();
-    bed.start();
-    bed.gone::<DynamoComponentDeployment>().await;
-    assert_eq!((bed.writes_of("Deployment"), bed.writes_of("Service")), (0, 0));
+    harness.start();
+    harness.gone::<DynamoComponentDeployment>().await;
+    assert_eq!((harness.writes_of("Deployment"), harness.writes_of("Service")), (0, 0));
 }

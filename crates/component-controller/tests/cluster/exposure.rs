@@ -22,39 +22,39 @@ fn frontend() -> Value {
 
 #[tokio::test]
 async fn a_frontend_is_exposed_as_configured_and_no_longer() {
-    let mut bed = Harness::without_controller("exposure").await;
-    bed.settings().ingress.controller_class_name = "nginx".to_owned();
-    bed.settings().ingress.virtual_service_gateway = GATEWAY.to_owned();
-    bed.start();
-    bed.apply::<DynamoComponentDeployment>(&frontend()).await;
+    let mut harness = Harness::without_controller("exposure").await;
+    harness.settings().ingress.controller_class_name = "nginx".to_owned();
+    harness.settings().ingress.virtual_service_gateway = GATEWAY.to_owned();
+    harness.start();
+    harness.apply::<DynamoComponentDeployment>(&frontend()).await;
     let open = |ingress: &Ingress| {
         let class = ingress.spec.as_ref().and_then(|spec| spec.ingress_class_name.as_deref());
         class == Some("nginx")
     };
     let routed = |route: &VirtualService| route.spec.gateways == [GATEWAY];
-    bed.until("open", open).await;
-    bed.until("routed", routed).await;
-    bed.edit::<Ingress>(&json!({ "spec": { "ingressClassName": "other" } })).await;
-    bed.edit::<VirtualService>(&json!({ "spec": { "gateways": ["mesh"] } })).await;
-    bed.until("brought back", open).await;
-    bed.until("brought back", routed).await;
-    bed.until_ready().await;
+    harness.until("open", open).await;
+    harness.until("routed", routed).await;
+    harness.edit::<Ingress>(&json!({ "spec": { "ingressClassName": "other" } })).await;
+    harness.edit::<VirtualService>(&json!({ "spec": { "gateways": ["mesh"] } })).await;
+    harness.until("brought back", open).await;
+    harness.until("brought back", routed).await;
+    harness.until_ready().await;
 
-    bed.stop().await;
-    bed.settings().ingress = Default::default();
-    bed.start();
-    bed.gone::<Ingress>().await;
-    bed.gone::<VirtualService>().await;
+    harness.stop().await;
+    harness.settings().ingress = Default::default();
+    harness.start();
+    harness.gone::<Ingress>().await;
+    harness.gone::<VirtualService>().await;
 }
 
 #[tokio::test]
 async fn a_worker_has_a_service_only_for_the_discovery_that_reads_it() {
-    let mut bed = Harness::new("discovery").await;
-    bed.apply::<DynamoComponentDeployment>(&component()).await;
-    bed.until_ready().await;
-    bed.until("there", |_: &Service| true).await;
-    bed.stop().await;
-    bed.settings().discovery.backend = DiscoveryBackend::Etcd;
-    bed.start();
-    bed.gone::<Service>().await;
+    let mut harness = Harness::new("discovery").await;
+    harness.apply::<DynamoComponentDeployment>(&component()).await;
+    harness.until_ready().await;
+    harness.until("there", |_: &Service| true).await;
+    harness.stop().await;
+    harness.settings().discovery.backend = DiscoveryBackend::Etcd;
+    harness.start();
+    harness.gone::<Service>().await;
 }

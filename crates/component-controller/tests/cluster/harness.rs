@@ -47,9 +47,9 @@ pub struct Harness {
 impl Harness {
     /// A namespace with a running controller.
     pub async fn new(prefix: &str) -> Self {
-        let mut bed = Self::without_controller(prefix).await;
-        bed.start();
-        bed
+        let mut harness = Self::without_controller(prefix).await;
+        harness.start();
+        harness
     }
 
     /// A namespace whose controller is still to be started.

@@ -43,9 +43,9 @@ fn reported(component: &DynamoComponent, type_: &str) -> Option<(String, String)
 }
 
 /// Waits until a condition of a component is as expected.
-async fn until(bed: &Harness, name: &str, type_: &str, status: &str) -> DynamoComponent {
+async fn until(harness: &Harness, name: &str, type_: &str, status: &str) -> DynamoComponent {
     let look = || async {
-        let found: DynamoComponent = bed.api().get(name).await.map_err(|error| error.to_string())?;
+        let found: DynamoComponent = harness.api().get(name).await.map_err(|error| error.to_string())?;
         match reported(&found, type_) {
             Some((live, _)) if live == status => Ok(found),
             other => Err(format!("{other:?}")),
@@ -54,27 +54,27 @@ async fn until(bed: &Harness, name: &str, type_: &str, status: &str) -> DynamoCo
     wait::until(format!("{type_} of {name} to be {status}"), LIMIT, look).await.unwrap()
 }
 
-async fn jobs(bed: &Harness) -> Vec<Job> {
-    bed.api::<Job>().list(&ListParams::default()).await.unwrap().items
+async fn jobs(harness: &Harness) -> Vec<Job> {
+    harness.api::<Job>().list(&ListParams::default()).await.unwrap().items
 }
 
 #[tokio::test]
 async fn an_image_is_built_where_the_registry_has_none() {
     let registry = Server::registry().await.unwrap();
     let host = &registry.address;
-    let bed = Harness::new("images").await;
+    let harness = Harness::new("images").await;
     let (there, missing) = (format!("{host}/there:v1"), format!("{host}/missing:v1"));
     push(&there).await;
-    bed.apply::<DynamoComponent>(&component("there", &there)).await;
-    let found = until(&bed, "there", "DynamoComponentAvailable", "True").await;
+    harness.apply::<DynamoComponent>(&component("there", &there)).await;
+    let found = until(&harness, "there", "DynamoComponentAvailable", "True").await;
     assert_eq!(reported(&found, "ImageExists"), Some(("True".to_owned(), there.clone())));
-    assert!(jobs(&bed).await.is_empty());
+    assert!(jobs(&harness).await.is_empty());
 
     // The fake nodes end the pod of every Job well.
-    bed.apply::<DynamoComponent>(&component("missing", &missing)).await;
-    let built = until(&bed, "missing", "DynamoComponentAvailable", "True").await;
+    harness.apply::<DynamoComponent>(&component("missing", &missing)).await;
+    let built = until(&harness, "missing", "DynamoComponentAvailable", "True").await;
     assert_eq!(reported(&built, "ImageExists"), Some(("True".to_owned(), missing)));
-    let made = jobs(&bed).await;
+    let made = jobs(&harness).await;
     assert_eq!(made.len(), 1);
 
     // Defect of the legacy operator: what was available once was never reconciled again.
@@ -83,27 +83,27 @@ async fn an_image_is_built_where_the_registry_has_none() {
     registry.start_again().await.unwrap();
     let mut edited = component("there", &there);
     edited["spec"]["buildArgs"] = json!(["A=b"]);
-    bed.apply::<DynamoComponent>(&edited).await;
-    let look = || async { if jobs(&bed).await.len() == 2 { Ok(()) } else { Err("no second Job") } };
+    harness.apply::<DynamoComponent>(&edited).await;
+    let look = || async { if jobs(&harness).await.len() == 2 { Ok(()) } else { Err("no second Job") } };
     wait::until("a Job for the image that is gone", LIMIT, look).await.unwrap();
-    until(&bed, "there", "ImageExistsChecked", "False").await;
-    until(&bed, "there", "DynamoComponentAvailable", "True").await;
+    until(&harness, "there", "ImageExistsChecked", "False").await;
+    until(&harness, "there", "DynamoComponentAvailable", "True").await;
 
-    bed.apply::<DynamoComponent>(&component("missing", &format!("{host}/missing:v2"))).await;
+    harness.apply::<DynamoComponent>(&component("missing", &format!("{host}/missing:v2"))).await;
     let look = || async {
-        let now = jobs(&bed).await;
+        let now = jobs(&harness).await;
         let another = now.len() == 2 && now.iter().all(|job| job.metadata.uid != made[0].metadata.uid);
         if another { Ok(()) } else { Err(format!("{} Jobs", now.len())) }
     };
     wait::until("another Job for another image", LIMIT, look).await.unwrap();
-    bed.api::<DynamoComponent>().delete("missing", &DeleteParams::default()).await.unwrap();
+    harness.api::<DynamoComponent>().delete("missing", &DeleteParams::default()).await.unwrap();
 
     // What is known stays known when a registry does not answer.
     registry.stop().await.unwrap();
     edited["spec"]["buildArgs"] = json!(["A=c"]);
-    let edited = bed.apply::<DynamoComponent>(&edited).await;
+    let edited = harness.apply::<DynamoComponent>(&edited).await;
     let look = || async {
-        let found: DynamoComponent = bed.api().get("there").await.map_err(|error| error.to_string())?;
+        let found: DynamoComponent = harness.api().get("there").await.map_err(|error| error.to_string())?;
         let seen = found.status.as_ref().and_then(|status| status.observed_generation);
         if seen == edited.metadata.generation { Ok(found) } else { Err(format!("{seen:?}")) }
     };
@@ -115,15 +115,15 @@ async fn an_image_is_built_where_the_registry_has_none() {
 #[tokio::test]
 async fn the_defaults_of_all_builds_are_read_by_their_name() {
     let registry = Server::registry().await.unwrap();
-    let bed = Harness::new("images-defaults").await;
+    let harness = Harness::new("images-defaults").await;
     let defaults = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "dynamo-image-builder-config" },
         "data": { "build_args": "[SHARED=yes]" },
     });
-    bed.apply::<ConfigMap>(&defaults).await;
+    harness.apply::<ConfigMap>(&defaults).await;
     let image = format!("{}/chat:v1", registry.address);
-    bed.apply::<DynamoComponent>(&component("chat", &image)).await;
-    let look = || async { jobs(&bed).await.pop().ok_or("no Job") };
+    harness.apply::<DynamoComponent>(&component("chat", &image)).await;
+    let look = || async { jobs(&harness).await.pop().ok_or("no Job") };
     let job = wait::until("a Job", LIMIT, look).await.unwrap();
     let script = job.spec.unwrap().template.spec.unwrap().containers[0].command.clone().unwrap().pop().unwrap();
     assert!(script.contains("--opt build-arg:'SHARED=yes'"), "{script}");
@@ -152,12 +152,12 @@ async fn a_login_needs_no_right_but_to_read_its_secret() {
         "secrets" => Access { verbs: &[Verb::Get], ..*right },
         _ => *right,
     });
-    let mut bed = Harness::with_rights("images-login", &rights.collect::<Vec<_>>()).await;
-    bed.start();
+    let mut harness = Harness::with_rights("images-login", &rights.collect::<Vec<_>>()).await;
+    harness.start();
     let mut closed = component("closed", &format!("{host}/there:v1"));
     closed["spec"]["dockerConfigJsonSecretName"] = json!("login");
-    bed.apply::<DynamoComponent>(&closed).await;
-    let waiting = until(&bed, "closed", "Stalled", "True").await;
+    harness.apply::<DynamoComponent>(&closed).await;
+    let waiting = until(&harness, "closed", "Stalled", "True").await;
     let message = reported(&waiting, "DynamoComponentAvailable").unwrap().1;
     assert!(message.contains("/login does not exist"), "{message}");
     let config = json!({ "auths": { host: { "auth": "dTpw" } } }).to_string();
@@ -165,21 +165,21 @@ async fn a_login_needs_no_right_but_to_read_its_secret() {
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "login" }, "type": "kubernetes.io/dockerconfigjson",
         "stringData": { ".dockerconfigjson": config },
     });
-    bed.apply::<Secret>(&login).await;
-    until(&bed, "closed", "DynamoComponentAvailable", "True").await;
+    harness.apply::<Secret>(&login).await;
+    until(&harness, "closed", "DynamoComponentAvailable", "True").await;
 }
 
 #[tokio::test]
-async fn without_the_right_to_read_a_login_the_remedy_is_told() {
+async fn without_the_right_to_read_a_login_the_remedy_is_reported() {
     let rights: Vec<_> = ACCESS.iter().filter(|right| right.resource != "secrets").copied().collect();
-    let mut bed = Harness::with_rights("images-blind", &rights).await;
-    bed.start();
+    let mut harness = Harness::with_rights("images-blind", &rights).await;
+    harness.start();
     let mut closed = component("closed", "r.example/there:v1");
     closed["spec"]["dockerConfigJsonSecretName"] = json!("login");
-    bed.apply::<DynamoComponent>(&closed).await;
-    let blocked = until(&bed, "closed", "Stalled", "True").await;
+    harness.apply::<DynamoComponent>(&closed).await;
+    let blocked = until(&harness, "closed", "Stalled", "True").await;
     let message = reported(&blocked, "DynamoComponentAvailable").unwrap().1;
-    let named = [format!("Secret {}/login", bed.namespace), "imagePullSecretDiscovery.enabled=true".to_owned()];
+    let named = [format!("Secret {}/login", harness.namespace), "imagePullSecretDiscovery.enabled=true".to_owned()];
     assert!(named.iter().all(|part| message.contains(part)), "{message}");
 }
 
@@ -187,30 +187,30 @@ async fn without_the_right_to_read_a_login_the_remedy_is_told() {
 async fn the_example_is_built_without_a_question() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples/2025/component.yaml");
     let example: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let bed = Harness::new("images-example").await;
-    bed.apply::<DynamoComponent>(&example).await;
-    let built = until(&bed, "frontend--v1", "Ready", "True").await;
+    let harness = Harness::new("images-example").await;
+    harness.apply::<DynamoComponent>(&example).await;
+    let built = until(&harness, "frontend--v1", "Ready", "True").await;
     let image = example["spec"]["image"].as_str().unwrap().to_owned();
     assert_eq!(reported(&built, "ImageExists"), Some(("True".to_owned(), image)));
-    assert_eq!(jobs(&bed).await.len(), 1);
+    assert_eq!(jobs(&harness).await.len(), 1);
 }
 
 #[tokio::test]
-async fn a_mistake_is_told_with_its_field() {
-    let bed = Harness::new("images-wrong").await;
+async fn a_violation_is_reported_with_its_field() {
+    let harness = Harness::new("images-wrong").await;
     let mut wrong = component("wrong", "r.example/x:v1");
     wrong["spec"]["imageBuildTimeout"] = json!("soon");
-    bed.apply::<DynamoComponent>(&wrong).await;
-    let found = until(&bed, "wrong", "Stalled", "True").await;
+    harness.apply::<DynamoComponent>(&wrong).await;
+    let found = until(&harness, "wrong", "Stalled", "True").await;
     let message = reported(&found, "DynamoComponentAvailable").unwrap().1;
     assert!(message.starts_with("spec.imageBuildTimeout"), "{message}");
-    assert!(jobs(&bed).await.is_empty());
+    assert!(jobs(&harness).await.is_empty());
 }
 
 /// Ends the only Job as a failure. The controller of Jobs may write beside us.
-async fn fail(bed: &Harness) {
+async fn fail(harness: &Harness) {
     let attempt = async || {
-        let job = jobs(bed).await.pop().ok_or("no Job")?;
+        let job = jobs(harness).await.pop().ok_or("no Job")?;
         let now = json!(job.status.as_ref().and_then(|status| status.start_time.clone()).ok_or("not started")?);
         let condition = |type_: &str| {
             json!({ "type": type_, "status": "True", "reason": "DeadlineExceeded", "message": "it waited for a node",
@@ -220,7 +220,7 @@ async fn fail(bed: &Harness) {
             "conditions": [condition("FailureTarget"), condition("Failed")] });
         let name = job.metadata.name.unwrap_or_default();
         let patch = Patch::Merge(json!({ "status": status }));
-        let patched = bed.api::<Job>().patch_status(&name, &PatchParams::default(), &patch).await;
+        let patched = harness.api::<Job>().patch_status(&name, &PatchParams::default(), &patch).await;
         patched.map(drop).map_err(|error| error.to_string())
     };
     wait::until("the Job to have failed", LIMIT, attempt).await.unwrap();
@@ -229,13 +229,13 @@ async fn fail(bed: &Harness) {
 /// A build that no node takes.
 #[tokio::test]
 async fn a_build_that_cannot_start_says_why_and_has_a_deadline() {
-    let bed = Harness::new("images-stuck").await;
+    let harness = Harness::new("images-stuck").await;
     let mut stuck = component("stuck", "r.example/stuck:v1");
     stuck["metadata"]["annotations"] = json!({ "nvidia.com/force-build-image": "true" });
     stuck["spec"]["imageBuilderExtraPodSpec"] = json!({ "nodeSelector": { "example.com/none": "such" } });
-    bed.apply::<DynamoComponent>(&stuck).await;
+    harness.apply::<DynamoComponent>(&stuck).await;
     let look = || async {
-        let found: DynamoComponent = bed.api().get("stuck").await.map_err(|error| error.to_string())?;
+        let found: DynamoComponent = harness.api().get("stuck").await.map_err(|error| error.to_string())?;
         let conditions = found.status.map(|status| status.conditions).unwrap_or_default();
         let said = ["ImageBuilding", "DynamoComponentAvailable", "Ready"].map(|type_| {
             find(&conditions, type_)
@@ -244,12 +244,12 @@ async fn a_build_that_cannot_start_says_why_and_has_a_deadline() {
         if said == [true; 3] { Ok(()) } else { Err(format!("{conditions:?}")) }
     };
     wait::until("the build to say what it waits for", LIMIT, look).await.unwrap();
-    let deadline = jobs(&bed).await.first().and_then(|job| job.spec.as_ref()?.active_deadline_seconds);
+    let deadline = jobs(&harness).await.first().and_then(|job| job.spec.as_ref()?.active_deadline_seconds);
     assert_eq!(deadline, Some(7200));
 
     // The test does not wait so long.
-    fail(&bed).await;
-    let failed = until(&bed, "stuck", "DynamoComponentAvailable", "False").await;
+    fail(&harness).await;
+    let failed = until(&harness, "stuck", "DynamoComponentAvailable", "False").await;
     let message = reported(&failed, "DynamoComponentAvailable").unwrap().1;
     assert!(message.contains("it waited for a node"), "{message}");
 }
@@ -281,19 +281,19 @@ async fn the_manifest_of_an_archive_is_read_once_into_the_status() {
     let manifest =
         "service: graphs.agg:Frontend\nservices:\n- name: Frontend\n  config: {workers: 2, resources: {gpu: 1}}\n";
     let (store, downloads) = api_store(manifest).await;
-    let mut bed = Harness::without_controller("manifest").await;
-    bed.api_store = Some(store);
-    bed.start();
+    let mut harness = Harness::without_controller("manifest").await;
+    harness.api_store = Some(store);
+    harness.start();
     let component = json!({
         "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponent",
         "metadata": { "name": "chat", "annotations": {
             "nvidia.com/force-build-image": "true", "nvidia.com/read-archive-manifest": "true" } },
         "spec": { "dynamoComponent": "chat:v1", "image": "registry.example/chat:v1" },
     });
-    bed.apply::<DynamoComponent>(&component).await;
-    until(&bed, "chat", "ManifestRead", "True").await;
+    harness.apply::<DynamoComponent>(&component).await;
+    until(&harness, "chat", "ManifestRead", "True").await;
     // Several passes later.
-    let built = until(&bed, "chat", "DynamoComponentAvailable", "True").await;
+    let built = until(&harness, "chat", "DynamoComponentAvailable", "True").await;
     let expected = json!({ "dynamoTag": "graphs.agg:Frontend", "services": [
         { "name": "Frontend", "workers": 2, "resources": { "nvidia.com/gpu": "1" } } ] });
     assert_eq!(serde_json::to_value(built.status.unwrap().manifest).unwrap(), expected);

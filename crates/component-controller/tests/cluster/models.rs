@@ -33,8 +33,8 @@ fn worker(name: &str, serves: bool) -> Value {
 /// In the reference it goes with the generation that made it.
 #[tokio::test]
 async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it() {
-    let bed = Harness::new("models").await;
-    let (services, components) = (bed.api::<Service>(), bed.api::<DynamoComponentDeployment>());
+    let harness = Harness::new("models").await;
+    let (services, components) = (harness.api::<Service>(), harness.api::<DynamoComponentDeployment>());
     let name = api_types::names::model_service("org/model");
     let owned_by = async |expected: &[&str]| {
         let look = async || match services.get_opt(&name).await.unwrap() {
@@ -54,15 +54,15 @@ async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it
         ("b", false, &["worker-a*"]),
     ];
     for (generation, serves, expected) in steps {
-        bed.apply::<DynamoComponentDeployment>(&worker(generation, serves)).await;
+        harness.apply::<DynamoComponentDeployment>(&worker(generation, serves)).await;
         owned_by(expected).await;
     }
     let gone = async || services.get_opt(&name).await.unwrap().is_none().then_some(()).ok_or("it is there");
-    bed.apply::<DynamoComponentDeployment>(&worker("a", false)).await;
+    harness.apply::<DynamoComponentDeployment>(&worker("a", false)).await;
     wait::until("the Service to go with the last one that serves the model", LIMIT, gone).await.unwrap();
 
     for (generation, expected) in [("a", &["worker-a*"][..]), ("b", &["worker-a*", "worker-b"])] {
-        bed.apply::<DynamoComponentDeployment>(&worker(generation, true)).await;
+        harness.apply::<DynamoComponentDeployment>(&worker(generation, true)).await;
         owned_by(expected).await;
     }
     let first = services.get(&name).await.unwrap();
@@ -79,10 +79,10 @@ async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it
 /// Server-side apply leaves an owner reference that another manager has set.
 #[tokio::test]
 async fn a_service_that_the_upstream_operator_made_is_released_too() {
-    let bed = Harness::new("models-upstream").await;
-    let (services, components) = (bed.api::<Service>(), bed.api::<DynamoComponentDeployment>());
-    bed.apply::<DynamoComponentDeployment>(&worker("a", false)).await;
-    let mut service = rendering::render_model_service(&bed.namespace, "org/model");
+    let harness = Harness::new("models-upstream").await;
+    let (services, components) = (harness.api::<Service>(), harness.api::<DynamoComponentDeployment>());
+    harness.apply::<DynamoComponentDeployment>(&worker("a", false)).await;
+    let mut service = rendering::render_model_service(&harness.namespace, "org/model");
     service.metadata.owner_references =
         components.get("worker-a").await.unwrap().controller_owner_ref(&()).map(|owner| vec![owner]);
     let upstream = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
@@ -94,9 +94,9 @@ async fn a_service_that_the_upstream_operator_made_is_released_too() {
         };
         wait::until(format!("the Service to belong to {expected:?}"), LIMIT, look).await.unwrap();
     };
-    bed.apply::<DynamoComponentDeployment>(&worker("a", true)).await;
-    bed.apply::<DynamoComponentDeployment>(&worker("b", true)).await;
+    harness.apply::<DynamoComponentDeployment>(&worker("a", true)).await;
+    harness.apply::<DynamoComponentDeployment>(&worker("b", true)).await;
     owned_by(&["worker-a*", "worker-b"]).await;
-    bed.apply::<DynamoComponentDeployment>(&worker("a", false)).await;
+    harness.apply::<DynamoComponentDeployment>(&worker("a", false)).await;
     owned_by(&["worker-b*"]).await;
 }

@@ -32,20 +32,20 @@ pub fn spanning() -> Value {
     component
 }
 
-fn sets(bed: &Harness) -> Api<LeaderWorkerSet> {
-    bed.api()
+fn sets(harness: &Harness) -> Api<LeaderWorkerSet> {
+    harness.api()
 }
 
 /// Says that all groups of the set serve, as its controller would.
-async fn play_ready(bed: &Harness) -> LeaderWorkerSet {
-    let generation = sets(bed).get(SET).await.unwrap().metadata.generation;
-    play(bed, generation, None).await
+async fn play_ready(harness: &Harness) -> LeaderWorkerSet {
+    let generation = sets(harness).get(SET).await.unwrap().metadata.generation;
+    play(harness, generation, None).await
 }
 
 /// Says that all groups serve, and how many have the current template. Controllers of older releases tell no
 /// generation.
-async fn play(bed: &Harness, observed_generation: Option<i64>, updated: Option<i32>) -> LeaderWorkerSet {
-    let groups = sets(bed).get(SET).await.unwrap().spec.replicas.unwrap();
+async fn play(harness: &Harness, observed_generation: Option<i64>, updated: Option<i32>) -> LeaderWorkerSet {
+    let groups = sets(harness).get(SET).await.unwrap().spec.replicas.unwrap();
     let status = json!({ "status": {
         "observedGeneration": observed_generation,
         "replicas": groups, "readyReplicas": groups, "updatedReplicas": updated.unwrap_or(groups),
@@ -54,34 +54,34 @@ async fn play(bed: &Harness, observed_generation: Option<i64>, updated: Option<i
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }],
     } });
-    sets(bed).patch_status(SET, &PatchParams::default(), &Patch::Merge(status)).await.unwrap()
+    sets(harness).patch_status(SET, &PatchParams::default(), &Patch::Merge(status)).await.unwrap()
 }
 
-async fn until_set(bed: &Harness, what: &str, fits: impl Fn(&LeaderWorkerSet) -> bool) -> LeaderWorkerSet {
-    until(&sets(bed), SET, what, fits).await
+async fn until_set(harness: &Harness, what: &str, fits: impl Fn(&LeaderWorkerSet) -> bool) -> LeaderWorkerSet {
+    until(&sets(harness), SET, what, fits).await
 }
 
-async fn until_ready(bed: &Harness) -> DynamoComponentDeployment {
-    bed.until_condition("Available", "True", "LeaderWorkerSetReady").await
+async fn until_ready(harness: &Harness) -> DynamoComponentDeployment {
+    harness.until_condition("Available", "True", "LeaderWorkerSetReady").await
 }
 
 /// A namespace with a running controller, if LeaderWorkerSets can be had.
-async fn bed(prefix: &str) -> Option<Harness> {
+async fn harness(prefix: &str) -> Option<Harness> {
     leader_worker_sets()?;
     Some(Harness::new(prefix).await)
 }
 
 #[tokio::test]
 async fn groups_of_pods_become_ready_with_few_writes() {
-    let Some(bed) = bed("nodes").await else { return };
-    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
-    let set = until_set(&bed, "made", |_| true).await;
-    let waiting = bed.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
+    let Some(harness) = harness("nodes").await else { return };
+    harness.apply::<DynamoComponentDeployment>(&spanning()).await;
+    let set = until_set(&harness, "made", |_| true).await;
+    let waiting = harness.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
     let message = condition(&waiting, "Ready").unwrap().2;
     assert!(message.starts_with("LeaderWorkerSet chat-worker-0: 0 of 2 desired groups"), "{message}");
     assert_eq!(set.spec.leader_worker_template.size, Some(2));
-    play_ready(&bed).await;
-    let ready = until_ready(&bed).await;
+    play_ready(&harness).await;
+    let ready = until_ready(&harness).await;
     for type_ in ["DynamoComponentReady", "Ready"] {
         assert_eq!(condition(&ready, type_).unwrap().0, "True", "{type_}");
     }
@@ -89,15 +89,15 @@ async fn groups_of_pods_become_ready_with_few_writes() {
     assert_eq!(counts.component_kind, ComponentKind::LeaderWorkerSet);
     assert_eq!(counts.component_names, [SET]);
     assert_eq!((counts.replicas, counts.ready_replicas, counts.available_replicas), (2, Some(2), None));
-    assert_eq!(bed.service().await.spec.unwrap().selector.unwrap()[labels::ROLE], "leader");
-    let status_writes = bed.status_writes();
-    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
-    bed.until_reconciled().await;
-    assert_eq!((bed.writes_of("LeaderWorkerSet"), bed.writes_of("Service")), (1, 1));
-    assert_eq!((bed.writes_of("Deployment"), bed.status_writes()), (0, status_writes));
-    bed.delete(PropagationPolicy::Foreground).await;
+    assert_eq!(harness.service().await.spec.unwrap().selector.unwrap()[labels::ROLE], "leader");
+    let status_writes = harness.status_writes();
+    harness.apply::<DynamoComponentDeployment>(&spanning()).await;
+    harness.until_reconciled().await;
+    assert_eq!((harness.writes_of("LeaderWorkerSet"), harness.writes_of("Service")), (1, 1));
+    assert_eq!((harness.writes_of("Deployment"), harness.status_writes()), (0, status_writes));
+    harness.delete(PropagationPolicy::Foreground).await;
     // A garbage collector that does not know the kind yet lets the component go first.
-    let gone = async || match sets(&bed).get_opt(SET).await {
+    let gone = async || match sets(&harness).get_opt(SET).await {
         Ok(None) => Ok(()),
         Ok(Some(set)) => Err(format!("{:?}", set.metadata)),
         Err(error) => Err(error.to_string()),
@@ -109,94 +109,96 @@ async fn groups_of_pods_become_ready_with_few_writes() {
 /// after an edit, and a restart was over before the first pod ended.
 #[tokio::test]
 async fn a_set_without_observed_generation_is_not_ready_before_its_controller_has_seen_an_edit() {
-    let Some(bed) = bed("nodes-older").await else { return };
-    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
-    until_set(&bed, "made", |_| true).await;
-    let before = play(&bed, None, None).await;
-    until_ready(&bed).await;
+    let Some(harness) = harness("nodes-older").await else { return };
+    harness.apply::<DynamoComponentDeployment>(&spanning()).await;
+    until_set(&harness, "made", |_| true).await;
+    let before = play(&harness, None, None).await;
+    until_ready(&harness).await;
     let mut restarted = spanning();
     restarted["spec"]["podTemplate"]["metadata"]["annotations"]["nvidia.com/restartAt"] = json!("r1");
-    bed.apply::<DynamoComponentDeployment>(&restarted).await;
-    until_set(&bed, "changed", |set| set.metadata.generation > before.metadata.generation).await;
-    let edited = bed.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
+    harness.apply::<DynamoComponentDeployment>(&restarted).await;
+    until_set(&harness, "changed", |set| set.metadata.generation > before.metadata.generation).await;
+    let edited = harness.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
     assert!(is_current(&edited));
-    bed.until_reconciled().await;
-    let live = bed.api::<DynamoComponentDeployment>().get(NAME_OF_COMPONENT).await.unwrap();
+    harness.until_reconciled().await;
+    let live = harness.api::<DynamoComponentDeployment>().get(NAME_OF_COMPONENT).await.unwrap();
     assert_eq!(condition(&live, "Available").unwrap().0, "False", "reconciled with the same status");
-    play(&bed, None, Some(1)).await;
-    bed.until("one updated", |component: &DynamoComponentDeployment| {
-        let counts = component.status.as_ref().and_then(|status| status.component.as_ref());
-        counts.is_some_and(|counts| counts.updated_replicas == 1)
-    })
-    .await;
-    assert_eq!(bed.writes_of("LeaderWorkerSet"), 2);
-    play(&bed, None, None).await;
+    play(&harness, None, Some(1)).await;
+    harness
+        .until("one updated", |component: &DynamoComponentDeployment| {
+            let counts = component.status.as_ref().and_then(|status| status.component.as_ref());
+            counts.is_some_and(|counts| counts.updated_replicas == 1)
+        })
+        .await;
+    assert_eq!(harness.writes_of("LeaderWorkerSet"), 2);
+    play(&harness, None, None).await;
     // The condition of the set has another time by then.
     let status = json!({ "status": { "conditions": [{ "type": "Available", "status": "True", "reason": "AllGroupsReady",
         "message": "", "lastTransitionTime": "2026-01-01T00:05:00Z" }] } });
-    sets(&bed).patch_status(SET, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
-    until_ready(&bed).await;
+    sets(&harness).patch_status(SET, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    until_ready(&harness).await;
 }
 
 #[tokio::test]
 async fn zero_is_a_normal_state_and_changes_only_the_count() {
-    let Some(bed) = bed("nodes-zero").await else { return };
-    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
-    let before = until_set(&bed, "made", |_| true).await;
-    play_ready(&bed).await;
-    until_ready(&bed).await;
+    let Some(harness) = harness("nodes-zero").await else { return };
+    harness.apply::<DynamoComponentDeployment>(&spanning()).await;
+    let before = until_set(&harness, "made", |_| true).await;
+    play_ready(&harness).await;
+    until_ready(&harness).await;
     for replicas in [0, 2] {
         let mut scaled = spanning();
         scaled["spec"]["replicas"] = json!(replicas);
-        bed.apply::<DynamoComponentDeployment>(&scaled).await;
-        until_set(&bed, "scaled", |set| set.spec.replicas == Some(replicas)).await;
-        let set = play_ready(&bed).await;
+        harness.apply::<DynamoComponentDeployment>(&scaled).await;
+        until_set(&harness, "scaled", |set| set.spec.replicas == Some(replicas)).await;
+        let set = play_ready(&harness).await;
         assert_eq!(set.spec.leader_worker_template, before.spec.leader_worker_template);
-        bed.until(&format!("ready with {replicas}"), |component: &DynamoComponentDeployment| {
-            let counts = component.status.as_ref().and_then(|status| status.component.as_ref());
-            is_current(component)
-                && condition(component, "Ready").is_some_and(|ready| ready.0 == "True")
-                && counts.is_some_and(|counts| counts.replicas == replicas)
-        })
-        .await;
+        harness
+            .until(&format!("ready with {replicas}"), |component: &DynamoComponentDeployment| {
+                let counts = component.status.as_ref().and_then(|status| status.component.as_ref());
+                is_current(component)
+                    && condition(component, "Ready").is_some_and(|ready| ready.0 == "True")
+                    && counts.is_some_and(|counts| counts.replicas == replicas)
+            })
+            .await;
     }
 }
 
 #[tokio::test]
 async fn a_change_reaches_both_templates_once_and_drift_is_repaired() {
-    let Some(bed) = bed("nodes-change").await else { return };
-    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
-    until_set(&bed, "made", |_| true).await;
-    let before = play_ready(&bed).await;
-    until_ready(&bed).await;
+    let Some(harness) = harness("nodes-change").await else { return };
+    harness.apply::<DynamoComponentDeployment>(&spanning()).await;
+    until_set(&harness, "made", |_| true).await;
+    let before = play_ready(&harness).await;
+    until_ready(&harness).await;
     let mut changed = spanning();
     changed["spec"]["podTemplate"]["spec"]["containers"][0]["image"] = json!("registry.example.com/other:1.6.0");
-    bed.apply::<DynamoComponentDeployment>(&changed).await;
-    let set = until_set(&bed, "changed", |set| set.metadata.generation > before.metadata.generation).await;
+    harness.apply::<DynamoComponentDeployment>(&changed).await;
+    let set = until_set(&harness, "changed", |set| set.metadata.generation > before.metadata.generation).await;
     let template = json!(set.spec.leader_worker_template);
     for role in ["leaderTemplate", "workerTemplate"] {
         assert_eq!(template[role]["spec"]["containers"][0]["image"], "registry.example.com/other:1.6.0");
     }
     // Its status still speaks of the old template.
-    bed.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
-    play_ready(&bed).await;
-    until_ready(&bed).await;
-    assert_eq!(bed.writes_of("LeaderWorkerSet"), 2);
+    harness.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
+    play_ready(&harness).await;
+    until_ready(&harness).await;
+    assert_eq!(harness.writes_of("LeaderWorkerSet"), 2);
 
     let edit = Patch::Merge(json!({ "spec": { "replicas": 5 } }));
-    sets(&bed).patch(SET, &PatchParams::default(), &edit).await.unwrap();
-    let old = uid(&until_set(&bed, "back at two groups", |set| set.spec.replicas == Some(2)).await);
-    sets(&bed).delete(SET, &DeleteParams::background()).await.unwrap();
-    until_set(&bed, "made again", |set| uid(set) != old).await;
+    sets(&harness).patch(SET, &PatchParams::default(), &edit).await.unwrap();
+    let old = uid(&until_set(&harness, "back at two groups", |set| set.spec.replicas == Some(2)).await);
+    sets(&harness).delete(SET, &DeleteParams::background()).await.unwrap();
+    until_set(&harness, "made again", |set| uid(set) != old).await;
 }
 
 #[tokio::test]
 async fn a_set_of_the_go_operator_is_taken_over_as_it_is() {
-    let Some(mut bed) = bed("nodes-takeover").await else { return };
-    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
-    let ours = until_set(&bed, "made", |_| true).await;
-    bed.stop().await;
-    sets(&bed).delete(SET, &DeleteParams::background()).await.unwrap();
+    let Some(mut harness) = harness("nodes-takeover").await else { return };
+    harness.apply::<DynamoComponentDeployment>(&spanning()).await;
+    let ours = until_set(&harness, "made", |_| true).await;
+    harness.stop().await;
+    sets(&harness).delete(SET, &DeleteParams::background()).await.unwrap();
     let mut theirs = json!({
         "apiVersion": LeaderWorkerSet::api_version(&()), "kind": LeaderWorkerSet::kind(&()),
         "metadata": {
@@ -209,12 +211,12 @@ async fn a_set_of_the_go_operator_is_taken_over_as_it_is() {
     theirs["spec"]["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]["creationTimestamp"] = Value::Null;
     let theirs: LeaderWorkerSet = {
         let params = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
-        let request = kube::core::Request::new(LeaderWorkerSet::url_path(&(), Some(&bed.namespace)));
+        let request = kube::core::Request::new(LeaderWorkerSet::url_path(&(), Some(&harness.namespace)));
         let request = request.create(&params, serde_json::to_vec(&theirs).unwrap()).unwrap();
-        bed.client.request(request).await.unwrap()
+        harness.client.request(request).await.unwrap()
     };
-    bed.start();
-    let taken = until_set(&bed, "marked as ours", |set| {
+    harness.start();
+    let taken = until_set(&harness, "marked as ours", |set| {
         set.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::TEMPLATE_DIGEST))
     })
     .await;
@@ -226,65 +228,67 @@ async fn a_set_of_the_go_operator_is_taken_over_as_it_is() {
 /// Says what Kubernetes has for an engine's claims, one thing after the other.
 #[tokio::test]
 async fn all_nodes_start_together_once_the_gpus_they_claim_can_be_counted() {
-    let Some(bed) = bed("nodes-claims").await else { return };
+    let Some(harness) = harness("nodes-claims").await else { return };
     let mut component = spanning();
     let pod = &mut component["spec"]["podTemplate"]["spec"];
     pod["containers"][0]["resources"] = json!({ "claims": [{ "name": "gpu" }] });
     pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "shared" }]);
-    bed.apply::<DynamoComponentDeployment>(&component).await;
+    harness.apply::<DynamoComponentDeployment>(&component).await;
     let until_recorded = async |what: &str| {
-        bed.until(what, |component: &DynamoComponentDeployment| {
-            let reported = condition(component, "Reconciling");
-            reported.is_some_and(|reported| reported.1 == "GpuCountUnknown" && reported.2.contains(what))
-        })
-        .await
+        harness
+            .until(what, |component: &DynamoComponentDeployment| {
+                let reported = condition(component, "Reconciling");
+                reported.is_some_and(|reported| reported.1 == "GpuCountUnknown" && reported.2.contains(what))
+            })
+            .await
     };
     until_recorded("ResourceClaim shared does not exist; create it").await;
     let pod = &mut component["spec"]["podTemplate"]["spec"];
     pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimTemplateName": "eight" }]);
-    bed.apply::<DynamoComponentDeployment>(&component).await;
+    harness.apply::<DynamoComponentDeployment>(&component).await;
     until_recorded("ResourceClaimTemplate eight does not exist; create it").await;
 
     // DeviceClasses belong to the whole cluster.
-    let class = format!("class-{}", bed.namespace);
+    let class = format!("class-{}", harness.namespace);
     let request = json!({ "name": "gpus", "exactly": { "deviceClassName": class, "count": 8 } });
     let template = json!({
         "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", "metadata": { "name": "eight" },
         "spec": { "spec": { "devices": { "requests": [request] } } },
     });
-    bed.apply::<ResourceClaimTemplate>(&template).await;
+    harness.apply::<ResourceClaimTemplate>(&template).await;
     until_recorded("which the operator has no right to read; let its account get deviceclasses.resource.k8s.io").await;
     let group = "rbac.authorization.k8s.io";
     let held = ACCESS.iter().find(|right| right.resource == "deviceclasses").unwrap();
     let rule = json!({ "apiGroups": [held.group], "resources": [held.resource], "verbs": held.verbs });
     let role = json!({ "metadata": { "name": class }, "rules": [rule] });
-    create::<ClusterRole>(&bed, &role).await;
-    let account = json!({ "kind": "ServiceAccount", "name": NAME, "namespace": bed.namespace });
+    create::<ClusterRole>(&harness, &role).await;
+    let account = json!({ "kind": "ServiceAccount", "name": NAME, "namespace": harness.namespace });
     let bound = json!({ "apiGroup": group, "kind": "ClusterRole", "name": class });
     create::<ClusterRoleBinding>(
-        &bed,
+        &harness,
         &json!({ "metadata": { "name": class }, "roleRef": bound, "subjects": [account] }),
     )
     .await;
     until_recorded(&format!("DeviceClass {class}, which does not exist")).await;
-    assert_eq!(bed.writes_of("LeaderWorkerSet"), 0, "each node would start alone");
+    assert_eq!(harness.writes_of("LeaderWorkerSet"), 0, "each node would start alone");
 
     let selector = json!({ "cel": { "expression": "device.driver == 'gpu.example.com'" } });
-    create::<DeviceClass>(&bed, &json!({ "metadata": { "name": class }, "spec": { "selectors": [selector] } })).await;
-    let set = until_set(&bed, "made", |_| true).await;
+    create::<DeviceClass>(&harness, &json!({ "metadata": { "name": class }, "spec": { "selectors": [selector] } }))
+        .await;
+    let set = until_set(&harness, "made", |_| true).await;
     let template = json!(set.spec.leader_worker_template);
     for role in ["leaderTemplate", "workerTemplate"] {
         assert!(template[role]["spec"]["containers"][0]["args"].to_string().contains("ray start"), "{template}");
     }
-    bed.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
+    harness.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
 }
 
-async fn create<K>(bed: &Harness, object: &Value)
+async fn create<K>(harness: &Harness, object: &Value)
 where
     K: Resource<DynamicType = ()> + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
 {
     let object: K = serde_json::from_value(object.clone()).unwrap();
-    Api::<K>::all(bed.client.clone()).create(&PostParams::default(), &object).await.unwrap();
+    Api::<K>::all(harness.client.clone()).create(&PostParams::default(), &object).await.unwrap();
 }
 
 /// An object of the component that nothing needs any more.
@@ -303,25 +307,25 @@ fn obsolete<K: Resource<DynamicType = ()>>(owner: &DynamoComponentDeployment, na
 /// A set and a pod group for each replica; a Deployment where the API of sets was missing.
 #[tokio::test]
 async fn what_other_operators_made_for_the_same_pods_goes() {
-    let Some(mut bed) = bed("nodes-obsolete").await else { return };
-    bed.stop().await;
-    let owner = bed.apply::<DynamoComponentDeployment>(&spanning()).await;
+    let Some(mut harness) = harness("nodes-obsolete").await else { return };
+    harness.stop().await;
+    let owner = harness.apply::<DynamoComponentDeployment>(&spanning()).await;
     let pod = json!({ "containers": [{ "name": "main", "image": "i" }] });
     let set = json!({ "spec": { "leaderWorkerTemplate": { "workerTemplate": { "spec": pod }, "size": 2 } } });
-    bed.apply::<LeaderWorkerSet>(&obsolete::<LeaderWorkerSet>(&owner, "chat-worker-1", &set)).await;
-    bed.apply::<PodGroup>(&obsolete::<PodGroup>(&owner, "chat-worker-1", &json!({}))).await;
+    harness.apply::<LeaderWorkerSet>(&obsolete::<LeaderWorkerSet>(&owner, "chat-worker-1", &set)).await;
+    harness.apply::<PodGroup>(&obsolete::<PodGroup>(&owner, "chat-worker-1", &json!({}))).await;
     let app = json!({ "app": "x" });
     let deployment = json!({ "spec": {
         "replicas": 0, "selector": { "matchLabels": app },
         "template": { "metadata": { "labels": app }, "spec": pod },
     } });
-    bed.apply::<Deployment>(&obsolete::<Deployment>(&owner, NAME_OF_COMPONENT, &deployment)).await;
-    bed.start();
-    until_set(&bed, "made", |_| true).await;
-    bed.gone::<Deployment>().await;
+    harness.apply::<Deployment>(&obsolete::<Deployment>(&owner, NAME_OF_COMPONENT, &deployment)).await;
+    harness.start();
+    until_set(&harness, "made", |_| true).await;
+    harness.gone::<Deployment>().await;
     let gone = async || {
-        let set = sets(&bed).get_opt("chat-worker-1").await.unwrap();
-        let group = bed.api::<PodGroup>().get_opt("chat-worker-1").await.unwrap();
+        let set = sets(&harness).get_opt("chat-worker-1").await.unwrap();
+        let group = harness.api::<PodGroup>().get_opt("chat-worker-1").await.unwrap();
         (set.is_none() && group.is_none()).then_some(())
     };
     test_cluster::wait::until("the rest to be gone", crate::harness::LIMIT, gone).await.unwrap();
@@ -329,12 +333,16 @@ async fn what_other_operators_made_for_the_same_pods_goes() {
 
 #[tokio::test]
 async fn without_the_api_the_component_says_what_is_missing() {
-    let mut bed = Harness::without_controller("nodes-missing").await;
-    bed.settings().orchestrators.lws.enabled = Some(false);
-    bed.start();
-    bed.apply::<DynamoComponentDeployment>(&spanning()).await;
-    let stuck = bed.until_condition("Stalled", "True", "ApiMissing").await;
+    let mut harness = Harness::without_controller("nodes-missing").await;
+    harness.settings().orchestrators.lws.enabled = Some(false);
+    harness.start();
+    harness.apply::<DynamoComponentDeployment>(&spanning()).await;
+    let stuck = harness.until_condition("Stalled", "True", "ApiMissing").await;
     assert!(condition(&stuck, "Ready").unwrap().2.contains("leaderworkerset.x-k8s.io"));
     assert_eq!(condition(&stuck, "Available").unwrap().1, "LeaderWorkerSetNotReady");
-    assert_eq!((bed.writes_of("Deployment"), bed.writes_of("Service")), (0, 0), "half of it would only hold GPUs");
+    assert_eq!(
+        (harness.writes_of("Deployment"), harness.writes_of("Service")),
+        (0, 0),
+        "half of it would only hold GPUs"
+    );
 }

@@ -23,68 +23,68 @@ fn pull_secrets(deployment: &Deployment) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_missing_secret_is_told_until_it_appears() {
-    let bed = Harness::new("missing").await;
+async fn a_missing_secret_is_reported_until_it_appears() {
+    let harness = Harness::new("missing").await;
     let mut naming = component();
     naming["spec"]["podTemplate"]["spec"]["imagePullSecrets"] = json!([{ "name": "later" }]);
-    bed.apply::<DynamoComponentDeployment>(&naming).await;
-    let missing = bed.until_condition(FOUND, "False", "SecretMissing").await;
+    harness.apply::<DynamoComponentDeployment>(&naming).await;
+    let missing = harness.until_condition(FOUND, "False", "SecretMissing").await;
     let message = condition(&missing, FOUND).unwrap().2;
     assert!(message.contains("later") && message.contains("imagePullSecrets"), "{message}");
-    bed.until_ready().await;
-    let before = bed.deployment().await;
+    harness.until_ready().await;
+    let before = harness.deployment().await;
     assert_eq!(pull_secrets(&before), ["later"]);
 
-    bed.apply::<Secret>(&secret("later")).await;
-    bed.until_condition(FOUND, "True", "AllFound").await;
-    assert_eq!(bed.deployment().await.metadata.generation, before.metadata.generation);
+    harness.apply::<Secret>(&secret("later")).await;
+    harness.until_condition(FOUND, "True", "AllFound").await;
+    assert_eq!(harness.deployment().await.metadata.generation, before.metadata.generation);
 }
 
 #[tokio::test]
 async fn a_named_secret_of_another_type_is_found() {
-    let bed = Harness::new("type").await;
+    let harness = Harness::new("type").await;
     let opaque = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "opaque" } });
-    bed.apply::<Secret>(&opaque).await;
+    harness.apply::<Secret>(&opaque).await;
     let mut naming = component();
     naming["spec"]["podTemplate"]["spec"]["imagePullSecrets"] = json!([{ "name": "opaque" }]);
-    bed.apply::<DynamoComponentDeployment>(&naming).await;
-    bed.until_condition(FOUND, "True", "AllFound").await;
+    harness.apply::<DynamoComponentDeployment>(&naming).await;
+    harness.until_condition(FOUND, "True", "AllFound").await;
 }
 
 #[tokio::test]
 async fn secrets_are_found_by_registry_and_later_ones_roll_nothing() {
-    let mut bed = Harness::without_controller("found").await;
-    bed.apply::<Secret>(&secret("one")).await;
-    bed.apply::<DynamoComponentDeployment>(&component()).await;
-    bed.start();
-    bed.until_ready().await;
-    let before = bed.deployment().await;
+    let mut harness = Harness::without_controller("found").await;
+    harness.apply::<Secret>(&secret("one")).await;
+    harness.apply::<DynamoComponentDeployment>(&component()).await;
+    harness.start();
+    harness.until_ready().await;
+    let before = harness.deployment().await;
     assert_eq!(pull_secrets(&before), ["one"]);
 
-    bed.apply::<Secret>(&secret("two")).await;
+    harness.apply::<Secret>(&secret("two")).await;
     // A restart sees both at once, and still leaves what runs alone.
-    bed.stop().await;
-    bed.start();
-    bed.until_reconciled().await;
-    let after = bed.deployment().await;
+    harness.stop().await;
+    harness.start();
+    harness.until_reconciled().await;
+    let after = harness.deployment().await;
     assert_eq!((pull_secrets(&after), after.metadata.generation), (vec!["one".to_owned()], before.metadata.generation));
 
     let mut changed = component();
     changed["spec"]["podTemplate"]["spec"]["containers"][0]["args"] = json!(["-m", "dynamo.vllm", "--model", "other"]);
-    bed.apply::<DynamoComponentDeployment>(&changed).await;
-    bed.until("up to date", |d: &Deployment| pull_secrets(d) == ["one", "two"]).await;
+    harness.apply::<DynamoComponentDeployment>(&changed).await;
+    harness.until("up to date", |d: &Deployment| pull_secrets(d) == ["one", "two"]).await;
 }
 
 #[tokio::test]
 async fn without_the_right_to_see_secrets_everything_else_goes_on() {
     let rights: Vec<_> = ACCESS.iter().filter(|right| right.resource != "secrets").copied().collect();
-    let mut bed = Harness::with_rights("blind", &rights).await;
-    bed.start();
-    bed.apply::<Secret>(&secret("one")).await;
+    let mut harness = Harness::with_rights("blind", &rights).await;
+    harness.start();
+    harness.apply::<Secret>(&secret("one")).await;
     let mut naming = component();
     naming["spec"]["podTemplate"]["spec"]["imagePullSecrets"] = json!([{ "name": "not-to-be-seen" }]);
-    bed.apply::<DynamoComponentDeployment>(&naming).await;
-    let ready = bed.until_ready().await;
+    harness.apply::<DynamoComponentDeployment>(&naming).await;
+    let ready = harness.until_ready().await;
     assert_eq!(condition(&ready, FOUND).unwrap().0, "True", "what cannot be seen is not reported as missing");
-    assert_eq!(pull_secrets(&bed.deployment().await), ["not-to-be-seen"]);
+    assert_eq!(pull_secrets(&harness.deployment().await), ["not-to-be-seen"]);
 }

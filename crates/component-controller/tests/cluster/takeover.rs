@@ -12,10 +12,10 @@ use crate::harness::{Harness, NAME_OF_COMPONENT, component, uid};
 
 /// Replaces the Deployment by one with the same spec as the Go operator makes it: by an update, with its own marks and
 /// none of ours.
-async fn remake_as_the_go_operator(bed: &Harness) -> Deployment {
-    let ours = bed.deployment().await;
-    bed.api::<Deployment>().delete(NAME_OF_COMPONENT, &DeleteParams::background()).await.unwrap();
-    bed.gone::<Deployment>().await;
+async fn remake_as_the_go_operator(harness: &Harness) -> Deployment {
+    let ours = harness.deployment().await;
+    harness.api::<Deployment>().delete(NAME_OF_COMPONENT, &DeleteParams::background()).await.unwrap();
+    harness.gone::<Deployment>().await;
     let marks = [(annotations::LAST_APPLIED_HASH, "0123"), (annotations::LAST_APPLIED_GENERATION, "1")];
     let theirs = Deployment {
         metadata: ObjectMeta {
@@ -29,20 +29,21 @@ async fn remake_as_the_go_operator(bed: &Harness) -> Deployment {
         status: None,
     };
     let params = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
-    bed.api().create(&params, &theirs).await.unwrap();
-    bed.until("rolled out", |d: &Deployment| d.status.as_ref().and_then(|status| status.available_replicas) == Some(1))
+    harness.api().create(&params, &theirs).await.unwrap();
+    harness
+        .until("rolled out", |d: &Deployment| d.status.as_ref().and_then(|status| status.available_replicas) == Some(1))
         .await
 }
 
 #[tokio::test]
 async fn nothing_rolls_and_the_bookkeeping_stays() {
-    let mut bed = Harness::new("takeover").await;
-    bed.apply::<DynamoComponentDeployment>(&component()).await;
-    bed.until_ready().await;
-    bed.stop().await;
-    let theirs = remake_as_the_go_operator(&bed).await;
-    bed.start();
-    let ours = bed
+    let mut harness = Harness::new("takeover").await;
+    harness.apply::<DynamoComponentDeployment>(&component()).await;
+    harness.until_ready().await;
+    harness.stop().await;
+    let theirs = remake_as_the_go_operator(&harness).await;
+    harness.start();
+    let ours = harness
         .until("marked as ours", |d: &Deployment| {
             d.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotations::TEMPLATE_DIGEST))
         })
@@ -65,30 +66,30 @@ fn of_upstream() -> Value {
 /// holds it.
 #[tokio::test]
 async fn an_ingress_of_the_upstream_operator_goes_when_it_is_not_desired() {
-    let mut bed = Harness::without_controller("exposed").await;
-    let component = bed.apply::<DynamoComponentDeployment>(&of_upstream()).await;
+    let mut harness = Harness::without_controller("exposed").await;
+    let component = harness.apply::<DynamoComponentDeployment>(&of_upstream()).await;
     let backend = json!({ "service": { "name": NAME_OF_COMPONENT, "port": { "number": 8000 } } });
     let ingress = json!({
         "metadata": { "name": NAME_OF_COMPONENT, "ownerReferences": [component.controller_owner_ref(&()).unwrap()] },
         "spec": { "defaultBackend": backend },
     });
     let params = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
-    bed.api::<Ingress>().create(&params, &serde_json::from_value(ingress).unwrap()).await.unwrap();
-    bed.start();
-    bed.gone::<Ingress>().await;
-    bed.until_ready().await;
+    harness.api::<Ingress>().create(&params, &serde_json::from_value(ingress).unwrap()).await.unwrap();
+    harness.start();
+    harness.gone::<Ingress>().await;
+    harness.until_ready().await;
 }
 
 /// One of the same name that belongs to nothing stays.
 #[tokio::test]
 async fn an_ingress_of_the_same_name_that_is_not_owned_stays() {
-    let mut bed = Harness::without_controller("not-exposed").await;
+    let mut harness = Harness::without_controller("not-exposed").await;
     let backend = json!({ "service": { "name": "other", "port": { "number": 80 } } });
     let ingress = json!({ "metadata": { "name": NAME_OF_COMPONENT }, "spec": { "defaultBackend": backend } });
-    bed.api::<Ingress>().create(&PostParams::default(), &serde_json::from_value(ingress).unwrap()).await.unwrap();
-    bed.apply::<DynamoComponentDeployment>(&of_upstream()).await;
-    bed.start();
-    bed.until_ready().await;
-    let ingress = bed.api::<Ingress>().get(NAME_OF_COMPONENT).await.unwrap();
+    harness.api::<Ingress>().create(&PostParams::default(), &serde_json::from_value(ingress).unwrap()).await.unwrap();
+    harness.apply::<DynamoComponentDeployment>(&of_upstream()).await;
+    harness.start();
+    harness.until_ready().await;
+    let ingress = harness.api::<Ingress>().get(NAME_OF_COMPONENT).await.unwrap();
     assert_eq!(ingress.metadata.deletion_timestamp, None);
 }

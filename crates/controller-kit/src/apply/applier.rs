@@ -130,7 +130,7 @@ impl Applier {
         match live {
             Some(live) => self.converge(desired, live).await,
             // It was there when the write was planned.
-            None if desired.decided.as_ref().is_some_and(|decided| !decided.version.is_empty()) => {
+            None if desired.basis.as_ref().is_some_and(|basis| !basis.version.is_empty()) => {
                 Err(RequestError::Changed { object: desired.id.clone() })
             }
             None => self.create(desired).await,
@@ -168,14 +168,14 @@ impl Applier {
         }
     }
 
-    /// The object exists, though the caller did not know.
+    /// The object exists, though the cache of the caller lacks it.
     async fn found(&self, desired: &Desired, live: &Value) -> Result<ApplyOutcome, RequestError> {
         if desired.unchanged {
             return Err(RequestError::Changed { object: desired.id.clone() });
         }
-        let Some(decided) = &desired.decided else { return self.converge(desired, live).await };
-        let outcome = self.converge(&desired.keeping(decided.field, live), live).await?;
-        if live.pointer(decided.field) == desired.object.pointer(decided.field) {
+        let Some(basis) = &desired.basis else { return self.converge(desired, live).await };
+        let outcome = self.converge(&desired.keeping(basis.field, live), live).await?;
+        if live.pointer(basis.field) == desired.object.pointer(basis.field) {
             return Ok(outcome);
         }
         Err(RequestError::Changed { object: desired.id.clone() })
@@ -191,7 +191,7 @@ impl Applier {
             }
             Write::Conflict { reason } => Err(RequestError::Foreign { object: id.clone(), reason }),
             Write::Update { resource_version, .. }
-                if desired.decided.as_ref().is_some_and(|decided| decided.version != resource_version) =>
+                if desired.basis.as_ref().is_some_and(|basis| basis.version != resource_version) =>
             {
                 Err(RequestError::Changed { object: id.clone() })
             }
@@ -214,7 +214,7 @@ impl Applier {
                 let version = taken.unwrap_or(resource_version);
                 let mut body = desired.object.clone();
                 body["metadata"]["uid"] = Value::String(uid);
-                if desired.unchanged || desired.decided.is_some() {
+                if desired.unchanged || desired.basis.is_some() {
                     body["metadata"]["resourceVersion"] = Value::String(version);
                 }
                 Ok(ApplyOutcome::Updated(self.update(desired, body, live).await?))

@@ -16,13 +16,13 @@ pub struct Desired {
     pub(super) object: Value,
     /// Whether an update needs the live object to be the version that was compared.
     pub(super) unchanged: bool,
-    pub(super) decided: Option<Decided>,
+    pub(super) basis: Option<PlanBasis>,
     adopt_labels: Vec<(String, String)>,
 }
 
 /// Basis of a plan for an object.
 #[derive(Debug, Clone)]
-pub(super) struct Decided {
+pub(super) struct PlanBasis {
     /// The object's resource version; empty if it did not exist.
     pub(super) version: String,
     /// JSON pointer of the field that was planned.
@@ -54,7 +54,7 @@ impl Desired {
         fields.insert("kind".to_owned(), Value::String(resource.kind.clone()));
         let object = plan::stamp(object);
         let (parent_uid, adopt_labels) = (parent_uid.to_owned(), Vec::new());
-        Ok(Self { resource, id, parent_uid, object, unchanged: false, decided: None, adopt_labels })
+        Ok(Self { resource, id, parent_uid, object, unchanged: false, basis: None, adopt_labels })
     }
 
     /// Lets a live object without controller owner be taken over if it carries this label. More calls, more labels that
@@ -79,14 +79,14 @@ impl Desired {
     /// An object that exists although the cache lacks it is brought to what is desired, but keeps its own value of the
     /// field. Whenever the value is not written, the answer is a transient error.
     #[must_use]
-    pub fn decided_on(mut self, version: &str, field: &'static str) -> Self {
-        self.decided = Some(Decided { version: version.to_owned(), field });
+    pub fn based_on(mut self, version: &str, field: &'static str) -> Self {
+        self.basis = Some(PlanBasis { version: version.to_owned(), field });
         self
     }
 
     /// The same for the version of `live`, which was just read, with the value that it has there.
     pub(super) fn keeping(&self, field: &str, live: &Value) -> Self {
-        let mut kept = Self { unchanged: true, decided: None, ..self.clone() };
+        let mut kept = Self { unchanged: true, basis: None, ..self.clone() };
         let (parent, key) = field.rsplit_once('/').unwrap_or(("", field));
         if let Some(fields) = kept.object.pointer_mut(parent).and_then(Value::as_object_mut) {
             match live.pointer(field) {

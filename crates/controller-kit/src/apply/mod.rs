@@ -1,7 +1,7 @@
 //! The apply engine: the only way a controller writes to the API server.
 //!
-//! [`plan_write`] decides, from what is desired and what is live, whether to update, skip or refuse; it is pure.
-//! [`Applier`] carries the decision out and remembers what it wrote, so that a decision is never based on a cache
+//! [`plan_write`] plans from the desired and the live object whether to update, skip or reject; it is pure.
+//! [`Applier`] applies the plan and records what it wrote, so that a plan is never based on a cache
 //! that has not seen our last write yet ([`Applier::stale`]).
 //!
 //! A steady state is free of writes because of two checks: the fingerprint in [`APPLIED_ANNOTATION`] (what is desired

@@ -193,7 +193,7 @@ impl MetadataPatch {
         self
     }
 
-    /// The API server refuses the patch unless the object has the resource version that the patch was made for.
+    /// The API server rejects the patch unless the object has the resource version that the patch was made for.
     #[must_use]
     pub fn only_if_unchanged(self) -> Self {
         Self { only_if_unchanged: true, ..self }

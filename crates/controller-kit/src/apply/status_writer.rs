@@ -30,7 +30,7 @@ use crate::{
 pub enum StatusWrite {
     /// The status was written.
     Written,
-    /// It says nothing new.
+    /// It has no new content.
     Unchanged,
     /// It can wait this long; more may have changed by then.
     Delayed(Duration),
@@ -59,7 +59,7 @@ impl Applier {
             return Ok(StatusWrite::Delayed(rest));
         }
         let early =
-            locked(&self.memory).since_report(uid, Instant::now()).and_then(|since| self.pace.checked_sub(since));
+            locked(&self.memory).since_status_write(uid, Instant::now()).and_then(|since| self.pace.checked_sub(since));
         if let Some(rest) = early.filter(|_| !same_status(&live, &desired) && !is_urgent(&live, &desired)) {
             return Ok(StatusWrite::Delayed(rest));
         }
@@ -236,7 +236,7 @@ pub fn is_urgent(live: &Value, desired: &Value) -> bool {
     lost || !same_status(&without_details(live), &without_details(desired))
 }
 
-/// True if `desired` is the first status of an object and says only that work has begun, which its user knows.
+/// Whether `desired` is the first status of an object and contains only that work has begun.
 #[must_use]
 pub fn only_begins(live: &Value, desired: &Value) -> bool {
     let says = |condition: &Value, field: &str, text: &str| condition[field] == text;

@@ -49,7 +49,7 @@ impl Context {
         WatchSource::shared(self.client.clone(), &self.scope, self.fence.shard().map(|shard| shard.cached()))
     }
 
-    /// The same with the objects of all replicas, for what is counted over all of them.
+    /// Watch source with the objects of all replicas, for what is counted over all of them.
     #[must_use]
     pub fn everywhere(&self) -> WatchSource {
         WatchSource::all(self.client.clone(), &self.scope)

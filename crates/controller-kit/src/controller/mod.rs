@@ -57,7 +57,7 @@ impl<K: StaticKind + Send + Sync + 'static> Controller<K> {
         Self { root, others: SelectAll::new(), synced, applier: None, waits_for }
     }
 
-    /// Says which objects of the root kind these are, where a process has several controllers of it: what it waits for
+    /// Names the objects of the controller, where a process has several controllers of one kind: what it waits for
     /// is named like this then.
     #[must_use]
     pub fn of_those(mut self, which: &str) -> Self {

@@ -35,7 +35,7 @@ impl Outputs {
         Self { events, applier, notifier: None }
     }
 
-    /// The same, with notifications.
+    /// Adds notifications.
     #[must_use]
     pub fn notifying(self, notifier: Option<&Notifier>) -> Self {
         Self { notifier: notifier.cloned(), ..self }
@@ -87,7 +87,7 @@ pub trait Reconcile: Send + Sync + 'static {
 
     /// Writes what differs from the plan.
     ///
-    /// A transient failure is an error; what the API server rejects is part of the result, for the status to say it.
+    /// A transient failure is an error; what the API server rejects is part of the result, for the status.
     fn apply(
         &self,
         observed: &Self::Observed,
@@ -159,14 +159,14 @@ pub async fn reconcile<R: Reconcile>(reconciler: &R, packed: &Packed<R::Object>)
             let Some(conclusion) = reconciler.unreadable(packed, &error, Timestamp::now()) else {
                 return Err(error.into());
             };
-            return Ok(report(reconciler, packed, conclusion).await?.0);
+            return Ok(write_conclusion(reconciler, packed, conclusion).await?.0);
         }
         Err(error) => return Err(error),
     };
     let plan = reconciler.plan(&observed, Timestamp::now());
     let applied = reconciler.apply(&observed, plan).await?;
     let conclusion = reconciler.conclude(&observed, &applied, Timestamp::now());
-    let (next, written) = report(reconciler, packed, conclusion).await?;
+    let (next, written) = write_conclusion(reconciler, packed, conclusion).await?;
     if !matches!(written, StatusWrite::Delayed(_)) {
         reconciler.after_status(observed, applied).await?;
     }
@@ -174,7 +174,7 @@ pub async fn reconcile<R: Reconcile>(reconciler: &R, packed: &Packed<R::Object>)
 }
 
 /// Writes the status, records events, and notifies receivers. Returns the time of the next reconcile, too.
-async fn report<R: Reconcile>(
+async fn write_conclusion<R: Reconcile>(
     reconciler: &R,
     packed: &Packed<R::Object>,
     conclusion: Conclusion<R::Status>,
@@ -189,7 +189,7 @@ async fn report<R: Reconcile>(
         Some(notifier) => {
             let live = packed.status();
             let mut status = status.and_then(|status| serde_json::to_value(status).ok()).unwrap_or(live.clone());
-            if let Delivery::Pending(rest) = notifier.report(&regarding, &live, &mut status, Timestamp::now()) {
+            if let Delivery::Pending(rest) = notifier.notify(&regarding, &live, &mut status, Timestamp::now()) {
                 next = next.no_later_than(rest);
             }
             write(reconciler, packed, Some(status).filter(|status| *status != live).as_ref(), pace).await?

@@ -305,7 +305,7 @@ impl Action {
         Self::Requeue(after)
     }
 
-    /// The same, but at the latest after this time.
+    /// Moves the next reconcile forward to this time at the latest.
     #[must_use]
     pub fn no_later_than(self, after: Duration) -> Self {
         match self {

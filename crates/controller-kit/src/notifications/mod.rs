@@ -65,9 +65,9 @@ impl Notifier {
         Ok(Some(Self(Arc::new(NotifierInner { program, senders, deliveries, sent }))))
     }
 
-    /// Adds to a computed status what receivers know, and delivers the event that is due. While an event is pending,
+    /// Adds the delivery record to a computed status, and delivers the event that is due. While an event is pending,
     /// the object has to be reconciled again.
-    pub(crate) fn report(
+    pub(crate) fn notify(
         &self,
         object: &ObjectReference,
         live: &Value,

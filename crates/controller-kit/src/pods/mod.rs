@@ -39,7 +39,7 @@ pub const NOT_ENDED: &str = "status.phase!=Succeeded,status.phase!=Failed";
 const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Whose pods are looked at.
+/// Object whose pods are diagnosed.
 #[derive(Debug, Clone)]
 pub struct PodsOf<'a> {
     /// Uid of the object whose replicas are missing.
@@ -127,7 +127,7 @@ impl<T: Clone> PodDiagnostics<T> {
         match read(|| format!("list the pods of {namespace} with {selector}"), pods.list(&params)).await {
             Ok(pods) => Some(Packed::readable(pods.items)),
             Err(error) => {
-                debug!(%error, "the pods were not looked at");
+                debug!(%error, "failed to list pods for the diagnosis");
                 None
             }
         }
@@ -243,7 +243,7 @@ pub async fn warnings(
             all
         }
         Err(error) => {
-            debug!(%error, "events were not looked at");
+            debug!(%error, "failed to list events for the diagnosis");
             Vec::new()
         }
     }
@@ -380,7 +380,7 @@ mod job_tests {
     }
 
     #[test]
-    fn a_refusal_is_told_in_the_same_words_for_every_pod_that_is_tried() {
+    fn a_rejection_has_the_same_message_for_every_pod() {
         let refused = |pod: &str| format!("Error creating: pods \"{pod}\" is forbidden: exceeded quota: gpus");
         let texts = ["j-x7k2p", "j-9fqzt", "j-"].map(|pod| without_pod_name(&refused(pod)));
         assert_eq!(texts, ["Error creating: a pod is forbidden: exceeded quota: gpus"; 3]);

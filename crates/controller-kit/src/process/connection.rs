@@ -23,7 +23,7 @@ use tower::{
 use crate::scope::Fence;
 
 /// After how long a silence the other side is asked whether it is there, how often it is asked again, and how many
-/// times. A watch may be silent for minutes, and a connection that died without a word, in a firewall or a load
+/// times. A watch may be silent for minutes, and a connection that broke without an error, in a firewall or a load
 /// balancer, looks the same: without these questions, which the kernels exchange among themselves, it goes unnoticed
 /// until the watch ends by itself.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -54,7 +54,7 @@ pub(super) fn client_builder(config: &Config, fence: &Fence) -> Result<ClientBui
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .layer(fence)
-        // Last, because the fence knows paths as they are without a prefix.
+        // Last, because the fence compares paths without a prefix.
         .layer(config.base_uri_layer())
         .service(client);
     Ok(ClientBuilder::new(carrier.boxed(), config.default_namespace.as_str()))
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fills_a_cache_is_told_at_once_that_it_has_to_wait() {
+    async fn list_requests_fail_at_once_while_the_fence_is_closed() {
         let tries = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&tries);
         let busy = move || async move {

@@ -130,7 +130,7 @@ pub enum RequestError {
     Foreign {
         /// The object in the way.
         object: ObjectId,
-        /// Whose it is.
+        /// Owner of the object.
         reason: String,
     },
     /// The object is no longer what a patch was made for.
@@ -210,7 +210,7 @@ impl RequestError {
     }
 }
 
-/// Reads an object, or a part of it, that the API server has returned.
+/// Reads JSON as a type; an error names the object that the JSON is of, or is about.
 ///
 /// # Errors
 /// It does not have the shape of its type.

@@ -11,7 +11,7 @@ pub enum Excluded {
     Marked {
         /// The namespace.
         namespace: String,
-        /// As the marker says.
+        /// Holder in the marker.
         holder: String,
     },
     /// We are the restricted operator, and our marker is not there, not ours, or too old.

@@ -89,7 +89,7 @@ struct SeenMarker {
     written_after: Instant,
     /// Since when this owner has kept it without a lapse.
     owned_since: Instant,
-    /// It came or changed before our eyes. What was there at first sight may be as old as it likes.
+    /// Whether it was seen to appear or change. A marker of the first list may have any age.
     alive: bool,
     /// It expired, and a list has shown that it was not renewed.
     ended: bool,
@@ -148,7 +148,7 @@ impl Markers {
     /// The marker that keeps others out of a namespace: one that has not ended, expired though it may seem. A watch
     /// that brings nothing is like a marker that is not renewed; only [`Self::observe_all`] distinguishes the two.
     #[must_use]
-    pub fn standing(&self, namespace: &str) -> Option<&Marker> {
+    pub fn in_force(&self, namespace: &str) -> Option<&Marker> {
         self.seen.get(namespace).filter(|seen| !seen.ended).map(|seen| &seen.marker)
     }
 
@@ -277,7 +277,7 @@ mod tests {
         Marker::release(&mut marker, "us", "2026-01-01T00:00:01Z".parse().unwrap());
         markers.observe("team", Marker::of(&marker), after(start, 15));
         assert!(markers.valid_for_its_owner("team", after(start, 15)).is_none());
-        assert!(markers.standing("team").is_some());
+        assert!(markers.in_force("team").is_some());
         assert_eq!(markers.kept("team", after(start, 15)).unwrap().owner.as_deref(), Some("us"));
         Marker::renew(&mut marker, "us", "2026-01-01T00:00:02Z".parse().unwrap());
         markers.observe("team", Marker::of(&marker), after(start, 16));
@@ -298,14 +298,14 @@ mod tests {
             after(start, 9),
             after(start, 9),
         );
-        assert!(markers.standing("team").is_some());
+        assert!(markers.in_force("team").is_some());
         assert!(markers.kept("team", after(start, 1)).is_none(), "the Go operator goes by the duration as it is");
         markers.observe_all(
             [("team".to_owned(), Marker::of(&short).unwrap())].into(),
             after(start, 10),
             after(start, 10),
         );
-        assert_eq!(markers.standing("team"), None);
+        assert_eq!(markers.in_force("team"), None);
     }
 
     #[test]
@@ -315,8 +315,8 @@ mod tests {
         markers.observe("team", Marker::of(&lease("2")), after(start, 1));
         markers.observe("new", Marker::of(&lease("1")), after(start, 1));
         markers.observe_all(found, start, after(start, 2));
-        assert_eq!(markers.standing("team"), Marker::of(&lease("2")).as_ref());
-        assert!(markers.standing("new").is_some());
+        assert_eq!(markers.in_force("team"), Marker::of(&lease("2")).as_ref());
+        assert!(markers.in_force("new").is_some());
     }
 
     #[test]
@@ -368,18 +368,18 @@ mod tests {
         markers.observe("gone", Marker::of(&lease("1")), start);
         markers.observe("renewed", Marker::of(&lease("1")), start);
         let late = after(start, 60);
-        assert!(markers.standing("team").is_some(), "the watch may be dead");
+        assert!(markers.in_force("team").is_some(), "the watch may be dead");
 
         let found = |second| Marker::of(&lease(second)).unwrap();
         markers.observe_all([("team".to_owned(), found("1")), ("renewed".to_owned(), found("2"))].into(), late, late);
-        assert_eq!(markers.standing("team"), None);
-        assert_eq!(markers.standing("gone"), None);
+        assert_eq!(markers.in_force("team"), None);
+        assert_eq!(markers.in_force("gone"), None);
         assert_eq!(markers.marked().collect::<Vec<_>>(), ["renewed"]);
 
         markers.observe("team", Marker::of(&lease("1")), after(late, 1));
-        assert_eq!(markers.standing("team"), None, "a list shows the old marker again");
+        assert_eq!(markers.in_force("team"), None, "a list shows the old marker again");
         markers.observe("team", Marker::of(&lease("3")), after(late, 2));
-        assert!(markers.standing("team").is_some());
+        assert!(markers.in_force("team").is_some());
     }
 
     #[test]

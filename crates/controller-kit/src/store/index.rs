@@ -57,7 +57,7 @@ impl<N: Eq + Hash + Clone> Index<N> {
 }
 
 impl<O: StaticKind + Send + Sync + 'static> Watch<O> {
-    /// The same watch, which keeps an index of what its objects name. An event costs one call of `names`.
+    /// Adds an index of what the objects of the watch name. An event costs one call of `names`.
     #[must_use]
     pub fn and_index<N>(self, names: impl Fn(&O) -> Vec<N> + Send + 'static) -> (Self, Index<N>)
     where

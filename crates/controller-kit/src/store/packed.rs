@@ -111,7 +111,7 @@ impl<K> Packed<K> {
         Ok(Self { metadata, body, cut: cut.map(Arc::new), kind: PhantomData })
     }
 
-    /// The same object with as much of it as a rule says.
+    /// Reduces the object to the fields that a rule keeps.
     pub(super) fn kept(mut self, rule: KeepRule) -> Self {
         let limit = match rule(&self.metadata) {
             Keep::Identity => {
@@ -132,7 +132,7 @@ impl<K> Packed<K> {
         self
     }
 
-    /// The same object, known to be of another kind than it is called here.
+    /// Converts to another kind that the object is known to have.
     pub(super) fn of_kind<L>(self) -> Packed<L> {
         Packed { metadata: self.metadata, body: self.body, cut: self.cut, kind: PhantomData }
     }

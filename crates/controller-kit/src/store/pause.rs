@@ -30,7 +30,7 @@ impl Pauses {
         pause
     }
 
-    /// Sets the next pause to the time that the API server asks for.
+    /// Sets the next pause to the time that the API server requests.
     pub fn set(&mut self, pause: Duration) {
         self.next = pause;
     }

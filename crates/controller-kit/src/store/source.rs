@@ -105,7 +105,7 @@ impl WatchSource {
         Self { part, ..Self::all(client, scope) }
     }
 
-    /// The same, with name, controller and labels of the objects of other replicas, for what needs to know all names.
+    /// Also keeps name, controller and labels of the objects of other replicas, for checks that need all names.
     #[must_use]
     pub fn with_identities(self) -> Self {
         let part = self.part.map(|part| SourcePart { others: Others::Identity, ..part });

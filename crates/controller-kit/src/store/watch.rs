@@ -175,7 +175,7 @@ where
     events.map(move |event| event.map(|event| map(event, |object| O::typed(object, rule))))
 }
 
-/// The same event of the same object in another form.
+/// Maps the object of an event.
 pub(crate) fn map<A, B>(event: Event<A>, form: impl FnOnce(A) -> B) -> Event<B> {
     match event {
         Event::Init => Event::Init,
@@ -188,7 +188,7 @@ pub(crate) fn map<A, B>(event: Event<A>, form: impl FnOnce(A) -> B) -> Event<B> 
 
 impl<O: StaticKind + Send + Sync + 'static> Watch<O> {
     /// The same watch, and the keys that `map` names for every changed object, as it was and as it is. With them a
-    /// second controller of the process hears of the changes without a watch of its own, see
+    /// second controller of the process gets the changes without a watch of its own, see
     /// [`Controller::also`](crate::controller::Controller::also).
     #[must_use]
     pub fn and_keys(self, map: impl Fn(&O) -> Vec<Key> + Send + 'static) -> (Self, BoxStream<'static, Key>) {
@@ -201,7 +201,7 @@ impl<O: StaticKind + Send + Sync + 'static> Watch<O> {
         (self.inspect_changes(send), keys.boxed())
     }
 
-    /// The same watch; calls a function with each change after the store has it.
+    /// Calls a function with each change after the store has it.
     pub(super) fn inspect_changes(self, look: impl Fn(&CacheChange<O>) + Send + 'static) -> Self {
         Self { changes: self.changes.inspect(look).boxed(), ..self }
     }

@@ -192,7 +192,7 @@ async fn a_field_that_the_server_never_shows_is_not_sent_for_ever() {
 }
 
 #[tokio::test]
-async fn a_refused_object_is_a_mistake_in_the_words_of_the_server() {
+async fn a_rejected_object_is_reported_with_the_message_of_the_server() {
     let bench = Bench::new("invalid").await;
     let mut wish = deployment(0, "i:1");
     wish["spec"]["template"]["metadata"]["labels"] = json!({ "app": "another" });
@@ -240,7 +240,7 @@ async fn a_field_is_written_only_on_the_version_that_it_was_decided_on() {
     let config =
         |count: &str, other: &str| json!({ "metadata": { "name": "c" }, "data": { "count": count, "other": other } });
     let desired = |count: &str, other: &str, version: &str| {
-        bench.desired::<ConfigMap>(config(count, other)).decided_on(version, "/data/count")
+        bench.desired::<ConfigMap>(config(count, other)).based_on(version, "/data/count")
     };
     let version = |object: &Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let ApplyOutcome::Created(first) = bench.applier.apply(&desired("4", "a", ""), None).await.unwrap() else {

@@ -73,7 +73,7 @@ async fn a_status_of_an_object_that_is_gone_is_not_written_and_no_error() {
 
 /// The schema may be another operator's, or an older one of ours. A pod's has never had these fields.
 #[tokio::test]
-async fn fields_that_the_served_schema_lacks_do_not_keep_the_rest_from_being_told() {
+async fn fields_that_the_served_schema_lacks_do_not_keep_the_rest_from_being_written() {
     let bench = Bench::new("undeclared").await;
     pod(&bench).await;
     let with = |available: &str| {
@@ -101,7 +101,7 @@ async fn fields_that_the_served_schema_lacks_do_not_keep_the_rest_from_being_tol
 }
 
 #[tokio::test]
-async fn a_field_that_the_served_schema_lacks_is_told_with_the_remedy() {
+async fn a_field_that_the_served_schema_lacks_is_reported_with_the_remedy() {
     let bench = Bench::new("unknown").await;
     let mut object = bench.desired::<Pod>(json!({ "metadata": { "name": "p" } })).object().clone();
     object["spec"] = json!({ "containers": [{ "name": "main", "image": "i", "inventedLately": 1 }] });

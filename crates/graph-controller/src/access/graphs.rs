@@ -15,7 +15,7 @@ pub(super) const GRAPHS: &[Access] = &[
         "removes the finalizer that the Go operator left on a graph that is being deleted; sets the replicas of components \
          with a scaling adapter; notes the live worker generation, where the Go operator looks for it",
     ),
-    Access::sub(api_types::GROUP, "dynamographdeployments", "status", &[Verb::Patch], "says how far a graph is"),
+    Access::sub(api_types::GROUP, "dynamographdeployments", "status", &[Verb::Patch], "writes the status of graphs"),
     Access::owner(api_types::GROUP, "dynamographdeployments"),
     dynamo("dynamocomponentdeployments", Verb::OWN, "the components of a graph, one object for each generation"),
     dynamo(
@@ -35,7 +35,7 @@ pub(super) const GRAPHS: &[Access] = &[
         "dynamographdeploymentscalingadapters",
         "status",
         &[Verb::Patch],
-        "says how many replicas there are, and which pods they are",
+        "writes replicas and selector into the status of scaling adapters",
     ),
     Access::new(
         "autoscaling",
@@ -78,7 +78,7 @@ pub(super) const GRAPHS: &[Access] = &[
         "",
         "persistentvolumeclaims",
         &[Verb::Get, Verb::Create, Verb::Patch],
-        "makes the claims that a graph of v1alpha1 asks for, once, and never deletes one",
+        "creates the PersistentVolumeClaims of a v1alpha1 graph once, and never deletes one",
     ),
     Access::new("resource.k8s.io", "resourceclaimtemplates", Verb::OWN, "GPUs that the processes of one pod share"),
     Access::new(
@@ -107,7 +107,7 @@ pub(super) const ON_GROVE: &[Access] = &[
         "apps",
         "daemonsets",
         Verb::CACHE,
-        "the agents that restore checkpoints tell where they keep them, for graphs on Grove",
+        "reads the checkpoint storage of the restoring agents, for graphs on Grove",
     ),
     Access::new(GROVE, "podcliquesets", Verb::KEEP, "a graph on Grove"),
     Access::new(GROVE, "podcliques", Verb::CACHE, "how far a graph on Grove is"),

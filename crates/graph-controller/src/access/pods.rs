@@ -62,11 +62,15 @@ pub const PROFILER: &[Access] = &[
     ),
     Access::sub("", "pods", "log", &[Verb::Get], "measures"),
     dynamo("dynamographdeploymentrequests", &[Verb::Get], "reads its request"),
-    dynamo("dynamographdeployments", &[Verb::Get, Verb::Create, Verb::Delete, Verb::List, Verb::Watch], "tries graphs"),
+    dynamo(
+        "dynamographdeployments",
+        &[Verb::Get, Verb::Create, Verb::Delete, Verb::List, Verb::Watch],
+        "creates graphs for trials",
+    ),
 ];
 
 const DISCOVERS: &str = "the runtime's discovery";
-const CHOOSES: &str = "knows the workers it chooses from";
+const CHOOSES: &str = "lists the workers that it selects from";
 const SLICES: Access = Access::new("discovery.k8s.io", "endpointslices", Verb::CACHE, DISCOVERS);
 const WORKERS: Access = dynamo("dynamoworkermetadatas", EVERYTHING, DISCOVERS);
 
@@ -81,7 +85,7 @@ pub(super) const REQUESTS: &[Access] = &[
         "dynamographdeploymentrequests",
         "status",
         &[Verb::Patch],
-        "says how far a request is",
+        "writes the status of requests",
     ),
     Access::owner(api_types::GROUP, "dynamographdeploymentrequests"),
     Access::new("batch", "jobs", Verb::OWN, "profile for requests"),

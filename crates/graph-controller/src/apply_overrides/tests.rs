@@ -83,7 +83,7 @@ fn an_older_part_is_merged_in_its_own_version_and_the_blueprints_comes_out() {
 }
 
 #[test]
-fn what_has_no_effect_is_told() {
+fn what_has_no_effect_is_reported() {
     let mut part = part(json!({ "components": [{ "name": "Other" }] }));
     part["metadata"] = json!({ "name": "x", "labels": { "a": "b" }, "annotations": { "nvidia.com/dgd-spec": "{}" } });
     let merged = apply(beta(json!([{ "name": "main" }])), &part).unwrap();

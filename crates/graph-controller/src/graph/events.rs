@@ -34,7 +34,7 @@ pub(super) fn events(before: Option<&DynamoGraphDeploymentStatus>, after: &Dynam
     events
 }
 
-/// What distinguishes a state from another one of its kind, and its event, which is published when it begins.
+/// Key that distinguishes a state from another one of its kind, and the event published when it begins.
 type KeyedEvent = (String, Event);
 
 fn superseded(status: &DynamoGraphDeploymentStatus) -> Option<KeyedEvent> {

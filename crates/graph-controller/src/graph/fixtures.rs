@@ -28,7 +28,7 @@ pub fn graph() -> DynamoGraphDeployment {
     graph_with(|_| {})
 }
 
-/// The same after an edit of its JSON.
+/// The graph after an edit of its JSON.
 pub fn graph_with(edit: impl FnOnce(&mut Value)) -> DynamoGraphDeployment {
     let mut value = json!({
         "apiVersion": "nvidia.com/v1beta1",
@@ -66,7 +66,7 @@ pub fn valid(graph: &DynamoGraphDeployment) -> ValidGraph<'static> {
     valid_with(graph, settings())
 }
 
-/// The same under another configuration.
+/// The valid graph under another configuration.
 pub fn valid_with<'a>(graph: &DynamoGraphDeployment, settings: &'a GraphSettings) -> ValidGraph<'a> {
     validate(Box::leak(Box::new(observed(graph, vec![]))), settings).unwrap()
 }
@@ -142,7 +142,7 @@ pub mod grove {
         GraphObserved { provider: WorkloadProvider::Grove, served, ..super::observed(graph, vec![]) }
     }
 
-    /// The same with a PodCliqueSet.
+    /// An observed graph with a PodCliqueSet.
     pub fn observed_with(graph: &DynamoGraphDeployment, set: PodCliqueSet) -> GraphObserved {
         let mut observed = observed(graph);
         observed.grove.sets = vec![set];
@@ -178,7 +178,7 @@ pub mod grove {
         .unwrap()
     }
 
-    /// The same for a component that is a scaling group.
+    /// The scaling group of a component.
     pub fn group(component: &str, replicas: i32) -> PodCliqueScalingGroup {
         let mut value = json!(clique(component, replicas));
         value["kind"] = json!("PodCliqueScalingGroup");

@@ -192,7 +192,7 @@ impl Reconcile for GraphReconciler {
         match pass.labeled.failed {
             Some(error) if error.class() == Class::Transient => Err(error.into()),
             Some(error) => {
-                warn!(%error, "failed to set topology labels on pod");
+                warn!(%error, "failed to set topology labels on pods");
                 Ok(())
             }
             None => Ok(()),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn admission_decides_and_without_it_what_the_cluster_has() {
+    fn the_annotation_takes_precedence_over_what_the_cluster_serves() {
         use WorkloadProvider::{Component, Grove};
         let table = [
             ((Some("component"), None, true), Ok(Component)),

@@ -47,7 +47,7 @@ pub struct Grove {
     pub kai: Option<bool>,
     /// Whether Volcano places pods.
     pub volcano: bool,
-    /// Whether the configuration asks for both schedulers.
+    /// Whether the configuration enables both schedulers.
     pub both_schedulers: bool,
 }
 

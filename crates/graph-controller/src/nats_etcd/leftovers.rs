@@ -192,7 +192,7 @@ mod tests {
 
     /// The namespace in a label may be that of a graph that this operator does not observe.
     #[test]
-    fn pods_use_the_namespace_that_they_are_told_and_not_that_of_their_label() {
+    fn pods_use_the_namespace_in_their_environment_and_not_that_of_their_label() {
         let label = (labels::DYNAMO_NAMESPACE, "inference");
         let (set, generation) = ((labels::LEADER_WORKER_SET, "x-0"), (labels::WORKER_HASH, "0badcafe"));
         let of = |more: &[(&str, &str)]| namespaces(&[&[label], more].concat());

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_condition_follows_the_verdict() {
+    fn the_condition_follows_the_health() {
         let mut status = DynamoGraphDeploymentStatus::default();
         let now = Timestamp::UNIX_EPOCH;
         set_health(&mut status, &Health::Unknown, Some(1), now);

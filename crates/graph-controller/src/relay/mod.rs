@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_profiler_does_is_told_in_its_own_words() {
+    fn the_progress_of_the_profiler_is_copied_unchanged() {
         let report =
             progress("status: running\nmessage: 'trying \"tp 4\": 3 of 8'\nphase: SweepingDecode\ntimestamp: t\n");
         assert_eq!(reported(report.as_ref()), [("message", "trying \"tp 4\": 3 of 8"), ("phase", "SweepingDecode")]);
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_with_the_graph_or_with_the_reason() {
+    fn the_end_is_published_with_the_graph_or_with_the_reason() {
         let good = ending("status: success\nphase: Done\n", Some("kind: X\n"));
         let expected = [
             ("final_config.yaml", "kind: X\n"),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_controller_understands_what_is_told() {
+    fn the_controller_reads_what_is_published() {
         let data = ending("status: success\nphase: Done\nmessage: all well\n", Some("kind: X"));
         let map = ConfigMap { data, ..ConfigMap::default() };
         let read = output::read(Some(&map));

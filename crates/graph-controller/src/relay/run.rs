@@ -54,7 +54,7 @@ pub struct RelayArgs {
 #[derive(Debug, thiserror::Error)]
 pub enum RelayError {
     /// The profiler ended and did not say how.
-    #[error("{} says neither success nor failure {}s after the profiler's end; see the profiler's log", path.display(), PATIENCE.as_secs())]
+    #[error("{} has neither success nor failure {}s after the profiler's end; see the profiler's log", path.display(), PATIENCE.as_secs())]
     NoEnd {
         /// The status file.
         path: PathBuf,
@@ -82,7 +82,7 @@ impl RelayError {
 /// Relays until the profiler has ended and its end is reported.
 ///
 /// # Errors
-/// The profiler does not report its end, or the API server refuses the report.
+/// The profiler does not report its end, or the API server rejects the report.
 pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
     let relay = Relay::new(client, args);
     let mut reported = None;
@@ -92,13 +92,13 @@ pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
         if let Some(data) = &now
             && now != reported
         {
-            match relay.tell(data).await {
+            match relay.publish(data).await {
                 Ok(()) => reported = now,
                 Err(error) => warn!(%error, "trying again"),
             }
         }
         if ended {
-            return relay.tell_end().await;
+            return relay.publish_end().await;
         }
         sleep(ROUND).await;
     }
@@ -145,9 +145,9 @@ impl Relay {
         state.is_some_and(|state| state.terminated.is_some())
     }
 
-    async fn tell_end(&self) -> Result<(), RelayError> {
+    async fn publish_end(&self) -> Result<(), RelayError> {
         let data = self.end().await?;
-        hand_over(async || self.tell(&data).await).await?;
+        hand_over(async || self.publish(&data).await).await?;
         info!("handed over the end of the profiler");
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Relay {
     /// # Errors
     /// [`Error::Foreign`] if the name is taken by an object that is not the request's; otherwise what the API server
     /// answered.
-    pub async fn tell(&self, data: &BTreeMap<String, String>) -> Result<(), RelayError> {
+    pub async fn publish(&self, data: &BTreeMap<String, String>) -> Result<(), RelayError> {
         let desired = Desired::of(&self.config_map(data), &self.args.request_uid)?;
         let live = self.applier.find::<ConfigMap>(&desired.id().namespace, &desired.id().name).await?;
         match self.applier.apply(&desired, live.as_ref()).await? {

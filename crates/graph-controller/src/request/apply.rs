@@ -243,7 +243,7 @@ async fn give_each(
     Ok(())
 }
 
-/// A graph is not given up on the word of a cache.
+/// A graph counts as gone only after a read past the cache.
 async fn confirm_deletion(applier: &Applier, observed: &RequestObserved) -> Result<(), RequestError> {
     let object = ObjectId::named::<DynamoGraphDeployment>(&observed.namespace, &graph_name(&observed.request));
     match applier.find::<DynamoGraphDeployment>(&object.namespace, &object.name).await? {

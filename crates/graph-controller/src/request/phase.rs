@@ -55,7 +55,7 @@ pub fn graph_name(request: &DynamoGraphDeploymentRequest) -> String {
     decided.unwrap_or_else(|| desired_graph_name(request))
 }
 
-/// The same without the earlier choice.
+/// Name of the graph if none was chosen before.
 pub fn desired_graph_name(request: &DynamoGraphDeploymentRequest) -> String {
     let given = request.spec.overrides.as_ref().and_then(|overrides| overrides.dgd.as_ref());
     let given = given.and_then(|graph| graph.pointer("/metadata/name")).and_then(Value::as_str);
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_tells_where_a_request_stands() {
+    fn the_status_determines_the_phase_of_a_request() {
         assert_eq!(stands(Value::Null), RequestLifecycle::New);
         for (phase, expected) in [
             ("Pending", RequestLifecycle::New),

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn profilers_are_told_the_addresses_that_there_are() {
+    fn profilers_get_the_configured_addresses() {
         let reported =
             read("infrastructure: {natsAddress: 'nats://n', etcdAddress: e}", &Scope::Cluster).infrastructure;
         assert_eq!(reported, [("ETCD_ENDPOINTS", "e".to_owned()), ("NATS_SERVER", "nats://n".to_owned())]);

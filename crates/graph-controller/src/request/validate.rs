@@ -19,7 +19,7 @@ pub struct ValidRequest<'a> {
     pub image: &'a str,
     /// The hardware that is planned for, as JSON of the spec.
     pub hardware: Value,
-    /// The same, to be shown.
+    /// Hardware for the status.
     pub shown_hardware: Option<Hardware>,
     /// Claim that keeps the profiler's output; only v1alpha1 can name one.
     pub output_claim: Option<String>,
@@ -110,7 +110,7 @@ fn hardware(observed: &RequestObserved, obstacles: &mut Obstacles) -> Value {
     if !missing.is_empty() {
         let why = match &observed.hardware {
             Search::Nothing(why) | Search::Unanswered(why) => why.as_str(),
-            Search::NotAsked => "GPUs of nodes are not looked up in this installation",
+            Search::NotAsked => "this installation does not discover the GPUs of nodes",
             Search::Found(found) => found.unknown_model.as_deref().unwrap_or("the nodes have no label for it"),
         };
         let message = format!("spec.hardware: {} not known ({why}); set {}", be(&missing), missing.join(", "));
@@ -134,7 +134,7 @@ fn be(missing: &[&str]) -> String {
 }
 
 /// Whether hardware of the cluster must be looked up.
-pub fn wants_search(hardware: Option<&Hardware>) -> bool {
+pub fn uses_search(hardware: Option<&Hardware>) -> bool {
     let hardware = hardware.cloned().unwrap_or_default();
     !missing_gpu_facts(&hardware).is_empty()
         || hardware.total_gpus.is_none()

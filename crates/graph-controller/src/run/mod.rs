@@ -91,7 +91,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         adapters: adapters.clone(),
         by_target,
     };
-    // Each of the two controllers hears of the other's objects, and an adapter of one that scaled the same component
+    // Each of the two controllers sees the other's objects, and an adapter of one that scaled the same component
     // before.
     let (known, rivals) = (of_adapters.clone(), of_adapters.clone());
     let (graph_watch, adapters_to_look_at) = graph_watch.and_keys(move |graph| known.adapters_of(graph));
@@ -108,7 +108,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let applier = applier.with_initial_status_delay(FIRST_WORD_AFTER).with_pace(PACE);
     let secrets_gate = context.readiness.gate(SECRETS_GATE);
     tokio::select! {
-        () = know_pull_secrets(pull_secrets.as_mut()) => {}
+        () = wait_for_pull_secrets(pull_secrets.as_mut()) => {}
         () = context.shutdown.requested() => return Ok(()),
     }
     let outputs = Outputs::new(applier);
@@ -254,8 +254,8 @@ fn open_grove(context: &Context, wiring: &mut Wiring<DynamoGraphDeployment>) -> 
     (GroveCaches { sets, cliques, groups, pull_secrets: secrets }, following)
 }
 
-/// Returns when the image pull secrets are known, or that there is no right to know them.
-async fn know_pull_secrets(following: Option<&mut Following>) {
+/// Waits until the image pull secrets are listed, or known not to be readable.
+async fn wait_for_pull_secrets(following: Option<&mut Following>) {
     if let Some(following) = following {
         // Fails only when the process is to stop.
         let _ = (&mut following.complete).await;

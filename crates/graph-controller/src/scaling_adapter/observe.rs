@@ -41,7 +41,7 @@ pub struct ScalingAdapterCaches {
 /// Reads an adapter and its graph. `pause` is how long a component of a graph must not be scaled yet.
 ///
 /// # Errors
-/// The graph has a form that this version does not know.
+/// The graph has a form that this version cannot read.
 pub(super) fn observe(
     caches: &ScalingAdapterCaches,
     pause: impl FnOnce(&Key, &str) -> Option<Duration>,

@@ -8,7 +8,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, condition, graph};
+use crate::harness::{Harness, condition, graph};
 
 /// A graph whose v1alpha1 form has `autoscaling` for its worker. The API server of the tests calls no conversion
 /// webhook, so the graph is applied as that webhook stores it.
@@ -34,10 +34,10 @@ fn has(count: i32) -> impl Fn(&DynamoGraphDeployment) -> bool {
 
 #[tokio::test]
 async fn an_autoscaler_is_there_as_long_as_the_field_and_its_count_stays() {
-    let bed = Bed::new("autoscaling").await;
-    let graph = bed.apply(&autoscaled("chat", &rules())).await;
-    bed.ready("chat").await;
-    let autoscaler = bed.until("chat-decode", "there", |_: &HorizontalPodAutoscaler| true).await;
+    let harness = Harness::new("autoscaling").await;
+    let graph = harness.apply(&autoscaled("chat", &rules())).await;
+    harness.ready("chat").await;
+    let autoscaler = harness.until("chat-decode", "there", |_: &HorizontalPodAutoscaler| true).await;
     let owner = &autoscaler.owner_references()[0];
     assert_eq!((&owner.uid, owner.controller), (graph.metadata.uid.as_ref().unwrap(), Some(true)));
     let spec = serde_json::to_value(&autoscaler.spec).unwrap();
@@ -49,55 +49,58 @@ async fn an_autoscaler_is_there_as_long_as_the_field_and_its_count_stays() {
     assert_eq!(spec["behavior"]["scaleDown"]["stabilizationWindowSeconds"], 60);
 
     let scale = Patch::Merge(json!({ "spec": { "replicas": 3 } }));
-    bed.api::<Adapter>().patch_scale("chat-decode", &PatchParams::default(), &scale).await.unwrap();
-    bed.until("chat", "scaled", has(3)).await;
-    bed.ready("chat").await;
+    harness.api::<Adapter>().patch_scale("chat-decode", &PatchParams::default(), &scale).await.unwrap();
+    harness.until("chat", "scaled", has(3)).await;
+    harness.ready("chat").await;
     // The user's manifest says one replica.
-    bed.apply(&autoscaled("chat", &rules())).await;
-    bed.until("chat", "scaled again", has(3)).await;
-    bed.until_reconciled("chat").await;
-    assert_eq!(bed.api::<Adapter>().get("chat-decode").await.unwrap().spec.replicas, 3);
-    assert_eq!(bed.component("chat", "Decode").await.spec.component.replicas, Some(3));
-    let after = bed.api::<HorizontalPodAutoscaler>().get("chat-decode").await.unwrap();
+    harness.apply(&autoscaled("chat", &rules())).await;
+    harness.until("chat", "scaled again", has(3)).await;
+    harness.until_reconciled("chat").await;
+    assert_eq!(harness.api::<Adapter>().get("chat-decode").await.unwrap().spec.replicas, 3);
+    assert_eq!(harness.component("chat", "Decode").await.spec.component.replicas, Some(3));
+    let after = harness.api::<HorizontalPodAutoscaler>().get("chat-decode").await.unwrap();
     let managers = after.metadata.managed_fields.iter().flatten().filter(|entry| entry.subresource.is_none());
     let managers: Vec<_> = managers.filter_map(|entry| entry.manager.as_deref()).collect();
     assert_eq!(managers, [graph_controller::NAME], "no other client writes the spec");
 
     let without = json!({ "metadata": { "annotations": { "nvidia.com/dgd-spec": null } } });
-    bed.edit("chat", &without).await;
-    bed.gone::<HorizontalPodAutoscaler>("chat-decode").await;
-    bed.gone::<Adapter>("chat-decode").await;
-    bed.edit(
-        "chat",
-        &json!({ "metadata": { "annotations": autoscaled("chat", &rules())["metadata"]["annotations"] } }),
-    )
-    .await;
-    bed.until("chat-decode", "there again", |_: &HorizontalPodAutoscaler| true).await;
+    harness.edit("chat", &without).await;
+    harness.gone::<HorizontalPodAutoscaler>("chat-decode").await;
+    harness.gone::<Adapter>("chat-decode").await;
+    harness
+        .edit(
+            "chat",
+            &json!({ "metadata": { "annotations": autoscaled("chat", &rules())["metadata"]["annotations"] } }),
+        )
+        .await;
+    harness.until("chat-decode", "there again", |_: &HorizontalPodAutoscaler| true).await;
     let mut off = rules();
     off["enabled"] = json!(false);
-    bed.edit("chat", &json!({ "metadata": { "annotations": autoscaled("chat", &off)["metadata"]["annotations"] } }))
+    harness
+        .edit("chat", &json!({ "metadata": { "annotations": autoscaled("chat", &off)["metadata"]["annotations"] } }))
         .await;
-    bed.gone::<HorizontalPodAutoscaler>("chat-decode").await;
+    harness.gone::<HorizontalPodAutoscaler>("chat-decode").await;
 }
 
 /// The webhook server refuses these; where it is away, a condition names the autoscaler.
 #[tokio::test]
 async fn rules_that_the_api_server_rejects_are_a_condition_and_the_rest_goes_on() {
-    let bed = Bed::new("rules").await;
+    let harness = Harness::new("rules").await;
     let mut wrong = rules();
     wrong["minReplicas"] = json!(9);
-    bed.apply(&autoscaled("chat", &wrong)).await;
+    harness.apply(&autoscaled("chat", &wrong)).await;
     let is_told = |graph: &DynamoGraphDeployment| {
         let stalled = condition(graph, "Stalled", "True");
         stalled.is_some_and(|c| c.message.contains("HorizontalPodAutoscaler") && c.message.contains("maxReplicas"))
     };
-    bed.until("chat", "stalled", is_told).await;
-    assert_eq!(bed.components("chat").await.len(), 2);
-    bed.edit(
-        "chat",
-        &json!({ "metadata": { "annotations": autoscaled("chat", &rules())["metadata"]["annotations"] } }),
-    )
-    .await;
-    bed.ready("chat").await;
-    bed.until("chat-decode", "there", |_: &HorizontalPodAutoscaler| true).await;
+    harness.until("chat", "stalled", is_told).await;
+    assert_eq!(harness.components("chat").await.len(), 2);
+    harness
+        .edit(
+            "chat",
+            &json!({ "metadata": { "annotations": autoscaled("chat", &rules())["metadata"]["annotations"] } }),
+        )
+        .await;
+    harness.ready("chat").await;
+    harness.until("chat-decode", "there", |_: &HorizontalPodAutoscaler| true).await;
 }

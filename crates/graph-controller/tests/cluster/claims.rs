@@ -9,7 +9,7 @@ use k8s_openapi::api::{core::v1::PersistentVolumeClaim, resource::v1::ResourceCl
 use kube::{ResourceExt, api::PostParams};
 use serde_json::{Value, json};
 
-use crate::bed::{self, Bed};
+use crate::harness::{self, Harness};
 
 fn graph(pvcs: Value) -> Value {
     let alpha = json!({
@@ -27,37 +27,39 @@ fn mentions(graph: &DynamoGraphDeployment, text: &str) -> bool {
 
 #[tokio::test]
 async fn claims_are_made_once_and_never_touched_again() {
-    let bed = Bed::new("claims").await;
+    let harness = Harness::new("claims").await;
     let claim = json!({ "name": "cache", "create": true, "storageClass": "fast", "size": "1Gi",
         "volumeAccessMode": "ReadWriteMany" });
-    let uid = bed.apply(&graph(json!([claim, { "name": "models" }]))).await.uid();
-    let made = bed.until("cache", "made", |_: &PersistentVolumeClaim| true).await;
+    let uid = harness.apply(&graph(json!([claim, { "name": "models" }]))).await.uid();
+    let made = harness.until("cache", "made", |_: &PersistentVolumeClaim| true).await;
     assert_eq!(made.owner_references()[0].uid, uid.unwrap());
-    bed.until("chat", "waiting", |g| mentions(g, "PersistentVolumeClaim") && mentions(g, "/models: it does not exist"))
+    harness
+        .until("chat", "waiting", |g| mentions(g, "PersistentVolumeClaim") && mentions(g, "/models: it does not exist"))
         .await;
 
     let mut theirs = made.clone();
     theirs.metadata = kube::api::ObjectMeta { name: Some("models".to_owned()), ..Default::default() };
-    bed.api().create(&PostParams::default(), &theirs).await.unwrap();
-    bed.until("chat", "past the claims", |g| !mentions(g, "it does not exist")).await;
+    harness.api().create(&PostParams::default(), &theirs).await.unwrap();
+    harness.until("chat", "past the claims", |g| !mentions(g, "it does not exist")).await;
 
     // Neither another size nor another list reaches a claim that exists.
-    bed.apply(&graph(json!([{ "name": "models", "create": true, "size": "5Gi", "volumeAccessMode": "ReadOnlyMany" }])))
+    harness
+        .apply(&graph(json!([{ "name": "models", "create": true, "size": "5Gi", "volumeAccessMode": "ReadOnlyMany" }])))
         .await;
-    bed.ready("chat").await;
-    bed.until_reconciled("chat").await;
+    harness.ready("chat").await;
+    harness.until_reconciled("chat").await;
     for name in ["cache", "models"] {
-        let live: PersistentVolumeClaim = bed.api().get(name).await.unwrap();
+        let live: PersistentVolumeClaim = harness.api().get(name).await.unwrap();
         assert_eq!(live.spec, made.spec, "{name}");
     }
-    assert_eq!(bed.writes_of("PersistentVolumeClaim"), 1);
+    assert_eq!(harness.writes_of("PersistentVolumeClaim"), 1);
 }
 
 #[tokio::test]
 async fn the_template_of_shared_gpus_comes_and_goes_with_the_sharing() {
-    let bed = Bed::new("shared-gpus").await;
+    let harness = Harness::new("shared-gpus").await;
     let graph = |shared: bool| {
-        bed::graph("chat", |g| {
+        harness::graph("chat", |g| {
             let decode = &mut g["spec"]["components"][1];
             let main = &mut decode["podTemplate"]["spec"]["containers"][0];
             main["resources"] = json!({ "limits": { "nvidia.com/gpu": "2" } });
@@ -67,15 +69,15 @@ async fn the_template_of_shared_gpus_comes_and_goes_with_the_sharing() {
             }
         })
     };
-    bed.apply(&graph(true)).await;
+    harness.apply(&graph(true)).await;
     let name = names::gpu_claim_template("chat", "Decode");
-    let template = bed.until(&name, "made", |_: &ResourceClaimTemplate| true).await;
+    let template = harness.until(&name, "made", |_: &ResourceClaimTemplate| true).await;
     let request = &template.spec.spec.devices.unwrap().requests.unwrap()[0];
     let exactly = request.exactly.as_ref().unwrap();
     assert_eq!((exactly.device_class_name.as_str(), exactly.count), ("gpus", Some(2)));
-    bed.ready("chat").await;
+    harness.ready("chat").await;
 
-    bed.apply(&graph(false)).await;
-    bed.ready("chat").await;
-    bed.gone::<ResourceClaimTemplate>(&name).await;
+    harness.apply(&graph(false)).await;
+    harness.ready("chat").await;
+    harness.gone::<ResourceClaimTemplate>(&name).await;
 }

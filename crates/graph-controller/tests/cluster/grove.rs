@@ -18,7 +18,7 @@ use kube::{
 use serde_json::{Value, json};
 use test_cluster::wait;
 
-use crate::bed::{Bed, LIMIT, condition, graph, is_ready};
+use crate::harness::{Harness, LIMIT, condition, graph, is_ready};
 
 const FRONTEND: &str = "chat-0-frontend";
 pub const DECODE: &str = "chat-0-decode";
@@ -34,12 +34,12 @@ pub fn spanning() -> Value {
     })
 }
 
-pub async fn until_set(bed: &Bed, what: &str, fits: impl Fn(&PodCliqueSet) -> bool) -> PodCliqueSet {
-    bed.until("chat", what, fits).await
+pub async fn until_set(harness: &Harness, what: &str, fits: impl Fn(&PodCliqueSet) -> bool) -> PodCliqueSet {
+    harness.until("chat", what, fits).await
 }
 
 /// Makes the children of the set, as Grove does once.
-pub async fn make_children(bed: &Bed, set: &PodCliqueSet) {
+pub async fn make_children(harness: &Harness, set: &PodCliqueSet) {
     let template = &set.spec.template;
     let owner = json!([set.controller_owner_ref(&()).unwrap()]);
     let child = |kind: &str, name: &str, labels: Value, spec: Value| {
@@ -53,20 +53,20 @@ pub async fn make_children(bed: &Bed, set: &PodCliqueSet) {
     for clique in template.cliques.iter().filter(|clique| !grouped(&clique.name)) {
         let name = name(&clique.name);
         let clique = child("PodClique", &name, json!(clique.labels), json!(clique.spec));
-        bed.api::<PodClique>().patch(&name, &params, &Patch::Apply(clique)).await.unwrap();
+        harness.api::<PodClique>().patch(&name, &params, &Patch::Apply(clique)).await.unwrap();
     }
     for group in &template.pod_clique_scaling_groups {
         let name = name(&group.name);
         let spec = json!({ "cliqueNames": group.clique_names, "replicas": group.replicas, "minAvailable": 1 });
         let group = child("PodCliqueScalingGroup", &name, json!({}), spec);
-        bed.api::<PodCliqueScalingGroup>().patch(&name, &params, &Patch::Apply(group)).await.unwrap();
+        harness.api::<PodCliqueScalingGroup>().patch(&name, &params, &Patch::Apply(group)).await.unwrap();
     }
 }
 
 /// Says that everything serves, as Grove does.
-pub async fn serve(bed: &Bed) {
+pub async fn serve(harness: &Harness) {
     let (params, all, hash) = (PatchParams::default(), ListParams::default(), "revision");
-    let (sets, cliques) = (bed.api::<PodCliqueSet>(), bed.api::<PodClique>());
+    let (sets, cliques) = (harness.api::<PodCliqueSet>(), harness.api::<PodClique>());
     for set in sets.list(&all).await.unwrap() {
         let status = json!({ "status": {
             "observedGeneration": set.metadata.generation, "currentGenerationHash": hash,
@@ -82,7 +82,7 @@ pub async fn serve(bed: &Bed) {
         } });
         cliques.patch_status(&clique.name_any(), &params, &Patch::Merge(status)).await.unwrap();
     }
-    let groups = bed.api::<PodCliqueScalingGroup>();
+    let groups = harness.api::<PodCliqueScalingGroup>();
     for group in groups.list(&all).await.unwrap() {
         let n = group.spec.replicas;
         let status = json!({ "status": {
@@ -93,66 +93,66 @@ pub async fn serve(bed: &Bed) {
     }
 }
 
-async fn until_ready(bed: &Bed) -> DynamoGraphDeployment {
-    serve(bed).await;
-    bed.until("chat", "ready", is_ready).await
+async fn until_ready(harness: &Harness) -> DynamoGraphDeployment {
+    serve(harness).await;
+    harness.until("chat", "ready", is_ready).await
 }
 
 /// A graph that serves on Grove.
-pub async fn served(bed: &Bed) -> PodCliqueSet {
-    bed.apply(&spanning()).await;
-    let set = until_set(bed, "made", |_| true).await;
-    make_children(bed, &set).await;
-    until_ready(bed).await;
+pub async fn served(harness: &Harness) -> PodCliqueSet {
+    harness.apply(&spanning()).await;
+    let set = until_set(harness, "made", |_| true).await;
+    make_children(harness, &set).await;
+    until_ready(harness).await;
     set
 }
 
-async fn replicas(bed: &Bed) -> i32 {
-    bed.api::<PodCliqueScalingGroup>().get(DECODE).await.unwrap().spec.replicas
+async fn replicas(harness: &Harness) -> i32 {
+    harness.api::<PodCliqueScalingGroup>().get(DECODE).await.unwrap().spec.replicas
 }
 
 /// An install for one namespace cannot read the class of the devices; the request says itself whose devices it asks
 /// for.
 #[tokio::test]
 async fn nothing_is_made_on_grove_before_the_gpus_that_are_claimed_can_be_counted() {
-    let Some(bed) = Bed::on_grove("grove-claims").await else { return };
+    let Some(harness) = Harness::on_grove("grove-claims").await else { return };
     let driver = json!({ "cel": { "expression": "device.driver == 'gpu.example.com'" } });
-    made_when_counted(&bed, "gpus", json!([driver])).await;
+    made_when_counted(&harness, "gpus", json!([driver])).await;
 }
 
 /// An install for the whole cluster finds the driver in the class.
 #[tokio::test]
 async fn the_class_of_the_devices_says_that_they_are_gpus() {
-    let Some(bed) = Bed::on_grove("grove-classes").await else { return };
-    bed.grant_everywhere("resource.k8s.io", "deviceclasses").await;
-    let class = format!("gpus-{}", bed.namespace);
+    let Some(harness) = Harness::on_grove("grove-classes").await else { return };
+    harness.grant_everywhere("resource.k8s.io", "deviceclasses").await;
+    let class = format!("gpus-{}", harness.namespace);
     let driver = json!({ "cel": { "expression": "device.driver == 'gpu.example.com'" } });
     let object = json!({ "metadata": { "name": class }, "spec": { "selectors": [driver] } });
     let object: DeviceClass = serde_json::from_value(object).unwrap();
-    Api::<DeviceClass>::all(bed.client.clone()).create(&PostParams::default(), &object).await.unwrap();
-    made_when_counted(&bed, &class, json!([])).await;
+    Api::<DeviceClass>::all(harness.client.clone()).create(&PostParams::default(), &object).await.unwrap();
+    made_when_counted(&harness, &class, json!([])).await;
 }
 
 /// Claims eight devices of a class for a worker that spans two nodes.
-async fn made_when_counted(bed: &Bed, class: &str, selectors: Value) {
-    bed.start();
+async fn made_when_counted(harness: &Harness, class: &str, selectors: Value) {
+    harness.start();
     let mut claiming = spanning();
     let pod = &mut claiming["spec"]["components"][1]["podTemplate"]["spec"];
     pod["containers"][0]["command"] = json!(["python3"]);
     pod["containers"][0]["resources"] = json!({ "claims": [{ "name": "gpu" }] });
     pod["resourceClaims"] = json!([{ "name": "gpu", "resourceClaimName": "eight" }]);
-    bed.apply(&claiming).await;
+    harness.apply(&claiming).await;
     let reported = |graph: &DynamoGraphDeployment| {
         let found = condition(graph, "Reconciling", "True").filter(|c| c.reason == "GpuCountUnknown");
         found.map(|c| c.message.clone())
     };
-    let waiting = bed.until("chat", "waiting for its claim", |graph| reported(graph).is_some()).await;
+    let waiting = harness.until("chat", "waiting for its claim", |graph| reported(graph).is_some()).await;
     assert!(
         reported(&waiting).unwrap().contains("ResourceClaim eight does not exist; create it"),
         "{:?}",
         reported(&waiting)
     );
-    assert!(bed.api::<PodCliqueSet>().get_opt("chat").await.unwrap().is_none());
+    assert!(harness.api::<PodCliqueSet>().get_opt("chat").await.unwrap().is_none());
 
     let exactly = json!({ "deviceClassName": class, "count": 8, "selectors": selectors });
     let claim = json!({
@@ -160,8 +160,8 @@ async fn made_when_counted(bed: &Bed, class: &str, selectors: Value) {
         "spec": { "devices": { "requests": [{ "name": "gpus", "exactly": exactly }] } },
     });
     let claim: ResourceClaim = serde_json::from_value(claim).unwrap();
-    bed.api::<ResourceClaim>().create(&PostParams::default(), &claim).await.unwrap();
-    let set = until_set(bed, "made", |_| true).await;
+    harness.api::<ResourceClaim>().create(&PostParams::default(), &claim).await.unwrap();
+    let set = until_set(harness, "made", |_| true).await;
     for clique in set.spec.template.cliques.iter().filter(|clique| clique.name != "frontend") {
         let main = json!(clique.spec.pod_spec.containers[0]);
         assert!(main["args"].to_string().contains("--nnodes"), "{}: {main}", clique.name);
@@ -170,29 +170,29 @@ async fn made_when_counted(bed: &Bed, class: &str, selectors: Value) {
 
 #[tokio::test]
 async fn a_graph_is_one_set_and_becomes_ready_with_few_writes() {
-    let Some(bed) = Bed::on_grove("grove").await else { return };
-    bed.start();
-    let set = served(&bed).await;
+    let Some(harness) = Harness::on_grove("grove").await else { return };
+    harness.start();
+    let set = served(&harness).await;
     assert_eq!(set.spec.template.cliques.len(), 3, "the frontend, and leader and workers of the worker");
-    assert!(bed.components("chat").await.is_empty());
-    let service: Service = bed.api().get("chat-frontend").await.unwrap();
+    assert!(harness.components("chat").await.is_empty());
+    let service: Service = harness.api().get("chat-frontend").await.unwrap();
     assert!(service.metadata.owner_references.unwrap().iter().any(|owner| owner.kind == "DynamoGraphDeployment"));
-    let ready: DynamoGraphDeployment = bed.api().get("chat").await.unwrap();
+    let ready: DynamoGraphDeployment = harness.api().get("chat").await.unwrap();
     let counts = &ready.status.unwrap().components["Decode"];
     assert_eq!((counts.component_names.as_slice(), counts.replicas), ([DECODE.to_owned()].as_slice(), 1));
-    let writes = || ["PodCliqueSet", "PodCliqueScalingGroup", "Service"].map(|kind| bed.writes_of(kind));
+    let writes = || ["PodCliqueSet", "PodCliqueScalingGroup", "Service"].map(|kind| harness.writes_of(kind));
     let before = writes();
-    bed.until_reconciled("chat").await;
+    harness.until_reconciled("chat").await;
     assert_eq!(writes(), before);
     assert_eq!(before[..2], [1, 0]);
 
-    bed.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::foreground()).await.unwrap();
-    bed.gone::<DynamoGraphDeployment>("chat").await;
-    bed.gone::<PodCliqueSet>("chat").await;
+    harness.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::foreground()).await.unwrap();
+    harness.gone::<DynamoGraphDeployment>("chat").await;
+    harness.gone::<PodCliqueSet>("chat").await;
 }
 
 /// A pod as Grove makes it: with the labels of its clique.
-async fn stuck_pod(bed: &Bed, set: &PodCliqueSet) {
+async fn stuck_pod(harness: &Harness, set: &PodCliqueSet) {
     let clique = set.spec.template.cliques.iter().find(|clique| clique.name == "frontend").unwrap();
     // No scheduler binds it.
     let spec = json!({ "schedulerName": "no-scheduler", "serviceAccountName": clique.spec.pod_spec.service_account_name,
@@ -200,7 +200,7 @@ async fn stuck_pod(bed: &Bed, set: &PodCliqueSet) {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "chat-0-frontend-x", "labels": clique.labels }, "spec": spec,
     });
-    let pods = bed.api::<Pod>();
+    let pods = harness.api::<Pod>();
     let params = PatchParams::apply("grove");
     pods.patch("chat-0-frontend-x", &params, &Patch::Apply(pod)).await.unwrap();
     let waiting = json!({ "waiting": { "reason": "ImagePullBackOff", "message": "manifest unknown" } });
@@ -212,108 +212,108 @@ async fn stuck_pod(bed: &Bed, set: &PodCliqueSet) {
 
 #[tokio::test]
 async fn the_status_names_the_pod_that_does_not_come_up() {
-    let Some(bed) = Bed::on_grove("grove-pods").await else { return };
-    bed.start();
-    let set = served(&bed).await;
-    stuck_pod(&bed, &set).await;
+    let Some(harness) = Harness::on_grove("grove-pods").await else { return };
+    harness.start();
+    let set = served(&harness).await;
+    stuck_pod(&harness, &set).await;
     let none = json!({ "status": { "readyReplicas": 0 } });
-    bed.api::<PodClique>().patch_status(FRONTEND, &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
+    harness.api::<PodClique>().patch_status(FRONTEND, &PatchParams::default(), &Patch::Merge(none)).await.unwrap();
     let names_it = |graph: &DynamoGraphDeployment| {
         let working = condition(graph, "Reconciling", "True");
         working.is_some_and(|c| c.reason == "ImagePullFailed" && c.message.contains("chat-0-frontend-x"))
     };
-    bed.until("chat", "in trouble", names_it).await;
-    until_ready(&bed).await;
+    harness.until("chat", "in trouble", names_it).await;
+    until_ready(&harness).await;
 }
 
 #[tokio::test]
 async fn the_way_in_is_the_graphs_and_goes_when_nothing_wants_it() {
-    let Some(mut bed) = Bed::on_grove("grove-ingress").await else { return };
-    bed.settings().ingress.virtual_service_gateway = "istio-system/public".to_owned();
-    let (ingresses, routes) = (bed.api::<Ingress>(), bed.api::<VirtualService>());
+    let Some(mut harness) = Harness::on_grove("grove-ingress").await else { return };
+    harness.settings().ingress.virtual_service_gateway = "istio-system/public".to_owned();
+    let (ingresses, routes) = (harness.api::<Ingress>(), harness.api::<VirtualService>());
     let theirs = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "Ingress",
         "metadata": { "name": "theirs", "labels": { "operator.dynamo/graph": "chat" } },
         "spec": { "defaultBackend": { "service": { "name": "x", "port": { "number": 80 } } } },
     });
     ingresses.patch("theirs", &PatchParams::apply("another-manager"), &Patch::Apply(theirs)).await.unwrap();
-    bed.start();
-    bed.apply(&spanning()).await;
+    harness.start();
+    harness.apply(&spanning()).await;
     let open = |ingress: &Ingress| {
         let class = ingress.spec.as_ref().and_then(|spec| spec.ingress_class_name.as_deref());
         let owners = ingress.owner_references().iter();
         class == Some("nginx") && owners.map(|owner| owner.kind.as_str()).eq(["DynamoGraphDeployment"])
     };
-    bed.until("chat-frontend", "open", open).await;
+    harness.until("chat-frontend", "open", open).await;
     let other = Patch::Merge(json!({ "spec": { "ingressClassName": "other" } }));
     ingresses.patch("chat-frontend", &PatchParams::default(), &other).await.unwrap();
-    bed.until("chat-frontend", "brought back", open).await;
+    harness.until("chat-frontend", "brought back", open).await;
     let routed = |route: &VirtualService| route.spec.gateways == ["istio-system/public"];
-    bed.until("chat-frontend", "routed", routed).await;
+    harness.until("chat-frontend", "routed", routed).await;
     let other = Patch::Merge(json!({ "spec": { "gateways": ["mesh"] } }));
     routes.patch("chat-frontend", &PatchParams::default(), &other).await.unwrap();
-    bed.until("chat-frontend", "brought back", routed).await;
+    harness.until("chat-frontend", "brought back", routed).await;
 
     let mut inside = spanning();
     inside["spec"]["components"].as_array_mut().unwrap().remove(0);
-    bed.apply(&inside).await;
-    bed.gone::<Ingress>("chat-frontend").await;
-    bed.gone::<VirtualService>("chat-frontend").await;
+    harness.apply(&inside).await;
+    harness.gone::<Ingress>("chat-frontend").await;
+    harness.gone::<VirtualService>("chat-frontend").await;
     assert!(ingresses.get("theirs").await.is_ok(), "foreign objects stay");
 }
 
 /// Grove takes a changed template for a change of all pods.
 #[tokio::test]
 async fn replicas_go_through_scale_and_never_through_the_template() {
-    let Some(bed) = Bed::on_grove("grove-scale").await else { return };
-    bed.start();
-    let set = served(&bed).await;
+    let Some(harness) = Harness::on_grove("grove-scale").await else { return };
+    harness.start();
+    let set = served(&harness).await;
     for expected in [3, 0, 2] {
         let mut scaled = spanning();
         scaled["spec"]["components"][1]["replicas"] = json!(expected);
-        bed.apply(&scaled).await;
+        harness.apply(&scaled).await;
         let is_scaled = |group: &PodCliqueScalingGroup| group.spec.replicas == expected;
-        bed.until(DECODE, "scaled", is_scaled).await;
-        let ready = until_ready(&bed).await;
+        harness.until(DECODE, "scaled", is_scaled).await;
+        let ready = until_ready(&harness).await;
         assert_eq!(ready.status.unwrap().components["Decode"].replicas, expected);
     }
     // A foreign edit is reverted to the spec of the graph.
     let other = Patch::Merge(json!({ "spec": { "replicas": 7 } }));
-    bed.api::<PodCliqueScalingGroup>().patch_scale(DECODE, &PatchParams::default(), &other).await.unwrap();
-    bed.until(DECODE, "brought back", |group: &PodCliqueScalingGroup| group.spec.replicas == 2).await;
-    let after = until_set(&bed, "there", |_| true).await;
+    harness.api::<PodCliqueScalingGroup>().patch_scale(DECODE, &PatchParams::default(), &other).await.unwrap();
+    harness.until(DECODE, "brought back", |group: &PodCliqueScalingGroup| group.spec.replicas == 2).await;
+    let after = until_set(&harness, "there", |_| true).await;
     assert_eq!((after.metadata.generation, &after.spec), (set.metadata.generation, &set.spec));
-    assert_eq!((bed.writes_of("PodCliqueSet"), bed.writes_of("PodCliqueScalingGroup")), (1, 4));
+    assert_eq!((harness.writes_of("PodCliqueSet"), harness.writes_of("PodCliqueScalingGroup")), (1, 4));
 }
 
 #[tokio::test]
 async fn another_image_changes_the_template_once_and_no_replicas() {
-    let Some(bed) = Bed::on_grove("grove-image").await else { return };
-    bed.start();
-    let set = served(&bed).await;
+    let Some(harness) = Harness::on_grove("grove-image").await else { return };
+    harness.start();
+    let set = served(&harness).await;
     let mut changed = spanning();
     let decode = &mut changed["spec"]["components"][1];
     decode["replicas"] = json!(2);
     decode["podTemplate"]["spec"]["containers"][0]["image"] = json!("registry.example.com/other:1.6.0");
-    bed.apply(&changed).await;
-    let after = until_set(&bed, "changed", |now| now.metadata.generation > set.metadata.generation).await;
-    bed.until(DECODE, "scaled", |group: &PodCliqueScalingGroup| group.spec.replicas == 2).await;
+    harness.apply(&changed).await;
+    let after = until_set(&harness, "changed", |now| now.metadata.generation > set.metadata.generation).await;
+    harness.until(DECODE, "scaled", |group: &PodCliqueScalingGroup| group.spec.replicas == 2).await;
     let groups = |set: &PodCliqueSet| set.spec.template.pod_clique_scaling_groups[0].replicas;
     assert_eq!(groups(&after), groups(&set));
-    until_ready(&bed).await;
-    assert_eq!((bed.writes_of("PodCliqueSet"), replicas(&bed).await), (2, 2));
+    until_ready(&harness).await;
+    assert_eq!((harness.writes_of("PodCliqueSet"), replicas(&harness).await), (2, 2));
 }
 
 #[tokio::test]
 async fn a_set_of_the_go_operator_is_taken_over_as_it_is() {
-    let Some(bed) = Bed::on_grove("grove-takeover").await else { return };
-    let first = Bed::on_grove("grove-pattern").await.unwrap();
+    let Some(harness) = Harness::on_grove("grove-takeover").await else { return };
+    let first = Harness::on_grove("grove-pattern").await.unwrap();
     first.start();
     first.apply(&spanning()).await;
     let pattern = until_set(&first, "made", |_| true).await;
 
-    let owner = bed.apply(&spanning()).await;
-    let spec = json!(pattern.spec).to_string().replace(&first.namespace, &bed.namespace);
+    let owner = harness.apply(&spanning()).await;
+    let spec = json!(pattern.spec).to_string().replace(&first.namespace, &harness.namespace);
     let theirs: PodCliqueSet = serde_json::from_value(json!({
         "apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet",
         "metadata": {
@@ -325,71 +325,72 @@ async fn a_set_of_the_go_operator_is_taken_over_as_it_is() {
     }))
     .unwrap();
     let params = PostParams { field_manager: Some("manager".to_owned()), ..PostParams::default() };
-    let theirs = bed.api::<PodCliqueSet>().create(&params, &theirs).await.unwrap();
-    make_children(&bed, &theirs).await;
-    bed.start();
-    until_ready(&bed).await;
-    let taken = until_set(&bed, "there", |_| true).await;
+    let theirs = harness.api::<PodCliqueSet>().create(&params, &theirs).await.unwrap();
+    make_children(&harness, &theirs).await;
+    harness.start();
+    until_ready(&harness).await;
+    let taken = until_set(&harness, "there", |_| true).await;
     assert_eq!((taken.uid(), &taken.spec), (theirs.uid(), &theirs.spec));
     assert_eq!(taken.metadata.generation, theirs.metadata.generation, "Grove does not notice");
-    assert!(bed.components("chat").await.is_empty());
+    assert!(harness.components("chat").await.is_empty());
 
-    let writes = bed.writes_of("PodCliqueSet");
+    let writes = harness.writes_of("PodCliqueSet");
     assert!(writes <= 1, "{writes} writes, where the metadata needs one");
-    bed.until_reconciled("chat").await;
-    assert_eq!(bed.writes_of("PodCliqueSet"), writes);
+    harness.until_reconciled("chat").await;
+    assert_eq!(harness.writes_of("PodCliqueSet"), writes);
 }
 
 /// The webhook server hears of it and makes the Secret; nothing else waits for that.
 #[tokio::test]
 async fn a_graph_whose_replicas_span_nodes_says_that_the_mpi_key_is_missing() {
-    let Some(mut bed) = Bed::on_grove("mpi-key").await else { return };
-    bed.settings().mpi.ssh_secret_name = "mpi-key".to_owned();
-    bed.start();
-    bed.apply(&spanning()).await;
+    let Some(mut harness) = Harness::on_grove("mpi-key").await else { return };
+    harness.settings().mpi.ssh_secret_name = "mpi-key".to_owned();
+    harness.start();
+    harness.apply(&spanning()).await;
     let reported = |graph: &DynamoGraphDeployment| {
         condition(graph, "MPIKeyAvailable", "False").map(|condition| condition.message.clone())
     };
-    until_set(&bed, "made", |_| true).await;
-    let graph = bed.until("chat", "without the key", |graph| reported(graph).is_some()).await;
+    until_set(&harness, "made", |_| true).await;
+    let graph = harness.until("chat", "without the key", |graph| reported(graph).is_some()).await;
     let message = reported(&graph).unwrap();
-    assert!(message.starts_with(&format!("Secret {}/mpi-key: ", bed.namespace)), "{message}");
+    assert!(message.starts_with(&format!("Secret {}/mpi-key: ", harness.namespace)), "{message}");
 
     let copy = Secret {
         metadata: kube::core::ObjectMeta { name: Some("mpi-key".into()), ..Default::default() },
         ..Secret::default()
     };
-    bed.api::<Secret>().create(&PostParams::default(), &copy).await.unwrap();
-    bed.until("chat", "content with the key", |graph| reported(graph).is_none()).await;
+    harness.api::<Secret>().create(&PostParams::default(), &copy).await.unwrap();
+    harness.until("chat", "content with the key", |graph| reported(graph).is_none()).await;
 }
 
 /// An install for one namespace has no right to what belongs to the cluster: the workers run, and the graph says what
 /// is missing.
 #[tokio::test]
 async fn a_topology_that_may_not_be_read_keeps_no_graph_from_running() {
-    let Some(bed) = Bed::on_grove("grove-hidden").await else { return };
-    bed.start();
-    let topology = format!("racks-{}", bed.namespace);
-    bed.apply(&graph("chat", |g| {
-        let policy = json!({ "clusterTopologyName": topology, "domain": "rack" });
-        g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy });
-    }))
-    .await;
-    until_set(&bed, "made", |_| true).await;
+    let Some(harness) = Harness::on_grove("grove-hidden").await else { return };
+    harness.start();
+    let topology = format!("racks-{}", harness.namespace);
+    harness
+        .apply(&graph("chat", |g| {
+            let policy = json!({ "clusterTopologyName": topology, "domain": "rack" });
+            g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy });
+        }))
+        .await;
+    until_set(&harness, "made", |_| true).await;
     let reported = |text: &str| {
         let text = text.to_owned();
         move |graph: &DynamoGraphDeployment| {
             condition(graph, "SpecServed", "False").is_some_and(|condition| condition.message.contains(&text))
         }
     };
-    bed.until("chat", "reported", reported("clustertopologybindings.grove.io")).await;
+    harness.until("chat", "reported", reported("clustertopologybindings.grove.io")).await;
 
     // An install for the whole cluster reads it.
-    bed.grant_everywhere("grove.io", "clustertopologybindings").await;
+    harness.grant_everywhere("grove.io", "clustertopologybindings").await;
     let missing = format!("there is no ClusterTopologyBinding {topology}");
     let read = async || {
-        bed.until_reconciled("chat").await;
-        let graph = bed.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
+        harness.until_reconciled("chat").await;
+        let graph = harness.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
         let conditions = graph.status.unwrap().conditions;
         let reported = conditions.iter().any(|condition| condition.message.contains(&missing));
         if reported { Ok(()) } else { Err(format!("{conditions:?}")) }
@@ -400,16 +401,17 @@ async fn a_topology_that_may_not_be_read_keeps_no_graph_from_running() {
 /// With the right to read queues, which an install for one namespace does not have, a graph waits for its own.
 #[tokio::test]
 async fn a_graph_is_not_started_in_a_queue_that_does_not_exist() {
-    let Some(mut bed) = Bed::on_grove("grove-queue").await else { return };
-    bed.settings().orchestrators.kai_scheduler.enabled = Some(true);
-    bed.grant_everywhere("scheduling.run.ai", "queues").await;
-    bed.start();
-    bed.apply(&graph("chat", |g| g["metadata"]["annotations"] = json!({ "nvidia.com/kai-scheduler-queue": "team" })))
+    let Some(mut harness) = Harness::on_grove("grove-queue").await else { return };
+    harness.settings().orchestrators.kai_scheduler.enabled = Some(true);
+    harness.grant_everywhere("scheduling.run.ai", "queues").await;
+    harness.start();
+    harness
+        .apply(&graph("chat", |g| g["metadata"]["annotations"] = json!({ "nvidia.com/kai-scheduler-queue": "team" })))
         .await;
     let reported = |graph: &DynamoGraphDeployment| {
         let conditions = graph.status.iter().flat_map(|status| &status.conditions);
         conditions.into_iter().any(|condition| condition.message.contains("there is no Queue team"))
     };
-    bed.until("chat", "waiting for its queue", reported).await;
-    assert!(bed.api::<PodCliqueSet>().get_opt("chat").await.unwrap().is_none());
+    harness.until("chat", "waiting for its queue", reported).await;
+    assert!(harness.api::<PodCliqueSet>().get_opt("chat").await.unwrap().is_none());
 }

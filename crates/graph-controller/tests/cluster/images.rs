@@ -14,7 +14,7 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use crate::bed::Bed;
+use crate::harness::Harness;
 
 const INSECURE: &str = "nvidia.com/docker-registry-insecure";
 
@@ -32,8 +32,8 @@ fn graph(version: &str) -> Value {
 }
 
 /// Says of a build what the component controller says of it.
-async fn tell(bed: &Bed, name: &str, available: (&str, &str, &str), exists: (&str, &str)) {
-    let build = bed.until(name, "there", |_: &DynamoComponent| true).await;
+async fn tell(harness: &Harness, name: &str, available: (&str, &str, &str), exists: (&str, &str)) {
+    let build = harness.until(name, "there", |_: &DynamoComponent| true).await;
     let condition = |type_: &str, (status, reason, message): (&str, &str, &str)| {
         json!({ "type": type_, "status": status, "reason": reason, "message": message,
             "lastTransitionTime": "2025-07-01T00:00:00Z" })
@@ -43,23 +43,23 @@ async fn tell(bed: &Bed, name: &str, available: (&str, &str, &str), exists: (&st
         condition("ImageExists", (exists.0, "Reconciling", exists.1)),
     ];
     let status = json!({ "status": { "observedGeneration": build.metadata.generation, "conditions": conditions } });
-    let api = bed.api::<DynamoComponent>();
+    let api = harness.api::<DynamoComponent>();
     api.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
 }
 
-async fn is_there(bed: &Bed, version: &str) {
+async fn is_there(harness: &Harness, version: &str) {
     let image = format!("registry.example.com/agg:{version}");
-    tell(bed, &format!("agg--{version}"), ("True", "Reconciling", ""), ("True", &image)).await;
+    tell(harness, &format!("agg--{version}"), ("True", "Reconciling", ""), ("True", &image)).await;
 }
 
 /// Waits until the graph says that it waits for its image, and why.
-async fn until_reported(bed: &Bed, why: &str) -> DynamoGraphDeployment {
+async fn until_reported(harness: &Harness, why: &str) -> DynamoGraphDeployment {
     let fits = |graph: &DynamoGraphDeployment| {
         let conditions = graph.status.iter().flat_map(|status| &status.conditions);
         let mut ready = conditions.filter(|c| c.type_ == "Ready" && c.observed_generation == graph.metadata.generation);
         ready.any(|c| c.reason == "dynamoComponent_is_not_ready" && c.message.contains(why))
     };
-    bed.until("chat", &format!("waiting: {why}"), fits).await
+    harness.until("chat", &format!("waiting: {why}"), fits).await
 }
 
 fn specs(components: &[DynamoComponentDeployment]) -> Vec<(String, Option<i64>)> {
@@ -74,42 +74,42 @@ fn image(d: &DynamoComponentDeployment) -> Option<&str> {
 
 #[tokio::test]
 async fn a_graph_rolls_when_its_new_image_is_there_and_not_before() {
-    let bed = Bed::new("built").await;
-    let uid = bed.apply(&graph("v1")).await.uid();
-    until_reported(&bed, "agg--v1").await;
-    let build = bed.until("agg--v1", "made", |_: &DynamoComponent| true).await;
+    let harness = Harness::new("built").await;
+    let uid = harness.apply(&graph("v1")).await.uid();
+    until_reported(&harness, "agg--v1").await;
+    let build = harness.until("agg--v1", "made", |_: &DynamoComponent| true).await;
     assert_eq!(
         (build.spec.dynamo_component.as_str(), build.owner_references()[0].uid.clone()),
         ("agg:v1", uid.unwrap())
     );
-    assert!(bed.components("chat").await.is_empty());
+    assert!(harness.components("chat").await.is_empty());
 
-    is_there(&bed, "v1").await;
-    bed.ready("chat").await;
-    let first = bed.components("chat").await;
+    is_there(&harness, "v1").await;
+    harness.ready("chat").await;
+    let first = harness.components("chat").await;
     assert!(first.len() == 2 && first.iter().all(|d| image(d) == Some("registry.example.com/agg:v1")));
-    bed.edit("chat", &json!({ "metadata": { "annotations": { INSECURE: "true" } } })).await;
+    harness.edit("chat", &json!({ "metadata": { "annotations": { INSECURE: "true" } } })).await;
     let reported = |build: &DynamoComponent| build.annotations().get(INSECURE).is_some_and(|value| value == "true");
-    bed.until("agg--v1", "configured for the registry's protocol", reported).await;
-    let claim: PersistentVolumeClaim = bed.api().get("chat-worker").await.unwrap();
+    harness.until("agg--v1", "configured for the registry's protocol", reported).await;
+    let claim: PersistentVolumeClaim = harness.api().get("chat-worker").await.unwrap();
 
-    bed.apply(&graph("v2")).await;
-    until_reported(&bed, "agg--v2").await;
-    tell(&bed, "agg--v2", ("False", "BuildFailed", "Job j failed; the end of the log: E404"), ("False", "agg:v2"))
+    harness.apply(&graph("v2")).await;
+    until_reported(&harness, "agg--v2").await;
+    tell(&harness, "agg--v2", ("False", "BuildFailed", "Job j failed; the end of the log: E404"), ("False", "agg:v2"))
         .await;
-    let waits = until_reported(&bed, "the end of the log: E404").await;
+    let waits = until_reported(&harness, "the end of the log: E404").await;
     let conditions = &waits.status.unwrap().conditions;
     assert!(conditions.iter().any(|c| c.type_ == "Stalled" && c.status == "True" && c.reason == "BuildFailed"));
-    bed.until_reconciled("chat").await;
-    assert_eq!(specs(&bed.components("chat").await), specs(&first), "what serves goes on as it is");
+    harness.until_reconciled("chat").await;
+    assert_eq!(specs(&harness.components("chat").await), specs(&first), "what serves goes on as it is");
 
-    is_there(&bed, "v2").await;
-    bed.ready("chat").await;
-    let second = bed.components("chat").await;
+    is_there(&harness, "v2").await;
+    harness.ready("chat").await;
+    let second = harness.components("chat").await;
     assert!(second.len() == 2 && second.iter().all(|d| image(d) == Some("registry.example.com/agg:v2")));
-    bed.gone::<DynamoComponent>("agg--v1").await;
-    let kept: PersistentVolumeClaim = bed.api().get("chat-worker").await.unwrap();
-    assert_eq!((kept.uid(), bed.writes_of("PersistentVolumeClaim")), (claim.uid(), 1));
+    harness.gone::<DynamoComponent>("agg--v1").await;
+    let kept: PersistentVolumeClaim = harness.api().get("chat-worker").await.unwrap();
+    assert_eq!((kept.uid(), harness.writes_of("PersistentVolumeClaim")), (claim.uid(), 1));
 }
 
 /// Defect: the graphs of the document of the legacy API were refused: they do not say what their services run, and name
@@ -120,13 +120,13 @@ async fn the_graphs_of_the_legacy_document_run_by_the_manifest_of_their_archive(
         ("disagg", ["Frontend", "PrefillWorker", "Processor", "Router", "VllmWorker"].as_slice(), 4),
         ("llm-agg", ["Frontend", "Processor", "VllmWorker"].as_slice(), 3),
     ] {
-        let bed = Bed::new("legacy-document").await;
+        let harness = Harness::new("legacy-document").await;
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../deploy/examples/2025/{name}.yaml"));
         let alpha: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        bed.apply(&convert(alpha, ApiVersion::V1Beta1).unwrap()).await;
+        harness.apply(&convert(alpha, ApiVersion::V1Beta1).unwrap()).await;
         let build = "frontend--jh2o6dqzpsgfued4";
         let asked = |build: &DynamoComponent| build.annotations().contains_key("nvidia.com/read-archive-manifest");
-        let generation = bed.until(build, "asked for its manifest", asked).await.metadata.generation;
+        let generation = harness.until(build, "asked for its manifest", asked).await.metadata.generation;
         let condition = |type_: &str, message: &str| {
             json!({ "type": type_, "status": "True", "reason": "Reconciling", "message": message,
                 "observedGeneration": generation, "lastTransitionTime": "2025-07-01T00:00:00Z" })
@@ -139,11 +139,11 @@ async fn the_graphs_of_the_legacy_document_run_by_the_manifest_of_their_archive(
         ];
         let manifest = json!({ "dynamoTag": "graphs.disagg:Frontend", "services": listed });
         let status = json!({ "observedGeneration": generation, "manifest": manifest, "conditions": conditions });
-        let api = bed.api::<DynamoComponent>();
+        let api = harness.api::<DynamoComponent>();
         let patch = Patch::Merge(json!({ "status": status }));
         api.patch_status(build, &PatchParams::default(), &patch).await.unwrap();
-        bed.ready(name).await;
-        let components = bed.components(name).await;
+        harness.ready(name).await;
+        let components = harness.components(name).await;
         let mut names: Vec<_> = components.iter().map(|d| d.spec.component.name.as_str()).collect();
         names.sort_unstable();
         assert_eq!(names, services);
@@ -155,7 +155,7 @@ async fn the_graphs_of_the_legacy_document_run_by_the_manifest_of_their_archive(
             assert!(main.args.as_ref().unwrap()[0].contains(&start), "{:?}", main.args);
         }
         if name == "llm-agg" {
-            let claim: PersistentVolumeClaim = bed.api().get("vllm-model-storage").await.unwrap();
+            let claim: PersistentVolumeClaim = harness.api().get("vllm-model-storage").await.unwrap();
             let spec = claim.spec.unwrap();
             assert_eq!(spec.access_modes.unwrap(), ["ReadWriteOnce"]);
             assert_eq!(spec.resources.unwrap().requests.unwrap()["storage"].0, "100Gi");

@@ -21,15 +21,15 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::bed::{Bed, graph};
+use crate::harness::{Harness, graph};
 
 /// Time limit: a server that worked is checked once a minute, and a second time before a failure is reported.
 const LIMIT: Duration = Duration::from_secs(240);
 const LIMITS: Limits = Limits { patience: Duration::from_secs(30), longest: 1 << 20 };
 
 /// Waits until a graph has this condition about NATS and etcd.
-async fn reported(bed: &Bed, status: &str, reason: &str, message: &str) {
-    let api = bed.api::<DynamoGraphDeployment>();
+async fn reported(harness: &Harness, status: &str, reason: &str, message: &str) {
+    let api = harness.api::<DynamoGraphDeployment>();
     let look = async || {
         let graph = api.get("chat").await.map_err(|error| error.to_string())?;
         let all = graph.status.unwrap_or_default().conditions;
@@ -41,7 +41,7 @@ async fn reported(bed: &Bed, status: &str, reason: &str, message: &str) {
 }
 
 /// Writes the Secret with what the operator connects by.
-async fn write_secret(bed: &Bed, keys: &Keys, password: &str) {
+async fn write_secret(harness: &Harness, keys: &Keys, password: &str) {
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "servers" },
         "stringData": {
@@ -50,32 +50,33 @@ async fn write_secret(bed: &Bed, keys: &Keys, password: &str) {
         },
     });
     let params = PatchParams::apply("user").force();
-    bed.api::<Secret>().patch("servers", &params, &Patch::Apply(&secret)).await.unwrap();
+    harness.api::<Secret>().patch("servers", &params, &Patch::Apply(&secret)).await.unwrap();
 }
 
 #[tokio::test]
-async fn graphs_tell_whether_nats_and_etcd_can_be_used() {
+async fn graphs_report_whether_nats_and_etcd_can_be_used() {
     let keys = Keys::new().unwrap();
     let users = "authorization: { users: [{ user: operator, password: secret }] }";
     let nats = Server::nats(Security::Tls(&keys), users).await.unwrap();
     let etcd = Server::etcd(Security::Open).await.unwrap();
-    let mut bed = Bed::new("servers").await;
-    bed.apply(&graph("chat", |_| {})).await;
-    bed.component("chat", "Decode").await;
-    bed.restart_with_servers(&format!("nats://{}", nats.address), &format!("http://{}", etcd.address), "servers");
+    let mut harness = Harness::new("servers").await;
+    harness.apply(&graph("chat", |_| {})).await;
+    harness.component("chat", "Decode").await;
+    harness.restart_with_servers(&format!("nats://{}", nats.address), &format!("http://{}", etcd.address), "servers");
 
-    reported(&bed, "False", reason::UNUSABLE, "servers, which infrastructure.secretName names, does not exist").await;
-    write_secret(&bed, &keys, "wrong").await;
-    reported(&bed, "False", reason::UNREACHABLE, &format!("NATS at nats://{}: ", nats.address)).await;
-    write_secret(&bed, &keys, "secret").await;
-    reported(&bed, "True", reason::CONNECTED, "").await;
+    reported(&harness, "False", reason::UNUSABLE, "servers, which infrastructure.secretName names, does not exist")
+        .await;
+    write_secret(&harness, &keys, "wrong").await;
+    reported(&harness, "False", reason::UNREACHABLE, &format!("NATS at nats://{}: ", nats.address)).await;
+    write_secret(&harness, &keys, "secret").await;
+    reported(&harness, "True", reason::CONNECTED, "").await;
     // It keeps nothing from running.
-    bed.ready("chat").await;
+    harness.ready("chat").await;
 
     etcd.stop().await.unwrap();
-    reported(&bed, "False", reason::UNREACHABLE, &format!("http://{} cannot be reached", etcd.address)).await;
+    reported(&harness, "False", reason::UNREACHABLE, &format!("http://{} cannot be reached", etcd.address)).await;
     etcd.start_again().await.unwrap();
-    reported(&bed, "True", reason::CONNECTED, "").await;
+    reported(&harness, "True", reason::CONNECTED, "").await;
 }
 
 /// A server that is down when a graph is deleted holds up nothing, and is cleared once it is back.
@@ -83,11 +84,11 @@ async fn graphs_tell_whether_nats_and_etcd_can_be_used() {
 async fn what_a_deleted_graph_has_left_is_cleared() {
     let nats = Server::nats(Security::Open, "jetstream: { store_dir: \"kept\" }").await.unwrap();
     let etcd = Server::etcd(Security::Open).await.unwrap();
-    let mut bed = Bed::new("leftovers").await;
-    bed.apply(&graph("chat", |_| {})).await;
-    bed.ready("chat").await;
-    let decode = bed.component("chat", "Decode").await;
-    let shared = names::dynamo_namespace(&bed.namespace, "chat", false);
+    let mut harness = Harness::new("leftovers").await;
+    harness.apply(&graph("chat", |_| {})).await;
+    harness.ready("chat").await;
+    let decode = harness.component("chat", "Decode").await;
+    let shared = names::dynamo_namespace(&harness.namespace, "chat", false);
     let workers = names::runtime_namespace(&shared, decode.labels().get(labels::WORKER_HASH).map(String::as_str));
 
     let stale = [format!("v1/instances/{shared}/frontend/http/1"), format!("v1/mdc/{workers}/decode/generate/2")];
@@ -96,7 +97,7 @@ async fn what_a_deleted_graph_has_left_is_cleared() {
         ask_etcd(&etcd, "put", &json!({ "key": encoded(key), "value": encoded("x") })).await;
     }
     // Two components without a graph, which are workers of one namespace, as their labels say: there may be others.
-    let alone = format!("{}-alone", bed.namespace);
+    let alone = format!("{}-alone", harness.namespace);
     let stream = format!("namespace_{workers}_component_decode_kv_events");
     let foreign = format!("namespace_{alone}_component_backend_kv_events");
     for (name, subject) in [(stream.as_str(), "a.>"), ("orders", "b.>"), (foreign.as_str(), "c.>")] {
@@ -107,19 +108,19 @@ async fn what_a_deleted_graph_has_left_is_cleared() {
 
     let key = |component: &str| format!("v1/instances/{alone}/{component}/generate/3");
     for name in ["VllmWorker", "Other"] {
-        stands_alone(&bed, name, &alone).await;
+        stands_alone(&harness, name, &alone).await;
     }
     for component in ["VllmWorker", "Other", "backend"] {
         ask_etcd(&etcd, "put", &json!({ "key": encoded(&key(component)), "value": encoded("x") })).await;
     }
 
     // A controller that starts now knows from its beginning what is in use.
-    bed.restart_with_servers(&format!("nats://{}", nats.address), &format!("http://{}", etcd.address), "");
-    reported(&bed, "True", reason::CONNECTED, "").await;
+    harness.restart_with_servers(&format!("nats://{}", nats.address), &format!("http://{}", etcd.address), "");
+    reported(&harness, "True", reason::CONNECTED, "").await;
     nats.stop().await.unwrap();
-    bed.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::default()).await.unwrap();
-    bed.gone::<DynamoGraphDeployment>("chat").await;
-    bed.api::<Pod>().delete("vllmworker", &DeleteParams::default()).await.unwrap();
+    harness.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::default()).await.unwrap();
+    harness.gone::<DynamoGraphDeployment>("chat").await;
+    harness.api::<Pod>().delete("vllmworker", &DeleteParams::default()).await.unwrap();
 
     let [first, second, shared] = ["VllmWorker", "Other", "backend"].map(key);
     let left = keys_without(&etcd, &[&stale[0], &stale[1], &first]).await;
@@ -127,7 +128,7 @@ async fn what_a_deleted_graph_has_left_is_cleared() {
         others.iter().chain([&second, &shared]).all(|key| left.contains(key)),
         "what lives keeps its own: {left:?}"
     );
-    bed.api::<Pod>().delete("other", &DeleteParams::default()).await.unwrap();
+    harness.api::<Pod>().delete("other", &DeleteParams::default()).await.unwrap();
     let left = keys_without(&etcd, &[&second, &shared]).await;
     assert!(others.iter().all(|key| left.contains(key)), "{left:?}");
 
@@ -140,7 +141,7 @@ async fn what_a_deleted_graph_has_left_is_cleared() {
 }
 
 /// A pod as the component controller makes it of a component without a graph. It waits at a gate.
-async fn stands_alone(bed: &Bed, name: &str, dynamo_namespace: &str) {
+async fn stands_alone(harness: &Harness, name: &str, dynamo_namespace: &str) {
     let labels = json!({ labels::SELECTOR: name.to_lowercase(), labels::COMPONENT: name, labels::COMPONENT_TYPE: "worker",
         labels::DYNAMO_NAMESPACE: dynamo_namespace });
     let pod: Pod = serde_json::from_value(json!({
@@ -150,7 +151,7 @@ async fn stands_alone(bed: &Bed, name: &str, dynamo_namespace: &str) {
     }))
     .unwrap();
     // A new namespace has no account for pods in its first moments.
-    let pods = bed.api::<Pod>();
+    let pods = harness.api::<Pod>();
     let make = async || pods.create(&PostParams::default(), &pod).await;
     wait::until("the pod to be admitted", LIMIT, make).await.unwrap();
 }

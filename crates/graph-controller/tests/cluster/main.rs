@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod autoscaling;
-mod bed;
 mod checkpoints;
 mod claims;
 mod discovery;
 mod endpoint_picker;
 mod grove;
+mod harness;
 mod images;
 mod infrastructure;
 mod pictures;

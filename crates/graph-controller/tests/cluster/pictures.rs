@@ -30,7 +30,7 @@ use kube::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::bed::{Bed, graph};
+use crate::harness::{Harness, graph};
 
 type Component = DynamoComponentDeployment;
 
@@ -80,12 +80,12 @@ fn caches(graph: &DynamoGraphDeployment, components: &[Component]) -> GraphCache
 }
 
 /// One pass over the graph, on this picture of its components.
-async fn pass(bed: &Bed, picture: &[Component]) -> Result<(), RequestError> {
-    let graph = bed.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
+async fn pass(harness: &Harness, picture: &[Component]) -> Result<(), RequestError> {
+    let graph = harness.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
     let caches = caches(&graph, picture);
-    let client = bed.client_of_controller();
+    let client = harness.client_of_controller();
     let applier = Applier::new(client.clone(), NAME, Metrics::new(), Vec::new());
-    let scope = Scope::Namespace(bed.namespace.clone());
+    let scope = Scope::Namespace(harness.namespace.clone());
     let mut configuration = OperatorConfiguration::default();
     configuration.rbac.discovery_role_name = DISCOVERY_ROLE.to_owned();
     let settings = GraphSettings::of(&configuration, &scope);
@@ -114,8 +114,8 @@ fn chat(image: u32, recreate: bool) -> Value {
     })
 }
 
-async fn workers(bed: &Bed) -> Vec<Component> {
-    let mut all = bed.components("chat").await;
+async fn workers(harness: &Harness) -> Vec<Component> {
+    let mut all = harness.components("chat").await;
     all.retain(|d| d.spec.component.is_worker());
     all
 }
@@ -127,45 +127,45 @@ fn serving(d: &Component) -> i32 {
 }
 
 /// Workers of the least served component that serve.
-async fn least(bed: &Bed) -> i32 {
+async fn least(harness: &Harness) -> i32 {
     let mut all: BTreeMap<String, i32> = BTreeMap::new();
-    for d in workers(bed).await {
+    for d in workers(harness).await {
         *all.entry(d.spec.component.name.clone()).or_default() += serving(&d);
     }
     all.into_values().min().unwrap()
 }
 
 /// Writes the status that the component controller reports when this number of workers serves.
-async fn tell(bed: &Bed, d: &Component, serving: i32) {
-    bed.serve(d).await;
+async fn tell(harness: &Harness, d: &Component, serving: i32) {
+    harness.serve(d).await;
     let replicas = d.spec.component.desired_replicas();
     let counts = json!({ "replicas": replicas, "availableReplicas": serving, "readyReplicas": serving });
     let patch = Patch::Merge(json!({ "status": { "component": counts } }));
-    bed.api::<Component>().patch_status(&d.name_any(), &PatchParams::default(), &patch).await.unwrap();
+    harness.api::<Component>().patch_status(&d.name_any(), &PatchParams::default(), &patch).await.unwrap();
 }
 
-async fn all_serve(bed: &Bed) {
-    for d in bed.components("chat").await {
-        bed.serve(&d).await;
+async fn all_serve(harness: &Harness) {
+    for d in harness.components("chat").await {
+        harness.serve(&d).await;
     }
 }
 
 /// A graph whose first revision serves alone. Gives the picture of it.
-async fn first(bed: &Bed, recreate: bool) -> Vec<Component> {
-    bed.apply(&chat(1, recreate)).await;
-    pass(bed, &[]).await.unwrap();
-    all_serve(bed).await;
-    bed.components("chat").await
+async fn first(harness: &Harness, recreate: bool) -> Vec<Component> {
+    harness.apply(&chat(1, recreate)).await;
+    pass(harness, &[]).await.unwrap();
+    all_serve(harness).await;
+    harness.components("chat").await
 }
 
 /// Passes on true pictures until the second revision serves alone.
-async fn roll(bed: &Bed, recreate: bool) {
-    bed.apply(&chat(2, recreate)).await;
+async fn roll(harness: &Harness, recreate: bool) {
+    harness.apply(&chat(2, recreate)).await;
     for _ in 0..STEPS {
-        pass(bed, &bed.components("chat").await).await.unwrap();
-        all_serve(bed).await;
+        pass(harness, &harness.components("chat").await).await.unwrap();
+        all_serve(harness).await;
     }
-    let all: Vec<_> = workers(bed).await.iter().map(serving).collect();
+    let all: Vec<_> = workers(harness).await.iter().map(serving).collect();
     assert_eq!(all, [DESIRED, DESIRED], "the second revision serves alone");
 }
 
@@ -173,12 +173,12 @@ async fn roll(bed: &Bed, recreate: bool) {
 #[tokio::test]
 async fn workers_that_the_cache_lacks_are_not_taken_away() {
     for recreate in [false, true] {
-        let bed = Bed::without_controller("lacks", false).await;
-        let before = first(&bed, recreate).await;
-        roll(&bed, recreate).await;
-        let error = pass(&bed, &before).await.unwrap_err();
+        let harness = Harness::without_controller("lacks", false).await;
+        let before = first(&harness, recreate).await;
+        roll(&harness, recreate).await;
+        let error = pass(&harness, &before).await.unwrap_err();
         assert!(matches!(error, RequestError::Changed { .. }), "{error}");
-        assert_eq!(least(&bed).await, DESIRED, "with Recreate: {recreate}");
+        assert_eq!(least(&harness).await, DESIRED, "with Recreate: {recreate}");
     }
 }
 
@@ -186,19 +186,19 @@ async fn workers_that_the_cache_lacks_are_not_taken_away() {
 /// its workers.
 #[tokio::test]
 async fn a_label_is_brought_back_and_the_workers_stay() {
-    let bed = Bed::without_controller("label", false).await;
-    first(&bed, false).await;
-    let decode = bed.component("chat", "Decode").await;
+    let harness = Harness::without_controller("label", false).await;
+    first(&harness, false).await;
+    let decode = harness.component("chat", "Decode").await;
     let label = "nvidia.com/dynamo-graph-deployment-name";
     let patch = Patch::Merge(json!({ "metadata": { "labels": { label: null } }, "spec": { "replicas": 5 } }));
-    let api = bed.api::<Component>();
+    let api = harness.api::<Component>();
     api.patch(&decode.name_any(), &PatchParams::default(), &patch).await.unwrap();
-    let error = pass(&bed, &bed.components("chat").await).await.unwrap_err();
+    let error = pass(&harness, &harness.components("chat").await).await.unwrap_err();
     assert!(matches!(error, RequestError::Changed { .. }), "{error}");
     let repaired = api.get(&decode.name_any()).await.unwrap();
     assert!(repaired.labels().contains_key(label));
     assert_eq!(repaired.spec.component.replicas, Some(5), "decided on when the cache shows it");
-    pass(&bed, &bed.components("chat").await).await.unwrap();
+    pass(&harness, &harness.components("chat").await).await.unwrap();
     assert_eq!(api.get(&decode.name_any()).await.unwrap().spec.component.replicas, Some(DESIRED));
 }
 
@@ -208,31 +208,31 @@ async fn a_label_is_brought_back_and_the_workers_stay() {
 async fn no_picture_of_a_rollout_takes_away_workers_that_serve() {
     // Seeds of a linear congruential generator; each makes other components lag.
     for seed in [1_u64, 7, 23] {
-        let bed = Bed::without_controller("phases", false).await;
+        let harness = Harness::without_controller("phases", false).await;
         let mut dice = seed;
-        let mut pictures = vec![first(&bed, false).await];
-        bed.apply(&chat(2, false)).await;
+        let mut pictures = vec![first(&harness, false).await];
+        harness.apply(&chat(2, false)).await;
         for step in 0..STEPS {
-            let picture = bed.components("chat").await;
-            pass(&bed, &picture).await.unwrap();
+            let picture = harness.components("chat").await;
+            pass(&harness, &picture).await.unwrap();
             pictures.push(picture);
-            for d in workers(&bed).await {
+            for d in workers(&harness).await {
                 dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let (before, expected) = (serving(&d), d.spec.component.desired_replicas());
                 let all = step + 3 > STEPS;
-                tell(&bed, &d, if all || dice >> 63 == 1 { expected } else { before }).await;
+                tell(&harness, &d, if all || dice >> 63 == 1 { expected } else { before }).await;
             }
             for old in &pictures {
                 let target = |all: &[Component]| -> BTreeMap<String, i32> {
                     let newest = all.iter().filter(|d| d.spec.component.is_worker());
                     newest.map(|d| (d.name_any(), serving(d))).collect()
                 };
-                let before = target(&bed.components("chat").await);
-                if let Err(error) = pass(&bed, old).await {
+                let before = target(&harness.components("chat").await);
+                if let Err(error) = pass(&harness, old).await {
                     assert_eq!(error.class(), controller_kit::failure::Class::Transient, "{error}");
                 }
-                let after = target(&bed.components("chat").await);
-                assert!(least(&bed).await >= DESIRED - 1, "seed {seed}, step {step}: {before:?} -> {after:?}");
+                let after = target(&harness.components("chat").await);
+                assert!(least(&harness).await >= DESIRED - 1, "seed {seed}, step {step}: {before:?} -> {after:?}");
             }
         }
     }
@@ -241,14 +241,14 @@ async fn no_picture_of_a_rollout_takes_away_workers_that_serve() {
 /// An old worker that was deleted by hand is not made again by a picture that still has it.
 #[tokio::test]
 async fn an_object_that_is_gone_is_not_made_again() {
-    let bed = Bed::without_controller("gone", false).await;
-    let mut picture = first(&bed, false).await;
-    let decode = bed.component("chat", "Decode").await;
-    bed.api::<Component>().delete(&decode.name_any(), &DeleteParams::default()).await.unwrap();
-    bed.gone::<Component>(&decode.name_any()).await;
+    let harness = Harness::without_controller("gone", false).await;
+    let mut picture = first(&harness, false).await;
+    let decode = harness.component("chat", "Decode").await;
+    harness.api::<Component>().delete(&decode.name_any(), &DeleteParams::default()).await.unwrap();
+    harness.gone::<Component>(&decode.name_any()).await;
     for d in &mut picture {
         d.spec.component.replicas = Some(1);
     }
-    pass(&bed, &picture).await.unwrap_err();
-    assert!(bed.api::<Component>().get_opt(&decode.name_any()).await.unwrap().is_none());
+    pass(&harness, &picture).await.unwrap_err();
+    assert!(harness.api::<Component>().get_opt(&decode.name_any()).await.unwrap().is_none());
 }

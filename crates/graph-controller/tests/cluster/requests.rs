@@ -41,12 +41,12 @@ use tokio::{
     net::TcpListener,
 };
 
-use crate::bed::{Bed, LIMIT, graph, own_definitions};
+use crate::harness::{Harness, LIMIT, graph, own_definitions};
 
 const PROPOSED: &str =
     "kind: ConfigMap\napiVersion: v1\nmetadata: {name: profile-data, labels: {own: label}}\ndata: {a: b}\n";
 
-async fn apply(bed: &Bed, edit: impl FnOnce(&mut Value)) -> Request {
+async fn apply(harness: &Harness, edit: impl FnOnce(&mut Value)) -> Request {
     let hardware = json!({ "gpuSku": "h100_sxm", "vramMb": 81920, "numGpusPerNode": 8, "totalGpus": 8,
         "interconnect": "nvlink", "rdma": false });
     let mut request = json!({
@@ -55,27 +55,27 @@ async fn apply(bed: &Bed, edit: impl FnOnce(&mut Value)) -> Request {
     });
     edit(&mut request);
     let params = PatchParams::apply("user").force();
-    bed.api::<Request>().patch("chat", &params, &Patch::Apply(&request)).await.unwrap()
+    harness.api::<Request>().patch("chat", &params, &Patch::Apply(&request)).await.unwrap()
 }
 
 /// Leaves what a profiler leaves, and ends its Job.
-async fn profile(bed: &Bed, request: &Request, data: Value) {
-    let job: Job = bed.until("profile-chat", "made", |_: &Job| true).await;
+async fn profile(harness: &Harness, request: &Request, data: Value) {
+    let job: Job = harness.until("profile-chat", "made", |_: &Job| true).await;
     let mut owner = serde_json::to_value(&job.metadata.owner_references.unwrap()[0]).unwrap();
     owner["uid"] = json!(request.uid());
     let output: ConfigMap = serde_json::from_value(json!({
         "metadata": { "name": "dgdr-output-chat", "ownerReferences": [owner],
-            "labels": { "dgdr.nvidia.com/name": "chat", "dgdr.nvidia.com/namespace": bed.namespace } },
+            "labels": { "dgdr.nvidia.com/name": "chat", "dgdr.nvidia.com/namespace": harness.namespace } },
         "data": data,
     }))
     .unwrap();
-    bed.api::<ConfigMap>().create(&PostParams::default(), &output).await.unwrap();
-    complete(bed).await;
+    harness.api::<ConfigMap>().create(&PostParams::default(), &output).await.unwrap();
+    complete(harness).await;
 }
 
 /// A controller of Jobs may write beside us.
-async fn complete(bed: &Bed) {
-    let jobs = bed.api::<Job>();
+async fn complete(harness: &Harness) {
+    let jobs = harness.api::<Job>();
     let attempt = async || {
         let job = jobs.get("profile-chat").await.map_err(|error| error.to_string())?;
         let now = json!(Timestamp::from_second(Timestamp::now().as_second()).unwrap());
@@ -101,37 +101,37 @@ fn in_phase(phase: RequestPhase) -> impl Fn(&Request) -> bool {
 
 #[tokio::test]
 async fn a_model_becomes_a_graph_that_outlives_its_request() {
-    let bed = Bed::new("request").await;
+    let harness = Harness::new("request").await;
     // The upstream operator leaves its finalizer on requests.
-    let request = apply(&bed, |request| request["metadata"]["finalizers"] = json!([LEGACY_FINALIZER])).await;
-    profile(&bed, &request, proposal()).await;
-    bed.until("chat-dgd", "made", |_: &DynamoGraphDeployment| true).await;
-    bed.ready("chat-dgd").await;
-    let deployed = bed.until("chat", "deployed", in_phase(RequestPhase::Deployed)).await;
-    bed.until_counted("DynamoGraphDeploymentRequest", "Deployed").await;
+    let request = apply(&harness, |request| request["metadata"]["finalizers"] = json!([LEGACY_FINALIZER])).await;
+    profile(&harness, &request, proposal()).await;
+    harness.until("chat-dgd", "made", |_: &DynamoGraphDeployment| true).await;
+    harness.ready("chat-dgd").await;
+    let deployed = harness.until("chat", "deployed", in_phase(RequestPhase::Deployed)).await;
+    harness.until_counted("DynamoGraphDeploymentRequest", "Deployed").await;
     assert_eq!(deployed.metadata.generation, Some(1), "the spec is the user's");
     let owned = |map: &ConfigMap| map.owner_references().first().is_some_and(|owner| owner.name == "chat-dgd");
-    let map = bed.until("profile-data", "the graph's", owned).await;
+    let map = harness.until("profile-data", "the graph's", owned).await;
     // The cache has neither.
     assert_eq!(map.data.as_ref().and_then(|data| data.get("a")).map(String::as_str), Some("b"));
     assert_eq!(map.labels().get("own").map(String::as_str), Some("label"));
-    bed.api::<Request>().delete("chat", &DeleteParams::default()).await.unwrap();
-    bed.gone::<Request>("chat").await;
-    assert!(bed.api::<DynamoGraphDeployment>().get_opt("chat-dgd").await.unwrap().is_some());
+    harness.api::<Request>().delete("chat", &DeleteParams::default()).await.unwrap();
+    harness.gone::<Request>("chat").await;
+    assert!(harness.api::<DynamoGraphDeployment>().get_opt("chat-dgd").await.unwrap().is_some());
 }
 
 #[tokio::test]
 async fn a_failed_request_is_profiled_again_for_another_spec() {
-    let bed = Bed::new("again").await;
-    let request = apply(&bed, |_| ()).await;
-    profile(&bed, &request, json!({ "profiler_status": "failed", "error": "no memory" })).await;
-    bed.until("chat", "failed", in_phase(RequestPhase::Failed)).await;
-    let first: Job = bed.api().get("profile-chat").await.unwrap();
-    apply(&bed, |request| request["spec"]["image"] = json!("registry.example.com/planner:1.5.1")).await;
+    let harness = Harness::new("again").await;
+    let request = apply(&harness, |_| ()).await;
+    profile(&harness, &request, json!({ "profiler_status": "failed", "error": "no memory" })).await;
+    harness.until("chat", "failed", in_phase(RequestPhase::Failed)).await;
+    let first: Job = harness.api().get("profile-chat").await.unwrap();
+    apply(&harness, |request| request["spec"]["image"] = json!("registry.example.com/planner:1.5.1")).await;
     let another = |job: &Job| job.metadata.uid != first.metadata.uid;
-    bed.until("profile-chat", "another", another).await;
-    bed.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
-    assert!(bed.api::<ConfigMap>().get_opt("dgdr-output-chat").await.unwrap().is_none());
+    harness.until("profile-chat", "another", another).await;
+    harness.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
+    assert!(harness.api::<ConfigMap>().get_opt("dgdr-output-chat").await.unwrap().is_none());
 }
 
 fn is_told_that_the_name_is_taken(request: &Request) -> bool {
@@ -142,56 +142,56 @@ fn is_told_that_the_name_is_taken(request: &Request) -> bool {
 /// An object that has the name of the output, and none of the labels by which the controller knows its own.
 #[tokio::test]
 async fn a_config_map_of_somebody_else_is_left_alone_by_controller_and_relay() {
-    let bed = Bed::new("output").await;
-    let (maps, name) = (bed.api::<ConfigMap>(), "dgdr-output-chat");
+    let harness = Harness::new("output").await;
+    let (maps, name) = (harness.api::<ConfigMap>(), "dgdr-output-chat");
     let foreign = json!({ "metadata": { "name": name }, "data": { "mine": "yes" } });
     let foreign = maps.create(&PostParams::default(), &serde_json::from_value(foreign).unwrap()).await.unwrap();
-    let request = apply(&bed, |_| ()).await;
-    bed.until("chat", "reported: the name is taken", is_told_that_the_name_is_taken).await;
-    assert!(bed.api::<Job>().get_opt("profile-chat").await.unwrap().is_none());
+    let request = apply(&harness, |_| ()).await;
+    harness.until("chat", "reported: the name is taken", is_told_that_the_name_is_taken).await;
+    assert!(harness.api::<Job>().get_opt("profile-chat").await.unwrap().is_none());
 
     let relay_of = |uid: Option<String>| {
         let args = RelayArgs {
             folder: PathBuf::new(),
             request: "chat".to_owned(),
-            request_namespace: bed.namespace.clone(),
+            request_namespace: harness.namespace.clone(),
             request_uid: uid.unwrap(),
             pod: String::new(),
         };
-        Relay::new(bed.client.clone(), args)
+        Relay::new(harness.client.clone(), args)
     };
     let words = |key: &str, text: &str| BTreeMap::from([(key.to_owned(), text.to_owned())]);
     let relay = relay_of(request.uid());
-    let refused = relay.tell(&words("phase", "SweepingDecode")).await;
+    let refused = relay.publish(&words("phase", "SweepingDecode")).await;
     assert!(matches!(refused, Err(RelayError::Write(RequestError::Foreign { .. }))), "{refused:?}");
     assert_eq!(maps.get(name).await.unwrap(), foreign);
 
     maps.delete(name, &DeleteParams::default()).await.unwrap();
-    bed.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
-    relay.tell(&words("phase", "SweepingDecode")).await.unwrap();
-    relay.tell(&words("message", "3 of 8")).await.unwrap();
+    harness.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
+    relay.publish(&words("phase", "SweepingDecode")).await.unwrap();
+    relay.publish(&words("message", "3 of 8")).await.unwrap();
     let reported = maps.get(name).await.unwrap();
     assert_eq!(reported.data, Some(words("message", "3 of 8")));
     assert_eq!(reported.owner_references()[0].uid, request.uid().unwrap());
-    let earlier = relay_of(Some("a-uid-of-before".to_owned())).tell(&words("message", "too late")).await;
+    let earlier = relay_of(Some("a-uid-of-before".to_owned())).publish(&words("message", "too late")).await;
     assert!(matches!(earlier, Err(RelayError::InTheWay { .. })), "{earlier:?}");
     assert_eq!(maps.get(name).await.unwrap().data, reported.data);
 }
 
 #[tokio::test]
 async fn a_graph_of_somebody_else_is_left_alone() {
-    let bed = Bed::new("taken").await;
-    let before = bed.apply(&graph("chat-dgd", |_| ())).await;
-    let request = apply(&bed, |_| ()).await;
-    profile(&bed, &request, proposal()).await;
-    bed.until("chat", "reported: the name is taken", is_told_that_the_name_is_taken).await;
-    let after = bed.api::<DynamoGraphDeployment>().get("chat-dgd").await.unwrap();
+    let harness = Harness::new("taken").await;
+    let before = harness.apply(&graph("chat-dgd", |_| ())).await;
+    let request = apply(&harness, |_| ()).await;
+    profile(&harness, &request, proposal()).await;
+    harness.until("chat", "reported: the name is taken", is_told_that_the_name_is_taken).await;
+    let after = harness.api::<DynamoGraphDeployment>().get("chat-dgd").await.unwrap();
     assert_eq!((after.uid(), after.spec), (before.uid(), before.spec));
     assert!(after.metadata.labels.is_none_or(|labels| labels.is_empty()));
 }
 
 /// A pod of a graph that has held four GPUs for ten minutes. It waits at a gate, so no other controller writes it.
-async fn holding(bed: &Bed, graph: &str) {
+async fn holding(harness: &Harness, graph: &str) {
     let limits = json!({ "limits": { "nvidia.com/gpu": "4" } });
     let pod: Pod = serde_json::from_value(json!({
         "metadata": { "name": graph, "labels": { "nvidia.com/dynamo-graph-deployment-name": graph } },
@@ -199,7 +199,7 @@ async fn holding(bed: &Bed, graph: &str) {
             "containers": [{ "name": "main", "image": "registry.example.com/engine:1", "resources": limits }] },
     }))
     .unwrap();
-    let pods = bed.api::<Pod>();
+    let pods = harness.api::<Pod>();
     // A new namespace has no account for pods in its first moments.
     let make = async || pods.create(&PostParams::default(), &pod).await;
     wait::until("the pod to be admitted", LIMIT, make).await.unwrap();
@@ -210,13 +210,13 @@ async fn holding(bed: &Bed, graph: &str) {
 
 #[tokio::test]
 async fn graphs_that_the_profiler_starts_are_counted_and_not_forgotten() {
-    let bed = Bed::new("trials").await;
-    let request = apply(&bed, |_| ()).await;
-    bed.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
-    holding(&bed, "trial").await;
+    let harness = Harness::new("trials").await;
+    let request = apply(&harness, |_| ()).await;
+    harness.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
+    holding(&harness, "trial").await;
     let owner = json!({ "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeploymentRequest", "name": "chat",
         "uid": request.uid(), "controller": false, "blockOwnerDeletion": true });
-    bed.apply(&graph("trial", |graph| graph["metadata"]["ownerReferences"] = json!([owner]))).await;
+    harness.apply(&graph("trial", |graph| graph["metadata"]["ownerReferences"] = json!([owner]))).await;
     let counts = |running: &'static [&str]| {
         move |request: &Request| {
             let status = request.status.as_ref();
@@ -225,14 +225,14 @@ async fn graphs_that_the_profiler_starts_are_counted_and_not_forgotten() {
             trials.running == running && trials.ending.is_empty() && trials.gpu_seconds >= 2400 && minutes >= 40
         }
     };
-    bed.until("chat", "counting the trial", counts(&["trial"])).await;
+    harness.until("chat", "counting the trial", counts(&["trial"])).await;
 
-    bed.api::<Pod>().delete("trial", &DeleteParams::default()).await.unwrap();
-    bed.gone::<Pod>("trial").await;
-    bed.api::<DynamoGraphDeployment>().delete("trial", &DeleteParams::default()).await.unwrap();
-    bed.until("chat", "counting what is over", counts(&[])).await;
-    profile(&bed, &request, proposal()).await;
-    let ended = bed.until("chat", "deploying", in_phase(RequestPhase::Deploying)).await;
+    harness.api::<Pod>().delete("trial", &DeleteParams::default()).await.unwrap();
+    harness.gone::<Pod>("trial").await;
+    harness.api::<DynamoGraphDeployment>().delete("trial", &DeleteParams::default()).await.unwrap();
+    harness.until("chat", "counting what is over", counts(&[])).await;
+    profile(&harness, &request, proposal()).await;
+    let ended = harness.until("chat", "deploying", in_phase(RequestPhase::Deploying)).await;
     assert!(counts(&[])(&ended), "{:?}", ended.status);
 }
 
@@ -254,19 +254,19 @@ fn theirs() -> Vec<Value> {
 async fn a_request_goes_its_way_under_the_definitions_of_the_go_operator() {
     let options = Options { controllers: Controllers::Off, crds: theirs(), ..Options::default() };
     let cluster = Cluster::start(options).await.unwrap();
-    let bed = Bed::on(&cluster, "theirs").await;
-    let request = apply(&bed, |_| ()).await;
-    let profiling = bed.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
+    let harness = Harness::on(&cluster, "theirs").await;
+    let request = apply(&harness, |_| ()).await;
+    let profiling = harness.until("chat", "being profiled", in_phase(RequestPhase::Profiling)).await;
     let status = profiling.status.unwrap();
     assert_eq!((status.hardware, status.observed_generation), (None, Some(1)));
-    profile(&bed, &request, proposal()).await;
-    bed.until("chat-dgd", "made", |_: &DynamoGraphDeployment| true).await;
-    bed.ready("chat-dgd").await;
-    bed.until("chat", "deployed", in_phase(RequestPhase::Deployed)).await;
-    bed.until_request_reconciled("chat").await;
-    let writes = bed.writes_of("DynamoGraphDeploymentRequest");
-    bed.until_request_reconciled("chat").await;
-    assert_eq!(bed.writes_of("DynamoGraphDeploymentRequest"), writes);
+    profile(&harness, &request, proposal()).await;
+    harness.until("chat-dgd", "made", |_: &DynamoGraphDeployment| true).await;
+    harness.ready("chat-dgd").await;
+    harness.until("chat", "deployed", in_phase(RequestPhase::Deployed)).await;
+    harness.until_request_reconciled("chat").await;
+    let writes = harness.writes_of("DynamoGraphDeploymentRequest");
+    harness.until_request_reconciled("chat").await;
+    assert_eq!(harness.writes_of("DynamoGraphDeploymentRequest"), writes);
 }
 
 fn empty_caches() -> RequestCaches {
@@ -282,30 +282,30 @@ fn empty_caches() -> RequestCaches {
 
 /// Looks at the request once, as where the whole cluster is served: profilers have an account that is bound to this
 /// ClusterRole.
-async fn look_once(bed: &Bed, client: Client, role: &str) {
+async fn look_once(harness: &Harness, client: Client, role: &str) {
     let caches = empty_caches();
     let settings = Arc::new(RequestSettings { profiling_role: Some(role.to_owned()), ..RequestSettings::default() });
     let applier = Applier::new(client.clone(), NAME, Metrics::new(), Vec::new());
     let observer = RequestObserver::new(client, applier.clone(), caches, settings);
     let reconciler = RequestReconciler { observer, outputs: Outputs::new(applier) };
-    let request = serde_json::to_value(bed.api::<Request>().get("chat").await.unwrap()).unwrap();
+    let request = serde_json::to_value(harness.api::<Request>().get("chat").await.unwrap()).unwrap();
     reconcile(&reconciler, &Packed::from_value(request).unwrap()).await.unwrap();
 }
 
 /// ConfigMaps are written for the graph by the applier of requests, which no event of the graph reaches.
 #[tokio::test]
 async fn a_hand_over_leaves_nothing_in_memory_for_the_graph() {
-    let bed = Bed::without_controller("handed", false).await;
-    let maps = bed.api::<ConfigMap>();
+    let harness = Harness::without_controller("handed", false).await;
+    let maps = harness.api::<ConfigMap>();
     let map = json!({ "metadata": { "name": "chat-data", "labels": { "dgdr.nvidia.com/name": "chat" } }, "data": { "a": "b" } });
     let map = maps.create(&PostParams::default(), &serde_json::from_value(map).unwrap()).await.unwrap();
     let graph: DynamoGraphDeployment = serde_json::from_value(graph("chat", |_| ())).unwrap();
-    let graph = bed.api().create(&PostParams::default(), &graph).await.unwrap();
-    let request = apply(&bed, |_| ()).await;
+    let graph = harness.api().create(&PostParams::default(), &graph).await.unwrap();
+    let request = apply(&harness, |_| ()).await;
 
     let caches = empty_caches();
     let seen: Vec<Arc<dyn CacheView>> = vec![Arc::new(caches.config_maps.clone())];
-    let applier = Applier::new(bed.client_of_controller(), NAME, Metrics::new(), seen);
+    let applier = Applier::new(harness.client_of_controller(), NAME, Metrics::new(), seen);
     let spec = json!(request.spec);
     let uid = graph.uid().unwrap();
     let observed = RequestObserved { graph: Some(graph), ..RequestObserved::of(request, spec, Arc::default()) };
@@ -327,28 +327,28 @@ fn is_stalled(phase: RequestPhase, reason: &str, words: &str) -> impl Fn(&Reques
 }
 
 #[tokio::test]
-async fn what_is_refused_a_profiler_is_told_in_the_words_of_who_refuses() {
-    let bed = Bed::without_controller("refused", false).await;
+async fn a_rejected_profiler_job_is_reported_with_the_message_of_the_server() {
+    let harness = Harness::without_controller("refused", false).await;
     let bindings = "count/rolebindings.rbac.authorization.k8s.io";
     let quota = json!({ "metadata": { "name": "none" }, "spec": { "hard": { bindings: "0", "pods": "0" } } });
-    let quotas = bed.api::<ResourceQuota>();
+    let quotas = harness.api::<ResourceQuota>();
     quotas.create(&PostParams::default(), &serde_json::from_value(quota).unwrap()).await.unwrap();
     let counts = |quota: &ResourceQuota| quota.status.as_ref().is_some_and(|status| status.used.is_some());
-    bed.until("none", "counting", counts).await;
-    apply(&bed, |_| ()).await;
+    harness.until("none", "counting", counts).await;
+    apply(&harness, |_| ()).await;
 
-    look_once(&bed, bed.client.clone(), "profilers").await;
+    look_once(&harness, harness.client.clone(), "profilers").await;
     let no_binding = is_stalled(RequestPhase::Pending, "Forbidden", "exceeded quota: none");
-    bed.until("chat", "refused the binding", no_binding).await;
-    look_once(&bed, bed.client_of_controller(), "profilers").await;
+    harness.until("chat", "refused the binding", no_binding).await;
+    look_once(&harness, harness.client_of_controller(), "profilers").await;
     let no_role = is_stalled(RequestPhase::Pending, "Forbidden", "there is no ClusterRole profilers");
-    bed.until("chat", "reported: there is no role", no_role).await;
-    assert!(bed.api::<Job>().get_opt("profile-chat").await.unwrap().is_none());
+    harness.until("chat", "reported: there is no role", no_role).await;
+    assert!(harness.api::<Job>().get_opt("profile-chat").await.unwrap().is_none());
 
-    bed.start();
+    harness.start();
     let words = "Job profile-chat: Error creating: a pod is forbidden: exceeded quota: none, requested: pods=1";
     let no_pod = is_stalled(RequestPhase::Profiling, "PodCannotStart", words);
-    bed.until("chat", "refused the pod", no_pod).await;
+    harness.until("chat", "refused the pod", no_pod).await;
 }
 
 /// Answers each connection with the metrics of two GPUs. Returns the address.
@@ -371,15 +371,15 @@ async fn exporter() -> String {
 /// Found defect: a pod of any namespace with the label of a DCGM exporter named GPUs for all tenants.
 #[tokio::test]
 async fn a_pod_of_a_tenant_is_no_exporter() {
-    let bed = Bed::without_controller("exporter", false).await;
-    let nodes: Api<Node> = Api::all(bed.client.clone());
-    let node = json!({ "metadata": { "name": bed.namespace } });
+    let harness = Harness::without_controller("exporter", false).await;
+    let nodes: Api<Node> = Api::all(harness.client.clone());
+    let node = json!({ "metadata": { "name": harness.namespace } });
     nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
     let pod = json!({
         "metadata": { "name": "exporter", "labels": { "app": "dcgm-exporter" } },
-        "spec": { "nodeName": bed.namespace, "containers": [{ "name": "c", "image": "example.com/exporter:1" }] },
+        "spec": { "nodeName": harness.namespace, "containers": [{ "name": "c", "image": "example.com/exporter:1" }] },
     });
-    let pods = bed.api::<Pod>();
+    let pods = harness.api::<Pod>();
     pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
     let status = json!({ "status": { "phase": "Running", "podIP": "127.0.0.1", "podIPs": [{ "ip": "127.0.0.1" }] } });
     pods.patch_status("exporter", &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
@@ -389,12 +389,12 @@ async fn a_pod_of_a_tenant_is_no_exporter() {
         let mut settings = RequestSettings::default();
         settings.args.dcgm_metrics_endpoint = format!("http://{address}/metrics");
         settings.exporter_namespaces = namespaces.iter().map(|&name| name.to_owned()).collect();
-        let gpus = Gpus::new(bed.client.clone(), &settings);
+        let gpus = Gpus::new(harness.client.clone(), &settings);
         async move { gpus.search(None).await.unwrap() }
     };
-    let configured = search(&[&bed.namespace]).await;
+    let configured = search(&[&harness.namespace]).await;
     let default = search(&["gpu-operator"]).await;
-    nodes.delete(&bed.namespace, &DeleteParams::default()).await.unwrap();
+    nodes.delete(&harness.namespace, &DeleteParams::default()).await.unwrap();
     assert!(
         matches!(&configured, Search::Found(found) if found.hardware.num_gpus_per_node == Some(2)),
         "{configured:?}"

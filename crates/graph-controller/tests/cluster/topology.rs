@@ -11,7 +11,7 @@ use kube::{
 use serde_json::{Value, json};
 use test_cluster::wait;
 
-use crate::bed::{Bed, LIMIT, graph};
+use crate::harness::{Harness, LIMIT, graph};
 
 fn worker(name: &str, node: &str) -> Value {
     json!({
@@ -26,16 +26,16 @@ fn worker(name: &str, node: &str) -> Value {
     })
 }
 
-async fn make(bed: &Bed, pod: Value) {
+async fn make(harness: &Harness, pod: Value) {
     let pod: Pod = serde_json::from_value(pod).unwrap();
     // The namespace's account is not made by the controller.
-    let look = async || bed.api().create(&PostParams::default(), &pod).await.map_err(|error| error.to_string());
+    let look = async || harness.api().create(&PostParams::default(), &pod).await.map_err(|error| error.to_string());
     wait::until("the pod to be taken", LIMIT, look).await.unwrap();
 }
 
 /// Waits until these pods have an event each, and no other has.
-async fn reported(bed: &Bed, pods: &[&str]) {
-    let events: Api<Event> = bed.api();
+async fn reported(harness: &Harness, pods: &[&str]) {
+    let events: Api<Event> = harness.api();
     let look = async || {
         let all = events.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
         let reported = all.iter().filter(|event| event.reason.as_deref() == Some("TopologyLabelMissing"));
@@ -47,37 +47,39 @@ async fn reported(bed: &Bed, pods: &[&str]) {
 }
 
 #[tokio::test]
-async fn pods_get_the_label_of_their_node_and_a_node_without_it_is_told_and_asked_again() {
-    let mut bed = Bed::new("topology").await;
-    bed.grant_everywhere("", "nodes").await;
-    let (here, nowhere) = (format!("{}-here", bed.namespace), format!("{}-nowhere", bed.namespace));
-    let nodes: Api<Node> = Api::all(bed.client.clone());
+async fn pods_get_the_label_of_their_node_and_a_node_without_it_is_reported_and_read_again() {
+    let mut harness = Harness::new("topology").await;
+    harness.grant_everywhere("", "nodes").await;
+    let (here, nowhere) = (format!("{}-here", harness.namespace), format!("{}-nowhere", harness.namespace));
+    let nodes: Api<Node> = Api::all(harness.client.clone());
     for (name, labels) in [(&here, json!({ "example.com/zone": "a" })), (&nowhere, json!({}))] {
         let node = json!({ "metadata": { "name": name, "labels": labels } });
         nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
     }
-    make(&bed, worker("before", &here)).await;
-    bed.apply(&graph("chat", |g| {
-        g["spec"]["experimental"] = json!({ "kvTransferPolicy": { "labelKey": "example.com/zone", "domain": "zone" } });
-    }))
-    .await;
+    make(&harness, worker("before", &here)).await;
+    harness
+        .apply(&graph("chat", |g| {
+            g["spec"]["experimental"] =
+                json!({ "kvTransferPolicy": { "labelKey": "example.com/zone", "domain": "zone" } });
+        }))
+        .await;
     let zone = |pod: &Pod| pod.labels().get("example.com/zone").is_some_and(|zone| zone == "a");
-    bed.until("before", "labelled", zone).await;
-    make(&bed, worker("lost", &nowhere)).await;
-    make(&bed, worker("after", &here)).await;
-    bed.until("after", "labelled", zone).await;
-    reported(&bed, &["lost"]).await;
+    harness.until("before", "labelled", zone).await;
+    make(&harness, worker("lost", &nowhere)).await;
+    make(&harness, worker("after", &here)).await;
+    harness.until("after", "labelled", zone).await;
+    reported(&harness, &["lost"]).await;
     // Another process does not say it again, and finds those that have come meanwhile.
-    bed.restart();
-    make(&bed, worker("latest", &here)).await;
-    bed.until("latest", "labelled", zone).await;
-    make(&bed, worker("lost-too", &nowhere)).await;
-    reported(&bed, &["lost", "lost-too"]).await;
+    harness.restart();
+    make(&harness, worker("latest", &here)).await;
+    harness.until("latest", "labelled", zone).await;
+    make(&harness, worker("lost-too", &nowhere)).await;
+    reported(&harness, &["lost", "lost-too"]).await;
     // Nodes are not watched; this one is read again, and no second event is recorded.
     let label = json!({ "metadata": { "labels": { "example.com/zone": "a" } } });
     nodes.patch(&nowhere, &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
-    bed.until("lost-too", "labelled", zone).await;
-    reported(&bed, &["lost", "lost-too"]).await;
+    harness.until("lost-too", "labelled", zone).await;
+    reported(&harness, &["lost", "lost-too"]).await;
     for name in [here, nowhere] {
         nodes.delete(&name, &kube::api::DeleteParams::default()).await.unwrap();
     }

@@ -57,7 +57,7 @@ fn of_adapter(observed: &DiagnosisInputs, graph: &DynamoGraphDeployment, adapter
     let warning = warnings.find(|one| is_about(&one.name, &one.reason)).filter(|_| live != desired)?;
     let rule = rules::matching(REJECTIONS, &warning.message);
     let evidence =
-        vec![format!("component {} has {live} replicas, and its adapter asks for {desired}", target.component.name)];
+        vec![format!("component {} has {live} replicas, and its adapter requests {desired}", target.component.name)];
     let code = rule.map_or("ScalingRejected", |rule| rule.code);
     let remedy = rule.map_or("change the replicas of the adapter, or what rejects them", |rule| rule.remedy);
     Some(Cause { evidence, ..Cause::new(code, Weight::Blocks, chain, &warning.message, remedy) })

@@ -148,5 +148,5 @@ fn cause(subject: &Subject, condition: &Condition, weight: Weight, chain: &[Obje
     let text = if condition.message.is_empty() { &condition.reason } else { &condition.message };
     let code = rule.map_or(condition.reason.as_str(), |rule| rule.code);
     let evidence = vec![format!("condition {} = {} of {}", condition.type_, condition.status, subject.object())];
-    Cause { evidence, ..Cause::new(code, weight, chain.to_vec(), text, remedy.unwrap_or("do what the message says")) }
+    Cause { evidence, ..Cause::new(code, weight, chain.to_vec(), text, remedy.unwrap_or("follow the message")) }
 }

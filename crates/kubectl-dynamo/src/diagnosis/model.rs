@@ -292,7 +292,7 @@ impl InstallMarker {
 pub struct DiagnosisInputs {
     /// The object that the diagnosis is about.
     pub root: Subject,
-    /// The same, if it is a graph.
+    /// The object as a graph, if it is one.
     pub graph: Option<DynamoGraphDeployment>,
     /// Components of the graph, or the component itself.
     pub components: Vec<DynamoComponentDeployment>,
@@ -324,7 +324,7 @@ pub struct DiagnosisInputs {
     pub groups: Option<Vec<String>>,
     /// Programs of the operator, if Deployments of all namespaces can be listed.
     pub programs: Option<Vec<Program>>,
-    /// What keeps its namespace, if that is being deleted, as the conditions of the namespace report it.
+    /// Conditions of the namespace on why it remains, if it is being deleted.
     pub terminating: Option<Vec<String>>,
     /// Marker of the namespace.
     pub marker: Option<InstallMarker>,

@@ -65,7 +65,7 @@ fn facts(node: &Node) -> NodeFacts {
     }
 }
 
-/// What keeps the namespace, if it is being deleted.
+/// Messages on why a namespace that is being deleted remains.
 pub async fn terminating(client: &Client, namespace: &str) -> Option<Vec<String>> {
     let api: Api<Namespace> = Api::all(client.clone());
     let found = get(&api, namespace).await.found()?;

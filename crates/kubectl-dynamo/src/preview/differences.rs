@@ -36,7 +36,7 @@ pub fn differences(before: &Value, after: &Value) -> Vec<FieldChange> {
     found
 }
 
-/// The same of what a user edits, where what is empty counts: `scalingAdapter: {}` has a meaning.
+/// Differences of an edit, where empty fields count: `scalingAdapter: {}` has a meaning.
 pub fn edits(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare(String::new(), [Some(&content(before)), Some(&content(after))], is_absent, &mut found);

@@ -72,7 +72,7 @@ pub async fn predict(
             graph
         }
         DryRunAnswer::NotAsked(graph, why) => {
-            prediction.notes.push(format!("admission was not asked, only the controllers' own rules apply: {why}"));
+            prediction.notes.push(format!("admission was not called, only the controllers' own rules apply: {why}"));
             graph
         }
     };

@@ -61,7 +61,7 @@ pub async fn run(args: &LogsArgs, connection: &Connection, out: &mut dyn Write) 
     let pods = family.pods.iter().filter(is_named).filter(|pod| !args.follow || !has_ended(pod));
     let pods: Vec<_> = pods.map(ResourceExt::name_any).collect();
     if pods.is_empty() {
-        bail!("there are no pods; `kubectl dynamo why {}` says why", args.graph);
+        bail!("there are no pods; `kubectl dynamo why {}` shows the cause", args.graph);
     }
     if pods.len() > MOST {
         bail!("there are {} pods, and {MOST} logs are read at once; name a component", pods.len());

@@ -188,7 +188,7 @@ pub enum EngineOutcome {
     },
     /// The engine has no list: no such route, or a response that is no list.
     NoList,
-    /// The engine knows no adapter of that name, or has no route to unload one.
+    /// The engine has no adapter of that name, or has no route to unload one.
     NotThere,
     /// The engine reports that it does not manage adapters.
     Unmanaged,

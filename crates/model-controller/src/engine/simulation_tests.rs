@@ -266,7 +266,7 @@ fn an_engine_without_a_list_is_taken_at_its_word() {
 }
 
 #[test]
-fn a_worker_without_handlers_is_told_apart() {
+fn a_worker_without_handlers_is_recognized() {
     let mut simulation = Simulation::new(1);
     simulation.engines[0].mode = Mode::Unmanaged;
     simulation.set_desired(&["a=1"]);
@@ -300,7 +300,7 @@ fn a_pool_without_wishes_has_no_engines() {
 }
 
 #[test]
-fn models_are_told_what_concerns_them() {
+fn only_models_concerned_are_enqueued() {
     let mut simulation = Simulation::new(1);
     simulation.set_desired(&["a=1", "b=2"]);
     let recorded = |simulation: &mut Simulation| -> Vec<String> {

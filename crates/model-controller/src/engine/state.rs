@@ -140,8 +140,8 @@ impl fmt::Display for Problem {
             Self::Refused { status: 404, .. } => {
                 f.write_str("has no API for adapters (HTTP 404); set DYN_LORA_ENABLED=true on the worker")
             }
-            Self::Refused { status, message } if message.is_empty() => write!(f, "refuses with HTTP {status}"),
-            Self::Refused { status, message } => write!(f, "refuses with HTTP {status}: {message}"),
+            Self::Refused { status, message } if message.is_empty() => write!(f, "rejects with HTTP {status}"),
+            Self::Refused { status, message } => write!(f, "rejects with HTTP {status}: {message}"),
             Self::Unmanaged => f.write_str("manages no adapters; start the engine with LoRA enabled"),
             Self::NotListed => f.write_str("accepted the adapter, and does not list it"),
             Self::StillListed => f.write_str("reported the adapter as unloaded or not found, and still lists it"),

@@ -10,7 +10,7 @@ use crate::engine::{
     state::{AdapterState, Problem},
 };
 
-/// Refusals in a row after which a user has to change the worker.
+/// Rejections in a row after which a user has to change the worker.
 const REFUSALS_BEFORE_STALLED: u32 = 3;
 
 /// Maximum pods that a message names for one problem.

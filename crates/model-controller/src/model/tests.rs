@@ -127,7 +127,7 @@ fn base_models_count_pods_that_are_ready() {
 
 /// Upstream, a missing source made the endpoints disappear from the status.
 #[test]
-fn a_mistake_hides_no_endpoints() {
+fn a_violation_hides_no_endpoints() {
     let mut model = lora();
     model["spec"]["source"] = json!(null);
     let decision = decided(&observed(&model, &[Some(AdapterState::Unknown), None]));
@@ -155,13 +155,13 @@ fn a_pod_that_is_not_ready_serves_nothing() {
 }
 
 #[test]
-fn refusals_stall_the_model_when_they_go_on_and_are_told_by_problem() {
+fn repeated_rejections_stall_the_model_and_are_grouped_by_problem() {
     let some = |failures| [Some(AdapterState::Loaded), Some(refused(failures)), Some(refused(failures))];
     let decision = decided(&observed(&lora(), &some(2)));
     assert!(conditions(&decision).contains(&"Reconciling=True/Progressing".to_owned()));
     let decision = decided(&observed(&lora(), &some(3)));
     assert!(conditions(&decision).contains(&"Stalled=True/LoadFailed".to_owned()));
-    assert_eq!(message(&decision, "Ready"), "served by 1 of 3 endpoints; w-1, w-2: refuses with HTTP 500: too many");
+    assert_eq!(message(&decision, "Ready"), "served by 1 of 3 endpoints; w-1, w-2: rejects with HTTP 500: too many");
     let lost = AdapterState::Failing { problem: Problem::TimedOut, failures: 99 };
     let decision = decided(&observed(&lora(), &[Some(lost)]));
     assert!(conditions(&decision).contains(&"Reconciling=True/Progressing".to_owned()), "that may pass");
@@ -177,8 +177,8 @@ fn a_message_is_short_however_many_fail() {
     let message = message(&decided(&observed(&lora(), &adapter_states)), "Ready");
     assert_eq!(
         message,
-        "served by 0 of 200 endpoints; w-0, w-4, w-8 and 47 more: refuses with HTTP 500: reason 0; \
-         w-1, w-5, w-9 and 47 more: refuses with HTTP 500: reason 1; further problems: 2"
+        "served by 0 of 200 endpoints; w-0, w-4, w-8 and 47 more: rejects with HTTP 500: reason 0; \
+         w-1, w-5, w-9 and 47 more: rejects with HTTP 500: reason 1; further problems: 2"
     );
 }
 
@@ -266,7 +266,7 @@ fn a_new_source_is_remembered_as_a_reload_until_all_have_it() {
 }
 
 #[test]
-fn a_controller_that_starts_believes_the_status_until_it_has_asked() {
+fn a_started_controller_uses_the_status_until_engines_have_answered() {
     let model =
         after(&lora(), &decided(&observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Loading)])));
     let decision = decided(&observed(&model, &[Some(AdapterState::Unknown), Some(AdapterState::Unknown)]));
@@ -285,7 +285,7 @@ fn a_controller_that_starts_believes_the_status_until_it_has_asked() {
 }
 
 #[test]
-fn events_tell_what_changed_and_nothing_else() {
+fn events_contain_what_changed_and_nothing_else() {
     let recorded = |before: Vec<Option<AdapterState>>, now: Vec<Option<AdapterState>>| {
         let before = decided(&observed(&lora(), &before)).status;
         let now = decided(&observed(&lora(), &now)).status;
@@ -298,7 +298,7 @@ fn events_tell_what_changed_and_nothing_else() {
     assert_eq!(recorded(vec![coming.clone()], vec![coming.clone(), coming.clone()]), None);
     let expected = "Warning NotReady: served by 1 of 2 endpoints";
     assert_eq!(recorded(vec![loaded.clone()], vec![loaded.clone(), coming.clone()]).as_deref(), Some(expected));
-    let expected = "Warning PartialEndpointFailure: served by 0 of 1 endpoints; w-0: refuses with HTTP 500: too many";
+    let expected = "Warning PartialEndpointFailure: served by 0 of 1 endpoints; w-0: rejects with HTTP 500: too many";
     assert_eq!(recorded(vec![coming], vec![Some(refused(3))]).as_deref(), Some(expected));
     let expected = "Warning NoEndpointsFound: no worker of the base model is running";
     assert_eq!(recorded(vec![loaded], vec![]).as_deref(), Some(expected));

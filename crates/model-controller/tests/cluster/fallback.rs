@@ -5,11 +5,11 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::json;
 
 use crate::{
-    bed::{BASE, Bed, condition},
     engine::{Engine, Mode},
+    harness::{BASE, Harness, condition},
 };
 
-async fn prefill(bed: &Bed, name: &str, graph: &str) {
+async fn prefill(harness: &Harness, name: &str, graph: &str) {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": { "name": name, "labels": {
@@ -19,24 +19,24 @@ async fn prefill(bed: &Bed, name: &str, graph: &str) {
         "spec": { "schedulerName": "no-scheduler", "containers": [
             { "name": "main", "image": "registry.example.com/vllm:1", "command": ["python3", "-m", "dynamo.vllm"] } ] },
     });
-    bed.apply::<Pod>(&pod).await;
+    harness.apply::<Pod>(&pod).await;
 }
 
 #[tokio::test]
 async fn an_old_prefill_worker_is_covered_by_a_new_one_of_its_graph() {
-    let mut bed = Bed::new("fallback").await;
+    let mut harness = Harness::new("fallback").await;
     let mut engines = Vec::new();
     for (name, graph) in [("new", "g"), ("old", "g"), ("stranger", "h")] {
-        prefill(&bed, name, graph).await;
+        prefill(&harness, name, graph).await;
         let engine = Engine::start("127.0.0.1").await;
-        bed.add(&engine, Some(name));
+        harness.add(&engine, Some(name));
         engines.push(engine);
     }
     engines[1].set(Mode::Unmanaged);
     engines[2].set(Mode::Unmanaged);
-    bed.publish().await;
-    bed.adapter("m", "a", "s3://1").await;
-    let model = bed.until("m", "covered", |model| {
+    harness.publish().await;
+    harness.adapter("m", "a", "s3://1").await;
+    let model = harness.until("m", "covered", |model| {
         let status = model.status.as_ref().unwrap();
         (status.ready_endpoints, status.lora_fallback_covered_endpoints, status.total_endpoints) == (1, 1, 3)
     });
@@ -44,9 +44,9 @@ async fn an_old_prefill_worker_is_covered_by_a_new_one_of_its_graph() {
     let covered: Vec<bool> =
         model.status.as_ref().unwrap().endpoints.iter().map(|endpoint| endpoint.lora_fallback_covered).collect();
     assert_eq!(covered, [false, true, false]);
-    let model = bed.until_condition("m", "Stalled", "True", "LoadFailed").await;
+    let model = harness.until_condition("m", "Stalled", "True", "LoadFailed").await;
     let (.., message) = condition(&model, "Ready").unwrap();
     assert!(message.contains("stranger: manages no adapters"), "{message}");
-    bed.remove_last().await;
-    bed.until_condition("m", "EndpointsReady", "True", "AllEndpointsReady").await;
+    harness.remove_last().await;
+    harness.until_condition("m", "EndpointsReady", "True", "AllEndpointsReady").await;
 }

@@ -6,8 +6,8 @@ use serde_json::Value;
 use test_cluster::{Cluster, Controllers, Options};
 
 use crate::{
-    bed::{Bed, condition, crd, until_engine},
     engine::Engine,
+    harness::{Harness, condition, crd, until_engine},
 };
 
 /// Fields of our status that the Go operator's definition does not declare.
@@ -28,11 +28,11 @@ fn theirs() -> Value {
 }
 
 /// Once what has been written has come back, another look leads to no write and no question.
-async fn assert_steady(bed: &Bed, engines: &[Engine]) {
+async fn assert_steady(harness: &Harness, engines: &[Engine]) {
     let calm = async || {
-        bed.until_reconciled("m").await;
-        bed.until_reconciled("m").await;
-        bed.counter("api_writes_total", &["kind=\"DynamoModel\""])
+        harness.until_reconciled("m").await;
+        harness.until_reconciled("m").await;
+        harness.counter("api_writes_total", &["kind=\"DynamoModel\""])
     };
     let writes = calm().await;
     engines.iter().for_each(Engine::forget_asked);
@@ -44,11 +44,11 @@ async fn assert_steady(bed: &Bed, engines: &[Engine]) {
 async fn a_status_that_cannot_remember_keeps_no_adapter_from_coming_and_going() {
     let options = Options { controllers: Controllers::Off, crds: vec![theirs()], ..Options::default() };
     let cluster = Cluster::start(options).await.unwrap();
-    let mut bed = Bed::on(&cluster, "theirs").await;
-    bed.start();
-    let engines = bed.engines(2).await;
-    bed.adapter("m", "old", "s3://1").await;
-    let model = bed.until_served("m", 2).await;
+    let mut harness = Harness::on(&cluster, "theirs").await;
+    harness.start();
+    let engines = harness.engines(2).await;
+    harness.adapter("m", "old", "s3://1").await;
+    let model = harness.until_served("m", 2).await;
     let status = model.status.as_ref().unwrap();
     assert_eq!((&status.adapter, status.observed_generation), (&None, None));
     assert_eq!(condition(&model, "EndpointsReady").unwrap().1, "AllEndpointsReady");
@@ -56,26 +56,26 @@ async fn a_status_that_cannot_remember_keeps_no_adapter_from_coming_and_going() 
     for engine in &engines {
         assert_eq!(engine.requests(), ["list", "load old s3://1", "list"]);
     }
-    assert_steady(&bed, &engines).await;
+    assert_steady(&harness, &engines).await;
 
     // What changed while no controller ran is noticed.
-    bed.stop().await;
-    bed.adapter("m", "new", "s3://1").await;
-    bed.start();
-    bed.until_served("m", 2).await;
+    harness.stop().await;
+    harness.adapter("m", "new", "s3://1").await;
+    harness.start();
+    harness.until_served("m", 2).await;
     for engine in &engines {
         let only_new = BTreeMap::from([("new".to_owned(), "s3://1".to_owned())]);
         until_engine(engine, "let go of the old name", |engine| engine.holds() == only_new).await;
         engine.forget_asked();
     }
-    bed.adapter("m", "new", "s3://2").await;
-    bed.until_served("m", 2).await;
+    harness.adapter("m", "new", "s3://2").await;
+    harness.until_served("m", 2).await;
     for engine in &engines {
         assert_eq!(engine.requests(), ["unload new", "list", "load new s3://2", "list"]);
     }
-    assert_steady(&bed, &engines).await;
+    assert_steady(&harness, &engines).await;
 
-    bed.delete("m").await;
-    bed.gone("m").await;
+    harness.delete("m").await;
+    harness.gone("m").await;
     assert!(engines.iter().all(|engine| engine.holds().is_empty()));
 }

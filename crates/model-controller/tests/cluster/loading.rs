@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use crate::{
-    bed::{Bed, condition, until_engine},
     engine::{Engine, Mode},
+    harness::{Harness, condition, until_engine},
 };
 
 /// Upstream, every adapter was posted again at each reconcile.
 #[tokio::test]
 async fn an_adapter_is_loaded_once_on_every_worker() {
-    let mut bed = Bed::new("once").await;
-    let engines = bed.engines(3).await;
-    bed.adapter("m", "org/adapter", "s3://bucket/adapter").await;
-    let model = bed.until_served("m", 3).await;
+    let mut harness = Harness::new("once").await;
+    let engines = harness.engines(3).await;
+    harness.adapter("m", "org/adapter", "s3://bucket/adapter").await;
+    let model = harness.until_served("m", 3).await;
     for engine in &engines {
         assert_eq!(engine.requests(), ["list", "load org/adapter s3://bucket/adapter", "list"]);
     }
@@ -38,98 +38,98 @@ async fn an_adapter_is_loaded_once_on_every_worker() {
         let (status, reason, _) = condition(&model, type_).unwrap();
         assert_eq!((status.as_str(), reason.as_str()), expected, "{type_}");
     }
-    assert_eq!(bed.until_reported("EndpointsReady").await, "served by 3 of 3 endpoints");
-    bed.until_counted_ready().await;
+    assert_eq!(harness.until_reported("EndpointsReady").await, "served by 3 of 3 endpoints");
+    harness.until_counted_ready().await;
     // Nothing changes, so nothing is asked and nothing is written.
     engines.iter().for_each(Engine::forget_asked);
-    let writes = bed.status_writes();
-    bed.until_reconciled("m").await;
+    let writes = harness.status_writes();
+    harness.until_reconciled("m").await;
     assert!(engines.iter().all(|engine| engine.requests().is_empty()));
-    assert_eq!(bed.status_writes(), writes);
+    assert_eq!(harness.status_writes(), writes);
 }
 
 #[tokio::test]
 async fn workers_that_come_later_and_workers_that_restart_get_it_and_nobody_else_is_asked() {
-    let mut bed = Bed::new("later").await;
-    let mut engines = bed.engines(2).await;
-    bed.adapter("m", "a", "s3://1").await;
-    bed.until_served("m", 2).await;
+    let mut harness = Harness::new("later").await;
+    let mut engines = harness.engines(2).await;
+    harness.adapter("m", "a", "s3://1").await;
+    harness.until_served("m", 2).await;
     engines.iter().for_each(Engine::forget_asked);
-    engines.extend(bed.engines(1).await);
-    bed.until_served("m", 3).await;
+    engines.extend(harness.engines(1).await);
+    harness.until_served("m", 3).await;
     assert_eq!(engines[2].requests(), ["list", "load a s3://1", "list"]);
     engines[2].forget_asked();
     // A container restarts.
-    bed.set_ready(1, false).await;
-    bed.until("m", "not ready", |model| condition(model, "Ready").unwrap().0 == "False").await;
+    harness.set_ready(1, false).await;
+    harness.until("m", "not ready", |model| condition(model, "Ready").unwrap().0 == "False").await;
     engines[1].lose_everything();
-    bed.set_ready(1, true).await;
-    bed.until_served("m", 3).await;
+    harness.set_ready(1, true).await;
+    harness.until_served("m", 3).await;
     assert_eq!(engines[1].requests(), ["list", "load a s3://1", "list"]);
     // A pod is replaced by one of its name.
     engines[0].lose_everything();
-    bed.replace_pod(0).await;
+    harness.replace_pod(0).await;
     until_engine(&engines[0], "be asked", |engine| engine.times("list") == 2).await;
-    bed.until_served("m", 3).await;
+    harness.until_served("m", 3).await;
     assert_eq!(engines[0].requests(), ["list", "load a s3://1", "list"]);
     assert!(engines[2].requests().is_empty(), "{:?}", engines[2].requests());
     // A pod that is not ready for a moment, and holds what it held.
     engines[1].forget_asked();
-    bed.set_ready(1, false).await;
-    bed.until("m", "not ready", |model| condition(model, "Ready").unwrap().0 == "False").await;
-    bed.set_ready(1, true).await;
-    bed.until_served("m", 3).await;
+    harness.set_ready(1, false).await;
+    harness.until("m", "not ready", |model| condition(model, "Ready").unwrap().0 == "False").await;
+    harness.set_ready(1, true).await;
+    harness.until_served("m", 3).await;
     assert_eq!(engines[1].requests(), ["list"]);
-    bed.remove_last().await;
-    bed.until_served("m", 2).await;
+    harness.remove_last().await;
+    harness.until_served("m", 2).await;
 }
 
 #[tokio::test]
 async fn a_restart_that_readiness_did_not_show_is_found_by_the_audit() {
-    let mut bed = Bed::without_controller("audit").await;
-    bed.options.pace.audit = Duration::from_millis(500);
-    bed.start();
-    let engines = bed.engines(1).await;
-    bed.adapter("m", "a", "s3://1").await;
-    bed.until_served("m", 1).await;
+    let mut harness = Harness::without_controller("audit").await;
+    harness.options.pace.audit = Duration::from_millis(500);
+    harness.start();
+    let engines = harness.engines(1).await;
+    harness.adapter("m", "a", "s3://1").await;
+    harness.until_served("m", 1).await;
     engines[0].lose_everything();
     until_engine(&engines[0], "be given it again", |engine| engine.times("load") == 2).await;
-    bed.until_served("m", 1).await;
+    harness.until_served("m", 1).await;
 }
 
 #[tokio::test]
 async fn workers_are_reached_over_ipv6() {
-    let mut bed = Bed::new("six").await;
+    let mut harness = Harness::new("six").await;
     let engine = Engine::start("::1").await;
-    bed.add(&engine, None);
-    bed.publish().await;
-    bed.adapter("m", "a", "s3://1").await;
-    let model = bed.until_served("m", 1).await;
+    harness.add(&engine, None);
+    harness.publish().await;
+    harness.adapter("m", "a", "s3://1").await;
+    let model = harness.until_served("m", 1).await;
     assert_eq!(model.status.unwrap().endpoints[0].address, "http://[fd00::]:9090");
     assert_eq!(engine.host(), "[fd00::]:9090");
 }
 
 #[tokio::test]
 async fn an_engine_without_a_list_is_taken_at_its_word() {
-    let mut bed = Bed::new("listless").await;
-    let engines = bed.engines(1).await;
+    let mut harness = Harness::new("listless").await;
+    let engines = harness.engines(1).await;
     engines[0].set(Mode::Listless);
-    bed.adapter("m", "a", "s3://1").await;
-    bed.until_served("m", 1).await;
-    bed.until_reconciled("m").await;
+    harness.adapter("m", "a", "s3://1").await;
+    harness.until_served("m", 1).await;
+    harness.until_reconciled("m").await;
     assert_eq!(engines[0].times("load"), 1);
 }
 
 #[tokio::test]
 async fn what_was_loaded_by_hand_is_not_loaded_again_and_stays() {
-    let mut bed = Bed::new("hand").await;
-    let engines = bed.engines(1).await;
+    let mut harness = Harness::new("hand").await;
+    let engines = harness.engines(1).await;
     engines[0].load_by_hand("a", "s3://1");
     engines[0].load_by_hand("other", "s3://2");
-    bed.adapter("m", "a", "s3://1").await;
-    bed.until_served("m", 1).await;
+    harness.adapter("m", "a", "s3://1").await;
+    harness.until_served("m", 1).await;
     assert_eq!(engines[0].requests(), ["list"]);
-    bed.delete("m").await;
-    bed.gone("m").await;
+    harness.delete("m").await;
+    harness.gone("m").await;
     assert_eq!(engines[0].holds().into_keys().collect::<Vec<_>>(), ["other"]);
 }

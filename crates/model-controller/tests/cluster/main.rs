@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 mod base;
-mod bed;
 mod changes;
 mod deletion;
 mod engine;
 mod failures;
 mod fallback;
 mod foreign_definition;
+mod harness;
 mod loading;
 mod scale;

@@ -8,8 +8,8 @@ use kube::api::ListParams;
 use test_cluster::wait;
 
 use crate::{
-    bed::{Bed, LIMIT, condition},
     engine::{Engine, Mode},
+    harness::{Harness, LIMIT, condition},
 };
 
 /// Time that an engine takes for an answer.
@@ -31,8 +31,8 @@ fn size() -> Size {
 }
 
 /// Waits until so many models are ready.
-async fn until_ready(bed: &Bed, expected: usize) {
-    let api = bed.api::<DynamoModel>();
+async fn until_ready(harness: &Harness, expected: usize) {
+    let api = harness.api::<DynamoModel>();
     let look = async || {
         let models = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?.items;
         let ready = models.iter().filter(|model| condition(model, "Ready").is_some_and(|found| found.0 == "True"));
@@ -64,25 +64,25 @@ fn cpu() -> f64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_adapters_are_loaded_once_on_many_engines() {
     let Size { adapters, engines: count, quiet } = size();
-    let mut bed = Bed::without_controller("scale").await;
-    let engines = bed.engines(count).await;
+    let mut harness = Harness::without_controller("scale").await;
+    let engines = harness.engines(count).await;
     engines.iter().for_each(|engine| engine.set(Mode::Slow(LATENCY)));
     for adapter in 0..adapters {
-        bed.adapter(&format!("m-{adapter:02}"), &format!("org/adapter-{adapter:02}"), "s3://bucket/a").await;
+        harness.adapter(&format!("m-{adapter:02}"), &format!("org/adapter-{adapter:02}"), "s3://bucket/a").await;
     }
     let (idle, cpu_before) = (resident(), cpu());
     let start = Instant::now();
-    bed.start();
-    until_ready(&bed, adapters).await;
+    harness.start();
+    until_ready(&harness, adapters).await;
     let loaded = start.elapsed();
-    let (loads, lists, writes) = (total(&engines, "load"), total(&engines, "list"), bed.status_writes());
+    let (loads, lists, writes) = (total(&engines, "load"), total(&engines, "list"), harness.status_writes());
     let full = resident();
     println!(
         "{adapters} adapters on {count} engines of {LATENCY:?}: loaded in {loaded:.1?} ({:.1} s of CPU) with {loads} loads, \
          {lists} lists, {} reconciles and {writes} statuses; resident {idle:.0} MiB before, {full:.0} MiB after, engines and \
          test included",
         cpu() - cpu_before,
-        bed.counter("reconcile_total", &[])
+        harness.counter("reconcile_total", &[])
     );
     assert_eq!(loads, adapters * count, "each adapter once on each engine");
     assert!(writes <= u64::try_from(adapters).unwrap() * 12, "{writes} statuses");
@@ -90,17 +90,17 @@ async fn many_adapters_are_loaded_once_on_many_engines() {
     engines.iter().for_each(Engine::forget_asked);
     tokio::time::sleep(quiet).await;
     assert_eq!(total(&engines, ""), 0, "nothing is asked in a steady state, audits excepted, which are minutes away");
-    assert_eq!(bed.status_writes(), writes);
+    assert_eq!(harness.status_writes(), writes);
 
     // One engine restarts.
     engines[3].lose_everything();
-    bed.set_ready(3, false).await;
-    until_ready(&bed, 0).await;
-    bed.set_ready(3, true).await;
-    until_ready(&bed, adapters).await;
+    harness.set_ready(3, false).await;
+    until_ready(&harness, 0).await;
+    harness.set_ready(3, true).await;
+    until_ready(&harness, adapters).await;
     assert_eq!((total(&engines, "load"), engines[3].times("load")), (adapters, adapters));
     assert_eq!(total(&engines, "list"), engines[3].times("list"));
-    let bytes = serde_json::to_string(&bed.model("m-00").await.status).unwrap().len();
+    let bytes = serde_json::to_string(&harness.model("m-00").await.status).unwrap().len();
     println!("one engine restarted: {adapters} loads, on it alone; a status has {bytes} bytes");
     // Last, because it is the one thing that a busy machine changes.
     assert!(loaded < Duration::from_secs(15), "{loaded:?}");

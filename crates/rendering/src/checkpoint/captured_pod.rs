@@ -32,7 +32,7 @@ use crate::{
 pub struct CapturedComponent<'a> {
     /// The component as its user wrote it.
     pub declared: &'a ComponentSpec,
-    /// The same with what holds for the whole graph merged in, and without what another pod or node is for: sidecar,
+    /// The component, with what holds for the graph merged in, and without what another pod or node is for: sidecar,
     /// further nodes, experimental settings.
     pub alone: &'a ValidatedComponent<'a>,
     /// The component as it runs in the graph.

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn each_generation_of_a_worker_has_a_checkpoint_of_its_own() {
+    fn each_revision_of_a_worker_has_a_checkpoint_of_its_own() {
         let text = r#"{"namespace":"ns","dgdName":"g","dgdUID":"u","componentName":"W","workerHash":"abcd1234"}"#;
         let id = graph_checkpoint_id("ns", "g", "u", "W", Some("abcd1234"));
         assert_eq!(id, names::sha256_hex(text.as_bytes(), 32));

@@ -65,7 +65,7 @@ pub fn start(valid: &ValidatedComponent<'_>, facts: &CheckpointFacts) -> Result<
     })))
 }
 
-/// Describes the state of a checkpoint in words.
+/// Formats the state of a checkpoint.
 fn state(checkpoint: &DynamoCheckpoint) -> String {
     if checkpoint.metadata.deletion_timestamp.is_some() {
         return "being deleted".to_owned();

@@ -15,7 +15,7 @@ use super::{CheckpointStorage, StorageSettings};
 use crate::{metadata::named, pod::volumes::storage_claim_spec};
 
 const VOLUME: &str = "pvc";
-/// Kinds of storage that the configuration of the upstream operator knows and that are not implemented.
+/// Kinds of storage that the configuration of the upstream operator has and that are not implemented.
 const OTHERS: [&str; 2] = ["s3", "oci"];
 const ACCESS_MODES: [&str; 2] = ["ReadWriteOnce", "ReadWriteMany"];
 const AGENT_CONTAINER: &str = "agent";
@@ -112,7 +112,7 @@ pub enum StorageLocation {
     /// Unknown: neither the settings nor an agent in the namespace name it.
     #[default]
     Unknown,
-    /// The settings say something that cannot be.
+    /// The settings are invalid.
     Invalid(String),
     /// An agent mounts it.
     OfAgent(CheckpointStorage),
@@ -162,7 +162,7 @@ impl StorageLocation {
         }
     }
 
-    /// Describes the obstacle to its use, in words.
+    /// Formats the obstacle to its use.
     pub fn hindrance(&self, namespace: &str) -> Option<String> {
         match self {
             Self::Unknown => Some(format!(

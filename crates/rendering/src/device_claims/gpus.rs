@@ -66,17 +66,17 @@ impl GpuRequest<'_> {
 
     fn amount(&self, devices: &RequestedDevices<'_>) -> Result<u32, String> {
         if devices.mode.is_some_and(|mode| !mode.is_empty() && mode != "ExactCount") {
-            return Err(self.no_count("asks for all GPUs of a node"));
+            return Err(self.no_count("requests all GPUs of a node"));
         }
         u32::try_from(devices.count.unwrap_or(1))
             .map(|count| count.max(1))
-            .map_err(|_| self.no_count("asks for no such number"))
+            .map_err(|_| self.no_count("has no valid count"))
     }
 
     /// Selectors of the class and of the request have to match both, so either can name the driver.
     fn is_gpu(&self, devices: &RequestedDevices<'_>) -> Result<bool, String> {
         let (claim, class, of_request) = (self.claim, devices.class, devices.selectors);
-        let unknown = |problem: &str| format!("{claim} asks for devices of DeviceClass {class}, {problem}");
+        let unknown = |problem: &str| format!("{claim} requests devices of DeviceClass {class}, {problem}");
         let known = self.classes.get(class).ok_or_else(|| unknown(MISSING))?;
         let of_class = known.iter().flat_map(|class| class.selectors.iter().flatten());
         let drivers: BTreeSet<bool> = of_class.chain(of_request).flat_map(drivers).map(is_gpu_driver).collect();
@@ -97,7 +97,7 @@ impl GpuRequest<'_> {
     }
 
     fn no_count(&self, problem: &str) -> String {
-        format!("request {} of {} {problem}; ask for an exact count of GPUs", self.request.name, self.claim)
+        format!("request {} of {} {problem}; request an exact count of GPUs", self.request.name, self.claim)
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
         for class in ["gpu.unclear.example", "either", "both", "none", "plain"] {
             let problem = four_of(class).unwrap_err();
             assert!(
-                problem.starts_with(&format!("{CLAIM} asks for devices of DeviceClass {class}, which may or")),
+                problem.starts_with(&format!("{CLAIM} requests devices of DeviceClass {class}, which may or")),
                 "{problem}"
             );
         }
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(
             missing,
             format!(
-                "{CLAIM} asks for devices of DeviceClass absent, which does not exist; install the driver that brings it"
+                "{CLAIM} requests devices of DeviceClass absent, which does not exist; install the driver that brings it"
             )
         );
         let secret = four_of("secret").unwrap_err();
@@ -222,7 +222,7 @@ mod tests {
         );
         assert_eq!(
             counted(json!([gpus("r", json!({ "allocationMode": "All" }))]), None).unwrap_err(),
-            format!("request r of {CLAIM} asks for all GPUs of a node; ask for an exact count of GPUs")
+            format!("request r of {CLAIM} requests all GPUs of a node; request an exact count of GPUs")
         );
     }
 

@@ -61,7 +61,7 @@ fn is_direct(main: &Container, framework: BackendFramework) -> bool {
     starts_python || !is_script(main) && frameworks::runs_module(&text(main), &module)
 }
 
-/// Adds flags to the engine's command line; says whether there was one.
+/// Adds flags to the engine's command line; returns whether there was one.
 ///
 /// A value that only a shell can compute needs one around a program that has none.
 pub(crate) fn add_flags(main: &mut Container, flags: &str, needs_shell: bool, framework: BackendFramework) -> bool {

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn every_node_is_told_its_rank_and_the_leader() {
+    fn every_node_gets_its_rank_and_the_leader() {
         let head = ["python3", "-m", "dynamo.sglang", "--tp", "16", "--dist-init-addr", "$(LWS_LEADER_ADDRESS):29500"];
         let leader = adapted(NodeRole::Leader, Peers::LeaderWorkerSet);
         assert_eq!(words_of(&leader), [&head[..], &["--nnodes", "2", "--node-rank", "0"]].concat());

@@ -77,7 +77,7 @@ fn clique_annotations(component: &GroveComponent<'_>, role: CliqueRole) -> Pairs
     let valid = &component.valid;
     let mut all = valid.annotations.clone();
     for key in [annotations::TOPOLOGY_LABEL_KEY, annotations::TOPOLOGY_NAME] {
-        // They follow from the graph's policy only, and only those who exchange caches need to know where they are.
+        // They follow from the graph's policy only, and only pods that exchange caches need topology labels.
         all.remove(key);
         let own = valid.dcd.metadata.annotations.as_ref().and_then(|own| own.get(key));
         if let Some(value) = own.filter(|_| !matches!(role, CliqueRole::MemoryOfRank(_))) {

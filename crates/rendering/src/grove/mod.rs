@@ -73,7 +73,7 @@ pub struct GroveComponent<'a> {
     pub declared: &'a ComponentSpec,
     /// The component with what holds for the whole graph merged in.
     pub valid: ValidatedComponent<'a>,
-    /// A type that no version of the API knows, as the user of an older version wrote it. It means no particular role,
+    /// A type that no version of the API has, as the user of an older version wrote it. It means no particular role,
     /// but pods and Services bear it.
     pub unknown_type: Option<&'a str>,
     /// Id of the restart that its pods must have gone through.
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grove_would_refuse_is_told_before() {
+    fn what_grove_would_reject_is_reported_before() {
         let component = |name: &str| json!({ "components": [{ "name": name }] });
         let with = |strategy: &str| json!({ "name": "g", "annotations": { GROVE_UPDATE_STRATEGY: strategy } });
         assert_eq!(fields(with("OnDelete"), component("a")), [""; 0]);

@@ -23,7 +23,7 @@ use k8s_openapi::{
 
 pub use self::{
     config::{configure, is_configured, workers},
-    serve::{Awaited, Running, check_source, check_told, image, is_entry},
+    serve::{Awaited, Running, check_program, check_source, image, is_entry},
 };
 use crate::{
     metadata::named,

@@ -18,7 +18,7 @@ use k8s_openapi::{
 use super::{main, pod};
 use crate::pod::{env, http_probe, parts::add, tcp};
 
-/// Starts a service in `main`, unless the user says what it runs. The service that the graph is entered by is a
+/// Starts a service in `main`, unless the user specifies what it runs. The service that the graph is entered by is a
 /// frontend.
 pub(super) fn serve(component: &mut ComponentSpec, tag: &str, config: bool) {
     if component.type_.is_none() && is_entry(&component.name, tag) {
@@ -98,15 +98,15 @@ pub fn check_source(source: &str) -> Result<(), Violation> {
         "spec.dynamoComponent",
         source,
         "is not of the form name:version",
-        "write what the API store knows, such as frontend:v1",
+        "write a name and version in the API store, such as frontend:v1",
     ))
 }
 
-/// Checks that something says what a component runs. `who` is what its user calls it: a component or a service.
+/// Checks that it is specified what a component runs. `who` is its name for the user: component or service.
 ///
 /// # Errors
-/// Nothing says it; the field is below the component.
-pub fn check_told(component: &ComponentSpec, who: &str) -> Result<(), Violation> {
+/// It is not specified; the path is relative to the component.
+pub fn check_program(component: &ComponentSpec, who: &str) -> Result<(), Violation> {
     let given = |words: &Option<Vec<String>>| words.as_ref().is_some_and(|words| !words.is_empty());
     let runs = component.main_container().is_some_and(|main| given(&main.args) || given(&main.command));
     if runs || component.type_.is_some() {
@@ -114,7 +114,7 @@ pub fn check_told(component: &ComponentSpec, who: &str) -> Result<(), Violation>
     }
     Err(Violation::required(
         "dynamoTag",
-        format!("is missing, and nothing else says what the {who} runs"),
+        format!("is missing, and nothing else determines what the {who} runs"),
         "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer",
     ))
 }

@@ -95,13 +95,13 @@ fn somebody_has_to_say_what_runs() {
         component(json!({ "name": "A", "podTemplate": { "spec": { "containers": [container] } } }))
     };
     assert_eq!(
-        check_told(&main(json!({})), "service").unwrap_err().to_string(),
-        "dynamoTag: is missing, and nothing else says what the service runs; \
+        check_program(&main(json!({})), "service").unwrap_err().to_string(),
+        "dynamoTag: is missing, and nothing else determines what the service runs; \
          set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer"
     );
-    assert_eq!(check_told(&main(json!({ "args": ["run"] })), ""), Ok(()));
-    assert_eq!(check_told(&main(json!({ "command": ["run"] })), ""), Ok(()));
-    assert_eq!(check_told(&component(json!({ "name": "A", "type": "frontend" })), ""), Ok(()));
+    assert_eq!(check_program(&main(json!({ "args": ["run"] })), ""), Ok(()));
+    assert_eq!(check_program(&main(json!({ "command": ["run"] })), ""), Ok(()));
+    assert_eq!(check_program(&component(json!({ "name": "A", "type": "frontend" })), ""), Ok(()));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn the_message_is_the_image_once_it_is_there() {
 }
 
 #[test]
-fn a_build_that_failed_is_told_with_its_log() {
+fn a_failed_build_is_reported_with_its_log() {
     for reason in ["BuildFailed", "Timeout", "InvalidSpec", "Blocked"] {
         let failed = said(2, ("False", reason, "Job j: the end of the log: E404"), ("False", "r/i:1"));
         let Awaited { stuck, message } = image("chat--v1", "chat:v1", Some(&failed)).awaited.unwrap();

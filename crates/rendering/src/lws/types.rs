@@ -112,7 +112,7 @@ struct StatusBefore {
     generation: i64,
     /// Digest of the status.
     status: String,
-    /// Digest of the template that the status speaks of; empty if that is not known.
+    /// Digest of the template that the status describes; empty if unknown.
     template: String,
 }
 
@@ -136,7 +136,7 @@ impl fmt::Display for StatusBefore {
     }
 }
 
-/// Whether the status speaks of the present spec. Of a set without groups, there is nothing to wait for.
+/// Whether the status describes the present spec. Of a set without groups, there is nothing to wait for.
 pub(super) fn is_observed(set: &LeaderWorkerSet) -> bool {
     if let Some(observed) = set.observed_generation() {
         return observed >= set.metadata.generation.unwrap_or(0);
@@ -163,7 +163,7 @@ pub fn note_status_before(rendered: &mut LeaderWorkerSet, live: &LeaderWorkerSet
         let spoken_of = known.filter(|known| known.is_of(live)).map_or_else(|| template(live), |known| known.template);
         let generation = live.metadata.generation.unwrap_or(0);
         let before = StatusBefore { generation, status: digest_of(&live.status), template: spoken_of };
-        // A revert to the template that the status speaks of.
+        // A revert to the template that the status describes.
         Some(before).filter(|before| before.template != desired)
     };
     if let Some(noted) = noted {

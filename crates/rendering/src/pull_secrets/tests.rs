@@ -53,7 +53,7 @@ fn every_image_finds_its_secrets_sorted() {
 }
 
 #[test]
-fn a_malformed_configuration_is_told_without_its_contents() {
+fn a_malformed_configuration_is_reported_without_its_contents() {
     for contents in [r#""s3cret""#, r#"{"auths": "s3cret"}"#, r#"{"auths": {"a": s3cret}}"#, "", "[]"] {
         let message = RegistryHosts::parse(contents.as_bytes()).unwrap_err();
         assert!(!message.contains("s3cret"), "{message}");

@@ -145,7 +145,7 @@ fn image(at: &str, component: &ComponentSpec, context: &ComponentRuleContext<'_>
 pub(super) fn runtime_version(at: &str, image: &str, stated: Option<&str>, out: &mut Findings) {
     if stated.unwrap_or_default().is_empty() && Version::of_image(image).is_none() {
         let text = format!(
-            "the tag of image {image:?} does not tell the version of the Dynamo runtime; write that version here, such as 1.5.0"
+            "the tag of image {image:?} does not contain the version of the Dynamo runtime; write that version here, such as 1.5.0"
         );
         out.required(format!("{at}.runtimeVersionOverride"), text);
     }

@@ -218,7 +218,7 @@ fn object<'a>(
 ) -> Option<&'a serde_json::Map<String, Value>> {
     match value {
         None | Some(Value::Null) => {
-            let text = "a fragment must say what it overrides";
+            let text = "a fragment must contain the fields that it overrides";
             found.push(Violation::required(at, text, "write it, or remove providerOverride"));
         }
         Some(Value::Object(fields)) => return Some(fields),
@@ -302,7 +302,7 @@ fn not_twice(graph: &DynamoGraphDeployment, out: &mut Findings) {
     let provider = ProviderChoice::of(&graph.metadata);
     for (path, fragment, place) in of_graph(&graph.spec) {
         if writes_topology(fragment, place, provider) {
-            let text = "topologyConstraint says where pods may run already; use one of the two";
+            let text = "topologyConstraint already determines where pods may run; use one of the two";
             out.forbidden(format!("{path}.value"), text);
         }
     }

@@ -14,7 +14,7 @@ const GPU_FACTS: [&str; 3] = ["gpuSku", "vramMb", "numGpusPerNode"];
 pub fn check(spec: &DynamoGraphDeploymentRequestSpec, features: &Features, out: &mut Findings) {
     let hardware = spec.hardware.clone().unwrap_or_default();
     if !features.gpu_discovery && missing_gpu_facts(&hardware).len() == GPU_FACTS.len() {
-        let text = format!("GPUs of nodes are not looked up in this installation; set {}", GPU_FACTS.join(", "));
+        let text = format!("this installation does not discover the GPUs of nodes; set {}", GPU_FACTS.join(", "));
         out.required("spec.hardware", text);
     }
     out.extend(thorough_search(spec));
@@ -25,7 +25,7 @@ pub fn check(spec: &DynamoGraphDeploymentRequestSpec, features: &Features, out: 
 pub fn warn(spec: &DynamoGraphDeploymentRequestSpec, features: &Features, out: &mut Findings) {
     let missing = missing_gpu_facts(&spec.hardware.clone().unwrap_or_default());
     if !features.gpu_discovery && !missing.is_empty() && missing.len() < GPU_FACTS.len() {
-        let text = "GPUs of nodes are not looked up in this installation; profiling fails without";
+        let text = "this installation does not discover the GPUs of nodes; profiling fails without";
         out.warn("spec.hardware", format!("{text} {}", missing.join(", ")));
     }
 }

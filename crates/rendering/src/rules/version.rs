@@ -39,11 +39,6 @@ impl Version {
         Self::strict(tag.strip_prefix(['v', 'V']).unwrap_or(tag))
     }
 
-    /// Whether it is 1.0.0 or later.
-    pub(crate) fn is_at_least_1(&self) -> bool {
-        (self.core, self.pre_release.is_none()) >= ([1, 0, 0], true)
-    }
-
     /// As a tag: three numbers and the pre-release, without build metadata, which no tag can hold.
     pub fn as_tag(&self) -> String {
         let [major, minor, patch] = self.core;

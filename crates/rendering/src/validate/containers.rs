@@ -1,6 +1,6 @@
 //! Violations in the containers of the pod template, numbers above their limits included.
 //!
-//! The API server refuses such numbers in new objects, but not in those that were stored under older definitions.
+//! The API server rejects such numbers in new objects, but not in those that were stored under older definitions.
 
 use api_types::{
     limits,

@@ -21,7 +21,7 @@ use rendering::{
 use serde_json::Value;
 
 /// Result for one recorded component.
-enum Verdict {
+enum CaseResult {
     Equal,
     Different(Vec<String>),
     Rejected(Vec<Violation>),
@@ -50,7 +50,7 @@ fn every_component_is_equal() {
     for case in kit.all("base") {
         for (_, verdict) in components(&case) {
             match verdict {
-                Verdict::Equal => equal += 1,
+                CaseResult::Equal => equal += 1,
                 other => failures.extend(reported(&case, other)),
             }
         }
@@ -78,9 +78,9 @@ fn every_leader_worker_set_is_equal() {
                     && object["metadata"]["labels"]["nvidia.com/dynamo-component"] == dcd.spec.component.name
             });
             match verdict {
-                Verdict::Equal => equal += 1,
+                CaseResult::Equal => equal += 1,
                 // The upstream operator makes nothing of a component without a command line either.
-                Verdict::Rejected(_) if !is_recorded => {}
+                CaseResult::Rejected(_) if !is_recorded => {}
                 other => failures.extend(reported(&case, other)),
             }
         }
@@ -125,16 +125,18 @@ fn the_job_of_a_checkpoint_is_equal() {
     assert_eq!(compared, 1);
 }
 
-fn reported(case: &Case, verdict: Verdict) -> Vec<String> {
+fn reported(case: &Case, verdict: CaseResult) -> Vec<String> {
     let lines = match verdict {
-        Verdict::Equal => return Vec::new(),
-        Verdict::Different(differences) => differences,
-        Verdict::Rejected(violations) => violations.iter().map(|violation| format!("rejected: {violation}")).collect(),
+        CaseResult::Equal => return Vec::new(),
+        CaseResult::Different(differences) => differences,
+        CaseResult::Rejected(violations) => {
+            violations.iter().map(|violation| format!("rejected: {violation}")).collect()
+        }
     };
     lines.into_iter().map(|line| format!("{}: {line}", case.name)).collect()
 }
 
-fn components(case: &Case) -> impl Iterator<Item = (DynamoComponentDeployment, Verdict)> {
+fn components(case: &Case) -> impl Iterator<Item = (DynamoComponentDeployment, CaseResult)> {
     let recorded = case.objects.iter().filter(|object| object["kind"] == "DynamoComponentDeployment");
     recorded.map(|object| {
         let mut dcd: DynamoComponentDeployment = serde_json::from_value(object.clone()).unwrap();
@@ -150,10 +152,10 @@ fn without_owner(mut object: Value) -> Value {
     object
 }
 
-fn judge(case: &Case, dcd: &DynamoComponentDeployment) -> Verdict {
+fn judge(case: &Case, dcd: &DynamoComponentDeployment) -> CaseResult {
     let valid = match validate(dcd) {
         Ok(valid) => valid,
-        Err(violations) => return Verdict::Rejected(violations),
+        Err(violations) => return CaseResult::Rejected(violations),
     };
     let (settings, pull_secrets) = (PodSettings::default(), PullSecretIndex::default());
     let input = RenderInput {
@@ -167,7 +169,7 @@ fn judge(case: &Case, dcd: &DynamoComponentDeployment) -> Verdict {
     let name = dcd.metadata.name.as_deref().unwrap();
     let mut differences = if case.name.starts_with("lws/") && dcd.spec.component.is_multinode() {
         if let Err(violations) = validate_leader_worker_set(&valid, false) {
-            return Verdict::Rejected(violations);
+            return CaseResult::Rejected(violations);
         }
         let set = serde_json::to_value(render_leader_worker_set(&input, &valid)).unwrap();
         compare::objects(case.object("LeaderWorkerSet", &format!("{name}-0")), Some(defaults::leader_worker_set(set)))
@@ -188,5 +190,5 @@ fn judge(case: &Case, dcd: &DynamoComponentDeployment) -> Verdict {
     let service = render_service(&input, &valid).map(|s| defaults::service(serde_json::to_value(s).unwrap()));
     let recorded = case.object("Service", &name.to_lowercase().replace('.', "-"));
     differences.extend(compare::objects(recorded.map(compare::without_empty_type), service));
-    if differences.is_empty() { Verdict::Equal } else { Verdict::Different(differences) }
+    if differences.is_empty() { CaseResult::Equal } else { CaseResult::Different(differences) }
 }

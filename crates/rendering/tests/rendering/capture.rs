@@ -122,7 +122,7 @@ fn the_launch_file_is_kept_and_the_engine_becomes_the_process() {
 }
 
 #[test]
-fn each_mistake_is_told_with_its_field() {
+fn each_violation_is_reported_with_its_field() {
     let lines = |checkpoint: &DynamoCheckpoint, claimed_gpus| -> Vec<String> {
         let settings = CaptureSettings { claimed_gpus, ..NONE };
         let violations = render_capture_job(checkpoint, "0123", settings).unwrap_err();

@@ -32,7 +32,7 @@ fn ways_in(surroundings: &Surroundings, component: &DynamoComponentDeployment) -
 }
 
 #[test]
-fn a_frontend_gets_what_the_operator_is_told() {
+fn a_frontend_gets_the_configured_exposure() {
     let (ingress, service) = ways_in(&configured(), &of_type("frontend", None));
     expect![[r#"
         {"ingressClassName":"nginx","rules":[{"host":"graph.example.com","http":{"paths":[{"backend":{"service":{"name":"graph-worker-0a1b2c3d","port":{"number":8000}}},"path":"/","pathType":"Prefix"}]}}],"tls":[{"hosts":["graph.example.com"],"secretName":"cert"}]}"#]]

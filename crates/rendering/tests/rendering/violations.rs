@@ -231,7 +231,7 @@ fn frameworks_must_not_contradict_each_other() {
 }
 
 #[test]
-fn all_mistakes_are_told_at_once_each_on_one_line() {
+fn all_violations_are_reported_at_once_each_on_one_line() {
     let mut bad = component(json!({
         "type": "worker", "sharedMemorySize": "x\ny", "frontendSidecar": "none",
         "podTemplate": {"spec": {"containers": [{"name": "main", "volumeMounts": [{"name": "", "mountPath": ""}]}]}},

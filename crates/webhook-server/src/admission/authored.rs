@@ -147,7 +147,7 @@ mod tests {
     use super::{super::field::FieldNode, *};
 
     #[test]
-    fn paths_are_told_in_v1alpha1() {
+    fn paths_are_reported_in_v1alpha1() {
         let beta = json!({ "spec": {
             "env": [{ "name": "A" }],
             "components": [{ "name": "decode", "podTemplate": { "spec": {

@@ -13,7 +13,7 @@ pub(super) const MOST: usize = 200;
 /// What rules have found in an object.
 pub(super) type FieldFindings = Findings<FieldPath>;
 
-/// What typed rules have found in an object.
+/// Findings of the typed rules in an object.
 pub(super) fn located(object: &Value, found: Findings) -> FieldFindings {
     let root = FieldNode::root(object);
     let violations = found.violations.into_iter().take(MOST).map(|violation| root.locate(violation)).collect();

@@ -106,7 +106,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Admitted as it is, without a word.
+    /// Admitted unchanged and without a warning.
     #[must_use]
     pub fn admitted() -> Self {
         Self::Allow { patch: Vec::new(), warnings: Vec::new() }

@@ -101,7 +101,7 @@ pub(super) fn may_scale(request: &Request, facts: &Facts) -> bool {
     is_planner || is_operator(request, facts) || facts.another_operator
 }
 
-/// Whether the user may choose the program that runs a graph. Where the operator does not know its own accounts, no
+/// Whether the user may choose the workload provider. Where the accounts of the operator are not configured, no
 /// user could, and graphs without a choice would stay so for ever.
 pub(super) fn may_choose_provider(request: &Request, facts: &Facts) -> bool {
     let unknown = facts.operators.is_empty() || facts.another_operator;

@@ -127,7 +127,7 @@ fn of_agents(facts: &Facts, candidate: &Candidate<'_>) -> Result<CheckpointStora
         .ok_or_else(|| format!("no snapshot agent of namespace {} mounts storage for checkpoints", candidate.namespace))
 }
 
-/// Says on the pod what it is, in place of what it may become.
+/// Marks the pod as restored, in place of as a candidate.
 fn say(pod: &mut Value, source: &RestoreSource, targets: &[&str]) -> Result<(), String> {
     let metadata = pod.get_mut("metadata").ok_or("the pod has no metadata")?;
     let restore = Start::Restored(Box::new(source.clone()));
@@ -140,7 +140,7 @@ fn say(pod: &mut Value, source: &RestoreSource, targets: &[&str]) -> Result<(), 
     Ok(())
 }
 
-/// Gives the pod what a restore needs. Only what the restore changes is changed: types do not know the fields of newer
+/// Gives the pod what a restore needs. Only what the restore changes is changed: types lack the fields of newer
 /// Kubernetes releases, and must not lose them.
 fn shape(
     pod: &mut Value,

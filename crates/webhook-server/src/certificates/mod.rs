@@ -42,6 +42,6 @@ pub const RENEW_BEFORE: Duration = DAY.saturating_mul(90);
 pub const BACKDATE: Duration = Duration::from_secs(60 * 60);
 /// Time for which all targets have had a CA before its certificates are served: API servers observe a change of a
 /// configuration within seconds.
-pub const SETTLE: Duration = Duration::from_secs(20);
+pub const PROPAGATION: Duration = Duration::from_secs(20);
 /// Time for which an old CA is kept after the last certificate of it was replaced.
 pub const OVERLAP: Duration = DAY;

@@ -204,7 +204,7 @@ impl Sight {
     }
 }
 
-/// What a watch has, as targets, if it was listed.
+/// The objects of a watch as targets, if it was listed.
 fn targets<O: Resource>(store: &Store<O>, target: impl Fn(&O) -> BundleTarget) -> Option<Vec<BundleTarget>> {
     store.is_ready().then(|| store.all().iter().map(|object| target(object)).collect())
 }

@@ -1,4 +1,4 @@
-//! Gathers what the rules of admission need to know.
+//! Collects the facts that the rules of admission depend on.
 
 use std::{
     sync::{Arc, PoisonError, RwLock},
@@ -119,7 +119,7 @@ impl FactSource {
         }
         let missing = missing(offer, &self.settings);
         if !missing.is_empty() {
-            warn!(keys = missing.join(", "), "the configuration asks for APIs that are not served (yet)");
+            warn!(keys = missing.join(", "), "the configuration requires APIs that are not served (yet)");
         }
     }
 

@@ -88,7 +88,7 @@ fn stream(body: &[u8], mut out: BufWriter<ReviewParts>, values: &Values, metrics
     if let Err(error) = answered {
         // The rest of the buffer is not sent.
         let (parts, _) = out.into_parts();
-        // Who has gone away does not want it.
+        // The client has closed the connection.
         let _ = parts.send(Err(error.unwrap_or_else(|| io::ErrorKind::Other.into())));
     }
 }

@@ -40,7 +40,7 @@ const BUFFER: usize = 64 << 10;
 /// After an accept that failed, for example because there are no file descriptors left.
 const BREATH: Duration = Duration::from_millis(100);
 
-/// After the signal to stop, new connections are still accepted for this long, until everybody has heard that the
+/// After the signal to stop, new connections are still accepted for this long, until all clients have observed that the
 /// server is not ready any more.
 const LINGER: Duration = Duration::from_secs(5);
 /// Requests that are under way at the end may take this long. That is as long as a request may take, nearly: most are
@@ -191,7 +191,7 @@ impl ResolvesServerCert for CurrentCertificate {
 /// Time between two reads of the file. A kubelet takes longer to bring a change of a ConfigMap to its pods.
 const REREAD: Duration = Duration::from_secs(5);
 
-/// Whose connections are accepted.
+/// Clients whose connections are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Clients {
     /// Everyone's.

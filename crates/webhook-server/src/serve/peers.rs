@@ -114,7 +114,7 @@ impl ConnectedPeers {
         Arc::new(PeerConnection { peers: Arc::clone(self), id, peer, deadline: watch::Sender::new(now + FIRST_HEAD) })
     }
 
-    /// Ends the connection that has waited longest for its client, of the peer that has most of those that wait. Says
+    /// Ends the connection that has waited longest for its client, of the peer with most of those that wait. Returns
     /// whether there was one.
     pub(super) fn end_one(&self) -> bool {
         let task = self.with(|state| {

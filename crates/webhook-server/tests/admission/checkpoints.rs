@@ -100,7 +100,7 @@ fn pods_that_share_memory_are_prepared() {
 }
 
 #[test]
-fn fields_without_effect_are_told() {
+fn fields_without_effect_are_warned_about() {
     let checkpoint = edited(&checkpoint(), |c| c["spec"]["job"]["backoffLimit"] = json!(3));
     assert_eq!(warnings(&create(&checkpoint, &enabled())), ["spec.job.backoffLimit: ignored; remove it"]);
 }

@@ -304,7 +304,7 @@ fn power_limits() {
 }
 
 #[test]
-fn graphs_that_will_wait_are_told_so() {
+fn graphs_that_will_wait_are_admitted_with_a_warning() {
     let graph = edited(&graph(), |g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 }));
     let answer = create(&graph, &facts());
     assert_eq!(violations(&answer), Vec::<String>::new());

@@ -285,7 +285,7 @@ fn what_is_being_deleted_is_left_alone() {
 }
 
 #[test]
-fn another_engine_is_refused_and_its_consequence_told() {
+fn another_engine_is_rejected_with_its_consequence() {
     let other = edited(&component(), |c| c["spec"]["backendFramework"] = json!("sglang"));
     let answer = update(&component(), &other, &facts());
     let reported = warnings(&answer);

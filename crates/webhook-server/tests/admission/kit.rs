@@ -118,7 +118,7 @@ fn a_cluster_with_checkpoints_admits_the_same() {
 
 /// Objects that users send today are treated alike in both versions.
 #[test]
-fn both_versions_of_a_graph_get_the_same_verdict() {
+fn both_versions_of_a_graph_get_the_same_answer() {
     for facts in [facts(), facts_with(|features| features.grove = true)] {
         for case in BASE.iter() {
             for document in case.documents.iter().filter(|d| d["kind"] == "DynamoGraphDeployment") {

@@ -64,7 +64,7 @@ fn a_large_spec_is_refused_at_spec() {
 }
 
 #[test]
-fn gpus_are_told_where_they_are_not_looked_up() {
+fn gpus_are_required_where_they_are_not_discovered() {
     let facts = facts_with(|features| features.gpu_discovery = false);
     assert_eq!(violations(&create(&request(), &facts)), ["Required spec.hardware"]);
     let some = edited(&request(), |r| r["spec"]["hardware"] = json!({ "gpuSku": "h100_sxm" }));
@@ -79,7 +79,7 @@ fn gpus_are_told_where_they_are_not_looked_up() {
 }
 
 #[test]
-fn gpus_that_were_not_told_are_no_new_violation() {
+fn gpus_that_were_missing_are_no_new_violation() {
     let facts = facts_with(|features| features.gpu_discovery = false);
     let with = |gpus: i64| edited(&request(), |r| r["spec"]["hardware"] = json!({ "totalGpus": gpus }));
     assert_eq!(violations(&create(&with(8), &facts)), ["Required spec.hardware"]);

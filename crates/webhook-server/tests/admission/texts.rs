@@ -71,7 +71,7 @@ fn a_graph_with_every_kind_of_violation() {
             spec.components[1].podTemplate.spec.containers[1].resources.limits[nvidia.com/gpu]: Invalid value: "one": is no quantity; write a number, with a suffix such as m, k, Mi or Gi where it helps
             spec.components[1].podTemplate.metadata.annotations[nvidia.com/deployment-rolling-update-max-surge]: Invalid value: "some": is neither a count nor a percentage; write a whole number such as 1, or a percentage such as 25%
             spec.components[1].podTemplate.spec.containers[1].command: Required value: --enable-elastic-ep with --data-parallel-backend ray needs an explicit command, because Ray is started in front of it; write the command that the image would run
-            spec.components[1].runtimeVersionOverride: Required value: the tag of image "registry/vllm:latest" does not tell the version of the Dynamo runtime; write that version here, such as 1.5.0
+            spec.components[1].runtimeVersionOverride: Required value: the tag of image "registry/vllm:latest" does not contain the version of the Dynamo runtime; write that version here, such as 1.5.0
             spec.restart.strategy.order: Invalid value: ["decode","prefill","decode"]: names a component twice; name each once
             spec.restart.strategy.order[1]: Unsupported value: "prefill": supported values: "Frontend", "decode"
             spec.components[1].multinode: leaderworkerset.x-k8s.io (LeaderWorkerSet) is not served, and the graph does not run on Grove; install LeaderWorkerSet, or create the graph anew where Grove is available: the component does not start before"#]],
@@ -116,9 +116,9 @@ fn other_kinds() {
         &request,
         &no_discovery,
         expect![[r#"
-        spec.hardware: Required value: GPUs of nodes are not looked up in this installation; set gpuSku, vramMb, numGpusPerNode
+        spec.hardware: Required value: this installation does not discover the GPUs of nodes; set gpuSku, vramMb, numGpusPerNode
         spec.searchStrategy: Invalid value: "thorough": is not possible with spec.backend auto; set spec.backend to one of: sglang, trtllm, vllm
-        spec.runtimeVersionOverride: Required value: the tag of image "planner:latest" does not tell the version of the Dynamo runtime; write that version here, such as 1.5.0"#]],
+        spec.runtimeVersionOverride: Required value: the tag of image "planner:latest" does not contain the version of the Dynamo runtime; write that version here, such as 1.5.0"#]],
     );
     let other = edited(&request, |r| r["spec"]["model"] = json!("n"));
     expect!["spec: Forbidden: the request is acted upon already (Ready); leave it as it was, or delete it and create it anew; runtimeVersionOverride may still change, and autoApply once it is Ready"].assert_eq(&words(&update(&request, &other, &facts())));

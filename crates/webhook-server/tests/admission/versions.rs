@@ -33,7 +33,7 @@ fn rows(rows: &[Row]) {
 }
 
 #[test]
-fn violations_are_told_in_the_version_that_was_sent() {
+fn violations_are_reported_in_the_version_that_was_sent() {
     rows(&[
         ("no services", |g| g["spec"]["services"] = json!({}), &["Required spec.services"]),
         (
@@ -130,7 +130,7 @@ fn fields_that_only_v1alpha1_has() {
 }
 
 #[test]
-fn fields_that_nobody_hears_are_told() {
+fn fields_without_effect_in_v1alpha1_are_warned_about() {
     let old = edited(&alpha(), |g| {
         g["spec"]["services"]["decode"]["dynamoNamespace"] = json!("mine");
         g["spec"]["services"]["decode"]["autoscaling"] = json!({ "maxReplicas": 3 });
@@ -206,7 +206,7 @@ fn rules_of_an_autoscaler_are_checked_in_graphs_and_components() {
 }
 
 #[test]
-fn what_2025_asked_for_and_nobody_does_is_told() {
+fn legacy_fields_without_effect_are_warned_about() {
     let config = |total: Value| {
         let args = json!({ "total_gpus": total, "resources": { "gpu": "8" } });
         json!([{ "name": "DYN_DEPLOYMENT_CONFIG", "value": json!({ "decode": { "ServiceArgs": args } }).to_string() }])
@@ -287,7 +287,7 @@ fn the_dynamo_namespace_of_a_built_component_on_its_own_is_heard() {
 }
 
 #[test]
-fn a_further_compilation_cache_is_admitted_and_told() {
+fn a_further_compilation_cache_is_admitted_with_a_warning() {
     let reported = |mounts: Value| {
         let object = edited(&alpha(), |g| g["spec"]["services"]["decode"]["volumeMounts"] = mounts);
         let answer = validate(&converted(&object), &facts());
@@ -311,7 +311,7 @@ fn a_gpu_of_another_name_is_found_where_it_was_written() {
 }
 
 #[test]
-fn changes_by_v1alpha1_are_told_in_v1alpha1() {
+fn violations_of_v1alpha1_changes_are_reported_in_v1alpha1() {
     let other = edited(&alpha(), |g| {
         g["spec"]["services"]["prefill"] = g["spec"]["services"]["decode"].clone();
     });

@@ -21,8 +21,9 @@ use webhook_server::access::CA_CONFIG_MAP;
 
 use crate::{
     common::{CERTIFICATES, Install, LIMIT, Replica, address, graphs},
+    harness,
     manifests::graph,
-    namespace, own_install, world,
+    namespace, own_install,
 };
 
 /// Whether a replica serves a certificate that the Secret's CA has signed.
@@ -183,7 +184,7 @@ async fn a_ca_bundle_that_somebody_changes_is_set_again() {
     let name = "dynamographdeploymentscalingadapters.nvidia.com";
     let patch = json!({ "spec": { "conversion": { "webhook": { "clientConfig": { "caBundle": null } } } } });
     crds.patch_metadata(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
-    let ca = world().await.install.stored("ca.crt").await;
+    let ca = harness().await.install.stored("ca.crt").await;
     let set = async || {
         let crd = crds.get(name).await.unwrap();
         let bundle = crd.spec.conversion?.webhook?.client_config?.ca_bundle?;
@@ -215,7 +216,7 @@ async fn an_outdated_bundle_in_the_config_map_is_replaced_though_no_definition_d
 /// Write access to a definition determines who reads the objects of all namespaces in another version.
 #[tokio::test]
 async fn the_server_cannot_write_a_definition_nor_another_config_map() {
-    let install = &world().await.install;
+    let install = &harness().await.install;
     let client = install.impersonated().await;
     let forbidden = |error: kube::Error| matches!(error, kube::Error::Api(status) if status.code == 403);
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -285,7 +286,7 @@ async fn a_secret_that_somebody_overwrites_comes_into_use_while_requests_run_and
 async fn certificates_of_somebody_else_are_served_and_followed() {
     let namespace = namespace("manual").await;
     let front = test_cluster::free_port().unwrap();
-    let install = Install::of_its_namespace(world().await.install.cluster, namespace.name(), front).await;
+    let install = Install::of_its_namespace(harness().await.install.cluster, namespace.name(), front).await;
     let configuration = json!({
         "namespace": { "restricted": namespace.name() }, "server": { "webhook": { "certProvisionMode": "manual" } },
     });

@@ -9,7 +9,7 @@ use test_cluster::{TestNamespace, account, wait};
 
 use crate::{
     common::{LIMIT, resource},
-    namespace, world,
+    harness, namespace,
 };
 
 /// The client of an account that may write custom resources in the namespace, and `more`.
@@ -20,7 +20,7 @@ async fn tenant(namespace: &TestNamespace, name: &str, more: &[Value]) -> Client
     let role = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata, "rules": rules,
     });
-    let cluster = world().await.install.cluster;
+    let cluster = harness().await.install.cluster;
     cluster.apply(&account(name, namespace.name(), role)).await.unwrap();
     cluster.client_for_token(&cluster.token(namespace.name(), name).await.unwrap()).unwrap()
 }

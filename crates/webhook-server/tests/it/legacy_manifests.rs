@@ -7,7 +7,7 @@ use std::{
 
 use test_cluster::assets::{Assets, Tool};
 
-use crate::{namespace, world};
+use crate::{harness, namespace};
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/examples/2025");
 /// The manifests that are no examples here, with JSON in place of "a long configuration".
@@ -75,7 +75,7 @@ fn build(version: &str) -> String {
 #[tokio::test]
 async fn kubectl_applies_the_manifests_of_the_legacy_document() {
     let namespace = namespace("legacy").await;
-    let kubeconfig = world().await.install.cluster.kubeconfig();
+    let kubeconfig = harness().await.install.cluster.kubeconfig();
     let tool = Assets::from_env().unwrap().find(Tool::Kubectl).unwrap();
     let kubectl = |words: &[&str], input: &str| {
         let mut kubectl = Command::new(&tool);

@@ -31,13 +31,13 @@ use test_cluster::TestNamespace;
 use tokio::sync::OnceCell;
 
 /// The install that converts for all tests, in the namespace that its certificates are made for.
-struct World {
+struct Harness {
     install: Install,
     replica: Replica,
 }
 
-async fn world() -> &'static World {
-    static WORLD: OnceCell<World> = OnceCell::const_new();
+async fn harness() -> &'static Harness {
+    static WORLD: OnceCell<Harness> = OnceCell::const_new();
     WORLD
         .get_or_init(|| async {
             let front = test_cluster::free_port().unwrap();
@@ -47,20 +47,20 @@ async fn world() -> &'static World {
             install.start_crds().await;
             let replica = install.start().await;
             install.until_answering("default", "v1alpha1").await;
-            World { install, replica }
+            Harness { install, replica }
         })
         .await
 }
 
 /// A namespace for one test, on the control plane of all.
 async fn namespace(prefix: &str) -> TestNamespace {
-    TestNamespace::new(world().await.install.cluster, prefix).await.unwrap()
+    TestNamespace::new(harness().await.install.cluster, prefix).await.unwrap()
 }
 
 /// An install of a test's own. The API server asks it about objects of its own namespace, beside the one of all tests.
 async fn own_install(namespace: &TestNamespace) -> Install {
     let install =
-        Install::new(world().await.install.cluster, namespace.name(), test_cluster::free_port().unwrap()).await;
+        Install::new(harness().await.install.cluster, namespace.name(), test_cluster::free_port().unwrap()).await;
     install.configure(Some(namespace.name())).await;
     install
 }

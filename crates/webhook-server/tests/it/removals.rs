@@ -17,10 +17,10 @@ use test_cluster::{
 
 use crate::{
     common::objects,
+    harness,
     managers::{IMAGE, graph},
     namespace,
     versions::VERSIONS,
-    world,
 };
 
 const LIMIT: Duration = Duration::from_secs(90);
@@ -31,7 +31,7 @@ const REPLACE: &[&str] = &["replace"];
 
 /// Starts the controllers for a namespace. They end with the control plane.
 async fn start_controllers(namespace: &TestNamespace) {
-    let cluster = world().await.install.cluster;
+    let cluster = harness().await.install.cluster;
     for name in CONTROLLERS {
         let executable = Path::new(env!("CARGO_BIN_EXE_webhook-server")).with_file_name(name);
         assert!(executable.exists(), "{} is missing; run: cargo build -p {name}", executable.display());
@@ -126,7 +126,7 @@ async fn left(namespace: &TestNamespace, version: &str, name: &str) -> Result<Ve
 async fn what_is_removed_from_a_manifest_goes_with_all_controllers_running() {
     let namespace = namespace("removals").await;
     start_controllers(&namespace).await;
-    let kubeconfig = world().await.install.cluster.kubeconfig();
+    let kubeconfig = harness().await.install.cluster.kubeconfig();
     for version in VERSIONS {
         let everything = if version == "v1alpha1" { 6 } else { 5 };
         for (number, [first, then]) in [

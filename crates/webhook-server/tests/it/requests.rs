@@ -14,7 +14,7 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use crate::{
     common::{Install, LIMIT, Replica, address},
-    namespace, own_install, world,
+    harness, namespace, own_install,
 };
 
 /// Path that validates graphs.
@@ -41,8 +41,8 @@ pub fn conversion(objects: &Value) -> Vec<u8> {
 
 #[tokio::test]
 async fn bodies_that_make_no_sense_are_refused_with_a_reason() {
-    let world = world().await;
-    let client = world.install.client_of(&world.replica).await;
+    let harness = harness().await;
+    let client = harness.install.client_of(&harness.replica).await;
     for (method, path, body, status, text) in [
         ("POST", "/convert", b"{".to_vec(), 400, "not a ConversionReview"),
         ("POST", "/convert", b"[]".to_vec(), 400, "request: missing"),
@@ -58,13 +58,13 @@ async fn bodies_that_make_no_sense_are_refused_with_a_reason() {
         let found = send(&client, method, path, body).await;
         assert!(found.0 == status && found.1.contains(text), "{method} {path}: {found:?}");
     }
-    assert!(world.replica.ready().await.is_ok());
+    assert!(harness.replica.ready().await.is_ok());
 }
 
 #[tokio::test]
 async fn objects_that_cannot_be_converted_fail_the_review_and_name_themselves() {
-    let world = world().await;
-    let client = world.install.client_of(&world.replica).await;
+    let harness = harness().await;
+    let client = harness.install.client_of(&harness.replica).await;
     for (objects, text) in [
         (json!([1]), "request.objects[0]"),
         (
@@ -83,8 +83,8 @@ async fn objects_that_cannot_be_converted_fail_the_review_and_name_themselves() 
 
 #[tokio::test]
 async fn many_objects_come_back_in_their_order() {
-    let world = world().await;
-    let client = world.install.client_of(&world.replica).await;
+    let harness = harness().await;
+    let client = harness.install.client_of(&harness.replica).await;
     let objects: Vec<Value> = (0..500)
         .map(|index| {
             let mut graph = crate::manifests::graph("v1alpha1", index, Some("fast"));
@@ -132,8 +132,8 @@ pub async fn connected_from(
 
 /// The best protocol that both know.
 async fn negotiated(protocols: &[&[u8]]) -> Option<Vec<u8>> {
-    let world = world().await;
-    let stream = connected(&world.install, &world.replica, protocols).await;
+    let harness = harness().await;
+    let stream = connected(&harness.install, &harness.replica, protocols).await;
     let (_, connection) = stream.get_ref();
     connection.alpn_protocol().map(<[u8]>::to_vec)
 }
@@ -148,15 +148,15 @@ async fn http_1_is_spoken_and_nothing_else() {
 /// Defect of ours: every kind that anybody made up became a label, which was kept for ever.
 #[tokio::test]
 async fn kinds_that_are_made_up_leave_no_trace_in_metrics() {
-    let world = world().await;
-    let client = world.install.client_of(&world.replica).await;
+    let harness = harness().await;
+    let client = harness.install.client_of(&harness.replica).await;
     let request = json!({
         "uid": "u", "operation": "CREATE", "resource": {}, "object": {},
         "kind": { "group": "nvidia.com", "version": "v1beta1", "kind": "MadeUp" },
     });
     let review = json!({ "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request });
     assert_eq!(send(&client, "POST", GRAPHS, review.to_string().into_bytes()).await.0, 200);
-    let metrics = world.replica.get("/metrics").await.unwrap();
+    let metrics = harness.replica.get("/metrics").await.unwrap();
     assert!(metrics.contains("resource_type=\"DynamoGraphDeployment\""), "{metrics}");
     assert!(!metrics.contains("MadeUp"), "{metrics}");
 }

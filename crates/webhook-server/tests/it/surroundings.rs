@@ -8,7 +8,7 @@ use test_cluster::{TestNamespace, wait};
 
 use crate::{
     common::{LIMIT, graphs},
-    namespace, world,
+    harness, namespace,
 };
 
 /// The mark of another operator on a namespace.
@@ -104,6 +104,6 @@ async fn an_api_that_is_installed_later_can_be_used_without_a_restart() {
             }],
         },
     });
-    world().await.install.cluster.apply(&[pools]).await.unwrap();
+    harness().await.install.cluster.apply(&[pools]).await.unwrap();
     wait::until("the graph to be admitted", LIMIT, async || verdict(&namespace, &graph).await).await.unwrap();
 }

@@ -100,7 +100,7 @@ fn what_an_implementation_is_free_in_does_not_count() {
 }
 
 #[test]
-fn differences_are_told_with_their_place() {
+fn differences_are_reported_with_their_path() {
     let script = |text: &str| {
         objects(&[json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a.sh": text}})])
     };

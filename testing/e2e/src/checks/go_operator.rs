@@ -13,8 +13,9 @@ use test_cluster::wait;
 
 use super::TEAM;
 use crate::{
-    REPOSITORY, TAG, node,
-    world::{HELM_TIMEOUT, PATIENCE, World, chart, containers, graph},
+    REPOSITORY, TAG,
+    harness::{HELM_TIMEOUT, Harness, PATIENCE, chart, containers, graph},
+    node,
 };
 
 /// The folder with the Go operator's chart (`chart`) and image (`image.tar`).
@@ -30,60 +31,61 @@ const OURS: &str = "app.kubernetes.io/part-of=dynamo-operator,app.kubernetes.io/
 
 /// `helm upgrade` from the Go operator's chart, and `helm rollback`, keep every pod of a graph. Each operator is stopped
 /// before the other is installed.
-pub(super) async fn go_operator(world: &World) -> Result<()> {
+pub(super) async fn go_operator(harness: &Harness) -> Result<()> {
     let Some(dir) = env::var_os(DIR).map(PathBuf::from) else {
         println!("skipped: {DIR} names no folder with the Go operator");
         return Ok(());
     };
     node::ctr(&["--namespace=k8s.io", "images", "import", &dir.join("image.tar").to_string_lossy()])?;
-    world.namespace(NAMESPACE, "baseline").await?;
-    world.namespace(TEAM, "privileged").await?;
+    harness.namespace(NAMESPACE, "baseline").await?;
+    harness.namespace(TEAM, "privileged").await?;
     let theirs = dir.join("chart").to_string_lossy().into_owned();
-    helm(world, "install", &theirs, &format!("{REPOSITORY}/kubernetes-operator")).await?;
-    apply(world, 1).await?;
-    let pods = serving(world, 2).await?;
+    helm(harness, "install", &theirs, &format!("{REPOSITORY}/kubernetes-operator")).await?;
+    apply(harness, 1).await?;
+    let pods = serving(harness, 2).await?;
 
     let platform = chart("dynamo-platform");
-    let rejection = helm(world, "upgrade", &platform, REPOSITORY).await.err().context("two operators are accepted")?;
+    let rejection =
+        helm(harness, "upgrade", &platform, REPOSITORY).await.err().context("two operators are accepted")?;
     ensure!(format!("{rejection:#}").contains("runs the Go operator; stop it first"), "{rejection:#}");
-    stop(world, GO).await?;
-    helm(world, "upgrade", &platform, REPOSITORY).await?;
-    world.ready(TEAM, GRAPH).await?;
-    ensure!(serving(world, 2).await? == pods, "the upgrade replaced pods");
-    apply(world, 2).await?;
-    let pods = kept(&pods, serving(world, 3).await?)?;
+    stop(harness, GO).await?;
+    helm(harness, "upgrade", &platform, REPOSITORY).await?;
+    harness.ready(TEAM, GRAPH).await?;
+    ensure!(serving(harness, 2).await? == pods, "the upgrade replaced pods");
+    apply(harness, 2).await?;
+    let pods = kept(&pods, serving(harness, 3).await?)?;
 
-    stop(world, OURS).await?;
-    world.helm(&["rollback", RELEASE, "1", "--namespace", NAMESPACE, "--wait", HELM_TIMEOUT]).await?;
-    apply(world, 3).await?;
-    kept(&pods, serving(world, 4).await?)?;
+    stop(harness, OURS).await?;
+    harness.helm(&["rollback", RELEASE, "1", "--namespace", NAMESPACE, "--wait", HELM_TIMEOUT]).await?;
+    apply(harness, 3).await?;
+    kept(&pods, serving(harness, 4).await?)?;
 
-    world.delete(TEAM, GRAPH).await?;
-    world.uninstall(RELEASE, NAMESPACE).await
+    harness.delete(TEAM, GRAPH).await?;
+    harness.uninstall(RELEASE, NAMESPACE).await
 }
 
 /// Installs or upgrades the release with the values of its last revision.
-async fn helm(world: &World, verb: &str, chart: &str, repository: &str) -> Result<()> {
+async fn helm(harness: &Harness, verb: &str, chart: &str, repository: &str) -> Result<()> {
     let (repository, tag) = (format!("{IMAGE}.repository={repository}"), format!("{IMAGE}.tag={TAG}"));
     let args = [verb, RELEASE, chart, "--namespace", NAMESPACE, "--wait", HELM_TIMEOUT];
-    world.helm(&[&args as &[&str], &["--set", &repository, "--set", &tag]].concat()).await.map(drop)
+    harness.helm(&[&args as &[&str], &["--set", &repository, "--set", &tag]].concat()).await.map(drop)
 }
 
 /// Applies the graph with a number of workers. The API server may still be learning who admits it.
-async fn apply(world: &World, workers: u32) -> Result<()> {
+async fn apply(harness: &Harness, workers: u32) -> Result<()> {
     let mut graph = graph(GRAPH, "1");
     graph["spec"]["components"][1]["replicas"] = json!(workers);
     wait::until("the graph to be admitted", PATIENCE, async || {
-        world.apply(TEAM, &graph).await.map(drop).map_err(|error| error.to_string())
+        harness.apply(TEAM, &graph).await.map(drop).map_err(|error| error.to_string())
     })
     .await?;
     Ok(())
 }
 
 /// Uids of the graph's pods, when so many serve.
-async fn serving(world: &World, count: usize) -> Result<BTreeSet<String>> {
+async fn serving(harness: &Harness, count: usize) -> Result<BTreeSet<String>> {
     let pods = wait::until(format!("{count} pods to serve"), PATIENCE, async || {
-        let pods = world.serving(TEAM, GRAPH).await?;
+        let pods = harness.serving(TEAM, GRAPH).await?;
         let ready = pods.iter().filter(|pod| containers(pod).iter().any(|container| container.ready)).count();
         if (pods.len(), ready) == (count, count) { Ok(pods) } else { Err(format!("{ready} of {} do", pods.len())) }
     });
@@ -97,8 +99,8 @@ fn kept(before: &BTreeSet<String>, now: BTreeSet<String>) -> Result<BTreeSet<Str
 }
 
 /// Scales Deployments of the release to zero; returns when their pods are gone.
-async fn stop(world: &World, selector: &str) -> Result<()> {
-    let deployments: Api<Deployment> = Api::namespaced(world.client.clone(), NAMESPACE);
+async fn stop(harness: &Harness, selector: &str) -> Result<()> {
+    let deployments: Api<Deployment> = Api::namespaced(harness.client.clone(), NAMESPACE);
     let list = deployments.list(&ListParams::default().labels(selector)).await?;
     ensure!(!list.items.is_empty(), "no Deployment has the labels {selector}");
     for deployment in list {
@@ -106,7 +108,7 @@ async fn stop(world: &World, selector: &str) -> Result<()> {
         deployments.patch_scale(&deployment.name_any(), &PatchParams::default(), &scale).await?;
     }
     wait::until("the operator to stop", PATIENCE, async || {
-        let pods = world.pods(NAMESPACE).list(&ListParams::default()).await.map_err(|error| error.to_string())?;
+        let pods = harness.pods(NAMESPACE).list(&ListParams::default()).await.map_err(|error| error.to_string())?;
         if pods.items.is_empty() { Ok(()) } else { Err(format!("{} pods are left", pods.items.len())) }
     })
     .await?;

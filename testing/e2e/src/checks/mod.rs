@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use super::world::World;
+use super::harness::Harness;
 
 /// Namespace and release of the cluster-wide install.
 const OPERATOR: &str = "dynamo-system";
@@ -20,14 +20,14 @@ const RELEASE: &str = "dynamo";
 const TEAM: &str = "team";
 
 /// Runs the checks whose names begin with one of `only`, or all.
-pub(super) async fn run(world: &World, only: &[String]) -> Result<()> {
+pub(super) async fn run(harness: &Harness, only: &[String]) -> Result<()> {
     macro_rules! checks {
         ($($module:ident::$check:ident),* $(,)?) => {
             $(
                 let name = stringify!($check);
                 if only.is_empty() || only.iter().any(|expected| name.starts_with(expected.as_str())) {
                     let begin = Instant::now();
-                    $module::$check(world).await.with_context(|| format!("check {name}"))?;
+                    $module::$check(harness).await.with_context(|| format!("check {name}"))?;
                     println!("ok {name} ({:.0} s)", begin.elapsed().as_secs_f64());
                 }
             )*

@@ -11,8 +11,9 @@ use test_cluster::{
 
 use super::{OPERATOR, RELEASE, TEAM};
 use crate::{
-    REPOSITORY, TAG, node,
-    world::{HELM_TIMEOUT, World, chart, containers, graph},
+    REPOSITORY, TAG,
+    harness::{HELM_TIMEOUT, Harness, chart, containers, graph},
+    node,
 };
 
 /// The program that is upgraded alone, and the tag of its new image.
@@ -26,49 +27,49 @@ const ALONE_RESTRICTED: &str = "programs-of-a-namespace";
 const RESTRICTED_PROGRAMS: [&str; 4] = ["graph-controller", "component-controller", "model-controller", "lease-scope"];
 
 /// An upgrade of one program, and its rollback, replace the pods of that program and no other pod.
-pub(super) async fn one_program(world: &World) -> Result<()> {
+pub(super) async fn one_program(harness: &Harness) -> Result<()> {
     let image = |tag: &str| format!("{REPOSITORY}/{CHANGED}:{tag}");
     node::ctr(&["--namespace=k8s.io", "images", "tag", &image(TAG), &image(NEXT)])?;
-    let worker = world.worker(TEAM, "chat").await?.uid();
+    let worker = harness.worker(TEAM, "chat").await?.uid();
     let (platform, value) = (chart("dynamo-platform"), format!("dynamo-operator.{CHANGED}.image.tag={NEXT}"));
     let wait = ["--namespace", OPERATOR, "--wait", HELM_TIMEOUT];
     let upgrade = ["upgrade", RELEASE, &platform, "--reset-then-reuse-values", "--set", &value];
     for command in [&upgrade as &[&str], &["rollback", RELEASE]] {
-        let before = pods(world, OPERATOR).await?;
-        world.helm(&[command, &wait].concat()).await?;
-        let after = pods(world, OPERATOR).await?;
+        let before = pods(harness, OPERATOR).await?;
+        harness.helm(&[command, &wait].concat()).await?;
+        let after = pods(harness, OPERATOR).await?;
         let gone: Vec<&String> =
             before.iter().filter(|(uid, _)| !after.contains_key(*uid)).map(|(_, name)| name).collect();
         ensure!(!gone.is_empty(), "helm {} replaced no pod", command[0]);
         ensure!(gone.iter().all(|name| name.contains(CHANGED)), "helm {} replaced {gone:?}", command[0]);
         ensure!(before.len() == after.len(), "{before:?} became {after:?}");
     }
-    ensure!(world.worker(TEAM, "chat").await?.uid() == worker, "the worker was replaced");
+    ensure!(harness.worker(TEAM, "chat").await?.uid() == worker, "the worker was replaced");
     Ok(())
 }
 
 /// The chart of each program installs by itself, with images that the node pulls from a registry; together they serve a
 /// graph: first those of an install for the whole cluster, then those of an install for one namespace.
-pub(super) async fn charts_alone(world: &World) -> Result<()> {
+pub(super) async fn charts_alone(harness: &Harness) -> Result<()> {
     let registry = Server::registry().await?;
     let repository = format!("{}/dynamo", registry.address);
     let lease_scope = RESTRICTED_PROGRAMS.into_iter().filter(|program| !PROGRAMS.contains(program));
     for program in PROGRAMS.into_iter().chain(lease_scope) {
-        push(world, program, &format!("{repository}/{program}:{TAG}"))?;
+        push(harness, program, &format!("{repository}/{program}:{TAG}"))?;
     }
-    world.namespace(ALONE, "restricted").await?;
-    world.namespace(TEAM, "privileged").await?;
-    serve(world, &Releases { programs: &PROGRAMS, namespace: ALONE, repository: &repository, values: &[] }, TEAM)
+    harness.namespace(ALONE, "restricted").await?;
+    harness.namespace(TEAM, "privileged").await?;
+    serve(harness, &Releases { programs: &PROGRAMS, namespace: ALONE, repository: &repository, values: &[] }, TEAM)
         .await?;
     // The pods of its graph are there, too, and those do not keep to the standard.
-    world.namespace(ALONE_RESTRICTED, "privileged").await?;
+    harness.namespace(ALONE_RESTRICTED, "privileged").await?;
     let restricted = Releases {
         programs: &RESTRICTED_PROGRAMS,
         namespace: ALONE_RESTRICTED,
         repository: &repository,
         values: &["--set", "namespaceRestriction.enabled=true"],
     };
-    serve(world, &restricted, ALONE_RESTRICTED).await
+    serve(harness, &restricted, ALONE_RESTRICTED).await
 }
 
 /// Releases of one program each that are one install.
@@ -81,29 +82,29 @@ struct Releases<'a> {
 }
 
 /// Installs the programs one after the other, runs a graph in a namespace, and uninstalls them.
-async fn serve(world: &World, releases: &Releases<'_>, team: &str) -> Result<()> {
+async fn serve(harness: &Harness, releases: &Releases<'_>, team: &str) -> Result<()> {
     for program in releases.programs {
-        install(world, program, releases).await?;
+        install(harness, program, releases).await?;
     }
-    world.apply(team, &graph("alone", "1")).await?;
-    world.ready(team, "alone").await?;
-    world.delete(team, "alone").await?;
+    harness.apply(team, &graph("alone", "1")).await?;
+    harness.ready(team, "alone").await?;
+    harness.delete(team, "alone").await?;
     for program in releases.programs.iter().rev() {
-        world.uninstall(program, releases.namespace).await?;
+        harness.uninstall(program, releases.namespace).await?;
     }
     Ok(())
 }
 
 /// Installs the chart of one program as a release of that name.
-async fn install(world: &World, program: &str, releases: &Releases<'_>) -> Result<()> {
+async fn install(harness: &Harness, program: &str, releases: &Releases<'_>) -> Result<()> {
     let Releases { namespace, repository, values, .. } = releases;
     let path = chart(&format!("dynamo-platform/charts/dynamo-operator/charts/{program}"));
     let (image, tag) = ("controllerManager.manager.image.repository", "controllerManager.manager.image.tag");
     let (image, tag) = (format!("{image}={repository}"), format!("{tag}={TAG}"));
     let args = ["install", program, &path, "--namespace", namespace, "--wait", HELM_TIMEOUT];
     let common = ["--set", "fullnameOverride=dynamo", "--set", &image, "--set", &tag];
-    world.helm(&[&args as &[&str], &common, values].concat()).await?;
-    let list = world.pods(namespace).list(&ListParams::default()).await?;
+    harness.helm(&[&args as &[&str], &common, values].concat()).await?;
+    let list = harness.pods(namespace).list(&ListParams::default()).await?;
     let of_program: Vec<_> = list.iter().filter(|pod| pod.name_any().contains(program)).collect();
     let pulled = |image: &str| image.starts_with(repository);
     let runs = of_program.iter().flat_map(|pod| containers(pod)).all(|it| it.ready && pulled(&it.image));
@@ -112,17 +113,17 @@ async fn install(world: &World, program: &str, releases: &Releases<'_>) -> Resul
 }
 
 /// Pushes an image of the node to a registry.
-fn push(world: &World, program: &str, reference: &str) -> Result<()> {
+fn push(harness: &Harness, program: &str, reference: &str) -> Result<()> {
     let mut crane = Command::new(Assets::from_env()?.find(Tool::Crane)?);
-    crane.arg("push").arg(world.images.join(format!("{program}.tar"))).arg(reference);
+    crane.arg("push").arg(harness.images.join(format!("{program}.tar"))).arg(reference);
     let output = crane.output().context("cannot run crane")?;
     ensure!(output.status.success(), "cannot push {reference}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }
 
 /// Names of the pods of a namespace that are not ending, by uid.
-async fn pods(world: &World, namespace: &str) -> Result<BTreeMap<String, String>> {
-    let list = world.pods(namespace).list(&ListParams::default()).await?;
+async fn pods(harness: &Harness, namespace: &str) -> Result<BTreeMap<String, String>> {
+    let list = harness.pods(namespace).list(&ListParams::default()).await?;
     let stay = list.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none());
     Ok(stay.map(|pod| (pod.uid().unwrap_or_default(), pod.name_any())).collect())
 }

@@ -6,13 +6,13 @@ use rights::Install;
 use super::{OPERATOR, RELEASE};
 use crate::{
     checks::scopes::{OWN, OWN_RELEASE, RESTRICTED},
-    world::World,
+    harness::Harness,
 };
 
 /// Each right of each ServiceAccount was used in this run, or there is an argument for it. Makes sense after all other
 /// checks.
-pub(super) async fn rights(world: &World) -> Result<()> {
-    let path = world.cluster.audit_log()?;
+pub(super) async fn rights(harness: &Harness) -> Result<()> {
+    let path = harness.cluster.audit_log()?;
     let log = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let installs = [
         Install { release: RELEASE, namespace: OPERATOR, values: &[] },

@@ -9,33 +9,33 @@ use serde_json::{Value, json};
 use test_cluster::wait;
 
 use super::TEAM;
-use crate::world::{PATIENCE, World, containers, graph};
+use crate::harness::{Harness, PATIENCE, containers, graph};
 
 const GRAPH: &str = "controlled";
 const WORKERS: u32 = 3;
 
 /// A rollout is held at its first worker, paused, undone, and undone by its deadline; as many workers serve as the
 /// default strategy promises.
-pub(super) async fn rollout_control(world: &World) -> Result<()> {
-    apply(world, "1", None, json!({})).await?;
-    world.ready(TEAM, GRAPH).await?;
+pub(super) async fn rollout_control(harness: &Harness) -> Result<()> {
+    apply(harness, "1", None, json!({})).await?;
+    harness.ready(TEAM, GRAPH).await?;
 
-    apply(world, "2", None, json!({ annotations::ROLLOUT_STEP: "1" })).await?;
-    reached(world, &[("1", WORKERS - 1), ("2", 1)], "RolloutHeld").await?;
-    apply(world, "2", None, json!({ annotations::ROLLOUT: rollout_control::PAUSED })).await?;
-    reached(world, &[("1", WORKERS - 1), ("2", 1)], "RolloutPaused").await?;
-    apply(world, "2", None, json!({ annotations::ROLLOUT: rollout_control::UNDONE })).await?;
-    reached(world, &[("1", WORKERS)], "RolloutUndone").await?;
-    apply(world, "1", None, json!({})).await?;
-    world.ready(TEAM, GRAPH).await?;
+    apply(harness, "2", None, json!({ annotations::ROLLOUT_STEP: "1" })).await?;
+    reached(harness, &[("1", WORKERS - 1), ("2", 1)], "RolloutHeld").await?;
+    apply(harness, "2", None, json!({ annotations::ROLLOUT: rollout_control::PAUSED })).await?;
+    reached(harness, &[("1", WORKERS - 1), ("2", 1)], "RolloutPaused").await?;
+    apply(harness, "2", None, json!({ annotations::ROLLOUT: rollout_control::UNDONE })).await?;
+    reached(harness, &[("1", WORKERS)], "RolloutUndone").await?;
+    apply(harness, "1", None, json!({})).await?;
+    harness.ready(TEAM, GRAPH).await?;
 
     let missing = Some("localhost/e2e/there-is-none:e2e");
-    apply(world, "3", missing, json!({ annotations::PROGRESS_DEADLINE: "15s" })).await?;
-    reached(world, &[("1", WORKERS)], "RolloutUndone").await?;
-    world.delete(TEAM, GRAPH).await
+    apply(harness, "3", missing, json!({ annotations::PROGRESS_DEADLINE: "15s" })).await?;
+    reached(harness, &[("1", WORKERS)], "RolloutUndone").await?;
+    harness.delete(TEAM, GRAPH).await
 }
 
-async fn apply(world: &World, revision: &str, image: Option<&str>, annotations: Value) -> Result<()> {
+async fn apply(harness: &Harness, revision: &str, image: Option<&str>, annotations: Value) -> Result<()> {
     let mut graph = graph(GRAPH, revision);
     graph["metadata"]["annotations"] = annotations;
     let worker = &mut graph["spec"]["components"][1];
@@ -43,18 +43,18 @@ async fn apply(world: &World, revision: &str, image: Option<&str>, annotations: 
     if let Some(image) = image {
         worker["podTemplate"]["spec"]["containers"][0]["image"] = json!(image);
     }
-    world.apply(TEAM, &graph).await?;
+    harness.apply(TEAM, &graph).await?;
     Ok(())
 }
 
 /// Waits for numbers of ready workers by revision, and for a condition with a reason.
-async fn reached(world: &World, expected: &[(&str, u32)], reason: &str) -> Result<()> {
+async fn reached(harness: &Harness, expected: &[(&str, u32)], reason: &str) -> Result<()> {
     let expected: BTreeMap<String, u32> = expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
     wait::until(format!("workers {expected:?} and {reason}"), PATIENCE, async || {
-        let graph = world.graphs(TEAM).get(GRAPH).await.map_err(|error| error.to_string())?;
+        let graph = harness.graphs(TEAM).get(GRAPH).await.map_err(|error| error.to_string())?;
         let conditions = graph.status.unwrap_or_default().conditions;
         let mut ready = BTreeMap::new();
-        for pod in world.serving(TEAM, GRAPH).await? {
+        for pod in harness.serving(TEAM, GRAPH).await? {
             if let Some(revision) = worker_revision(&pod).filter(|_| containers(&pod).iter().any(|one| one.ready)) {
                 *ready.entry(revision).or_default() += 1;
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use end_to_end::{BoxError, Operators, World, world};
+use end_to_end::{BoxError, Harness, Operators, harness};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{
     ResourceExt,
@@ -16,18 +16,18 @@ use crate::graphs::disaggregated;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-async fn deployed(world: &World) -> Result<(), BoxError> {
-    world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
-    world.ready("chat").await?;
+async fn deployed(harness: &Harness) -> Result<(), BoxError> {
+    harness.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
+    harness.ready("chat").await?;
     Ok(())
 }
 
 /// Waits until nothing of the graph is left.
-async fn nothing_left(world: &World) -> Result<(), BoxError> {
+async fn nothing_left(harness: &Harness) -> Result<(), BoxError> {
     let probe = async || {
-        let inventory = world.inventory().await.map_err(|e| e.to_string())?;
+        let inventory = harness.inventory().await.map_err(|e| e.to_string())?;
         let graphs =
-            world.api::<DynamoGraphDeployment>().list(&ListParams::default()).await.map_err(|e| e.to_string())?;
+            harness.api::<DynamoGraphDeployment>().list(&ListParams::default()).await.map_err(|e| e.to_string())?;
         if inventory.is_empty() && graphs.items.is_empty() { Ok(()) } else { Err(inventory.join(", ")) }
     };
     wait::until("an empty namespace", PATIENCE, probe).await?;
@@ -36,14 +36,14 @@ async fn nothing_left(world: &World) -> Result<(), BoxError> {
 
 #[tokio::test]
 async fn background_and_foreground_leave_nothing_behind() -> Result<(), BoxError> {
-    let world = world("delete").await?;
-    let _operators = Operators::of(&world).await?;
+    let harness = harness("delete").await?;
+    let _operators = Operators::of(&harness).await?;
     for how in [DeleteParams::background(), DeleteParams::foreground()] {
-        deployed(&world).await?;
-        world.api::<DynamoGraphDeployment>().delete("chat", &how).await?;
-        nothing_left(&world).await?;
+        deployed(&harness).await?;
+        harness.api::<DynamoGraphDeployment>().delete("chat", &how).await?;
+        nothing_left(&harness).await?;
     }
-    let accounts = world.api::<ServiceAccount>();
+    let accounts = harness.api::<ServiceAccount>();
     let gone = async || match accounts.get_opt("chat-k8s-service-discovery").await {
         Ok(None) => Ok(()),
         other => Err(format!("{other:?}")),
@@ -54,16 +54,16 @@ async fn background_and_foreground_leave_nothing_behind() -> Result<(), BoxError
 
 #[tokio::test]
 async fn orphans_stay_and_are_adopted_by_the_next_graph_of_the_name() -> Result<(), BoxError> {
-    let world = world("orphan").await?;
-    let _operators = Operators::of(&world).await?;
-    deployed(&world).await?;
-    let before = world.components().await?;
-    world.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::orphan()).await?;
-    let components = world.api::<DynamoComponentDeployment>();
+    let harness = harness("orphan").await?;
+    let _operators = Operators::of(&harness).await?;
+    deployed(&harness).await?;
+    let before = harness.components().await?;
+    harness.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::orphan()).await?;
+    let components = harness.api::<DynamoComponentDeployment>();
     let orphaned = async || {
         let list = components.list(&ListParams::default()).await.map_err(|e| e.to_string())?;
         let owned = list.iter().filter(|d| !d.owner_references().is_empty()).count();
-        let graph = world.api::<DynamoGraphDeployment>().get_opt("chat").await.map_err(|e| e.to_string())?;
+        let graph = harness.api::<DynamoGraphDeployment>().get_opt("chat").await.map_err(|e| e.to_string())?;
         if owned == 0 && list.items.len() == 3 && graph.is_none() {
             Ok(())
         } else {
@@ -72,8 +72,8 @@ async fn orphans_stay_and_are_adopted_by_the_next_graph_of_the_name() -> Result<
     };
     wait::until("three orphans", PATIENCE, orphaned).await?;
 
-    deployed(&world).await?;
-    let after = world.components().await?;
+    deployed(&harness).await?;
+    let after = harness.components().await?;
     let identity =
         |list: &[DynamoComponentDeployment]| list.iter().map(|d| (d.name_any(), d.uid())).collect::<Vec<_>>();
     assert_eq!(identity(&after), identity(&before), "the same objects, no second set");
@@ -83,15 +83,15 @@ async fn orphans_stay_and_are_adopted_by_the_next_graph_of_the_name() -> Result<
 
 #[tokio::test]
 async fn the_finalizer_of_another_operator_blocks_no_deletion() -> Result<(), BoxError> {
-    let world = world("finalizer").await?;
-    let _operators = Operators::of(&world).await?;
-    deployed(&world).await?;
+    let harness = harness("finalizer").await?;
+    let _operators = Operators::of(&harness).await?;
+    deployed(&harness).await?;
     let finalizers = json!({ "metadata": { "finalizers": ["nvidia.com/finalizer"] } });
     let merge = (PatchParams::default(), Patch::Merge(&finalizers));
-    world.api::<DynamoGraphDeployment>().patch("chat", &merge.0, &merge.1).await?;
-    for d in world.components().await? {
-        world.api::<DynamoComponentDeployment>().patch(&d.name_any(), &merge.0, &merge.1).await?;
+    harness.api::<DynamoGraphDeployment>().patch("chat", &merge.0, &merge.1).await?;
+    for d in harness.components().await? {
+        harness.api::<DynamoComponentDeployment>().patch(&d.name_any(), &merge.0, &merge.1).await?;
     }
-    world.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::foreground()).await?;
-    nothing_left(&world).await
+    harness.api::<DynamoGraphDeployment>().delete("chat", &DeleteParams::foreground()).await?;
+    nothing_left(&harness).await
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, World, program, world};
+use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, Harness, MODEL_CONTROLLER, harness, program};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api,
@@ -18,8 +18,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Several renewals.
 const IDLE: Duration = Duration::from_secs(20);
 
-async fn until_held(world: &World, lease: &str, held: bool) -> Result<(), BoxError> {
-    let leases = Api::<Lease>::namespaced(world.client.clone(), world.ns());
+async fn until_held(harness: &Harness, lease: &str, held: bool) -> Result<(), BoxError> {
+    let leases = Api::<Lease>::namespaced(harness.client.clone(), harness.ns());
     let what = format!("Lease {lease} to be {}", if held { "held" } else { "free" });
     let look = async || match leases.get_opt(lease).await {
         Ok(found) => {
@@ -32,33 +32,33 @@ async fn until_held(world: &World, lease: &str, held: bool) -> Result<(), BoxErr
 }
 
 /// A controller of the namespace that takes part in an election.
-fn electing(world: &World, controller: &str) -> Result<Program, BoxError> {
-    configured(world, controller, false)
+fn electing(harness: &Harness, controller: &str) -> Result<Program, BoxError> {
+    configured(harness, controller, false)
 }
 
-fn configured(world: &World, controller: &str, shards: bool) -> Result<Program, BoxError> {
-    let config = world.cluster.dir().join(format!("{}.yaml", world.ns()));
+fn configured(harness: &Harness, controller: &str, shards: bool) -> Result<Program, BoxError> {
+    let config = harness.cluster.dir().join(format!("{}.yaml", harness.ns()));
     let text = format!(
         "apiVersion: operator.config.dynamo.nvidia.com/v1alpha1\nkind: OperatorConfiguration\n\
          leaderElection:\n  enabled: true\n  shards: {shards}\n  namespace: {}\n",
-        world.ns()
+        harness.ns()
     );
     std::fs::write(&config, text)?;
-    let mut process = program(controller, world.ns(), world.cluster.kubeconfig())?;
+    let mut process = program(controller, harness.ns(), harness.cluster.kubeconfig())?;
     process.args.extend(["--config".to_owned(), config.display().to_string()]);
     Ok(process)
 }
 
 #[tokio::test]
 async fn every_controller_takes_part_and_lets_go_when_it_ends() -> Result<(), BoxError> {
-    let world = world("elections").await?;
+    let harness = harness("elections").await?;
     for controller in [GRAPH_CONTROLLER, COMPONENT_CONTROLLER, MODEL_CONTROLLER] {
-        let process = electing(&world, controller)?;
-        world.cluster.run(&process).await?;
+        let process = electing(&harness, controller)?;
+        harness.cluster.run(&process).await?;
         let lease = format!("dynamo-{controller}.dynamo.nvidia.com");
-        until_held(&world, &lease, true).await?;
-        world.cluster.stop_program(&process.name, Signal::Terminate).await?;
-        until_held(&world, &lease, false).await?;
+        until_held(&harness, &lease, true).await?;
+        harness.cluster.stop_program(&process.name, Signal::Terminate).await?;
+        until_held(&harness, &lease, false).await?;
     }
     Ok(())
 }
@@ -66,32 +66,32 @@ async fn every_controller_takes_part_and_lets_go_when_it_ends() -> Result<(), Bo
 /// Found defect: the leader read and wrote its Lease every two seconds, and each replica that waited read it as often.
 #[tokio::test]
 async fn an_election_costs_one_write_in_five_seconds() -> Result<(), BoxError> {
-    let world = world("election-cost").await?;
-    let leader = electing(&world, MODEL_CONTROLLER)?;
-    let waiting = Program { name: format!("{}-waiting", leader.name), ..electing(&world, MODEL_CONTROLLER)? };
-    world.cluster.run(&leader).await?;
-    until_held(&world, &format!("dynamo-{MODEL_CONTROLLER}.dynamo.nvidia.com"), true).await?;
+    let harness = harness("election-cost").await?;
+    let leader = electing(&harness, MODEL_CONTROLLER)?;
+    let waiting = Program { name: format!("{}-waiting", leader.name), ..electing(&harness, MODEL_CONTROLLER)? };
+    harness.cluster.run(&leader).await?;
+    until_held(&harness, &format!("dynamo-{MODEL_CONTROLLER}.dynamo.nvidia.com"), true).await?;
     let count =
-        |verb: &str| Ok::<_, BoxError>(requests(&world)?.get(&format!("{verb} leases")).copied().unwrap_or_default());
+        |verb: &str| Ok::<_, BoxError>(requests(&harness)?.get(&format!("{verb} leases")).copied().unwrap_or_default());
     let before_second = count("get")?;
-    world.cluster.run(&waiting).await?;
+    harness.cluster.run(&waiting).await?;
     let has_read = async || {
         count("get")
             .map_err(|e| e.to_string())
             .and_then(|now| if now > before_second { Ok(()) } else { Err(format!("{now} reads")) })
     };
     wait::until("the second replica to read the Lease", LIMIT, has_read).await?;
-    let before = requests(&world)?;
+    let before = requests(&harness)?;
     // Silence can only be observed by listening for a while.
     tokio::time::sleep(IDLE).await;
-    let mut after = requests(&world)?;
+    let mut after = requests(&harness)?;
     let writes =
         after.remove("update leases").unwrap_or_default() - before.get("update leases").copied().unwrap_or_default();
     assert!((2..=5).contains(&writes), "{writes} renewals in {} s", IDLE.as_secs());
     let rest = before.into_iter().filter(|(request, _)| request != "update leases");
     assert_eq!(after, rest.collect::<BTreeMap<_, _>>(), "nothing else is sent");
-    world.cluster.stop_program(&leader.name, Signal::Terminate).await?;
-    until_held(&world, &format!("dynamo-{MODEL_CONTROLLER}.dynamo.nvidia.com"), true).await
+    harness.cluster.stop_program(&leader.name, Signal::Terminate).await?;
+    until_held(&harness, &format!("dynamo-{MODEL_CONTROLLER}.dynamo.nvidia.com"), true).await
 }
 
 /// An object that one controller reconciles alone.
@@ -108,12 +108,12 @@ fn object_of(controller: &str, name: &str) -> Value {
 }
 
 /// Applies an object, and waits until it has been reconciled.
-async fn reconciled(world: &World, object: &Value) -> Result<(), BoxError> {
+async fn reconciled(harness: &Harness, object: &Value) -> Result<(), BoxError> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
     let version = text(&object["apiVersion"]).replace("nvidia.com/", "");
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("nvidia.com", &version, &kind));
-    let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), world.ns(), &resource);
+    let api: Api<DynamicObject> = Api::namespaced_with(harness.client.clone(), harness.ns(), &resource);
     api.patch(&name, &PatchParams::apply("user").force(), &Patch::Apply(object)).await?;
     let look = async || match api.get(&name).await {
         Ok(found) if found.data["status"]["observedGeneration"] == json!(found.metadata.generation) => Ok(()),
@@ -126,26 +126,26 @@ async fn reconciled(world: &World, object: &Value) -> Result<(), BoxError> {
 /// A replica gains a namespace only after all its caches have been read anew, so each cache has to take part.
 #[tokio::test]
 async fn two_replicas_of_every_controller_hand_over_in_both_directions() -> Result<(), BoxError> {
-    let world = world("shared").await?;
+    let harness = harness("shared").await?;
     for controller in [GRAPH_CONTROLLER, COMPONENT_CONTROLLER, MODEL_CONTROLLER] {
-        let first = configured(&world, controller, true)?;
-        let second = Program { name: format!("{}-second", first.name), ..configured(&world, controller, true)? };
+        let first = configured(&harness, controller, true)?;
+        let second = Program { name: format!("{}-second", first.name), ..configured(&harness, controller, true)? };
         let members = [0, 1].map(|number| format!("dynamo-{controller}.dynamo.nvidia.com-member-{number}"));
-        world.cluster.run(&first).await?;
-        until_held(&world, &members[0], true).await?;
-        reconciled(&world, &object_of(controller, "alone")).await?;
+        harness.cluster.run(&first).await?;
+        until_held(&harness, &members[0], true).await?;
+        reconciled(&harness, &object_of(controller, "alone")).await?;
         for (number, (ends, stays)) in [(&first, &second), (&second, &first)].into_iter().enumerate() {
-            world.cluster.run(stays).await?;
+            harness.cluster.run(stays).await?;
             for member in &members {
-                until_held(&world, member, true).await?;
+                until_held(&harness, member, true).await?;
             }
-            reconciled(&world, &object_of(controller, &format!("both-{number}"))).await?;
-            world.cluster.stop_program(&ends.name, Signal::Terminate).await?;
-            reconciled(&world, &object_of(controller, &format!("one-{number}"))).await?;
+            reconciled(&harness, &object_of(controller, &format!("both-{number}"))).await?;
+            harness.cluster.stop_program(&ends.name, Signal::Terminate).await?;
+            reconciled(&harness, &object_of(controller, &format!("one-{number}"))).await?;
         }
-        world.cluster.stop_program(&first.name, Signal::Terminate).await?;
+        harness.cluster.stop_program(&first.name, Signal::Terminate).await?;
         for member in &members {
-            until_held(&world, member, false).await?;
+            until_held(&harness, member, false).await?;
         }
     }
     Ok(())

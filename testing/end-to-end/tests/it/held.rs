@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use end_to_end::{BoxError, Operators, private_world};
+use end_to_end::{BoxError, Operators, private_harness};
 use tokio::time::sleep;
 
 use crate::scripts::{Dice, Guard, Kind, NAMES, TAGS, Wish, setting};
@@ -14,14 +14,14 @@ use crate::scripts::{Dice, Guard, Kind, NAMES, TAGS, Wish, setting};
 #[tokio::test]
 async fn a_restart_beside_an_old_watch_cache_takes_no_capacity_away() -> Result<(), BoxError> {
     let (first, runs) = (setting("DYNAMO_ROLLOUT_SEED", 1)?, setting("DYNAMO_HELD_RUNS", 2)?);
-    let world = Arc::new(private_world("held").await?);
-    let server = world.cluster.held_apiserver().await?;
-    let operators = Operators::of(&world).await?;
+    let harness = Arc::new(private_harness("held").await?);
+    let server = harness.cluster.held_apiserver().await?;
+    let operators = Operators::of(&harness).await?;
     let mut wish = Wish::new(Kind::Deployment, 0, 4);
     wish.prefill = 2;
-    world.apply(&wish.graph(NAMES[0])).await?;
-    world.ready(NAMES[0]).await?;
-    let guard = Guard::start(&world, Kind::Deployment);
+    harness.apply(&wish.graph(NAMES[0])).await?;
+    harness.ready(NAMES[0]).await?;
+    let guard = Guard::start(&harness, Kind::Deployment);
     for seed in first..first + runs {
         let mut dice = Dice(seed);
         let reverts = dice.below(2) == 0;
@@ -29,22 +29,22 @@ async fn a_restart_beside_an_old_watch_cache_takes_no_capacity_away() -> Result<
         guard.raise(wish).await;
         let before = wish.tag;
         wish.tag = (wish.tag + 1) % TAGS.len();
-        world.apply(&wish.graph(NAMES[0])).await?;
+        harness.apply(&wish.graph(NAMES[0])).await?;
         sleep(phase).await;
         server.hold();
         if reverts {
             wish.tag = before;
-            world.apply(&wish.graph(NAMES[0])).await?;
+            harness.apply(&wish.graph(NAMES[0])).await?;
         }
         sleep(blind).await;
         operators.stop().await?;
-        let moved = Operators::start(&world, server.kubeconfig(), server.kubeconfig()).await?;
+        let moved = Operators::start(&harness, server.kubeconfig(), server.kubeconfig()).await?;
         sleep(held).await;
         server.release();
         let run = format!(
             "seed {seed}: held after {phase:?}, restarted after {blind:?} more, released after {held:?} more, reverts: {reverts}"
         );
-        world.ready(NAMES[0]).await.map_err(|error| format!("{run}: {error}"))?;
+        harness.ready(NAMES[0]).await.map_err(|error| format!("{run}: {error}"))?;
         if guard.is_finished() {
             return guard.end().await.map_err(|error| format!("{run}: {error}").into());
         }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use api_types::{labels, v1beta1::DynamoGraphDeployment};
-use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, World, cluster_wide, private_world};
+use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, Harness, cluster_wide, private_harness};
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
@@ -26,21 +26,21 @@ const SOON: Duration = Duration::from_secs(5);
 const FACTOR: u32 = 10;
 
 /// A controller of all namespaces.
-async fn controller(world: &World, binary: &str) -> Result<Program, BoxError> {
-    let program = cluster_wide(binary, world.cluster.kubeconfig())?;
-    world.cluster.run(&program).await?;
+async fn controller(harness: &Harness, binary: &str) -> Result<Program, BoxError> {
+    let program = cluster_wide(binary, harness.cluster.kubeconfig())?;
+    harness.cluster.run(&program).await?;
     Ok(program)
 }
 
-fn objects(world: &World, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
+fn objects(harness: &Harness, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-    Api::namespaced_with(world.client.clone(), world.ns(), &resource)
+    Api::namespaced_with(harness.client.clone(), harness.ns(), &resource)
 }
 
-async fn apply(world: &World, object: &Value) -> Result<(), BoxError> {
+async fn apply(harness: &Harness, object: &Value) -> Result<(), BoxError> {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (group, version) = text("/apiVersion").split_once('/').unwrap_or(("", text("/apiVersion")));
-    let api = objects(world, group, version, text("/kind"));
+    let api = objects(harness, group, version, text("/kind"));
     api.patch(text("/metadata/name"), &PatchParams::apply("tenant").force(), &Patch::Apply(object)).await?;
     Ok(())
 }
@@ -94,22 +94,22 @@ fn rival(number: u32) -> Value {
 }
 
 /// Stores all objects of the attack.
-async fn attack(world: &World) -> Result<(), BoxError> {
-    let refused = apply(world, &many_nodes(2_000_000_000)).await;
+async fn attack(harness: &Harness) -> Result<(), BoxError> {
+    let refused = apply(harness, &many_nodes(2_000_000_000)).await;
     assert!(refused.is_err(), "a number above the maximum of the schema is refused");
     let mut all = vec![many_nodes(1024), many_claims()];
     all.extend((0..LARGE).map(large_map));
     all.extend((0..CHANGING).map(|number| idle(&format!("changing-{number}"))));
     all.extend([0, 1].map(rival));
     for batch in all.chunks(8) {
-        try_join_all(batch.iter().map(|object| apply(world, object))).await?;
+        try_join_all(batch.iter().map(|object| apply(harness, object))).await?;
     }
     Ok(())
 }
 
 /// Changes the graphs of the attack one after the other, without end.
-async fn keep_changing(world: &World) -> Result<(), BoxError> {
-    let graphs = world.api::<DynamoGraphDeployment>();
+async fn keep_changing(harness: &Harness) -> Result<(), BoxError> {
+    let graphs = harness.api::<DynamoGraphDeployment>();
     for round in 0_u64.. {
         for number in 0..CHANGING {
             let tag = json!([{ "op": "add", "path": "/spec/components/1/podTemplate/spec/containers/0/image",
@@ -122,17 +122,17 @@ async fn keep_changing(world: &World) -> Result<(), BoxError> {
 }
 
 /// Creates a graph, and returns how long it takes to be ready.
-async fn time_of(world: &World, name: &str) -> Result<Duration, BoxError> {
+async fn time_of(harness: &Harness, name: &str) -> Result<Duration, BoxError> {
     let start = Instant::now();
-    world.apply(&disaggregated(name, "1.0.0", 1, 1)).await?;
-    world.ready(name).await?;
+    harness.apply(&disaggregated(name, "1.0.0", 1, 1)).await?;
+    harness.ready(name).await?;
     Ok(start.elapsed())
 }
 
 /// Creates the Deployments of a graph once more without the operator, and returns how long they take to be available:
 /// what the control plane needs by itself.
-async fn time_without_operator(world: &World, graph: &str, name: &str) -> Result<Duration, BoxError> {
-    let deployments = world.api::<Deployment>();
+async fn time_without_operator(harness: &Harness, graph: &str, name: &str) -> Result<Duration, BoxError> {
+    let deployments = harness.api::<Deployment>();
     let of_graph = ListParams::default().labels(&format!("{}={graph}", labels::GRAPH));
     let mut copies = Vec::new();
     for (number, deployment) in deployments.list(&of_graph).await?.items.into_iter().enumerate() {
@@ -145,7 +145,7 @@ async fn time_without_operator(world: &World, graph: &str, name: &str) -> Result
     }
     assert!(!copies.is_empty(), "graph {graph} has Deployments");
     let start = Instant::now();
-    try_join_all(copies.iter().map(|copy| apply(world, copy))).await?;
+    try_join_all(copies.iter().map(|copy| apply(harness, copy))).await?;
     for copy in &copies {
         let name = copy["metadata"]["name"].as_str().unwrap_or_default();
         wait::until(&format!("Deployment {name} is available"), SOON * FACTOR, async || {
@@ -165,8 +165,8 @@ fn since_ready(graph: &DynamoGraphDeployment) -> Option<Value> {
 
 #[tokio::test]
 async fn a_hostile_tenant_does_not_keep_another_tenants_graph_from_being_ready() -> Result<(), BoxError> {
-    let hostile = private_world("hostile").await?;
-    let other = World::on(hostile.cluster, "other").await?;
+    let hostile = private_harness("hostile").await?;
+    let other = Harness::on(hostile.cluster, "other").await?;
     let controllers =
         [controller(&hostile, GRAPH_CONTROLLER).await?, controller(&hostile, COMPONENT_CONTROLLER).await?];
     let pids =

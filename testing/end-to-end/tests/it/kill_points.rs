@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use end_to_end::{BoxError, COMPONENT_CONTROLLER, Cut, GRAPH_CONTROLLER, KillingProxy, Operators, World, world};
+use end_to_end::{BoxError, COMPONENT_CONTROLLER, Cut, GRAPH_CONTROLLER, Harness, KillingProxy, Operators, harness};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{ResourceExt, api::ListParams};
 use tokio::task::JoinHandle;
@@ -21,25 +21,25 @@ const DECODE: i32 = 4;
 /// Returns the inventory of an undisturbed run, which is the expected result. The result must not depend on which
 /// controller died at which time.
 async fn undisturbed() -> Result<Vec<String>, BoxError> {
-    let world = world("undisturbed").await?;
-    let _operators = Operators::of(&world).await?;
+    let harness = harness("undisturbed").await?;
+    let _operators = Operators::of(&harness).await?;
     for tag in ["1.0.0", "2.0.0", "3.0.0"] {
-        world.apply(&disaggregated("chat", tag, PREFILL, DECODE)).await?;
-        world.ready("chat").await?;
+        harness.apply(&disaggregated("chat", tag, PREFILL, DECODE)).await?;
+        harness.ready("chat").await?;
     }
-    anonymous(&world).await
+    anonymous(&harness).await
 }
 
 /// The inventory without revision suffixes, which depend on the namespace.
-async fn anonymous(world: &World) -> Result<Vec<String>, BoxError> {
-    let suffixes: Vec<String> = world
+async fn anonymous(harness: &Harness) -> Result<Vec<String>, BoxError> {
+    let suffixes: Vec<String> = harness
         .components()
         .await?
         .iter()
         .filter_map(|d| d.labels().get("nvidia.com/dynamo-worker-hash").cloned())
         .collect();
     let hide = |line: String| suffixes.iter().fold(line, |l, s| l.replace(s, "<generation>"));
-    Ok(world.inventory().await?.into_iter().map(hide).collect())
+    Ok(harness.inventory().await?.into_iter().map(hide).collect())
 }
 
 /// Watches the capacity of the decode workers for as long as it runs, from the moment that they are all there.
@@ -49,9 +49,9 @@ struct CapacityGuard {
 }
 
 impl CapacityGuard {
-    fn start(world: &World) -> Self {
+    fn start(harness: &Harness) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        let (stopped, api) = (Arc::clone(&stop), world.api::<Deployment>());
+        let (stopped, api) = (Arc::clone(&stop), harness.api::<Deployment>());
         let lowest = tokio::spawn(async move {
             let mut lowest = i32::MAX;
             while !stopped.load(Ordering::SeqCst) {
@@ -73,19 +73,19 @@ impl CapacityGuard {
 
 /// Rolls three revisions, the third while the second is still coming up, with controllers that die at their writes.
 async fn roll_with(name: &str, killed: &[&str], cut: Cut) -> Result<(), BoxError> {
-    let world = world(name).await?;
+    let harness = harness(name).await?;
     let mut proxies = Vec::new();
     for binary in killed {
-        proxies.push(KillingProxy::start(&world, binary, cut).await?);
+        proxies.push(KillingProxy::start(&harness, binary, cut).await?);
     }
-    world.apply(&disaggregated("chat", "1.0.0", PREFILL, DECODE)).await?;
-    world.ready("chat").await?;
+    harness.apply(&disaggregated("chat", "1.0.0", PREFILL, DECODE)).await?;
+    harness.ready("chat").await?;
 
-    let guard = CapacityGuard::start(&world);
-    world.apply(&disaggregated("chat", "2.0.0", PREFILL, DECODE)).await?;
-    world.condition("chat", "Ready", "False", "rolling_update_in_progress").await?;
-    world.apply(&disaggregated("chat", "3.0.0", PREFILL, DECODE)).await?;
-    world.ready("chat").await?;
+    let guard = CapacityGuard::start(&harness);
+    harness.apply(&disaggregated("chat", "2.0.0", PREFILL, DECODE)).await?;
+    harness.condition("chat", "Ready", "False", "rolling_update_in_progress").await?;
+    harness.apply(&disaggregated("chat", "3.0.0", PREFILL, DECODE)).await?;
+    harness.ready("chat").await?;
     let lowest = guard.lowest().await?;
 
     for proxy in &proxies {
@@ -93,7 +93,7 @@ async fn roll_with(name: &str, killed: &[&str], cut: Cut) -> Result<(), BoxError
     }
     // A quarter of four may be missing.
     assert!(lowest >= DECODE - 1, "only {lowest} of {DECODE} decode workers were available");
-    assert_eq!(anonymous(&world).await?, undisturbed().await?);
+    assert_eq!(anonymous(&harness).await?, undisturbed().await?);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The examples of the legacy API on one machine, with the stand-in for its API store and registry.
 
 use api_types::conversion::{ApiVersion, convert};
-use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, executable, program, world};
+use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, executable, harness, program};
 use serde_json::Value;
 use test_cluster::{Program, free_port};
 
@@ -9,7 +9,7 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/exampl
 
 #[tokio::test]
 async fn disagg_becomes_ready_without_another_host_and_llm_agg_waits_for_its_volume() -> Result<(), BoxError> {
-    let world = world("legacy-examples").await?;
+    let harness = harness("legacy-examples").await?;
     let address = format!("127.0.0.1:{}", free_port()?);
     let store = Program {
         name: "legacy-store".to_owned(),
@@ -17,9 +17,9 @@ async fn disagg_becomes_ready_without_another_host_and_llm_agg_waits_for_its_vol
         args: vec![address.clone(), format!("{EXAMPLES}/archives")],
         env: Vec::new(),
     };
-    world.cluster.run(&store).await?;
-    world.cluster.run(&program(GRAPH_CONTROLLER, world.ns(), world.cluster.kubeconfig())?).await?;
-    let mut components = program(COMPONENT_CONTROLLER, world.ns(), world.cluster.kubeconfig())?;
+    harness.cluster.run(&store).await?;
+    harness.cluster.run(&program(GRAPH_CONTROLLER, harness.ns(), harness.cluster.kubeconfig())?).await?;
+    let mut components = program(COMPONENT_CONTROLLER, harness.ns(), harness.cluster.kubeconfig())?;
     for (name, value) in [
         ("API_STORE_ENDPOINT", format!("http://{address}").as_str()),
         ("DOCKER_REGISTRY_SERVER", &address),
@@ -28,16 +28,16 @@ async fn disagg_becomes_ready_without_another_host_and_llm_agg_waits_for_its_vol
     ] {
         components.env.push((name.to_owned(), value.to_owned()));
     }
-    world.cluster.run(&components).await?;
+    harness.cluster.run(&components).await?;
     for name in ["disagg", "llm-agg"] {
         let text = std::fs::read_to_string(format!("{EXAMPLES}/{name}.yaml"))?;
         let alpha: Value = serde_saphyr::from_str(&text)?;
-        world.apply(&convert(alpha, ApiVersion::V1Beta1)?).await?;
+        harness.apply(&convert(alpha, ApiVersion::V1Beta1)?).await?;
     }
-    world.ready("disagg").await?;
+    harness.ready("disagg").await?;
     // Nothing provisions volumes here.
-    let message = world.condition("llm-agg", "Reconciling", "True", "Unschedulable").await?;
+    let message = harness.condition("llm-agg", "Reconciling", "True", "Unschedulable").await?;
     assert!(message.contains("PersistentVolumeClaims"), "{message}");
-    assert_eq!(world.components().await?.len(), 10, "each graph has the five services of the archive");
+    assert_eq!(harness.components().await?.len(), 10, "each graph has the five services of the archive");
     Ok(())
 }

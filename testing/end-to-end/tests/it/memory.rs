@@ -6,7 +6,7 @@ use api_types::{
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
 };
 use end_to_end::{
-    BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, World, cluster_wide, private_world,
+    BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, Harness, MODEL_CONTROLLER, cluster_wide, private_harness,
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::{
@@ -93,7 +93,7 @@ fn model(number: usize) -> Value {
 }
 
 /// Creates the objects of one kind.
-async fn create(world: &World, object: impl Fn(usize) -> Value) -> Result<(), BoxError> {
+async fn create(harness: &Harness, object: impl Fn(usize) -> Value) -> Result<(), BoxError> {
     let create = async |number| {
         let object: DynamicObject = serde_json::from_value(object(number))?;
         let types = object.types.clone().unwrap_or_default();
@@ -101,7 +101,7 @@ async fn create(world: &World, object: impl Fn(usize) -> Value) -> Result<(), Bo
         let (group, version) = types.api_version.split_once('/').unwrap_or(("", &types.api_version));
         let gvk = kube::core::GroupVersionKind::gvk(group, version, &types.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, &format!("{kind}s"));
-        let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), world.ns(), &resource);
+        let api: Api<DynamicObject> = Api::namespaced_with(harness.client.clone(), harness.ns(), &resource);
         api.create(&PostParams::default(), &object).await?;
         Ok::<_, BoxError>(())
     };
@@ -109,7 +109,7 @@ async fn create(world: &World, object: impl Fn(usize) -> Value) -> Result<(), Bo
 }
 
 /// Peak memory of controllers of the whole cluster that start, and make a graph and a model of this namespace ready.
-async fn peaks_of_start(victim: &World, name: &str) -> Result<[usize; 3], BoxError> {
+async fn peaks_of_start(victim: &Harness, name: &str) -> Result<[usize; 3], BoxError> {
     let mut processes = Vec::new();
     for controller in CONTROLLERS {
         processes.push(victim.cluster.run(&cluster_wide(controller, victim.cluster.kubeconfig())?).await?);
@@ -132,7 +132,7 @@ async fn peaks_of_start(victim: &World, name: &str) -> Result<[usize; 3], BoxErr
     Ok(peaks)
 }
 
-async fn stop(victim: &World, name: &str) -> Result<(), BoxError> {
+async fn stop(victim: &Harness, name: &str) -> Result<(), BoxError> {
     for controller in CONTROLLERS {
         victim.cluster.stop_program(controller, Signal::Kill).await?;
     }
@@ -144,8 +144,8 @@ async fn stop(victim: &World, name: &str) -> Result<(), BoxError> {
 /// takes it: a tenant could end the controllers of all tenants, again and again.
 #[tokio::test]
 async fn large_objects_of_a_tenant_take_no_memory_of_the_controllers() -> Result<(), BoxError> {
-    let victim = private_world("victim").await?;
-    let tenant = World::on(victim.cluster, "tenant").await?;
+    let victim = private_harness("victim").await?;
+    let tenant = Harness::on(victim.cluster, "tenant").await?;
     let before = peaks_of_start(&victim, "before").await?;
     stop(&victim, "before").await?;
     create(&tenant, map).await?;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use api_types::v1beta1::DynamoGraphDeployment;
-use end_to_end::{BoxError, Operators, World, world};
+use end_to_end::{BoxError, Harness, Operators, harness};
 use kube::{
     ResourceExt,
     api::{Api, ListParams, Patch, PatchParams},
@@ -42,13 +42,13 @@ struct Counts {
 }
 
 impl Player {
-    pub fn start(world: &World) -> Self {
+    pub fn start(harness: &Harness) -> Self {
         let counts = Arc::new(Counts {
             armed: AtomicBool::new(false),
             lowest: AtomicI32::new(i32::MAX),
             highest: AtomicI32::new(0),
         });
-        let (sets, shared) = (world.api::<LeaderWorkerSet>(), Arc::clone(&counts));
+        let (sets, shared) = (harness.api::<LeaderWorkerSet>(), Arc::clone(&counts));
         let task = tokio::spawn(async move {
             loop {
                 play(&sets, &shared).await;
@@ -113,8 +113,8 @@ pub fn spanning(tag: &str, replicas: i32) -> Value {
 }
 
 /// The sets that exist, with the image of their leaders.
-async fn sets(world: &World) -> Result<Vec<(String, String)>, BoxError> {
-    let all = world.api::<LeaderWorkerSet>().list(&ListParams::default()).await?;
+async fn sets(harness: &Harness) -> Result<Vec<(String, String)>, BoxError> {
+    let all = harness.api::<LeaderWorkerSet>().list(&ListParams::default()).await?;
     let image = |set: &LeaderWorkerSet| -> Option<String> {
         set.spec.leader_worker_template.leader_template.as_ref()?.spec.as_ref()?.containers[0].image.clone()
     };
@@ -122,30 +122,30 @@ async fn sets(world: &World) -> Result<Vec<(String, String)>, BoxError> {
 }
 
 /// The namespace, unless LeaderWorkerSets cannot be had here.
-pub async fn world_with_sets(name: &str) -> Result<Option<World>, BoxError> {
-    let world = world(name).await?;
-    if world.api::<LeaderWorkerSet>().list(&ListParams::default()).await.is_err() {
+pub async fn harness_with_sets(name: &str) -> Result<Option<Harness>, BoxError> {
+    let harness = harness(name).await?;
+    if harness.api::<LeaderWorkerSet>().list(&ListParams::default()).await.is_err() {
         println!("skipped: no definition of LeaderWorkerSets");
         return Ok(None);
     }
-    Ok(Some(world))
+    Ok(Some(harness))
 }
 
 /// The reference leaves the old set running for ever, at full size.
 #[tokio::test]
 async fn an_edit_in_the_middle_of_an_edit_leaves_one_set_and_no_gap() -> Result<(), BoxError> {
-    let Some(world) = world_with_sets("nodes-edit").await? else { return Ok(()) };
-    let _operators = Operators::of(&world).await?;
-    let player = Player::start(&world);
-    world.apply(&spanning("1.0.0", 4)).await?;
-    world.ready("chat").await?;
+    let Some(harness) = harness_with_sets("nodes-edit").await? else { return Ok(()) };
+    let _operators = Operators::of(&harness).await?;
+    let player = Player::start(&harness);
+    harness.apply(&spanning("1.0.0", 4)).await?;
+    harness.ready("chat").await?;
     player.count_from_now_on();
-    world.apply(&spanning("2.0.0", 4)).await?;
-    let two = async || (sets(&world).await.is_ok_and(|sets| sets.len() == 2)).then_some(()).ok_or("not two sets");
+    harness.apply(&spanning("2.0.0", 4)).await?;
+    let two = async || (sets(&harness).await.is_ok_and(|sets| sets.len() == 2)).then_some(()).ok_or("not two sets");
     wait::until("the second set", PATIENCE, two).await?;
-    world.apply(&spanning("3.0.0", 4)).await?;
-    world.ready("chat").await?;
-    let left = sets(&world).await?;
+    harness.apply(&spanning("3.0.0", 4)).await?;
+    harness.ready("chat").await?;
+    let left = sets(&harness).await?;
     assert_eq!(left.len(), 1, "{left:?}");
     assert_eq!(left[0].1, "registry.example/decode:3.0.0");
     let (lowest, highest) = player.bounds();
@@ -158,17 +158,17 @@ async fn an_edit_in_the_middle_of_an_edit_leaves_one_set_and_no_gap() -> Result<
 
 #[tokio::test]
 async fn groups_scale_to_zero_and_back() -> Result<(), BoxError> {
-    let Some(world) = world_with_sets("nodes-zero").await? else { return Ok(()) };
-    let _operators = Operators::of(&world).await?;
-    let _player = Player::start(&world);
-    world.apply(&spanning("1.0.0", 2)).await?;
-    world.ready("chat").await?;
-    let before = sets(&world).await?;
+    let Some(harness) = harness_with_sets("nodes-zero").await? else { return Ok(()) };
+    let _operators = Operators::of(&harness).await?;
+    let _player = Player::start(&harness);
+    harness.apply(&spanning("1.0.0", 2)).await?;
+    harness.ready("chat").await?;
+    let before = sets(&harness).await?;
     for replicas in [0, 2] {
-        world.apply(&spanning("1.0.0", replicas)).await?;
-        let graph = world.ready("chat").await?;
+        harness.apply(&spanning("1.0.0", replicas)).await?;
+        let graph = harness.ready("chat").await?;
         assert_eq!(counted(&graph), Some(replicas));
-        assert_eq!(sets(&world).await?, before, "the same set");
+        assert_eq!(sets(&harness).await?, before, "the same set");
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     routing::post,
 };
-use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, MODEL_CONTROLLER, World, program, world};
+use end_to_end::{BoxError, COMPONENT_CONTROLLER, GRAPH_CONTROLLER, Harness, MODEL_CONTROLLER, harness, program};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::{
     Api, Resource, ResourceExt,
@@ -86,29 +86,30 @@ async fn accept(State(received): State<Received>, headers: HeaderMap, body: Byte
 }
 
 /// A configuration whose only receiver listens at that address.
-fn configuration(world: &World, address: SocketAddr) -> Result<PathBuf, BoxError> {
-    let token = world.cluster.dir().join(format!("{}-token", world.ns()));
+fn configuration(harness: &Harness, address: SocketAddr) -> Result<PathBuf, BoxError> {
+    let token = harness.cluster.dir().join(format!("{}-token", harness.ns()));
     fs::write(&token, "Bearer secret\n")?;
     let configuration = json!({
         "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
         "notifications": { "receivers": [{ "name": "alerts", "url": format!("http://{address}/"),
             "header": { "name": "Authorization", "valueFile": token } }] },
     });
-    let path = world.cluster.dir().join(format!("{}-notifications.yaml", world.ns()));
+    let path = harness.cluster.dir().join(format!("{}-notifications.yaml", harness.ns()));
     fs::write(&path, configuration.to_string())?;
     Ok(path)
 }
 
-async fn start(world: &World, binary: &str, configuration: &Path) -> Result<String, BoxError> {
-    let mut process = program(binary, world.ns(), world.cluster.kubeconfig())?;
+async fn start(harness: &Harness, binary: &str, configuration: &Path) -> Result<String, BoxError> {
+    let mut process = program(binary, harness.ns(), harness.cluster.kubeconfig())?;
     process.args.push(format!("--config={}", configuration.display()));
-    world.cluster.run(&process).await?;
+    harness.cluster.run(&process).await?;
     Ok(process.name)
 }
 
-async fn apply<K: Resource<DynamicType = ()>>(world: &World, object: &Value) -> Result<(), BoxError> {
+async fn apply<K: Resource<DynamicType = ()>>(harness: &Harness, object: &Value) -> Result<(), BoxError> {
     let name = object["metadata"]["name"].as_str().ok_or("no name")?;
-    let api: Api<DynamicObject> = Api::namespaced_with(world.client.clone(), world.ns(), &ApiResource::erase::<K>(&()));
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(harness.client.clone(), harness.ns(), &ApiResource::erase::<K>(&()));
     api.patch(name, &PatchParams::apply("user").force(), &Patch::Apply(object)).await?;
     Ok(())
 }
@@ -121,39 +122,39 @@ fn without_main(name: &str) -> Value {
 
 #[tokio::test]
 async fn each_change_of_a_graph_arrives_once_over_restarts_of_both_sides() -> Result<(), BoxError> {
-    let world = world("notifications").await?;
+    let harness = harness("notifications").await?;
     let receiver = Receiver::listen("127.0.0.1:0".parse()?, Received::default()).await?;
-    let configuration = configuration(&world, receiver.address)?;
-    let graphs = start(&world, GRAPH_CONTROLLER, &configuration).await?;
-    start(&world, COMPONENT_CONTROLLER, &configuration).await?;
-    world.apply(&without_main("chat")).await?;
+    let configuration = configuration(&harness, receiver.address)?;
+    let graphs = start(&harness, GRAPH_CONTROLLER, &configuration).await?;
+    start(&harness, COMPONENT_CONTROLLER, &configuration).await?;
+    harness.apply(&without_main("chat")).await?;
     assert_eq!(receiver.until("DynamoGraphDeployment", 1).await?, ["dynamo.operator.failing InvalidSpec"]);
-    let graph = world.api::<DynamoGraphDeployment>().get("chat").await?;
+    let graph = harness.api::<DynamoGraphDeployment>().get("chat").await?;
     let event = receiver.received.lock().unwrap()[0].clone();
     assert_eq!((&event["specversion"], &event["data"]["uid"]), (&json!("1.0"), &json!(graph.metadata.uid)));
-    assert_eq!(event["subject"], json!(format!("DynamoGraphDeployment/{}/chat", world.ns())));
+    assert_eq!(event["subject"], json!(format!("DynamoGraphDeployment/{}/chat", harness.ns())));
     let message = event["data"]["message"].as_str().unwrap_or_default();
     assert!(message.contains("spec.components[Decode].podTemplate.spec.containers"), "{message}");
-    world.condition("chat", "Notified", "True", "InvalidSpec").await?;
+    harness.condition("chat", "Notified", "True", "InvalidSpec").await?;
 
     // A restart repeats nothing: another graph, which is reconciled after it, is the sign that it was reconciled.
-    world.cluster.stop_program(&graphs, Signal::Kill).await?;
-    start(&world, GRAPH_CONTROLLER, &configuration).await?;
-    world.apply(&without_main("other")).await?;
-    world.condition("other", "Notified", "True", "InvalidSpec").await?;
+    harness.cluster.stop_program(&graphs, Signal::Kill).await?;
+    start(&harness, GRAPH_CONTROLLER, &configuration).await?;
+    harness.apply(&without_main("other")).await?;
+    harness.condition("other", "Notified", "True", "InvalidSpec").await?;
     assert_eq!(receiver.of("DynamoGraphDeployment").len(), 2);
 
     // It is mended while the receiver is away, and the controller is killed before it is back.
     let (address, received) = (receiver.address, Arc::clone(&receiver.received));
     receiver.server.abort();
     let _ = receiver.server.await;
-    world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
-    world.ready("chat").await?;
-    world.cluster.stop_program(&graphs, Signal::Kill).await?;
+    harness.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
+    harness.ready("chat").await?;
+    harness.cluster.stop_program(&graphs, Signal::Kill).await?;
     let receiver = Receiver::listen(address, received).await?;
-    start(&world, GRAPH_CONTROLLER, &configuration).await?;
+    start(&harness, GRAPH_CONTROLLER, &configuration).await?;
     assert_eq!(receiver.until("DynamoGraphDeployment", 3).await?[2], "dynamo.operator.resolved InvalidSpec");
-    world.condition("chat", "Notified", "False", "Resolved").await?;
+    harness.condition("chat", "Notified", "False", "Resolved").await?;
     assert!(receiver.of("DynamoComponentDeployment").is_empty(), "the graph has the problem of its components");
     let received = receiver.received.lock().unwrap();
     let ids: BTreeSet<_> = received.iter().map(|event| event["id"].to_string()).collect();
@@ -163,25 +164,25 @@ async fn each_change_of_a_graph_arrives_once_over_restarts_of_both_sides() -> Re
 
 #[tokio::test]
 async fn models_requests_and_components_of_no_graph_are_notified_of() -> Result<(), BoxError> {
-    let world = world("notified-kinds").await?;
+    let harness = harness("notified-kinds").await?;
     let receiver = Receiver::listen("127.0.0.1:0".parse()?, Received::default()).await?;
-    let configuration = configuration(&world, receiver.address)?;
+    let configuration = configuration(&harness, receiver.address)?;
     for binary in [GRAPH_CONTROLLER, COMPONENT_CONTROLLER, MODEL_CONTROLLER] {
-        start(&world, binary, &configuration).await?;
+        start(&harness, binary, &configuration).await?;
     }
     let model = json!({ "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoModel", "metadata": { "name": "m" },
         "spec": { "modelName": " ", "baseModelName": "b", "modelType": "lora", "source": { "uri": "s3://1" } } });
-    apply::<DynamoModel>(&world, &model).await?;
+    apply::<DynamoModel>(&harness, &model).await?;
     let foreign = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "dgdr-output-r" } });
-    apply::<ConfigMap>(&world, &foreign).await?;
+    apply::<ConfigMap>(&harness, &foreign).await?;
     let request = json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentRequest",
         "metadata": { "name": "r" }, "spec": { "model": "m", "image": "registry.example/profiler:1" } });
-    apply::<DynamoGraphDeploymentRequest>(&world, &request).await?;
+    apply::<DynamoGraphDeploymentRequest>(&harness, &request).await?;
     let mut component = disaggregated("c", "1.0.0", 1, 1)["spec"]["components"][2].clone();
     component["podTemplate"]["spec"]["containers"][0]["name"] = json!("engine");
     let component = json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoComponentDeployment",
         "metadata": { "name": "c" }, "spec": component });
-    apply::<DynamoComponentDeployment>(&world, &component).await?;
+    apply::<DynamoComponentDeployment>(&harness, &component).await?;
     for kind in ["DynamoModel", "DynamoGraphDeploymentRequest", "DynamoComponentDeployment"] {
         let events = receiver.until(kind, 1).await?;
         assert!(events[0].starts_with("dynamo.operator.failing "), "{kind}: {events:?}");
@@ -190,18 +191,18 @@ async fn models_requests_and_components_of_no_graph_are_notified_of() -> Result<
 }
 
 /// The graphs that are broken on purpose, in the namespace of the test.
-fn triggers(world: &World) -> Result<Vec<Value>, BoxError> {
+fn triggers(harness: &Harness) -> Result<Vec<Value>, BoxError> {
     let objects: Vec<Value> = serde_saphyr::from_multiple(TRIGGERS)?;
     let mut graphs: Vec<_> = objects.into_iter().filter(|it| it["kind"] == "DynamoGraphDeployment").collect();
     for graph in &mut graphs {
-        graph["metadata"]["namespace"] = json!(world.ns());
+        graph["metadata"]["namespace"] = json!(harness.ns());
     }
     Ok(graphs)
 }
 
 /// Reports on a graph's pods what a kubelet reports of a container that does not start.
-async fn pods_wait(world: &World, graph: &str, reason: &str) -> Result<(), BoxError> {
-    let pods = world.api::<Pod>();
+async fn pods_wait(harness: &Harness, graph: &str, reason: &str) -> Result<(), BoxError> {
+    let pods = harness.api::<Pod>();
     for pod in pods.list(&ListParams::default()).await?.into_iter().filter(|pod| pod.name_any().starts_with(graph)) {
         let mut main =
             serde_json::to_value(&pod.status.ok_or("no status")?.container_statuses.ok_or("no containers")?)?;
@@ -219,33 +220,33 @@ async fn pods_wait(world: &World, graph: &str, reason: &str) -> Result<(), BoxEr
 #[tokio::test]
 async fn the_trigger_graphs_arrive_with_their_causes_and_are_resolved_when_mended() -> Result<(), BoxError> {
     const KIND: &str = "DynamoGraphDeployment";
-    let world = world("triggers").await?;
+    let harness = harness("triggers").await?;
     let receiver = Receiver::listen("127.0.0.1:0".parse()?, Received::default()).await?;
-    let configuration = configuration(&world, receiver.address)?;
-    start(&world, GRAPH_CONTROLLER, &configuration).await?;
-    start(&world, COMPONENT_CONTROLLER, &configuration).await?;
-    let mut graphs = triggers(&world)?;
+    let configuration = configuration(&harness, receiver.address)?;
+    start(&harness, GRAPH_CONTROLLER, &configuration).await?;
+    start(&harness, COMPONENT_CONTROLLER, &configuration).await?;
+    let mut graphs = triggers(&harness)?;
     let expected =
         [("crash-loop", "CrashLoopBackOff", "CrashLoop"), ("missing-image", "ImagePullBackOff", "ImagePullFailed")];
     assert_eq!(graphs.len(), expected.len());
     for (graph, (name, ..)) in graphs.iter().zip(expected) {
         assert_eq!(graph["metadata"]["name"], name);
-        world.apply(graph).await?;
+        harness.apply(graph).await?;
         // The nodes are fake: every container starts there.
-        world.ready(name).await?;
+        harness.ready(name).await?;
     }
     for (index, (name, kubelet, reason)) in expected.into_iter().enumerate() {
-        pods_wait(&world, name, kubelet).await?;
+        pods_wait(&harness, name, kubelet).await?;
         let since = Instant::now();
         assert_eq!(receiver.until(KIND, index + 1).await?[index], format!("dynamo.operator.failing {reason}"));
         assert!(since.elapsed() < PROMISED, "{name}: {:?}", since.elapsed());
         let event = receiver.received.lock().unwrap()[index].clone();
-        assert_eq!(event["subject"], json!(format!("{KIND}/{}/{name}", world.ns())));
+        assert_eq!(event["subject"], json!(format!("{KIND}/{}/{name}", harness.ns())));
     }
     for (index, (name, _, reason)) in expected.into_iter().enumerate() {
         let main = &mut graphs[index]["spec"]["components"][0]["podTemplate"]["spec"]["containers"][0];
         *main = json!({ "name": "main", "image": "busybox:1.36", "command": ["sleep", "infinity"] });
-        world.apply(&graphs[index]).await?;
+        harness.apply(&graphs[index]).await?;
         let since = Instant::now();
         assert_eq!(receiver.until(KIND, index + 3).await?[index + 2], format!("dynamo.operator.resolved {reason}"));
         assert!(since.elapsed() < PROMISED, "{name}: {:?}", since.elapsed());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api_types::labels;
-use end_to_end::{BoxError, COMPONENT_CONTROLLER, Cut, GRAPH_CONTROLLER, KillingProxy, world};
+use end_to_end::{BoxError, COMPONENT_CONTROLLER, Cut, GRAPH_CONTROLLER, KillingProxy, harness};
 
 use crate::graphs::disaggregated;
 
@@ -13,12 +13,12 @@ const WHOLE: [&str; 2] = [labels::FAILOVER_ENGINE, labels::RESTORE_TARGET];
 /// Reference: all pods of the cluster, whole, are in the operator's memory.
 #[tokio::test]
 async fn pods_are_watched_by_label_and_as_metadata() -> Result<(), BoxError> {
-    let world = world("pods").await?;
-    let graphs = KillingProxy::start(&world, GRAPH_CONTROLLER, Cut::Never).await?;
-    let components = KillingProxy::start(&world, COMPONENT_CONTROLLER, Cut::Never).await?;
-    world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
+    let harness = harness("pods").await?;
+    let graphs = KillingProxy::start(&harness, GRAPH_CONTROLLER, Cut::Never).await?;
+    let components = KillingProxy::start(&harness, COMPONENT_CONTROLLER, Cut::Never).await?;
+    harness.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
     // Nothing becomes ready before every cache is complete.
-    world.ready("chat").await?;
+    harness.ready("chat").await?;
     for proxy in [graphs, components] {
         let watches = proxy.watches().await;
         let pods: BTreeSet<_> = watches.iter().filter(|watched| watched.resource == "pods").collect();

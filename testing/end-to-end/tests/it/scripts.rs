@@ -16,7 +16,7 @@ use std::{
 };
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use end_to_end::{BoxError, Operators, World, world};
+use end_to_end::{BoxError, Harness, Operators, harness};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
     ResourceExt,
@@ -28,7 +28,7 @@ use tokio::{sync::Mutex, task::JoinHandle};
 
 use crate::{
     graphs::disaggregated,
-    nodes::{Player, spanning, world_with_sets},
+    nodes::{Player, harness_with_sets, spanning},
 };
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -117,9 +117,9 @@ fn serves(pod: &Pod) -> bool {
 
 /// Returns the capacity that the revisions lack as a whole. The capacity of a revision is that of its scarcest
 /// component; prefill workers count under either name.
-async fn missing(world: &World, (prefill, decode): (i32, i32)) -> Result<Option<String>, BoxError> {
+async fn missing(harness: &Harness, (prefill, decode): (i32, i32)) -> Result<Option<String>, BoxError> {
     let selector = format!("nvidia.com/dynamo-graph-deployment-name={}", NAMES[0]);
-    let pods = world.api::<Pod>().list(&ListParams::default().labels(&selector)).await?;
+    let pods = harness.api::<Pod>().list(&ListParams::default().labels(&selector)).await?;
     let mut revisions: BTreeMap<String, (i32, i32)> = BTreeMap::new();
     for pod in pods.iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()) {
         let (labels, one) = (pod.labels(), i32::from(serves(pod)));
@@ -141,16 +141,16 @@ async fn missing(world: &World, (prefill, decode): (i32, i32)) -> Result<Option<
 }
 
 /// Decode workers of the graph that serve.
-async fn serving(world: &World, kind: Kind) -> Result<i32, BoxError> {
+async fn serving(harness: &Harness, kind: Kind) -> Result<i32, BoxError> {
     match kind {
         Kind::Deployment => {
             let selector =
                 format!("nvidia.com/dynamo-component=Decode,nvidia.com/dynamo-graph-deployment-name={}", NAMES[0]);
-            let pods = world.api::<Pod>().list(&ListParams::default().labels(&selector)).await?;
+            let pods = harness.api::<Pod>().list(&ListParams::default().labels(&selector)).await?;
             Ok(i32::try_from(pods.iter().filter(|pod| serves(pod)).count())?)
         }
         Kind::LeaderWorkerSet => {
-            let sets = world.api::<LeaderWorkerSet>().list(&ListParams::default()).await?;
+            let sets = harness.api::<LeaderWorkerSet>().list(&ListParams::default()).await?;
             let of_graph = sets.iter().filter(|set| set.name_any().starts_with(NAMES[0]));
             let ready = |set: &LeaderWorkerSet| set.status.as_ref().map_or(0, |status| status.ready_replicas);
             Ok(of_graph.map(|set| ready(set).min(set.spec.replicas.unwrap_or(1))).sum())
@@ -166,22 +166,22 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub fn start(world: &Arc<World>, kind: Kind) -> Self {
+    pub fn start(harness: &Arc<Harness>, kind: Kind) -> Self {
         let floor = Arc::new(AtomicI32::new(0));
         let whole = Arc::new(Mutex::new(None));
-        let (world, expected, as_whole) = (Arc::clone(world), Arc::clone(&floor), Arc::clone(&whole));
+        let (harness, expected, as_whole) = (Arc::clone(harness), Arc::clone(&floor), Arc::clone(&whole));
         let task = tokio::spawn(async move {
             loop {
                 // What was allowed before and after the read: the user may have changed it meanwhile.
                 let before = expected.load(Ordering::SeqCst);
-                let found = serving(&world, kind).await?;
+                let found = serving(&harness, kind).await?;
                 let allowed = before.min(expected.load(Ordering::SeqCst));
                 if found < allowed {
                     return Err(format!("{found} workers serve, and {allowed} must").into());
                 }
                 let demand = *as_whole.lock().await;
                 if let Some(demand) = demand {
-                    let missing = missing(&world, demand).await?;
+                    let missing = missing(&harness, demand).await?;
                     if let Some(missing) = missing.filter(|_| as_whole.try_lock().is_ok_and(|now| *now == Some(demand)))
                     {
                         return Err(missing.into());
@@ -220,8 +220,8 @@ impl Guard {
 }
 
 /// Replaces the graph as `kubectl replace` does: with the spec that the user applies, and no annotation of others.
-async fn replace(world: &World, wish: Wish) -> Result<(), BoxError> {
-    let api = world.api::<DynamoGraphDeployment>();
+async fn replace(harness: &Harness, wish: Wish) -> Result<(), BoxError> {
+    let api = harness.api::<DynamoGraphDeployment>();
     loop {
         let live = api.get(NAMES[0]).await?;
         let mut expected: DynamoGraphDeployment = serde_json::from_value(wish.graph(NAMES[0]))?;
@@ -234,7 +234,7 @@ async fn replace(world: &World, wish: Wish) -> Result<(), BoxError> {
 }
 
 async fn step(
-    world: &World,
+    harness: &Harness,
     operators: &Operators,
     dice: &mut Dice,
     guard: &Guard,
@@ -244,17 +244,17 @@ async fn step(
         0 | 1 => {
             wish.tag = usize::try_from(dice.below(TAGS.len() as u64))?;
             wish.stuck = None;
-            world.apply(&wish.graph(NAMES[0])).await?;
+            harness.apply(&wish.graph(NAMES[0])).await?;
             format!("image {}", TAGS[wish.tag])
         }
         2 => {
             (wish.replicas, wish.prefill) = (i32::try_from(dice.below(6))?, i32::try_from(dice.below(6))?);
             guard.lower(wish.floor()).await;
-            world.apply(&wish.graph(NAMES[0])).await?;
+            harness.apply(&wish.graph(NAMES[0])).await?;
             format!("{} and {} replicas", wish.prefill, wish.replicas)
         }
         3 => {
-            replace(world, *wish).await?;
+            replace(harness, *wish).await?;
             "replaced".to_owned()
         }
         4 => {
@@ -265,17 +265,17 @@ async fn step(
         5 if wish.kind == Kind::Deployment => {
             let stuck = 1 + usize::try_from(dice.below(2))?;
             wish.stuck = Some(stuck);
-            world.apply(&wish.graph(NAMES[0])).await?;
+            harness.apply(&wish.graph(NAMES[0])).await?;
             format!("component {stuck} finds no node")
         }
         6 if wish.kind == Kind::Deployment => {
             wish.renamed = !wish.renamed;
-            world.apply(&wish.graph(NAMES[0])).await?;
+            harness.apply(&wish.graph(NAMES[0])).await?;
             format!("{} by name", PREFILL[usize::from(wish.renamed)])
         }
         7 if wish.kind == Kind::Deployment => {
             guard.lower(0).await;
-            let pods = world.api::<Pod>();
+            let pods = harness.api::<Pod>();
             let all = pods.list(&ListParams::default()).await?.items;
             let victim = all.get(usize::try_from(dice.below(all.len().max(1) as u64))?);
             if let Some(victim) = victim.map(ResourceExt::name_any) {
@@ -286,9 +286,9 @@ async fn step(
         }
         _ => {
             if wish.stuck.take().is_some() {
-                world.apply(&wish.graph(NAMES[0])).await?;
+                harness.apply(&wish.graph(NAMES[0])).await?;
             }
-            world.ready(NAMES[0]).await?;
+            harness.ready(NAMES[0]).await?;
             guard.raise(*wish).await;
             "ready".to_owned()
         }
@@ -299,54 +299,54 @@ async fn step(
 
 async fn run(seed: u64) -> Result<(), BoxError> {
     let kind = if seed.is_multiple_of(2) { Kind::Deployment } else { Kind::LeaderWorkerSet };
-    let world = match kind {
-        Kind::Deployment => world("script").await?,
-        Kind::LeaderWorkerSet => match world_with_sets("script-nodes").await? {
-            Some(world) => world,
+    let harness = match kind {
+        Kind::Deployment => harness("script").await?,
+        Kind::LeaderWorkerSet => match harness_with_sets("script-nodes").await? {
+            Some(harness) => harness,
             None if std::env::var_os(COUNT).is_some() => {
                 return Err(format!("{COUNT} is set, and the cluster does not serve LeaderWorkerSets").into());
             }
             None => return Ok(()),
         },
     };
-    let world = Arc::new(world);
-    let _player = (kind == Kind::LeaderWorkerSet).then(|| Player::start(&world));
-    let operators = Operators::of(&world).await?;
+    let harness = Arc::new(harness);
+    let _player = (kind == Kind::LeaderWorkerSet).then(|| Player::start(&harness));
+    let operators = Operators::of(&harness).await?;
     let mut dice = Dice(seed);
     let mut wish = Wish { prefill: 2, ..Wish::new(kind, 0, 4) };
-    world.apply(&wish.graph(NAMES[0])).await?;
-    world.ready(NAMES[0]).await?;
-    let guard = Guard::start(&world, kind);
+    harness.apply(&wish.graph(NAMES[0])).await?;
+    harness.ready(NAMES[0]).await?;
+    let guard = Guard::start(&harness, kind);
     guard.raise(wish).await;
     let mut script = Vec::new();
     for _ in 0..STEPS {
-        script.push(step(&world, &operators, &mut dice, &guard, &mut wish).await?);
+        script.push(step(&harness, &operators, &mut dice, &guard, &mut wish).await?);
         if guard.task.is_finished() {
             break;
         }
     }
     if wish.stuck.take().is_some() {
-        world.apply(&wish.graph(NAMES[0])).await?;
+        harness.apply(&wish.graph(NAMES[0])).await?;
     }
-    let ended = world.ready(NAMES[0]).await;
+    let ended = harness.ready(NAMES[0]).await;
     let history = format!("seed {seed}, {kind:?}: {}", script.join(", "));
     guard.end().await.map_err(|error| format!("{history}: {error}"))?;
     ended.map_err(|error| format!("{history}: {error}"))?;
-    world.apply(&wish.graph(NAMES[1])).await?;
-    world.ready(NAMES[1]).await?;
-    let [scripted, anew] = [left(&world, NAMES[0]).await?, left(&world, NAMES[1]).await?];
+    harness.apply(&wish.graph(NAMES[1])).await?;
+    harness.ready(NAMES[1]).await?;
+    let [scripted, anew] = [left(&harness, NAMES[0]).await?, left(&harness, NAMES[1]).await?];
     assert_eq!(scripted, anew, "{history}: not the state of a fresh graph");
     println!("{history}");
     operators.stop().await
 }
 
 /// Lists the objects of a graph, without its name and the suffixes of its revisions.
-async fn left(world: &World, name: &str) -> Result<Vec<String>, BoxError> {
-    let of_graph: Vec<_> = world.components().await?.into_iter().filter(|d| d.name_any().starts_with(name)).collect();
+async fn left(harness: &Harness, name: &str) -> Result<Vec<String>, BoxError> {
+    let of_graph: Vec<_> = harness.components().await?.into_iter().filter(|d| d.name_any().starts_with(name)).collect();
     let suffixes = of_graph.iter().filter_map(|d| d.labels().get("nvidia.com/dynamo-worker-hash"));
     let suffixes: Vec<String> = suffixes.cloned().collect();
-    let mut lines = world.inventory().await?;
-    if let Ok(sets) = world.api::<LeaderWorkerSet>().list(&ListParams::default()).await {
+    let mut lines = harness.inventory().await?;
+    if let Ok(sets) = harness.api::<LeaderWorkerSet>().list(&ListParams::default()).await {
         lines.extend(sets.iter().map(|set| format!("LeaderWorkerSet {} {:?}", set.name_any(), set.spec.replicas)));
     }
     lines.retain(|line| line.contains(name));
@@ -392,20 +392,20 @@ fn half_placed(wish: Wish) -> Value {
 /// deleted at once, although the old ones have been taken away for them.
 #[tokio::test]
 async fn going_back_in_the_middle_takes_no_capacity_away() -> Result<(), BoxError> {
-    let world = Arc::new(world("back").await?);
-    let operators = Operators::of(&world).await?;
+    let harness = Arc::new(harness("back").await?);
+    let operators = Operators::of(&harness).await?;
     let [before, after] = [0, 1].map(|tag| Wish::new(Kind::Deployment, tag, 4));
-    world.apply(&before.graph(NAMES[0])).await?;
-    world.ready(NAMES[0]).await?;
+    harness.apply(&before.graph(NAMES[0])).await?;
+    harness.ready(NAMES[0]).await?;
     let decode = async || -> Result<Vec<(String, Option<i32>, i32)>, BoxError> {
-        let all = world.components().await?.into_iter().filter(|d| d.spec.component.name == "Decode");
+        let all = harness.components().await?.into_iter().filter(|d| d.spec.component.name == "Decode");
         let ready = |d: &DynamoComponentDeployment| d.status.as_ref()?.component.as_ref()?.ready_replicas;
         Ok(all.map(|d| (d.name_any(), d.spec.component.replicas, ready(&d).unwrap_or(0))).collect())
     };
     let old = decode().await?.remove(0).0;
-    let guard = Guard::start(&world, Kind::Deployment);
+    let guard = Guard::start(&harness, Kind::Deployment);
     guard.raise(before).await;
-    world.apply(&half_placed(after)).await?;
+    harness.apply(&half_placed(after)).await?;
     let in_the_middle = async || {
         let all = decode().await.map_err(|e| e.to_string())?;
         let (olds, news): (Vec<_>, Vec<_>) = all.iter().partition(|(name, ..)| *name == old);
@@ -414,8 +414,8 @@ async fn going_back_in_the_middle_takes_no_capacity_away() -> Result<(), BoxErro
         if is_there { Ok(()) } else { Err(format!("{all:?}")) }
     };
     test_cluster::wait::until("two new workers and one old", PATIENCE, in_the_middle).await?;
-    world.apply(&before.graph(NAMES[0])).await?;
-    world.ready(NAMES[0]).await?;
+    harness.apply(&before.graph(NAMES[0])).await?;
+    harness.ready(NAMES[0]).await?;
     guard.end().await?;
     let left = decode().await?;
     assert_eq!(left, [(old, Some(4), 4)], "the revision that was there first serves alone");

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use end_to_end::{BoxError, Operators, World, private_world, world};
+use end_to_end::{BoxError, Harness, Operators, harness, private_harness};
 use k8s_openapi::api::{apps::v1::Deployment, core::v1::Service};
 use kube::core::ApiResource;
 use serde_json::Value;
@@ -13,12 +13,12 @@ use crate::graphs::disaggregated;
 const IDLE: Duration = Duration::from_secs(20);
 
 /// Requests of the controllers of one namespace by `verb resource`, from the audit log.
-pub fn requests(world: &World) -> Result<BTreeMap<String, usize>, BoxError> {
+pub fn requests(harness: &Harness) -> Result<BTreeMap<String, usize>, BoxError> {
     let mut counts = BTreeMap::new();
-    for line in std::fs::read_to_string(world.cluster.audit_log()?)?.lines() {
+    for line in std::fs::read_to_string(harness.cluster.audit_log()?)?.lines() {
         let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
         let text = |pointer| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let ours = text("/userAgent").starts_with("dynamo-") && text("/objectRef/namespace") == world.ns();
+        let ours = text("/userAgent").starts_with("dynamo-") && text("/objectRef/namespace") == harness.ns();
         if ours && text("/verb") != "watch" {
             let part = match text("/objectRef/subresource") {
                 part if part.is_empty() => part,
@@ -32,11 +32,11 @@ pub fn requests(world: &World) -> Result<BTreeMap<String, usize>, BoxError> {
 
 #[tokio::test]
 async fn a_ready_graph_causes_no_request() -> Result<(), BoxError> {
-    let world = world("idle").await?;
-    let _operators = Operators::configured(&world).await?;
-    world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
-    world.ready("chat").await?;
-    let before = requests(&world)?;
+    let harness = harness("idle").await?;
+    let _operators = Operators::configured(&harness).await?;
+    harness.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
+    harness.ready("chat").await?;
+    let before = requests(&harness)?;
     let once = [
         ("serviceaccounts", 1),
         ("rolebindings", 1),
@@ -50,7 +50,7 @@ async fn a_ready_graph_causes_no_request() -> Result<(), BoxError> {
     assert!(!before.keys().any(|request| request.ends_with(" roles")), "graphs share one role: {before:?}");
     // Silence can only be observed by listening for a while.
     tokio::time::sleep(IDLE).await;
-    assert_eq!(requests(&world)?, before);
+    assert_eq!(requests(&harness)?, before);
     Ok(())
 }
 
@@ -58,9 +58,9 @@ async fn a_ready_graph_causes_no_request() -> Result<(), BoxError> {
 const LOOKS: Duration = Duration::from_secs(45);
 
 /// All requests of the controllers of a control plane, but watches, by program, verb and path.
-fn all_requests(world: &World) -> Result<BTreeMap<String, usize>, BoxError> {
+fn all_requests(harness: &Harness) -> Result<BTreeMap<String, usize>, BoxError> {
     let mut counts = BTreeMap::new();
-    for line in std::fs::read_to_string(world.cluster.audit_log()?)?.lines() {
+    for line in std::fs::read_to_string(harness.cluster.audit_log()?)?.lines() {
         let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
         let text = |pointer| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let (agent, verb) = (text("/userAgent").split('/').next().unwrap_or_default(), text("/verb"));
@@ -76,13 +76,13 @@ fn all_requests(world: &World) -> Result<BTreeMap<String, usize>, BoxError> {
 /// rare.
 #[tokio::test]
 async fn a_steady_state_has_no_requests_but_for_markers_and_missing_apis() -> Result<(), BoxError> {
-    let world = private_world("looks").await?;
-    let _operators = Operators::configured(&world).await?;
-    world.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
-    world.ready("chat").await?;
-    let before = all_requests(&world)?;
+    let harness = private_harness("looks").await?;
+    let _operators = Operators::configured(&harness).await?;
+    harness.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
+    harness.ready("chat").await?;
+    let before = all_requests(&harness)?;
     tokio::time::sleep(LOOKS).await;
-    let after = all_requests(&world)?;
+    let after = all_requests(&harness)?;
     let more = after.iter().filter_map(|(request, count)| {
         let more = count - before.get(request).copied().unwrap_or_default();
         (more > 0).then_some((request.as_str(), more))
@@ -101,11 +101,11 @@ async fn a_steady_state_has_no_requests_but_for_markers_and_missing_apis() -> Re
 
 #[tokio::test]
 async fn the_same_yaml_again_writes_to_no_child() -> Result<(), BoxError> {
-    let world = world("again").await?;
-    let operators = Operators::of(&world).await?;
+    let harness = harness("again").await?;
+    let operators = Operators::of(&harness).await?;
     let graph = disaggregated("chat", "1.0.0", 1, 1);
-    world.apply(&graph).await?;
-    world.ready("chat").await?;
+    harness.apply(&graph).await?;
+    harness.ready("chat").await?;
     let kinds = [
         ApiResource::erase::<api_types::v1beta1::DynamoComponentDeployment>(&()),
         ApiResource::erase::<Deployment>(&()),
@@ -113,17 +113,17 @@ async fn the_same_yaml_again_writes_to_no_child() -> Result<(), BoxError> {
     ];
     let mut before = Vec::new();
     for kind in &kinds {
-        before.push(world.versions(kind, "chat").await?);
+        before.push(harness.versions(kind, "chat").await?);
     }
-    world.apply(&graph).await?;
+    harness.apply(&graph).await?;
     // A restart makes both controllers look at everything again.
     operators.stop().await?;
     operators.start_again().await?;
     // A graph that comes later is reconciled later: when it is ready, the first one has been looked at.
-    world.apply(&disaggregated("later", "1.0.0", 1, 1)).await?;
-    world.ready("later").await?;
+    harness.apply(&disaggregated("later", "1.0.0", 1, 1)).await?;
+    harness.ready("later").await?;
     for (kind, before) in kinds.iter().zip(before) {
-        assert_eq!(world.versions(kind, "chat").await?, before, "{}", kind.kind);
+        assert_eq!(harness.versions(kind, "chat").await?, before, "{}", kind.kind);
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use end_to_end::{BoxError, Operators, World, world};
+use end_to_end::{BoxError, Harness, Operators, harness};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
     Resource, ResourceExt,
@@ -15,19 +15,19 @@ use serde_json::{Value, json};
 use test_cluster::{conformance_kit, wait};
 
 use crate::{
-    nodes::{Player, world_with_sets},
+    nodes::{Player, harness_with_sets},
     recorded::Case,
 };
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Identity and spec of everything that runs pods.
-async fn workloads(world: &World) -> Result<BTreeMap<String, (Option<String>, Value)>, BoxError> {
+async fn workloads(harness: &Harness) -> Result<BTreeMap<String, (Option<String>, Value)>, BoxError> {
     let mut all = BTreeMap::new();
-    for d in world.api::<Deployment>().list(&ListParams::default()).await? {
+    for d in harness.api::<Deployment>().list(&ListParams::default()).await? {
         all.insert(format!("Deployment {}", d.name_any()), (d.uid(), json!(d.spec)));
     }
-    if let Ok(sets) = world.api::<LeaderWorkerSet>().list(&ListParams::default()).await {
+    if let Ok(sets) = harness.api::<LeaderWorkerSet>().list(&ListParams::default()).await {
         for s in sets {
             all.insert(format!("LeaderWorkerSet {}", s.name_any()), (s.uid(), json!(s.spec)));
         }
@@ -35,8 +35,8 @@ async fn workloads(world: &World) -> Result<BTreeMap<String, (Option<String>, Va
     Ok(all)
 }
 
-async fn until_available(world: &World) -> Result<(), BoxError> {
-    let api = world.api::<Deployment>();
+async fn until_available(harness: &Harness) -> Result<(), BoxError> {
+    let api = harness.api::<Deployment>();
     let probe = async || {
         let all = api.list(&ListParams::default()).await.map_err(|e| e.to_string())?;
         let lacks = |d: &Deployment| {
@@ -54,28 +54,28 @@ fn worker(graph: &DynamoGraphDeployment) -> usize {
     graph.spec.components.iter().position(|component| component.is_worker()).unwrap_or_default()
 }
 
-async fn edit(world: &World, operations: Value) -> Result<(), BoxError> {
-    let api = world.api::<DynamoGraphDeployment>();
+async fn edit(harness: &Harness, operations: Value) -> Result<(), BoxError> {
+    let api = harness.api::<DynamoGraphDeployment>();
     let name = api.list(&ListParams::default()).await?.items.remove(0).name_any();
     let patch = Patch::<()>::Json(serde_json::from_value(operations)?);
     api.patch(&name, &PatchParams::default(), &patch).await?;
-    world.ready(&name).await.map(drop)
+    harness.ready(&name).await.map(drop)
 }
 
 /// Takes a case over, and then scales, edits and deletes.
-async fn take_over(world: &World, mode: &str, name: &str) -> Result<(), BoxError> {
+async fn take_over(harness: &Harness, mode: &str, name: &str) -> Result<(), BoxError> {
     let Some(kit) = conformance_kit() else { return Ok(()) };
-    let case = Case::read(&kit, mode, name, Some(world.ns()))?;
-    case.load(&world.client).await?;
-    until_available(world).await?;
-    let graphs = world.api::<DynamoGraphDeployment>();
-    let before = workloads(world).await?;
-    let operators = Operators::of(world).await?;
+    let case = Case::read(&kit, mode, name, Some(harness.ns()))?;
+    case.load(&harness.client).await?;
+    until_available(harness).await?;
+    let graphs = harness.api::<DynamoGraphDeployment>();
+    let before = workloads(harness).await?;
+    let operators = Operators::of(harness).await?;
 
     let graph = graphs.list(&ListParams::default()).await?.items.remove(0);
     let name = graph.name_any();
     let known = async || {
-        let all = world.components().await.map_err(|e| e.to_string())?;
+        let all = harness.components().await.map_err(|e| e.to_string())?;
         let ours = |d: &DynamoComponentDeployment| {
             let conditions = d.status.iter().flat_map(|status| &status.conditions);
             conditions.filter(|c| c.type_ == "Reconciling").any(|c| c.status == "False")
@@ -83,22 +83,22 @@ async fn take_over(world: &World, mode: &str, name: &str) -> Result<(), BoxError
         if all.iter().all(ours) { Ok(()) } else { Err("a component that is not reconciled yet".to_owned()) }
     };
     wait::until("all components to be looked at", PATIENCE, known).await?;
-    world.ready(&name).await?;
-    assert_eq!(workloads(world).await?, before, "a spec was written, or a workload came or went");
+    harness.ready(&name).await?;
+    assert_eq!(workloads(harness).await?, before, "a spec was written, or a workload came or went");
     let notes = graphs.get(&name).await?.annotations().clone();
     assert!(!notes.contains_key("nvidia.com/current-worker-hash"), "the Go operator's own note is still true");
 
     let index = worker(&graph);
     let at = |field: &str| format!("/spec/components/{index}/{field}");
-    edit(world, json!([{ "op": "add", "path": at("replicas"), "value": 2 }])).await?;
-    let scaled = workloads(world).await?;
+    edit(harness, json!([{ "op": "add", "path": at("replicas"), "value": 2 }])).await?;
+    let scaled = workloads(harness).await?;
     assert!(scaled.keys().eq(before.keys()), "scaling starts no revision");
 
     let image = at("podTemplate/spec/containers/0/image");
-    edit(world, json!([{ "op": "replace", "path": image, "value": "registry.example/other:2.0.0" }])).await?;
+    edit(harness, json!([{ "op": "replace", "path": image, "value": "registry.example/other:2.0.0" }])).await?;
     // The garbage collector takes the workloads of the old revision a moment after its components.
     let one_generation = async || {
-        let live = workloads(world).await.map_err(|e| e.to_string())?;
+        let live = workloads(harness).await.map_err(|e| e.to_string())?;
         if live.len() == before.len() { Ok(live) } else { Err(format!("{:?}", live.keys())) }
     };
     let edited = wait::until("one generation to be left", PATIENCE, one_generation).await?;
@@ -119,28 +119,28 @@ async fn take_over(world: &World, mode: &str, name: &str) -> Result<(), BoxError
         Err(error) => Err(error.to_string()),
     };
     wait::until("the graph to go", PATIENCE, gone).await?;
-    assert!(world.components().await?.is_empty());
+    assert!(harness.components().await?.is_empty());
     operators.stop().await
 }
 
 #[tokio::test]
 async fn one_worker() -> Result<(), BoxError> {
-    take_over(&world("takeover-agg").await?, "base", "examples__backends__vllm__deploy__agg").await
+    take_over(&harness("takeover-agg").await?, "base", "examples__backends__vllm__deploy__agg").await
 }
 
 #[tokio::test]
 async fn disaggregated_workers() -> Result<(), BoxError> {
-    take_over(&world("takeover-disagg").await?, "base", "examples__backends__sglang__deploy__disagg").await
+    take_over(&harness("takeover-disagg").await?, "base", "examples__backends__sglang__deploy__disagg").await
 }
 
 #[tokio::test]
 async fn a_graph_of_v1alpha1() -> Result<(), BoxError> {
-    take_over(&world("takeover-alpha").await?, "base", "deploy__utils__tests__fixtures__v1alpha1__disagg").await
+    take_over(&harness("takeover-alpha").await?, "base", "deploy__utils__tests__fixtures__v1alpha1__disagg").await
 }
 
 #[tokio::test]
 async fn replicas_over_several_nodes() -> Result<(), BoxError> {
-    let Some(world) = world_with_sets("takeover-nodes").await? else { return Ok(()) };
-    let _player = Player::start(&world);
-    take_over(&world, "lws", "examples__backends__vllm__deploy__disagg-multinode").await
+    let Some(harness) = harness_with_sets("takeover-nodes").await? else { return Ok(()) };
+    let _player = Player::start(&harness);
+    take_over(&harness, "lws", "examples__backends__vllm__deploy__disagg-multinode").await
 }

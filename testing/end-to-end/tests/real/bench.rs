@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
-use end_to_end::{BoxError, Operators, World};
+use end_to_end::{BoxError, Harness, Operators};
 use serde_json::Value;
 use test_cluster::{Cluster, Options, Place, Process, Program, Signal, assets::Tool, free_port};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
@@ -114,7 +114,7 @@ fn signal(process: Process, signal: &str) -> Result<(), BoxError> {
 /// The bench for one test: a namespace with our controllers.
 pub struct Stage {
     pub bench: MutexGuard<'static, Bench>,
-    pub world: World,
+    pub harness: Harness,
     pub operators: Operators,
     pub pods: PodLog,
     graphs: GraphLog,
@@ -127,10 +127,10 @@ impl Stage {
         let bench = bench.lock().await;
         // The test before may have failed without it.
         bench.start_software().await?;
-        let world = World::on(bench.cluster, name).await?;
-        let operators = Operators::start(&world, &bench.controllers, &bench.controllers).await?;
-        let (pods, graphs) = (PodLog::start(&world), GraphLog::start(&world));
-        Ok(Some(Self { bench, world, operators, pods, graphs }))
+        let harness = Harness::on(bench.cluster, name).await?;
+        let operators = Operators::start(&harness, &bench.controllers, &bench.controllers).await?;
+        let (pods, graphs) = (PodLog::start(&harness), GraphLog::start(&harness));
+        Ok(Some(Self { bench, harness, operators, pods, graphs }))
     }
 
     /// Returns the kstatus of a graph.

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use end_to_end::{BoxError, World};
+use end_to_end::{BoxError, Harness};
 use futures::StreamExt;
 use kube::{
     api::{Api, DynamicObject},
@@ -27,9 +27,9 @@ pub struct GraphLog {
 
 impl GraphLog {
     /// Begins to watch.
-    pub fn start(world: &World) -> Self {
+    pub fn start(harness: &Harness) -> Self {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("nvidia.com", "v1beta1", "DynamoGraphDeployment"));
-        let api = Api::namespaced_with(world.client.clone(), world.ns(), &resource);
+        let api = Api::namespaced_with(harness.client.clone(), harness.ns(), &resource);
         let (events, seen) = (watcher(api.clone(), Config::default()), Arc::new(Mutex::new(Vec::new())));
         let shared = Arc::clone(&seen);
         let task = tokio::spawn(async move {

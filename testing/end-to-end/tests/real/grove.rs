@@ -142,7 +142,7 @@ async fn a_graph_survives_the_webhooks_of_grove() -> Result<(), BoxError> {
 }
 
 #[tokio::test]
-async fn webhooks_of_grove_that_hang_are_told_of() -> Result<(), BoxError> {
+async fn hanging_webhooks_of_grove_are_reported() -> Result<(), BoxError> {
     scenarios::webhooks_hang::<Operator<1>>(&BENCH).await
 }
 

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use end_to_end::{BoxError, Operators, World, world};
+use end_to_end::{BoxError, Harness, Operators, harness};
 use futures::StreamExt;
 use kube::{
     api::{Api, DynamicObject, PostParams, WatchEvent, WatchParams},
@@ -31,9 +31,9 @@ pub fn statuses(executable: &Path, objects: &[Value]) -> Result<Vec<String>, Box
     Ok(String::from_utf8(output.stdout)?.lines().map(str::to_owned).collect())
 }
 
-fn api(world: &World, version: &str, kind: &str) -> Api<DynamicObject> {
+fn api(harness: &Harness, version: &str, kind: &str) -> Api<DynamicObject> {
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("nvidia.com", version, kind));
-    Api::namespaced_with(world.client.clone(), world.ns(), &resource)
+    Api::namespaced_with(harness.client.clone(), harness.ns(), &resource)
 }
 
 fn graph() -> Value {
@@ -68,13 +68,13 @@ fn kinds() -> [(&'static str, &'static str, Value); 6] {
 #[tokio::test]
 async fn a_new_object_of_every_kind_is_in_progress_before_any_controller_runs() -> Result<(), BoxError> {
     let Some(executable) = program(Tool::Kstatus)? else { return Ok(()) };
-    let world = world("kstatus-new").await?;
+    let harness = harness("kstatus-new").await?;
     let mut created = Vec::new();
     for (version, kind, spec) in kinds() {
         let object = json!({ "apiVersion": format!("nvidia.com/{version}"), "kind": kind,
             "metadata": { "name": "new" }, "spec": spec });
         let object =
-            api(&world, version, kind).create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+            api(&harness, version, kind).create(&PostParams::default(), &serde_json::from_value(object)?).await?;
         created.push(serde_json::to_value(object)?);
     }
     for (object, status) in created.iter().zip(statuses(&executable, &created)?) {
@@ -86,11 +86,11 @@ async fn a_new_object_of_every_kind_is_in_progress_before_any_controller_runs() 
 #[tokio::test]
 async fn a_graph_is_in_progress_from_its_first_event_until_it_is_ready() -> Result<(), BoxError> {
     let Some(executable) = program(Tool::Kstatus)? else { return Ok(()) };
-    let world = world("kstatus-graph").await?;
-    let _operators = Operators::of(&world).await?;
-    let graphs = api(&world, "v1beta1", "DynamoGraphDeployment");
+    let harness = harness("kstatus-graph").await?;
+    let _operators = Operators::of(&harness).await?;
+    let graphs = api(&harness, "v1beta1", "DynamoGraphDeployment");
     let mut events = graphs.watch(&WatchParams::default(), "0").await?.boxed();
-    world
+    harness
         .apply(&json!({ "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment",
         "metadata": { "name": "chat" }, "spec": graph() }))
         .await?;

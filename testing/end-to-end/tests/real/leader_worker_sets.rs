@@ -62,7 +62,7 @@ async fn a_graph_survives_the_webhooks_of_leader_worker_sets() -> Result<(), Box
 }
 
 #[tokio::test]
-async fn webhooks_of_leader_worker_sets_that_hang_are_told_of() -> Result<(), BoxError> {
+async fn hanging_webhooks_of_leader_worker_sets_are_reported() -> Result<(), BoxError> {
     scenarios::webhooks_hang::<Manager>(&BENCH).await
 }
 

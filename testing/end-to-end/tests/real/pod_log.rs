@@ -7,7 +7,7 @@ use std::{
 };
 
 use api_types::labels;
-use end_to_end::World;
+use end_to_end::Harness;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{
@@ -66,8 +66,8 @@ impl Seen {
 
 impl PodLog {
     /// Begins to watch.
-    pub fn start(world: &World) -> Self {
-        let (api, seen) = (world.api::<Pod>(), Arc::new(Mutex::new(Seen::default())));
+    pub fn start(harness: &Harness) -> Self {
+        let (api, seen) = (harness.api::<Pod>(), Arc::new(Mutex::new(Seen::default())));
         let shared = Arc::clone(&seen);
         let task = tokio::spawn(async move {
             let mut events = pin!(watcher(api, Config::default()));

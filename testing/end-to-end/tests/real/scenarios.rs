@@ -68,7 +68,7 @@ pub fn stuck<S: Software>(name: &str, tag: &str, replicas: usize) -> Value {
 impl Stage {
     /// Waits until a graph is ready in the present generation, and checks that kstatus agrees.
     pub async fn settled(&self, graph: &str) -> Result<DynamoGraphDeployment, BoxError> {
-        let ready = self.world.ready(graph).await?;
+        let ready = self.harness.ready(graph).await?;
         let status = self.kstatus(graph).await?;
         assert!(status.starts_with("Current "), "{status}");
         Ok(ready)
@@ -87,7 +87,7 @@ impl Stage {
 
     /// Makes a graph and waits until it runs. Returns the frontend's pods.
     pub async fn run<S: Software>(&self) -> Result<BTreeSet<String>, BoxError> {
-        self.world.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
+        self.harness.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
         self.settled(GRAPH).await?;
         self.all_workers_run::<S>("1.0.0").await?;
         assert_eq!(self.pods.made(WORKERS), REPLICAS * S::PODS);
@@ -105,7 +105,7 @@ impl Stage {
     /// Waits until `Reconciling` of the present generation is true for a reason, and `Ready` is false. Returns the
     /// message.
     async fn reported(&self, name: &str, reason: &str, limit: Duration) -> Result<String, BoxError> {
-        let api = self.world.api::<DynamoGraphDeployment>();
+        let api = self.harness.api::<DynamoGraphDeployment>();
         let probe = async || {
             let graph = api.get(name).await.map_err(|error| error.to_string())?;
             let status = graph.status.unwrap_or_default();
@@ -129,7 +129,7 @@ impl Stage {
 
     /// Waits until `Reconciling` no longer has this reason.
     async fn no_longer(&self, name: &str, reason: &str, limit: Duration) -> Result<(), BoxError> {
-        let api = self.world.api::<DynamoGraphDeployment>();
+        let api = self.harness.api::<DynamoGraphDeployment>();
         let probe = async || {
             let graph = api.get(name).await.map_err(|error| error.to_string())?;
             let conditions = graph.status.map(|status| status.conditions).unwrap_or_default();
@@ -154,18 +154,18 @@ pub async fn life<S: Software>(shared: &'static Shared) -> Result<(), BoxError> 
     let Some(stage) = Stage::new::<S>(shared, "life").await? else { return Ok(()) };
     let frontend = stage.run::<S>().await?;
 
-    stage.world.apply(&graph::<S>(GRAPH, "1.0.0", 0)).await?;
+    stage.harness.apply(&graph::<S>(GRAPH, "1.0.0", 0)).await?;
     let none = stage.settled(GRAPH).await?;
     assert_eq!(none.status.and_then(|status| Some(status.components.get(WORKERS)?.replicas)), Some(0));
     let gone = async || stage.pods.of(WORKERS).is_empty().then_some(());
     wait::until("the pods to be gone", LAG, gone).await?;
-    stage.world.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
+    stage.harness.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
     stage.settled(GRAPH).await?;
     stage.all_workers_run::<S>("1.0.0").await?;
     assert_eq!(stage.pods.made(WORKERS), 2 * REPLICAS * S::PODS);
 
     stage.pods.mark();
-    stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    stage.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
     stage.settled(GRAPH).await?;
     stage.all_workers_run::<S>("2.0.0").await?;
     stage.served_throughout::<S>();
@@ -181,17 +181,17 @@ pub async fn webhooks_away<S: Software>(shared: &'static Shared) -> Result<(), B
     let before = stage.pods.of(WORKERS);
 
     stage.bench.kill_software().await?;
-    stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    stage.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
     let message = stage.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
     assert!(message.contains("failed calling webhook"), "{message}");
-    stage.world.apply(&graph::<S>("late", "1.0.0", REPLICAS)).await?;
+    stage.harness.apply(&graph::<S>("late", "1.0.0", REPLICAS)).await?;
     stage.reported("late", WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
     // Back to what runs: the webhooks are not needed for that.
-    stage.world.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
+    stage.harness.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
     stage.settled(GRAPH).await?;
     assert_eq!(stage.pods.of(WORKERS), before, "what serves stays");
 
-    stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    stage.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
     stage.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
     stage.bench.start_software().await?;
     for name in [GRAPH, "late"] {
@@ -212,7 +212,7 @@ pub async fn webhooks_hang<S: Software>(shared: &'static Shared) -> Result<(), B
     stage.run::<S>().await?;
     let before = stage.pods.of(WORKERS);
     stage.bench.freeze_software()?;
-    stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    stage.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
     let message = stage.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED_LATE)).await?;
     assert!(message.contains("failed calling webhook"), "{message}");
     assert_eq!(stage.pods.of(WORKERS), before, "what serves stays");
@@ -234,12 +234,12 @@ pub async fn stuck_rollout<S: Software>(shared: &'static Shared) -> Result<(), B
     let before = stage.pods.of(WORKERS);
     stage.pods.mark();
 
-    stage.world.apply(&stuck::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    stage.harness.apply(&stuck::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
     let message = stage.reported(GRAPH, "Unschedulable", limit(EXPLAINED)).await?;
     assert!(message.to_lowercase().contains(&WORKERS.to_lowercase()), "{message}");
     assert!(message.contains("pod chat-") && message.contains("nodes are available"), "{message}");
 
-    stage.world.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
+    stage.harness.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
     stage.settled(GRAPH).await?;
     stage.all_workers_run::<S>("1.0.0").await?;
     stage.served_throughout::<S>();
@@ -258,14 +258,14 @@ pub async fn deaths<S: Software>(shared: &'static Shared) -> Result<(), BoxError
     let frontend = stage.run::<S>().await?;
     stage.pods.mark();
 
-    stage.world.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    stage.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
     stage.some_worker_runs("2.0.0").await?;
     stage.operators.stop().await?;
     stage.operators.start_again().await?;
     stage.settled(GRAPH).await?;
     stage.all_workers_run::<S>("2.0.0").await?;
 
-    stage.world.apply(&graph::<S>(GRAPH, "3.0.0", REPLICAS)).await?;
+    stage.harness.apply(&graph::<S>(GRAPH, "3.0.0", REPLICAS)).await?;
     stage.some_worker_runs("3.0.0").await?;
     stage.bench.kill_software().await?;
     stage.bench.start_software().await?;

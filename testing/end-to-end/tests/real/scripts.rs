@@ -60,12 +60,12 @@ async fn one<S: Software>(shared: &'static Shared, seed: u64, script: &mut Vec<S
         let step = match dice.below(7) {
             0 | 1 => {
                 last = 1 + dice.below(4);
-                stage.world.apply(&graph::<S>(GRAPH, &format!("{last}.0.0"), REPLICAS)).await?;
+                stage.harness.apply(&graph::<S>(GRAPH, &format!("{last}.0.0"), REPLICAS)).await?;
                 format!("image {last}")
             }
             2 => {
                 let tag = 1 + dice.below(4);
-                stage.world.apply(&stuck::<S>(GRAPH, &format!("{tag}.0.0"), REPLICAS)).await?;
+                stage.harness.apply(&stuck::<S>(GRAPH, &format!("{tag}.0.0"), REPLICAS)).await?;
                 format!("image {tag} without a node")
             }
             3 => {
@@ -93,10 +93,10 @@ async fn one<S: Software>(shared: &'static Shared, seed: u64, script: &mut Vec<S
         stage.capacity_is_kept::<S>()?;
     }
     stage.bench.start_software().await?;
-    stage.world.apply(&graph::<S>(GRAPH, &format!("{last}.0.0"), REPLICAS)).await?;
+    stage.harness.apply(&graph::<S>(GRAPH, &format!("{last}.0.0"), REPLICAS)).await?;
     stage.settled(GRAPH).await?;
     stage.all_workers_run::<S>(&format!("{last}.0.0")).await?;
-    let components = stage.world.components().await?.len();
+    let components = stage.harness.components().await?.len();
     if components > 2 || stage.pods.of(FRONTEND) != frontend {
         return Err(format!("{components} components are left, or the frontend is another").into());
     }

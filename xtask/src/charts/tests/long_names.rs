@@ -37,7 +37,7 @@ fn a_service_is_called_by_its_release_and_what_it_is() {
 }
 
 #[test]
-fn everybody_knows_the_service_of_the_webhook_server_by_the_name_that_it_has() {
+fn the_service_of_the_webhook_server_has_one_name_everywhere() {
     let objects = render(LONGEST, "dyn", &["dynamo-operator.webhook.certManager.enabled=true"]).unwrap();
     let names = names(&objects, "Service");
     let service = *names.iter().find(|name| name.ends_with("-webhook-service")).unwrap();

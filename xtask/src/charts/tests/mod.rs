@@ -198,7 +198,7 @@ fn a_target_namespace_of_its_own_gets_the_roles() {
 }
 
 #[test]
-fn what_one_program_is_told_reaches_it_and_no_other() {
+fn values_of_one_program_reach_it_and_no_other() {
     let builds = "dynamo-operator.component-controller.imageBuilds";
     let servers = "dynamo-operator.graph-controller.infrastructure";
     let values = [
@@ -268,7 +268,7 @@ fn documented_commands_have_their_effect() {
 
 /// Pods that the graph controller makes run the image that the chart names to it, whatever its own Deployment runs.
 #[test]
-fn the_graph_controller_is_told_its_image_for_pods_that_it_makes() {
+fn the_graph_controller_gets_its_image_for_pods_that_it_creates() {
     let values = [
         "dynamo-operator.controllerManager.manager.image.repository=example.com/team/controller",
         "dynamo-operator.controllerManager.manager.image.tag=abc123-dirty",

@@ -97,7 +97,7 @@ fn servers_for_development_keep_what_they_store_unless_they_are_told_not_to() {
 /// A name that is not spelled as it should be has no effect, and a wrong prefix makes an install for one namespace one
 /// for all.
 #[test]
-fn values_that_nobody_knows_are_refused() {
+fn unknown_values_are_rejected() {
     for value in [
         "dynamo-operator.upgradeCRDs=false",
         "dynamo-operator.namespaceRestriction.enable=true",

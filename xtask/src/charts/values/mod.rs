@@ -241,7 +241,7 @@ mesh: false
     }
 
     #[test]
-    fn what_is_not_told_is_an_error_that_names_the_value() {
+    fn an_undocumented_value_is_an_error_that_names_it() {
         for (source, expected) in [
             ("a:\n  b: 1\n", "a.b has no meaning"),
             ("a:\n  # -- Meaning.\n\n  b: 1\n", "a.b has no meaning"),

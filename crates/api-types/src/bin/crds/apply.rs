@@ -226,7 +226,7 @@ async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow:
     match await_condition(api.clone(), name, decided).await? {
         Some(crd) => match rejection(&crd) {
             Some(rejection) => {
-                bail!("the API server refuses its names: {}", rejection.message.as_deref().unwrap_or("no reason"))
+                bail!("the API server rejects its names: {}", rejection.message.as_deref().unwrap_or("no reason"))
             }
             None => Ok(()),
         },

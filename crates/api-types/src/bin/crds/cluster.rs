@@ -14,7 +14,7 @@ pub(crate) const FIELD_MANAGER: &str = "dynamo-crds";
 /// Cluster and time limit
 #[derive(clap::Args)]
 pub(crate) struct ClusterArgs {
-    /// File that says how to reach the cluster [default: as kubectl does, or the service account inside a pod]
+    /// Kubeconfig file of the cluster [default: as kubectl does, or the service account inside a pod]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig [default: its current one]

@@ -49,7 +49,7 @@ impl Side for Alpha<'_> {
 }
 
 /// v1beta1 has the parts of a disaggregated worker as types of their own. v1alpha1 takes any text; one that v1beta1
-/// does not know means no particular role.
+/// lacks means no particular role.
 fn component_type(alpha: &Object) -> Option<&str> {
     let component_type = text(alpha, "componentType").filter(|given| ComponentType::named(given).is_some());
     match (component_type, text(alpha, "subComponentType")) {

@@ -178,7 +178,7 @@ fn drop_generated_main(beta: &mut Object) {
     }
 }
 
-/// The containers that v1alpha1 does not know, and the fields of others that it does not know: one edit for each
+/// The containers that v1alpha1 lacks, and the fields of others that it lacks: one edit for each
 /// container, one for all if they are many.
 fn container_edits(saved: &[Value]) -> Vec<RestoreEdit<'_>> {
     let says_more =
@@ -275,7 +275,7 @@ fn live_mounts(beta: &mut Object) -> Option<&mut Vec<Value>> {
     live_container(beta, MAIN)?.get_mut("volumeMounts")?.as_array_mut()
 }
 
-/// Adds what v1alpha1 does not know to the mounts of the same name and place, or to the only one of the name.
+/// Adds what v1alpha1 lacks to the mounts of the same name and place, or to the only one of the name.
 fn fill_mounts(beta: &mut Object, saved: &[&Value]) {
     let Some(live) = live_mounts(beta) else { return };
     let exact = ranks(live);

@@ -223,11 +223,11 @@ fn has_content(alpha: &Object, extra: Option<&Object>) -> bool {
         || alpha.get("envFromSecret").is_some_and(Value::is_string)
         || !list(alpha, "envs").is_empty()
         || mounts.into_iter().any(|mount| !is_true(mount, "useAsCompilationCache"))
-        || extra.is_some_and(says_something)
+        || extra.is_some_and(has_settings)
 }
 
 /// Whether `extraPodSpec` says more than the name of its main container.
-fn says_something(extra: &Object) -> bool {
+fn has_settings(extra: &Object) -> bool {
     extra.iter().any(|(key, value)| match (key.as_str(), value) {
         ("mainContainer", Value::Object(main)) => main.iter().any(|(key, value)| key != "name" && !is_empty(value)),
         ("mainContainer", _) => false,

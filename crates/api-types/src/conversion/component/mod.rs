@@ -90,7 +90,7 @@ pub(super) fn put_names(service: &mut Object, saved: &Object) {
 }
 
 /// A status in the other version: what is the same, without a state that says nothing. An empty state is not among
-/// those that the schema knows.
+/// those that the schema has.
 pub(super) fn common(status: &Object, renamed: &[&str]) -> Object {
     let says_nothing = |key: &str, value: &Value| value.is_null() || (key == "state" && value == "");
     let common = status.iter().filter(|(key, value)| !renamed.contains(&key.as_str()) && !says_nothing(key, value));

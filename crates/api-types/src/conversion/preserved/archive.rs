@@ -81,7 +81,7 @@ pub struct PreservedVolume {
     pub claim: PreservedClaim,
     /// Path at which it is mounted.
     pub mount_point: String,
-    /// The same under its other name.
+    /// The mount point under its other name.
     pub mount_path: String,
 }
 

@@ -170,7 +170,7 @@ fn all_claims_of_graph(annotations: &Texts) -> Vec<PreservedClaim> {
     read(annotations, GRAPH).map(|spec| field(&spec, "pvcs")).unwrap_or_default()
 }
 
-/// The types that the annotations of a v1beta1 `DynamoGraphDeployment` keep because v1beta1 does not know them, by
+/// The types that the annotations of a v1beta1 `DynamoGraphDeployment` keep because v1beta1 lacks them, by
 /// component.
 pub fn unknown_types_of_graph(annotations: &Texts) -> Texts {
     let services = read(annotations, GRAPH).and_then(|mut spec| spec.remove("services"));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn types_that_mean_nothing_are_told() {
+    fn types_without_meaning_are_warned_about() {
         let services = json!({"A": {"componentType": "main"}, "B": {"componentType": "worker"}, "C": {}});
         let graph = alpha(GRAPH, json!({"services": services}));
         let expected = Texts::from([("A".to_owned(), "main".to_owned())]);

@@ -42,7 +42,7 @@ fn a_new_checkpoint_gets_its_job() {
 }
 
 #[test]
-fn a_job_that_was_made_before_the_status_told_is_taken_up() {
+fn a_job_that_was_created_before_the_status_was_written_is_continued() {
     let mut observed = observed(Value::Null);
     observed.job = Some(job(JOB, ""));
     let planned = plan(&observed);
@@ -50,7 +50,7 @@ fn a_job_that_was_made_before_the_status_told_is_taken_up() {
 }
 
 #[test]
-fn what_is_in_the_way_of_the_job_is_told_before_it_is_made() {
+fn what_is_in_the_way_of_the_job_is_reported_before_it_is_created() {
     let named = |create| CheckpointConfig {
         storage: StorageSettings {
             claim: "claim".to_owned(),
@@ -113,7 +113,7 @@ fn the_pod_is_captured_once_it_is_there() {
 }
 
 #[test]
-fn why_the_pod_does_not_run_is_told_until_it_is_captured() {
+fn why_the_pod_does_not_run_is_reported_until_it_is_captured() {
     let refused = PodDiagnosis::from_creation_warning("Job j", "Error creating: a pod is forbidden: exceeded quota");
     let reported = |trouble: &PodDiagnosis, edit: &dyn Fn(&mut CheckpointObserved)| {
         let mut observed = observed(creating());

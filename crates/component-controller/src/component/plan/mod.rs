@@ -84,7 +84,7 @@ pub fn plan(
     };
     // Replicas that an autoscaler set after the observation are not reverted.
     let workload = workload.map(|workload| match &autoscaler {
-        Some(_) => workload.decided_on(&version_of(live_workload), "/spec/replicas"),
+        Some(_) => workload.based_on(&version_of(live_workload), "/spec/replicas"),
         None => workload,
     });
     Ok(ComponentPlan {

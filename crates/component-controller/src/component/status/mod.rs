@@ -47,7 +47,8 @@ const URGENCY: [Class; 4] = [Class::Foreign, Class::Invalid, Class::Forbidden, C
 /// Progress of a component whose plan was applied. Rejections come first, all of them in one message.
 fn progress_of(applied: &ComponentApplied) -> Progress {
     let mut rejections: Vec<&Rejection> = applied.rejections.iter().collect();
-    rejections.sort_by_key(|rejection| URGENCY.iter().position(|class| *class == rejection.class));
+    rejections
+        .sort_by_key(|rejection| URGENCY.iter().position(|class| *class == rejection.class).unwrap_or(URGENCY.len()));
     let message = rejections.iter().map(|rejection| rejection.message.as_str()).collect::<Vec<_>>().join("; ");
     match rejections.first().map(|first| first.class) {
         Some(Class::Foreign) => Progress::stuck(reason::NAME_TAKEN, message),

@@ -24,7 +24,7 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(60);
 /// A semaphore with a queue. Namespaces share it: one alone gets three quarters. The next in the queue is of the
 /// namespace with the fewest builds, then the first in order.
 pub struct BuildSlots {
-    /// How many builds may run at a time.
+    /// Maximum number of builds at a time.
     pub(super) limit: usize,
     jobs: Store<Packed<Job>>,
     components: Store<Packed<DynamoComponent>>,

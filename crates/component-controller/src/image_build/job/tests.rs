@@ -151,7 +151,7 @@ fn credentials_come_from_the_secret_or_from_google() {
 
 /// Found defect: what was no number was silently four.
 #[test]
-fn a_number_of_builds_that_is_none_is_told() {
+fn an_invalid_number_of_builds_is_reported() {
     for (given, expected) in [("2", None), ("four", Some("\"four\"")), ("0", Some("\"0\"")), ("-1", Some("\"-1\""))] {
         let message = made(|_| {}, &settings(&[("DYNAMO_IMAGE_BUILD_CONCURRENCY", given)]), "i:t").err();
         let value = message.as_deref().and_then(|text| text.strip_prefix("DYNAMO_IMAGE_BUILD_CONCURRENCY is "));

@@ -154,7 +154,7 @@ impl WriteMemory {
     }
 
     /// Returns the time since the last status write; `None` if there was none.
-    pub(super) fn since_report(&self, parent: &str, now: Instant) -> Option<Duration> {
+    pub(super) fn since_status_write(&self, parent: &str, now: Instant) -> Option<Duration> {
         self.parents.get(parent)?.reported.map(|at| now.saturating_duration_since(at))
     }
 

@@ -21,7 +21,7 @@ pub const APPLIED_ANNOTATION: &str = annotations::APPLIED;
 /// Write that makes the live object the desired one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Write {
-    /// It is ours or may become ours, and differs.
+    /// Owned or adoptable, and different.
     Update {
         /// The live object's uid: a precondition, so that an update never creates.
         uid: String,
@@ -30,16 +30,16 @@ pub enum Write {
         /// Differences. Empty if only fields that are no longer desired are left.
         differences: Vec<Difference>,
     },
-    /// It is as desired.
+    /// The object is as desired.
     Skip,
     /// It is being deleted, or is left over from a parent that was: nothing can be done until it is gone.
     Wait {
         /// Reason for the wait.
         reason: String,
     },
-    /// It has another owner.
+    /// The object has another owner.
     Conflict {
-        /// Whose it is.
+        /// Owner of the object.
         reason: String,
     },
 }

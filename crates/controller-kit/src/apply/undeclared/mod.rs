@@ -1,5 +1,5 @@
 //! Fields of a status that the served CustomResourceDefinition does not declare, because it is another operator's or an
-//! older one. The API server refuses a whole server-side apply for one of them, and names it: that is how they are
+//! older one. The API server rejects a whole server-side apply for one of them, and names it: that is how they are
 //! learnt. Pure.
 
 use std::{

@@ -1,6 +1,6 @@
 //! Selection of the notification due for an object. Pure.
 //!
-//! The status is the memory: `Stalled` and `Reconciling` say what is so, `Notified` what receivers know. Receivers may
+//! The status is the memory: `Stalled` and `Reconciling` hold the state, `Notified` what was delivered. Receivers may
 //! get a notification twice, with one identifier, if the process ends before the status is written.
 //!
 //! An object is failing if it is stalled, or if its pods do not come up: a container that crashes needs a user,
@@ -13,10 +13,10 @@ use sha2::{Digest, Sha256};
 
 use crate::conditions::{RECONCILING, STALLED};
 
-/// Condition type: receivers of notifications know that the object is failing. Its message names the last event. Only
+/// Condition type: receivers were notified that the object is failing. Its message names the last event. Only
 /// there once an event was delivered.
 pub const NOTIFIED: &str = "Notified";
-/// Reason of [`NOTIFIED`]: receivers know that the object is ready again.
+/// Reason of [`NOTIFIED`]: receivers were notified that the object is ready again.
 pub const RESOLVED: &str = "Resolved";
 
 /// Longest message of an event, in bytes.
@@ -31,7 +31,7 @@ pub struct NotificationEvent {
     pub id: String,
     /// Change of the object.
     pub change: HealthChange,
-    /// Reason of `Stalled` or `Reconciling`; of a resolved problem, the one that receivers know.
+    /// Reason of `Stalled` or `Reconciling`; of a resolved problem, the one that was delivered.
     pub reason: String,
     /// The problem and its remedy.
     pub message: String,
@@ -40,13 +40,13 @@ pub struct NotificationEvent {
 /// Change of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HealthChange {
-    /// It needs an action of a user, or another one than receivers know.
+    /// An action of a user is needed, or another one than the last delivered.
     Failing,
-    /// It is as its spec says again.
+    /// The object is ready again.
     Resolved,
 }
 
-/// The event that receivers do not know yet, if one is due. Work in progress is none: a problem is resolved when the
+/// The event that was not delivered yet, if one is due. Work in progress is none: a problem is resolved when the
 /// object is ready.
 pub fn due(status: &Value, uid: &str) -> Option<NotificationEvent> {
     let (stalled, reconciling) = (condition(status, STALLED)?, condition(status, RECONCILING)?);
@@ -70,7 +70,7 @@ pub fn due(status: &Value, uid: &str) -> Option<NotificationEvent> {
     Some(NotificationEvent { id, change, reason: reason.to_owned(), message })
 }
 
-/// Records in a status that receivers know an event.
+/// Records in a status that an event was delivered.
 pub fn record(status: &mut Value, event: &NotificationEvent, now: Timestamp) {
     let reason = match event.change {
         HealthChange::Failing => event.reason.as_str(),
@@ -84,7 +84,7 @@ pub fn record(status: &mut Value, event: &NotificationEvent, now: Timestamp) {
     replace(status, Some(notified));
 }
 
-/// Keeps what receivers know: a status is computed without it.
+/// Keeps the record of the last delivered event: a status is computed without it.
 pub fn carry_over(status: &mut Value, live: &Value) {
     replace(status, condition(live, NOTIFIED).cloned());
 }

@@ -103,7 +103,7 @@ impl Fence {
         Self::of(role, None)
     }
 
-    /// The same for one of several replicas that act. It acts nowhere before it is given places.
+    /// Makes this the fence of one of several replicas that act. It admits no write before places are assigned.
     #[must_use]
     pub fn sharded(self) -> Self {
         let fence = Self::of(self.shared.role.clone(), Some(Shard::default()));
@@ -221,7 +221,7 @@ impl Fence {
             Role::Unfenced => Ok(()),
             Role::Cluster => {
                 let observed = locked(&self.shared.observed);
-                match observed.markers.standing(namespace) {
+                match observed.markers.in_force(namespace) {
                     Some(marker) => {
                         Err(Excluded::Marked { namespace: namespace.to_owned(), holder: marker.holder.clone() })
                     }
@@ -268,7 +268,7 @@ impl Fence {
         if self.shared.role == Role::Unfenced {
             return;
         }
-        // After an outage markers seem to have expired, and are renewed at once: who hears of it late acts in vain, or
+        // After an outage markers seem to have expired, and are renewed at once: late observers act in vain, or
         // beside another.
         let (store, leases) = watch_named_briskly::<Lease>(&WatchSource::all(client.clone(), scope), MARKER_LEASE);
         let ready = async move { store.wait_until_ready().await }.boxed();
@@ -276,7 +276,7 @@ impl Fence {
         tokio::spawn(async move { fence.keep(leases, ready, api).await });
     }
 
-    /// Keeps what the process knows true: from the watch, which brings changes at once, and by reading the markers from
+    /// Keeps the markers up to date: from the watch, which brings changes at once, and by reading the markers from
     /// the API server every two seconds. Only an answer of the API server shows that there is nothing new: a watch that
     /// hangs is as silent as one without changes.
     async fn keep(&self, mut leases: Watch<Packed<Lease>>, ready: BoxFuture<'static, ()>, api: Api<Lease>) {
@@ -315,7 +315,7 @@ impl Fence {
                 Role::Cluster if anywhere => self.announce([Released::Anywhere]),
                 Role::Cluster => self.announce(marked.difference(&now).cloned().map(Released::Namespace)),
                 Role::Member { namespace, .. } if !held && acted => {
-                    info!(namespace, "the namespace is ours");
+                    info!(namespace, "acquired namespace");
                     self.announce([Released::Namespace(namespace.clone())]);
                 }
                 Role::Member { .. } => {}
@@ -324,7 +324,7 @@ impl Fence {
         }
     }
 
-    /// Records what a read has found. Returns whether the process knows again where it may act, after a time in which
+    /// Records what a read has found. Returns whether the scope of the process is known again, after a time in which
     /// it did not.
     fn conclude(&self, found: MarkerLookup, now: Instant) -> bool {
         let answer = match found {
@@ -367,7 +367,7 @@ impl Fence {
 
     fn log(&self, before: &BTreeSet<String>, after: &BTreeSet<String>) {
         for namespace in after.difference(before) {
-            let holder = locked(&self.shared.observed).markers.standing(namespace).map(|marker| marker.holder.clone());
+            let holder = locked(&self.shared.observed).markers.in_force(namespace).map(|marker| marker.holder.clone());
             info!(namespace, holder, "namespace is marked by a namespace-restricted operator");
         }
         for namespace in before.difference(after) {

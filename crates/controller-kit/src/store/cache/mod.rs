@@ -174,7 +174,7 @@ impl<O: Resource> Store<O> {
     }
 
     /// False while the API server is known not to serve this kind; only stores of
-    /// [`watch_if_served`](super::watch_if_served()) can say so, and they are empty then.
+    /// [`watch_if_served`](super::watch_if_served()) can be in that state, and they are empty then.
     #[must_use]
     pub fn is_served(&self) -> bool {
         self.shared.served.load(Ordering::Relaxed)
@@ -202,7 +202,7 @@ impl<O: Resource> Store<O> {
         &self.shared.kind
     }
 
-    /// Takes in one event and says what changed by it.
+    /// Applies one event and returns the change.
     pub fn handle(&self, event: Event<O>) -> Vec<CacheChange<O>> {
         let done = matches!(event, Event::InitDone);
         let changes = self.shared.content.write().unwrap_or_else(PoisonError::into_inner).handle(event);
@@ -212,7 +212,7 @@ impl<O: Resource> Store<O> {
         changes
     }
 
-    /// Keeps of each object what `kept` says from now on, and says what changed by it.
+    /// Reduces each object by `kept` from now on, and returns the changes.
     pub(super) fn confine(&self, kept: impl Fn(&O) -> Kept<O>) -> Vec<CacheChange<O>> {
         self.shared.content.write().unwrap_or_else(PoisonError::into_inner).confine(kept)
     }

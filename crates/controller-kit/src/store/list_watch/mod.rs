@@ -27,7 +27,7 @@ use tracing::{debug, warn};
 use super::{anew::Reader, pause::Pauses};
 use crate::failure::ErrorType;
 
-/// The parameter of a request for the initial state; an API server that does not know it names it in its rejection.
+/// The parameter of a request for the initial state; an API server that does not support it names it in its rejection.
 const PARAMETER: &str = "sendInitialEvents";
 
 /// Annotation of the bookmark after the last initial object.
@@ -163,7 +163,7 @@ struct ListWatch<O> {
 type Events<O> = BoxStream<'static, kube::Result<WatchEvent<O>>>;
 
 enum WatchState<O> {
-    /// Nothing is known.
+    /// No list has begun.
     Start,
     /// The initial state is being streamed.
     Initial(Events<O>),

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::*;
 
 #[test]
-fn a_server_that_does_not_stream_is_told_from_other_refusals() {
+fn a_server_that_does_not_stream_differs_from_other_rejections() {
     let answer = |code: u16, reason: &str, message: &str| {
         let status = Status::failure(message, reason).with_code(code).boxed();
         WatchError::Start(Box::new(kube::Error::Api(status)))

@@ -136,7 +136,7 @@ async fn write_component(
 ) -> Result<Written, RequestError> {
     let seen = observed.components.iter().find(|d| d.metadata.name == object.metadata.name);
     let version = seen.and_then(ResourceExt::resource_version).unwrap_or_default();
-    writer.write_as(&caches.components, object, |desired| desired.decided_on(&version, "/spec/replicas")).await
+    writer.write_as(&caches.components, object, |desired| desired.based_on(&version, "/spec/replicas")).await
 }
 
 impl GraphApplied {

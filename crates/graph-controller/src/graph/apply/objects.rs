@@ -94,7 +94,7 @@ pub(super) async fn beside_pods(writer: Writer<'_>, caches: &GraphCaches, object
 /// Writes what the account of the pods may do.
 pub(super) async fn rights(writer: Writer<'_>, caches: &GraphCaches, objects: &GraphObjects) -> Tally {
     let mut tally = writer.write_all(&caches.roles, objects.role.as_slice()).await;
-    // The API server refuses a binding of a role that is not there.
+    // The API server rejects a binding of a role that is not there.
     if !tally.failed.is_empty() && !objects.role.iter().all(|role| is_known(&caches.roles, role)) {
         return tally;
     }

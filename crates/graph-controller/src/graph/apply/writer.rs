@@ -1,4 +1,4 @@
-//! Writes one child, and says what became of it.
+//! Writes one child, and returns the outcome.
 
 use api_types::{labels, owner, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
@@ -19,9 +19,9 @@ use crate::graph::{
 
 /// Result of the write of one child.
 pub(super) enum Written {
-    /// It was written, and is like this now.
+    /// The object after the write.
     As(Value),
-    /// It is as it should be.
+    /// No write was needed.
     Not,
     /// Something has to go first.
     Waits(String),
@@ -143,7 +143,7 @@ impl Writer<'_> {
         self.prune_with(store, is_desired, |_| {}).await
     }
 
-    /// The same, and calls `deleted` with each name.
+    /// Prunes, and calls `deleted` with each name.
     pub(super) async fn prune_with<K>(
         &self,
         store: &Store<Packed<K>>,
@@ -167,7 +167,7 @@ impl Writer<'_> {
     }
 }
 
-/// The line for an object whose kind the cluster does not know.
+/// The line for an object whose kind the cluster does not serve.
 pub(super) fn unserved<K: Resource<DynamicType = ()>>(object: &K) -> String {
     format!(
         "{} {}: the cluster does not serve {} of {}; install it, or remove what needs it from the graph",

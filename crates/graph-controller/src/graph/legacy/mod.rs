@@ -55,11 +55,11 @@ pub fn translate(
             problems.extend(complete(&mut spec, &mut said, manifest));
         }
         legacy.build = build(graph, &source, manifest.is_some(), live);
-        legacy.manifest_of = to_ask(live, legacy.build.as_ref()).filter(|_| manifest.is_some()).cloned();
+        legacy.manifest_of = to_annotate(live, legacy.build.as_ref()).filter(|_| manifest.is_some()).cloned();
         let running = legacy::image(&name, &source, live);
         let has_manifest = manifest.is_some();
         let unread = manifest.and_then(Result::err);
-        legacy.awaited = first_obstacle(unread, running.awaited).map(refuse);
+        legacy.awaited = first_obstacle(unread, running.awaited).map(obstacle_of);
         let env = spec.env.clone().unwrap_or_default();
         for component in spec.components.iter_mut().filter(|component| !names_image(component)) {
             let said = said.services.get(&component.name).cloned().unwrap_or_default();
@@ -101,7 +101,7 @@ pub fn configured(spec: &DynamoGraphDeploymentSpec) -> Result<Option<DynamoGraph
 /// Configures a component that runs a built image. Returns its violations. A manifest may say what it runs.
 fn configure(component: &mut ComponentSpec, env: &[EnvVar], has_manifest: bool) -> Vec<Violation> {
     let configured = legacy::configure(component, env);
-    let checked = [configured, if has_manifest { Ok(()) } else { legacy::check_told(component, "service") }];
+    let checked = [configured, if has_manifest { Ok(()) } else { legacy::check_program(component, "service") }];
     checked.into_iter().filter_map(Result::err).map(|violation| below(violation, &component.name, "")).collect()
 }
 
@@ -109,7 +109,7 @@ fn below(violation: Violation, service: &str, part: &str) -> Violation {
     violation.at(|path| format!("spec.services[{service}].{part}{path}"))
 }
 
-fn refuse(awaited: Awaited) -> GraphObstacle {
+fn obstacle_of(awaited: Awaited) -> GraphObstacle {
     GraphObstacle {
         ready_reason: conditions::graph::IMAGE_NOT_READY,
         progress: awaited
@@ -148,7 +148,7 @@ fn is_needed(spec: &DynamoGraphDeploymentSpec, said: &PreservedGraph) -> bool {
 
 fn is_silent(component: &ComponentSpec, said: &PreservedGraph) -> bool {
     let is_tagged = said.services.get(&component.name).is_some_and(|said| said.tag.is_some());
-    !names_image(component) && !is_tagged && legacy::check_told(component, "service").is_err()
+    !names_image(component) && !is_tagged && legacy::check_program(component, "service").is_err()
 }
 
 /// The manifest of DynamoComponent `name`, if it was read for the present generation.
@@ -176,10 +176,10 @@ fn of<'a>(name: &str, live: Option<&'a DynamoComponent>) -> Result<&'a ArchiveMa
 }
 
 /// The live DynamoComponent, if it is not the graph's own and not annotated yet.
-fn to_ask<'a>(live: Option<&'a DynamoComponent>, own: Option<&DynamoComponent>) -> Option<&'a DynamoComponent> {
-    let is_asked =
+fn to_annotate<'a>(live: Option<&'a DynamoComponent>, own: Option<&DynamoComponent>) -> Option<&'a DynamoComponent> {
+    let is_annotated =
         |live: &DynamoComponent| live.annotations().get(annotations::READ_MANIFEST).is_some_and(|v| v == labels::TRUE);
-    live.filter(|live| own.is_none() && !is_asked(live))
+    live.filter(|live| own.is_none() && !is_annotated(live))
 }
 
 /// Returns the obstacle to report: of two, the one that a user has to remove.
@@ -218,7 +218,7 @@ fn complete(
     let unknown = spec.components.iter().filter(|component| is_silent(component, said));
     let violation = |component: &ComponentSpec| {
         let field = format!("spec.services[{}]", component.name);
-        let problem = "is no service of the manifest in the archive, and does not say what it runs";
+        let problem = "is not a service of the manifest in the archive, and does not specify what it runs";
         Violation::required(&field, problem, format!("name one of {}, or set dynamoTag", names.join(", ")))
     };
     unknown.map(violation).collect()

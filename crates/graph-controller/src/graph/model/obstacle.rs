@@ -38,7 +38,7 @@ impl GraphObstacle {
         Self { ready_reason, progress: ObstacleProgress::Stalled(reason), message }
     }
 
-    /// A stored form that this version does not know.
+    /// A stored form that this version cannot read.
     pub fn of_unreadable(error: &UnpackError) -> Self {
         Self::stalled(conditions::graph::FAILED, conditions::graph::INVALID_SPEC, error.to_string())
     }

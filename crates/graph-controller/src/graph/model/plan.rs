@@ -69,7 +69,7 @@ pub struct Removal {
 pub struct Rollout {
     /// The desired revision of the workers, if the graph has workers and revisions.
     pub target: Option<RevisionSuffix>,
-    /// Whether the target is not the revision that the spec asks for.
+    /// Whether the target is not the revision of the spec.
     pub is_behind: bool,
     /// Names of the live workers of other revisions, oldest first.
     pub old: Vec<String>,
@@ -91,7 +91,7 @@ impl Rollout {
         !self.old.is_empty()
     }
 
-    /// Whether all workers are of the revision that the spec asks for.
+    /// Whether all workers are of the revision of the spec.
     pub fn is_complete(&self) -> bool {
         !self.in_progress() && !self.is_behind
     }

@@ -76,7 +76,7 @@ pub fn unknown_types(stored: &Value, annotations: &BTreeMap<String, String>) -> 
 /// Reads what is live of a graph.
 ///
 /// # Errors
-/// If a PodCliqueSet of the graph has a form that this version does not know.
+/// If a PodCliqueSet of the graph has a form that this version cannot read.
 pub(super) fn cached(caches: &GroveCaches, graph: &DynamoGraphDeployment) -> Result<LiveGrove, UnpackError> {
     let owned = caches.sets.children_of(&graph.uid().unwrap_or_default());
     let mut sets = owned.iter().map(|set| set.unpack()).collect::<Result<Vec<_>, _>>()?;
@@ -86,7 +86,7 @@ pub(super) fn cached(caches: &GroveCaches, graph: &DynamoGraphDeployment) -> Res
     let (mut cliques, mut groups) = (Vec::new(), Vec::new());
     for set in &sets {
         let uid = set.uid().unwrap_or_default();
-        // What Grove writes in a form that we do not know is as good as not there yet.
+        // An object of Grove that cannot be parsed counts as absent.
         cliques.extend(caches.cliques.children_of(&uid).iter().filter_map(|clique| clique.unpack().ok()));
         groups.extend(caches.groups.children_of(&uid).iter().filter_map(|group| group.unpack().ok()));
     }

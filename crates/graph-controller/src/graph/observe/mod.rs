@@ -83,7 +83,7 @@ pub struct GraphCaches {
 /// Collects what the caches hold of a graph. `packed` is its stored form.
 ///
 /// # Errors
-/// An object that the graph owns has a form that this version does not know. Planning without that object could
+/// An object that the graph owns has a form that this version cannot read. Planning without that object could
 /// start its workers a second time.
 pub fn cached(
     caches: &GraphCaches,
@@ -162,7 +162,7 @@ fn is_orphan_of<K: Resource>(graph: &DynamoGraphDeployment, object: &K) -> bool 
         && MARKS.iter().any(|mark| object.annotations().contains_key(*mark))
 }
 
-/// The scaling adapters under the names of those that the components ask for.
+/// The scaling adapters under the names of those that the components enable.
 fn adapters(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> Result<Vec<Adapter>, UnpackError> {
     let namespace = graph.namespace().unwrap_or_default();
     let names = graph.spec.components.iter().filter(|component| component.scaling_adapter.is_some());

@@ -1,4 +1,4 @@
-//! Scaling adapters, one for each component that asks for one, and the HorizontalPodAutoscalers that scale them.
+//! Scaling adapters, one for each component that enables one, and the HorizontalPodAutoscalers that scale them.
 
 use api_types::{
     conversion::preserved::PreservedAutoscaling,

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_without_a_program_is_told_the_one_that_runs_it_also_while_generations_change() {
+    fn a_graph_without_a_provider_gets_the_one_that_runs_it_also_while_revisions_change() {
         let graph = |annotations: Value| graph_with(|g| g["metadata"]["annotations"] = annotations);
         let changing = Rollout { old: vec!["old".to_owned()], ..Rollout::default() };
         for (provider, rollout) in

@@ -1,6 +1,6 @@
 //! Spread constraints count the pods of one revision of workers.
 //!
-//! A user's selector knows nothing of revisions: while workers change it counts the pods that go too, and when they
+//! A user's selector does not select by revision: while workers change it counts the pods that go too, and when they
 //! are gone the new ones sit where the old ones left room. So a revision of ours says that only its own pods count.
 
 use api_types::{grove::PodCliqueTemplate, labels, v1beta1::DynamoComponentDeployment};
@@ -34,7 +34,7 @@ pub fn scope_clique(desired: &mut PodCliqueTemplate, live: Option<&PodCliqueTemp
 
 fn add(constraints: Option<&mut Vec<TopologySpreadConstraint>>) {
     for constraint in constraints.into_iter().flatten().filter(|constraint| !names_generation(constraint)) {
-        // Without a selector no pod counts, and the API server refuses further keys.
+        // Without a selector no pod counts, and the API server rejects further keys.
         if constraint.label_selector.is_some() {
             constraint.match_label_keys.get_or_insert_default().push(labels::WORKER_HASH.to_owned());
         }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_author_who_tells_generations_apart_is_left_alone() {
+    fn a_selector_by_revision_is_kept() {
         for selector in [
             json!({ "matchLabels": { labels::WORKER_HASH: "1a" } }),
             json!({ "matchExpressions": [{ "key": labels::WORKER_HASH, "operator": "Exists" }] }),

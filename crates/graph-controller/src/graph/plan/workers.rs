@@ -204,7 +204,7 @@ fn collect_superseded(
 ) {
     for superseded in revisions.iter().skip(1) {
         let removed = superseded.members.iter().filter(|d| !graph.has_worker(&d.spec.component.name));
-        if superseded.serves_nobody() {
+        if superseded.has_unserved_component() {
             plan.old.extend(removed.map(|d| with_replicas(d, 0)));
         }
         if superseded.members.iter().all(|d| is_drained(observed, d)) {

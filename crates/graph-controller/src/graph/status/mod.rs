@@ -107,13 +107,13 @@ fn report_components(draft: &mut Draft, plan: &GraphPlan, applied: &GraphApplied
 /// The previous status, with what does not depend on a plan.
 fn begin(observed: &GraphObserved, now: Timestamp) -> Draft {
     let mut draft = carried_over(&observed.graph, observed.provider, observed.served, now);
-    tell_of_key(&mut draft, observed);
+    set_mpi_key_condition(&mut draft, observed);
     draft
 }
 
 /// Sets the condition that names the missing SSH key for MPI. The webhook server reads it and creates the Secret; pods
 /// that mount the Secret wait for it.
-fn tell_of_key(draft: &mut Draft, observed: &GraphObserved) {
+fn set_mpi_key_condition(draft: &mut Draft, observed: &GraphObserved) {
     let graph = &observed.graph;
     let namespace = graph.namespace().unwrap_or_default();
     let spans_nodes = graph.spec.components.iter().any(|component| component.is_multinode());

@@ -15,7 +15,7 @@ use crate::graph::model::{ClusterApis, GraphObstacle, ObstacleProgress};
 /// One obstacle for all rejections of a reconcile, with the most urgent reason. `None` if all failures are transient:
 /// those change no status.
 pub fn rejection<'a>(failed: impl IntoIterator<Item = &'a RequestError>) -> Option<GraphObstacle> {
-    let mut refused: Vec<_> = failed.into_iter().filter_map(|error| Some((refusal(error.class())?, error))).collect();
+    let mut refused: Vec<_> = failed.into_iter().filter_map(|error| Some((classify(error.class())?, error))).collect();
     refused.sort_by_key(|((urgency, ..), _)| *urgency);
     let ((_, ready_reason, progress), _) = *refused.first()?;
     let messages: Vec<_> = refused.iter().map(|(_, error)| error.to_string()).collect();
@@ -24,7 +24,7 @@ pub fn rejection<'a>(failed: impl IntoIterator<Item = &'a RequestError>) -> Opti
 
 /// The urgency of a rejection (the lower, the more urgent), the reason of `Ready`, and the progress. `None` for what
 /// changes no status.
-fn refusal(class: Class) -> Option<(u8, &'static str, ObstacleProgress)> {
+fn classify(class: Class) -> Option<(u8, &'static str, ObstacleProgress)> {
     match class {
         Class::Foreign => Some((0, reason::FAILED, ObstacleProgress::Stalled(reason::NAME_TAKEN))),
         Class::Invalid => Some((1, reason::FAILED, ObstacleProgress::Stalled(reason::INVALID_SPEC))),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn all_refusals_are_in_the_message_and_the_most_urgent_gives_the_reason() {
+    fn all_rejections_are_in_the_message_and_the_most_urgent_gives_the_reason() {
         let failed = [
             answer("Ingress", 500, UNREACHABLE),
             answer("Role", 503, "the server is away"),

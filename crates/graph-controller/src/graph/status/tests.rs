@@ -145,7 +145,7 @@ fn a_stalled_component_stalls_the_graph_in_its_own_words() {
 }
 
 #[test]
-fn an_api_that_a_component_lacks_is_no_mistake_of_the_author() {
+fn a_missing_api_is_no_violation() {
     assert_eq!(is(&with_stalled("ApiMissing", "no LeaderWorkerSets"), "Stalled").1, "ApiMissing");
 }
 
@@ -229,7 +229,7 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
 }
 
 #[test]
-fn an_engine_that_flags_cannot_reach_is_told_of() {
+fn an_engine_that_flags_cannot_reach_is_reported() {
     let graph = graph();
     let condition = |live: &[DynamoComponentDeployment]| {
         let status = status_of(&graph, live.to_vec());

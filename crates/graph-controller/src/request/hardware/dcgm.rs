@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_gpus_is_told() {
+    fn an_answer_without_gpus_is_an_error() {
         for text in ["", "nonsense", "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\" 4", "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} NaN"] {
             assert!(read(text, "n").unwrap_err().contains("node n"), "{text}");
         }

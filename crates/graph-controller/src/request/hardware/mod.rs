@@ -108,8 +108,8 @@ pub fn add_labelled(nodes: &mut Vec<NodeGpus>, labelled: impl Iterator<Item = No
     }
 }
 
-/// Whether a node says that RDMA is possible.
-pub fn says_rdma(node_labels: &BTreeMap<String, String>) -> bool {
+/// Whether the labels of a node declare RDMA.
+pub fn has_rdma(node_labels: &BTreeMap<String, String>) -> bool {
     labels::NODE_RDMA.iter().any(|key| node_labels.get(*key).is_some_and(|value| value == labels::TRUE))
 }
 
@@ -203,7 +203,7 @@ mod tests {
 
     /// The upstream operator writes the maker's text into a field that takes names of a list, and fails.
     #[test]
-    fn a_gpu_that_nobody_knows_has_no_kind() {
+    fn an_unknown_gpu_has_no_kind() {
         let found = choose(&[node("a", "Imaginary 9000", 2, 1.0)], None, |_| false).unwrap();
         assert_eq!(found.hardware.gpu_sku, None);
         assert!(found.unknown_model.unwrap().contains("Imaginary 9000"));
@@ -217,8 +217,8 @@ mod tests {
         assert_eq!(of_labels("n", &labels(&all)), Some(node("n", "L40S", 8, 46_068.0)));
         assert_eq!(of_labels("n", &labels(&all[..2])), None);
         assert_eq!(of_labels("n", &labels(&[all[1], all[2], ("nvidia.com/gpu.count", "many")])), None);
-        assert!(says_rdma(&labels(&[("nvidia.com/rdma.present", "true")])));
-        assert!(!says_rdma(&labels(&[("nvidia.com/rdma.present", "false")])));
+        assert!(has_rdma(&labels(&[("nvidia.com/rdma.present", "true")])));
+        assert!(!has_rdma(&labels(&[("nvidia.com/rdma.present", "false")])));
     }
 }
 

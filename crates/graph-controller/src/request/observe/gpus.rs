@@ -26,7 +26,7 @@ use tokio::sync::Mutex;
 use tracing::{info, warn};
 
 use crate::request::{
-    hardware::{NodeGpus, add_labelled, choose, dcgm, of_labels, says_rdma},
+    hardware::{NodeGpus, add_labelled, choose, dcgm, has_rdma, of_labels},
     model::Search,
     settings::RequestSettings,
 };
@@ -115,11 +115,11 @@ impl Gpus {
         let nodes: Vec<PartialObjectMeta<Node>> = match nodes {
             Some(list) => list.items,
             None => {
-                survey.notes.push("the operator may not look at nodes".to_owned());
+                survey.notes.push("the operator has no right to list nodes".to_owned());
                 Vec::new()
             }
         };
-        survey.rdma = nodes.iter().filter(|node| says_rdma(node.labels())).map(ResourceExt::name_any).collect();
+        survey.rdma = nodes.iter().filter(|node| has_rdma(node.labels())).map(ResourceExt::name_any).collect();
         let known: BTreeSet<String> = nodes.iter().map(ResourceExt::name_any).collect();
         self.ask_exporters(&mut survey, &known).await?;
         let labelled = nodes.iter().filter_map(|node| of_labels(&node.name_any(), node.labels()));
@@ -164,8 +164,8 @@ impl Gpus {
         let http = match Outbound::new(&Trust::default()) {
             Ok(http) => http,
             Err(error) => {
-                warn!(%error, "DCGM exporters cannot be asked");
-                survey.notes.push(format!("DCGM exporters cannot be asked: {error}"));
+                warn!(%error, "DCGM exporters cannot be queried");
+                survey.notes.push(format!("DCGM exporters cannot be queried: {error}"));
                 survey.passing = true;
                 return Ok(());
             }

@@ -87,7 +87,7 @@ impl RequestObserver {
     /// The snapshot for one request.
     ///
     /// # Errors
-    /// The API server does not answer, or a child has a form that this version does not know.
+    /// The API server does not answer, or a child has a form that this version cannot read.
     pub async fn observe(
         &self,
         packed: &Packed<DynamoGraphDeploymentRequest>,
@@ -186,7 +186,7 @@ impl RequestObserver {
             }
         }
         let hardware = observed.request.spec.hardware.as_ref();
-        if self.settings.gpu_discovery && validate::wants_search(hardware) {
+        if self.settings.gpu_discovery && validate::uses_search(hardware) {
             let desired = hardware.and_then(|hardware| hardware.gpu_sku);
             observed.hardware = match self.gpus.search(desired).await {
                 // Optional: the error is ignored.

@@ -257,7 +257,7 @@ mod tests {
 
     /// The upstream operator skips documents that it cannot read, and may read them for ever.
     #[test]
-    fn a_broken_document_is_told_and_not_skipped() {
+    fn a_broken_document_is_reported_and_not_skipped() {
         let broken = |text: &str| read(text, "g").unwrap_err();
         assert!(broken(&format!("{GRAPH}---\n{{\n")).contains("not YAML"));
         assert!(

@@ -342,7 +342,7 @@ fn a_config_map_of_somebody_else_keeps_the_profiler_from_starting() {
 /// In the upstream operator, a change of the spec while profiling stops the request for ever, even if it is taken back
 ///.
 #[test]
-fn a_late_change_of_the_spec_is_told_and_stops_nothing() {
+fn a_late_change_of_the_spec_is_reported_and_stops_nothing() {
     let mut observed = in_phase("Profiling");
     let mut job = job(json!([]));
     job.metadata.annotations = Some([("operator.dynamo/profiled-spec".to_owned(), "another".to_owned())].into());

@@ -1,4 +1,4 @@
-//! The status of a request: computed from what was done, never from what was wished.
+//! The status of a request: computed from what was applied, never from what was desired.
 
 use api_types::{
     conditions::{self, request as reason},
@@ -13,7 +13,7 @@ use super::{
     model::{Profiling, RequestApplied, RequestObserved, Stage},
 };
 
-/// Types that speak of a profile and its graph; what is refused or begins anew has neither.
+/// Types about a profile and its graph; a request that is rejected or restarted has neither.
 const OF_PROFILE: [&str; 4] =
     [reason::PROFILING, reason::SPEC_GENERATED, reason::DEPLOYMENT_READY, conditions::SPEC_SERVED];
 
@@ -215,7 +215,7 @@ fn set_drift(setter: &mut Setter, observed: &RequestObserved, applied: &RequestA
     }
 }
 
-/// The conditions that speak of all others.
+/// The conditions that summarize all others.
 fn set_summary(setter: &mut Setter, stage: &Stage) {
     let phase = setter.status.phase;
     let (why, message) = summary(&setter.status.conditions, phase);

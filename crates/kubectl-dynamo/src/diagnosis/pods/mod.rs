@@ -21,7 +21,7 @@ use crate::diagnosis;
 const ENDING: i64 = 60;
 /// After how many seconds a probe that fails is no longer normal: engines load models for long.
 const LOADING: i64 = 30 * 60;
-/// The same for a readiness probe: the container has started.
+/// Time limit of a readiness probe after the container has started.
 const STARTED: i64 = 5 * 60;
 /// Events about volumes and networks.
 const SETUP_EVENTS: [&str; 4] = ["FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedCreatePodSandBox"];

@@ -42,7 +42,7 @@ pub const REJECTIONS: &[CauseRule] = &[
     rule(
         &["failed quota"],
         "QuotaNeedsRequests",
-        "set the requests and limits that the quota asks for in the pod template",
+        "set the requests and limits that the quota requires in the pod template",
     ),
     rule(
         &["violates podsecurity"],
@@ -102,7 +102,7 @@ const LIMIT_RANGE: &str =
     "set requests and limits of the pod template within the LimitRange of the namespace, or change it";
 const ACCOUNT: &str = "create the ServiceAccount, or correct serviceAccountName of the pod template";
 const CERTIFICATE: &str = "renew the certificate of the webhook, or set its CA in the webhook configuration (caBundle)";
-const POLICY: &str = "change the object as the policy asks, or the policy";
+const POLICY: &str = "change the object as the policy requires, or the policy";
 const WEBHOOK: &str = "mend the Deployment of the webhook, or delete its webhook configuration; the object is tried \
                        again every 15 s";
 const UNDONE: &str = "correct the spec of the workers, or set it back; the message says what did not come up";
@@ -181,7 +181,7 @@ const REMEDIES: &[(&str, &str)] = &[
     (component::PROBE_NOT_PASSED, "wait until the model is loaded"),
     (component::SCHEDULING_GATED, "wait until all pods of the gang have a place; the first that has none shows why"),
     (model::NO_SERVICES_FOUND, "set modelRef.name of the workers to spec.baseModelName of the model"),
-    (model::NO_ENDPOINTS, "start workers of the base model: `kubectl dynamo why GRAPH` says why they do not run"),
+    (model::NO_ENDPOINTS, "start workers of the base model: `kubectl dynamo why GRAPH` shows why they do not run"),
     (
         model::LOAD_FAILED,
         "correct spec.source.uri, and the access of the workers to it; start the engine with LoRA enabled",
@@ -199,7 +199,7 @@ const REMEDIES: &[(&str, &str)] = &[
         "look at the PodSnapshot and at the agent of its node, and change nvidia.com/snapshot-artifact-version",
     ),
     (checkpoint::CAPTURE_NAME_TAKEN, "delete the PodSnapshot of that name, or use another identity"),
-    (checkpoint::CAPTURE_REFUSED, "change what the API server refuses of the PodSnapshot"),
+    (checkpoint::CAPTURE_REFUSED, "change what the API server rejects of the PodSnapshot"),
     (checkpoint::JOB_DELETED, "change nvidia.com/snapshot-artifact-version to capture again"),
     (checkpoint::JOB_DELETED_EARLY, "change nvidia.com/snapshot-artifact-version to capture again"),
     (checkpoint::DUPLICATE, "delete the older checkpoint, or wait until it is gone"),
@@ -218,7 +218,7 @@ const REMEDIES: &[(&str, &str)] = &[
     ("SelectingConfigFailed", PROFILER),
     ("BuildingCurvesFailed", PROFILER),
     ("GeneratingDGDFailed", PROFILER),
-    (request::GENERATION_FAILED, "look at the log of the profiler's pod: what it left is no graph"),
+    (request::GENERATION_FAILED, "look at the log of the profiler's pod: its output is not a graph"),
     (request::POD_CANNOT_START, "change what keeps the pod of the profiler from starting, as the message says"),
     (request::DEPLOYMENT_DEGRADED, "see `kubectl dynamo why GRAPH` for the graph of the request"),
     (request::DEPLOYMENT_DELETED, "create the request again: its graph was deleted"),

@@ -58,7 +58,7 @@ pub const SCHEDULING: &[CauseRule] = &[
     rule(
         &["cannot allocate all claims"],
         "DevicesTaken",
-        "free devices of the class that the resource claim asks for, or add nodes that have them",
+        "free devices of the class that the resource claim requests, or add nodes that have them",
     ),
     rule(&["resourceclaim", "not"], "DeviceClaim", "create the ResourceClaim or its template, or correct its name"),
     rule(
@@ -95,7 +95,7 @@ pub const SCHEDULING: &[CauseRule] = &[
     rule(
         &["didn't match pod's node affinity/selector"],
         "NodeSelector",
-        "correct nodeSelector or affinity of the pod template, or label a node as it asks for",
+        "correct nodeSelector or affinity of the pod template, or label a node to match it",
     ),
     rule(
         &["untolerated taint"],
@@ -238,7 +238,7 @@ pub const LOGS: &[CauseRule] = &[
     rule(
         &["unrecognized arguments"],
         "ArgumentUnknown",
-        "correct args of the container: the engine of this image does not know them",
+        "correct args of the container: the engine of this image does not accept them",
     ),
     rule(
         &["nats", "connect"],

@@ -22,7 +22,7 @@ pub struct ObjectKey {
 
 /// Rejection of a write, as the API server reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PreviewRejection {
     /// Status code of HTTP.
     pub code: u16,
     /// Reason of the `Status` object.
@@ -120,7 +120,7 @@ impl PreviewObjects {
     ///
     /// # Errors
     /// A precondition does not hold.
-    pub fn apply(&mut self, key: &ObjectKey, body: &Value, manager: &str) -> Result<Value, Refusal> {
+    pub fn apply(&mut self, key: &ObjectKey, body: &Value, manager: &str) -> Result<Value, PreviewRejection> {
         let preconditions = Preconditions::of(&body["metadata"]);
         match self.objects.get(key) {
             None if preconditions.uid.is_some() => Err(conflict(key)),
@@ -150,11 +150,11 @@ impl PreviewObjects {
         key: &ObjectKey,
         preconditions: Preconditions<'_>,
         edit: impl FnOnce(&mut Value) -> Result<(), String>,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, PreviewRejection> {
         let live = self.objects.get(key).ok_or_else(|| not_found(key))?;
         check(key, live, preconditions)?;
         let mut object = live.clone();
-        edit(&mut object).map_err(|message| Refusal { code: 422, reason: "Invalid", message })?;
+        edit(&mut object).map_err(|message| PreviewRejection { code: 422, reason: "Invalid", message })?;
         Ok(self.replace(key, object))
     }
 
@@ -162,7 +162,7 @@ impl PreviewObjects {
     ///
     /// # Errors
     /// There is no such object, or a precondition does not hold.
-    pub fn delete(&mut self, key: &ObjectKey, preconditions: Preconditions<'_>) -> Result<Value, Refusal> {
+    pub fn delete(&mut self, key: &ObjectKey, preconditions: Preconditions<'_>) -> Result<Value, PreviewRejection> {
         let live = self.objects.get(key).ok_or_else(|| not_found(key))?;
         check(key, live, preconditions)?;
         let mut object = live.clone();
@@ -307,21 +307,21 @@ fn has_finalizers(object: &Value) -> bool {
     object.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|all| !all.is_empty())
 }
 
-fn check(key: &ObjectKey, live: &Value, preconditions: Preconditions<'_>) -> Result<(), Refusal> {
+fn check(key: &ObjectKey, live: &Value, preconditions: Preconditions<'_>) -> Result<(), PreviewRejection> {
     let differs =
         |desired: Option<&str>, field: &str| desired.is_some_and(|desired| live["metadata"][field] != desired);
     let fails = differs(preconditions.uid, "uid") || differs(preconditions.resource_version, "resourceVersion");
     if fails { Err(conflict(key)) } else { Ok(()) }
 }
 
-fn conflict(key: &ObjectKey) -> Refusal {
+fn conflict(key: &ObjectKey) -> PreviewRejection {
     let message = format!("{} {} was changed meanwhile", key.plural, key.name);
-    Refusal { code: 409, reason: "Conflict", message }
+    PreviewRejection { code: 409, reason: "Conflict", message }
 }
 
 /// The answer for an object that does not exist.
-pub fn not_found(key: &ObjectKey) -> Refusal {
-    Refusal { code: 404, reason: "NotFound", message: format!("{} {:?} not found", key.plural, key.name) }
+pub fn not_found(key: &ObjectKey) -> PreviewRejection {
+    PreviewRejection { code: 404, reason: "NotFound", message: format!("{} {:?} not found", key.plural, key.name) }
 }
 
 #[cfg(test)]

@@ -176,7 +176,7 @@ impl CacheSources<'_> {
     }
 }
 
-/// Docker configuration Secrets as the controllers know them.
+/// Docker configuration Secrets as in the caches of the controllers.
 pub fn pull_secrets(secrets: &[Value]) -> PullSecrets {
     let known = PullSecrets::default();
     known.handle(Event::Init);

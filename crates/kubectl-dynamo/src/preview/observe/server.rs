@@ -11,7 +11,7 @@ use kube::{Client, client::Body};
 use serde_json::{Value, json};
 use tower::{BoxError, Service};
 
-use crate::preview::objects::{ObjectKey, Preconditions, PreviewObjects, Refusal, not_found};
+use crate::preview::objects::{ObjectKey, Preconditions, PreviewObjects, PreviewRejection, not_found};
 
 /// Objects in memory in place of an API server.
 #[derive(Clone)]
@@ -67,7 +67,7 @@ impl MemoryServer {
             Method::GET => self.objects().get(&target.key).cloned().ok_or_else(|| not_found(&target.key)),
             Method::DELETE => self.objects().delete(&target.key, Preconditions::of(&body["preconditions"])),
             Method::PATCH => self.patch(&target, type_.unwrap_or_default(), &query, &body),
-            _ => Err(Refusal {
+            _ => Err(PreviewRejection {
                 code: 405,
                 reason: "MethodNotAllowed",
                 message: "no such method in a preview".to_owned(),
@@ -83,7 +83,7 @@ impl MemoryServer {
         }
     }
 
-    fn patch(&self, target: &RequestTarget, type_: &str, query: &str, body: &Value) -> Result<Value, Refusal> {
+    fn patch(&self, target: &RequestTarget, type_: &str, query: &str, body: &Value) -> Result<Value, PreviewRejection> {
         let mut objects = self.objects();
         if target.subresource.as_deref() == Some("status") {
             objects.set_status(&target.key, body["status"].clone());

@@ -6,7 +6,7 @@ use super::*;
 use crate::preview::{pods::PodStep, prediction::Moment};
 
 #[test]
-fn revisions_that_stay_come_and_go_are_told_apart() {
+fn kept_new_and_removed_revisions_are_listed_apart() {
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     for (before, after, text) in [
         (&["a"][..], &["a"][..], "a stays"),

@@ -176,7 +176,7 @@ async fn a_user_with_few_rights_sees_what_those_show() {
     assert_eq!(kinds, [("change", "Deployment"), ("change", "DynamoComponentDeployment")]);
     assert_eq!(replaced(&prediction.pods)["Frontend"], (1, 1), "{:?}", prediction.pods);
     let notes = prediction.notes.join("\n");
-    for note in ["admission was not asked", "changes of services are not shown", "pods cannot be read"] {
+    for note in ["admission was not called", "changes of services are not shown", "pods cannot be read"] {
         assert!(notes.contains(note), "{note}: {notes}");
     }
 }

@@ -3,10 +3,7 @@
 use api_types::{annotations, ports, v1beta1::BackendFramework};
 use k8s_openapi::api::core::v1::Container;
 
-use crate::{
-    frameworks::{MultinodePod, NodeRole, command},
-    rules::Version,
-};
+use crate::frameworks::{MultinodePod, NodeRole, command};
 
 /// Executor that joins the nodes of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,8 +28,22 @@ impl Executor {
         let named = annotation(annotations::VLLM_EXECUTOR_BACKEND);
         let chosen =
             [Self::Mp, Self::Ray].into_iter().find(|e| named.is_some_and(|n| n.eq_ignore_ascii_case(e.as_str())));
-        let origin = annotation(annotations::ORIGIN_VERSION).and_then(Version::lenient);
-        chosen.unwrap_or(if origin.is_some_and(|version| version.is_at_least_1()) { Self::Mp } else { Self::Ray })
+        let since_version_1 = || annotation(annotations::ORIGIN_VERSION).is_some_and(is_at_least_1);
+        chosen.unwrap_or_else(|| if since_version_1() { Self::Mp } else { Self::Ray })
+    }
+}
+
+/// Whether a version is 1.0.0 or later; `v1`, `1.2` and build metadata are fine, anything else is none.
+fn is_at_least_1(version: &str) -> bool {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    let version = version.split_once('+').map_or(version, |(version, _)| version);
+    let (release, is_preview) = version.split_once('-').map_or((version, false), |(release, _)| (release, true));
+    let numbers: Option<Vec<u64>> = release.split('.').map(|number| number.parse().ok()).collect();
+    match numbers.as_deref() {
+        Some([major, rest @ ..]) if rest.len() <= 2 => {
+            *major > 1 || *major == 1 && !(is_preview && rest.iter().all(|number| *number == 0))
+        }
+        _ => false,
     }
 }
 
@@ -63,7 +74,7 @@ impl Parallel {
     }
 }
 
-/// Spreads one engine over all nodes with processes that vLLM starts itself; says whether there was one.
+/// Spreads one engine over all nodes with processes that vLLM starts itself; returns whether there was one.
 pub(super) fn span_with_processes(multinode: MultinodePod<'_>, main: &mut Container) -> bool {
     let MultinodePod { role, nodes, peers } = multinode;
     let (rank, needs_shell) = match role {
@@ -81,7 +92,7 @@ pub(super) fn span_with_processes(multinode: MultinodePod<'_>, main: &mut Contai
     command::add_flags(main, &flags, needs_shell, BackendFramework::Vllm)
 }
 
-/// Runs engines side by side on every node, balanced there; the frontend balances over the nodes. Says whether there
+/// Runs engines side by side on every node, balanced there; the frontend balances over the nodes. Returns whether there
 /// was an engine.
 pub(super) fn balance(parallel: Parallel, multinode: MultinodePod<'_>, gpus: i64, main: &mut Container) -> bool {
     let MultinodePod { role, nodes, peers } = multinode;
@@ -110,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_author_decides_else_the_age_of_the_graph() {
+    fn the_spec_takes_precedence_over_the_age_of_the_graph() {
         for (backend, origin, expected) in [
             (Some("mp"), None, Mp),
             (Some("RAY"), Some("1.5.0"), Ray),

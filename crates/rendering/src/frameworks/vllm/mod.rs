@@ -15,7 +15,7 @@ use crate::pod::env;
 /// Default directory of vLLM's compiled kernels.
 pub(super) const CACHE_PATH: &str = "/root/.cache/vllm";
 
-/// Joins the nodes of a replica, connects engines that share GPU memory, and points vLLM at the compilation cache. Says
+/// Joins the nodes of a replica, connects engines that share GPU memory, and sets the compilation cache. Returns
 /// whether the engine was found, if it needs flags.
 pub(super) fn adapt_main(launch: &Launch<'_>, main: &mut Container) -> bool {
     let mut found = true;
@@ -50,7 +50,7 @@ fn load_from_shared_memory(main: &mut Container) -> bool {
         || command::add_flags(main, &format!("{FLAG} gms"), false, BackendFramework::Vllm)
 }
 
-/// Makes the engines of all nodes one; says whether there was one where it is needed.
+/// Makes the engines of all nodes one; returns whether there was one where it is needed.
 fn join(launch: &Launch<'_>, multinode: MultinodePod<'_>, main: &mut Container) -> bool {
     let executor = launch.executor;
     let words = command::words(main);

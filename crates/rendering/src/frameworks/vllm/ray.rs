@@ -20,7 +20,7 @@ pub(super) const ELASTIC: &str = "--enable-elastic-ep";
 const PARALLEL_BACKEND: [&str; 2] = ["--data-parallel-backend", "-dpb"];
 const SHELL: &str = "/bin/sh";
 
-/// Spreads one engine over all nodes; says whether there was one.
+/// Spreads one engine over all nodes; returns whether there was one.
 pub(super) fn span(multinode: MultinodePod<'_>, main: &mut Container) -> bool {
     let port = ports::RAY;
     let mut found = true;
@@ -61,7 +61,7 @@ pub(super) fn elastic(multinode: MultinodePod<'_>, main: &mut Container) {
     }
 }
 
-/// The same on a single node, which others may join later.
+/// Starts the Ray head on a single node, which others may join later.
 pub(super) fn head_of_single_node(main: &mut Container) {
     let Some(engine) = engine(main).filter(|_| is_elastic_over_ray(main)) else { return };
     let address = format!(" --node-ip-address=\"${}\"", api_types::env::POD_IP);

@@ -109,7 +109,7 @@ fn zero_replicas_are_ready_when_no_pod_is_left() {
 }
 
 #[test]
-fn counts_are_told_as_the_kind_has_them() {
+fn counts_are_reported_as_the_kind_has_them() {
     let counts = json!({ "observedGeneration": 2, "replicas": 3, "updatedReplicas": 2, "scheduledReplicas": 1,
         "readyReplicas": 1, "availableReplicas": 2 });
     let (one, many) = (clique(counts.clone()).replicas, group(counts).replicas);

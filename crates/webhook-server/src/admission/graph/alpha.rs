@@ -148,7 +148,7 @@ fn warn_of_graph(spec: &FieldNode<'_>, out: &mut FieldFindings) {
     let Some(source) = sources.iter().find(|source| !source.text().is_empty()) else { return };
     let services = spec.field("services");
     let mut named = services.entries().filter(|(_, service)| service.is_set()).peekable();
-    if named.peek().is_some() && named.all(|(_, service)| says_what_it_runs(&service)) {
+    if named.peek().is_some() && named.all(|(_, service)| has_program(&service)) {
         let text = format!(
             "the manifest in the archive is not read, because each service says what it runs; set workers, resources \
              and envs of the manifest in {}",
@@ -163,7 +163,7 @@ fn warn_of_graph(spec: &FieldNode<'_>, out: &mut FieldFindings) {
 }
 
 /// Whether a service of such a graph needs no manifest.
-fn says_what_it_runs(service: &FieldNode<'_>) -> bool {
+fn has_program(service: &FieldNode<'_>) -> bool {
     let main = service.field("extraPodSpec").field("mainContainer");
     ["dynamoTag", "componentType"].into_iter().any(|field| !service.field(field).text().is_empty())
         || !main.field("image").text().is_empty()

@@ -132,7 +132,7 @@ impl<'a> Case<'a> {
 
     /// Rules about what has changed.
     fn changes(&self, old: &TypedSubject) -> FieldFindings {
-        // A user of v1beta1 need not know what v1alpha1 says besides.
+        // A user of v1beta1 need not see the fields of v1alpha1.
         let alphas = || self.is_alpha.then(|| self.new.in_alpha().zip(old.in_alpha())).flatten();
         let mut found = rules::Findings::default();
         match (&self.new.typed, &old.typed) {
@@ -198,17 +198,17 @@ impl<'a> Case<'a> {
 
     /// The object in v1alpha1, if that says more of it than v1beta1.
     fn more_in_alpha<'s>(&self, subject: &'s TypedSubject) -> Option<&'s Value> {
-        let says_more = self.is_alpha || has_saved_data(&subject.object);
-        says_more.then(|| subject.in_alpha()).flatten()
+        let needs_alpha = self.is_alpha || has_saved_data(&subject.object);
+        needs_alpha.then(|| subject.in_alpha()).flatten()
     }
 
-    /// Whether an update leaves the spec alone, in what only v1alpha1 says too. Rules that came later do not
+    /// Whether an update leaves the spec unchanged, including the fields of v1alpha1. Rules that came later do not
     /// block it.
     fn keeps_spec(&self) -> bool {
         let Some(old) = &self.old else { return false };
         let is_kept = |new: &Value, old: &Value| is_same(new.get("spec"), old.get("spec"));
-        let says_more = has_saved_data(&self.new.object) || has_saved_data(&old.object);
-        let alphas = || says_more.then(|| self.new.in_alpha().zip(old.in_alpha())).flatten();
+        let needs_alpha = has_saved_data(&self.new.object) || has_saved_data(&old.object);
+        let alphas = || needs_alpha.then(|| self.new.in_alpha().zip(old.in_alpha())).flatten();
         is_kept(&self.new.object, &old.object) && alphas().is_none_or(|(new, old)| is_kept(new, old))
     }
 }

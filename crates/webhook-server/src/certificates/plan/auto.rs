@@ -9,7 +9,7 @@ use super::{
     spread_of, spread_until,
 };
 use crate::certificates::{
-    BACKDATE, BundleTarget, Contents, OVERLAP, RENEW_BEFORE, SETTLE,
+    BACKDATE, BundleTarget, Contents, OVERLAP, PROPAGATION, RENEW_BEFORE,
     material::{Authority, Pair},
 };
 
@@ -114,7 +114,7 @@ fn wait(
         return None;
     }
     let held_for = issuers(new, known).map(|issuer| held_for(spread, issuer, now)).max();
-    let left = SETTLE.saturating_sub(held_for.unwrap_or_default());
+    let left = PROPAGATION.saturating_sub(held_for.unwrap_or_default());
     (!left.is_zero()).then_some(left)
 }
 
@@ -164,7 +164,7 @@ fn next_step(
     let held_for = held_for(spread, newest, now);
     if is_due(pair.not_after, now) || !pair.is_signed_by(newest) {
         // Clients that trust the present certificate trust the next one of the same CA: no wait.
-        let left = if pair.is_signed_by(newest) { Duration::ZERO } else { SETTLE.saturating_sub(held_for) };
+        let left = if pair.is_signed_by(newest) { Duration::ZERO } else { PROPAGATION.saturating_sub(held_for) };
         return if left.is_zero() {
             write("the certificate is to be replaced", signer, older, None)
         } else {

@@ -19,7 +19,7 @@ use super::{
     BundleTarget, Contents,
     material::{Authority, Pair},
 };
-use crate::{certificates::SETTLE, configurations::Host};
+use crate::{certificates::PROPAGATION, configurations::Host};
 
 /// Maximum time between two plans. A corrected clock causes no event, and a certificate with wrong times must not stay
 /// long.
@@ -137,9 +137,9 @@ fn plan_manual(observed: &CertificateObserved, now: Timestamp) -> CertificatePla
 
     let targets = definitions.as_deref().unwrap_or_default();
     let spread = superseded(observed, served, &authorities, targets, now);
-    let fresh = || spread.iter().filter(|old| since(old.since, now) < SETTLE);
+    let fresh = || spread.iter().filter(|old| since(old.since, now) < PROPAGATION);
     let bundle = Authority::add_all(stored.ca.clone(), fresh().map(|old| &old.authority));
-    let again = fresh().map(|old| SETTLE.saturating_sub(since(old.since, now))).min().unwrap_or(LOOK_AGAIN);
+    let again = fresh().map(|old| PROPAGATION.saturating_sub(since(old.since, now))).min().unwrap_or(LOOK_AGAIN);
     let differing = differing(targets, &bundle);
     CertificatePlan {
         trusted: serve.is_some() && definitions.is_some() && differing.is_empty(),

@@ -7,7 +7,7 @@ use k8s_openapi::{
 use kube::core::ApiResource;
 
 use super::*;
-use crate::certificates::{BACKDATE, OVERLAP, RENEW_BEFORE, SERVING_LIFETIME, SETTLE, issue::carry_out};
+use crate::certificates::{BACKDATE, OVERLAP, PROPAGATION, RENEW_BEFORE, SERVING_LIFETIME, issue::carry_out};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -163,13 +163,13 @@ fn a_new_ca_is_spread_before_it_is_used_and_the_old_one_stays_for_a_day() {
     assert_eq!(world.authorities()[1], old[0]);
     let waiting = world.plan();
     assert!(waiting.trusted && waiting.serve == Some(first.clone()), "the old one is served meanwhile");
-    assert_eq!(waiting.again, SETTLE);
+    assert_eq!(waiting.again, PROPAGATION);
 
     // A target that is late holds everything up.
-    world.pass(SETTLE - Duration::from_secs(1));
+    world.pass(PROPAGATION - Duration::from_secs(1));
     world.targets()[0].bundles[1].1 = old[0].to_pem().into_bytes();
     world.settle();
-    world.pass(SETTLE - Duration::from_secs(1));
+    world.pass(PROPAGATION - Duration::from_secs(1));
     assert_eq!(world.settle(), [""; 0]);
     world.pass(Duration::from_secs(1));
     assert_eq!(world.settle(), ["the certificate is to be replaced"]);
@@ -194,7 +194,7 @@ fn a_ca_that_runs_out_is_replaced_while_the_old_one_is_valid() {
     while old.not_after.duration_since(world.now) > jiff::SignedDuration::try_from(RENEW_BEFORE).unwrap() {
         world.pass(SERVING_LIFETIME / 8);
         world.settle();
-        world.pass(SETTLE);
+        world.pass(PROPAGATION);
         world.settle();
         assert!(world.plan().trusted);
     }
@@ -211,7 +211,7 @@ fn a_secret_that_was_deleted_comes_back_and_nobody_loses_trust() {
     assert!(plan.trusted && plan.inject.is_empty());
     assert_eq!(world.plan().serve, served);
     world.settle();
-    world.pass(SETTLE);
+    world.pass(PROPAGATION);
     world.settle();
     world.assert_steady();
 }
@@ -229,7 +229,7 @@ fn garbage_is_repaired_part_by_part() {
             assert!(plan.write.is_some(), "part {part}");
             assert!(plan.trusted && plan.serve == served, "part {part}: what is remembered is still good");
             world.settle();
-            world.pass(SETTLE);
+            world.pass(PROPAGATION);
             world.settle();
             world.assert_steady();
         }
@@ -244,7 +244,7 @@ fn garbage_that_a_new_process_finds_is_repaired() {
         let stored = world.stored();
         *[&mut stored.ca, &mut stored.ca_key, &mut stored.certificate, &mut stored.key][part] = b"garbage".to_vec();
         world.settle();
-        world.pass(SETTLE);
+        world.pass(PROPAGATION);
         world.settle();
         world.assert_steady();
     }
@@ -268,7 +268,7 @@ fn a_clock_that_jumps_leaves_a_certificate_that_is_valid_now() {
         let jump = jiff::SignedDuration::try_from(jump).unwrap();
         world.now = if back { world.now - jump } else { world.now + jump };
         world.settle();
-        world.pass(SETTLE);
+        world.pass(PROPAGATION);
         world.settle();
         world.assert_steady();
         assert!(world.plan().serve.unwrap().is_valid(world.now), "{jump:?} back: {back}");
@@ -294,7 +294,7 @@ fn another_replica_takes_over_at_every_step_of_a_rotation() {
         assert!(plan.trusted, "{plan:?}");
         // The next one lives long enough to see that all targets are set, and for one step more.
         world.step();
-        world.pass(SETTLE);
+        world.pass(PROPAGATION);
         world.step();
     }
     assert!(world.plan().serve.unwrap().is_signed_by(&world.authorities()[0]));
@@ -311,7 +311,7 @@ fn a_certificate_whose_ca_we_cannot_use_is_served_until_ours_is_known() {
     assert!(plan.trusted && plan.serve == foreign);
     world.settle();
     assert_eq!(world.plan().serve, foreign);
-    world.pass(SETTLE);
+    world.pass(PROPAGATION);
     world.settle();
     assert_ne!(world.plan().serve, foreign);
     world.assert_steady();
@@ -344,13 +344,13 @@ fn a_secret_that_is_overwritten_by_another_valid_one_is_served_once_its_ca_is_kn
     let stored = world.stored().clone();
     assert!(stored.certificate == restored.certificate && stored.ca_key == restored.ca_key, "the rest stays as it is");
     assert_eq!(world.settle(), [""; 0]);
-    assert_eq!((world.plan().serve, world.plan().again), (Some(first.clone()), SETTLE));
+    assert_eq!((world.plan().serve, world.plan().again), (Some(first.clone()), PROPAGATION));
 
     // A target that is late holds everything up.
-    world.pass(SETTLE - Duration::from_secs(1));
+    world.pass(PROPAGATION - Duration::from_secs(1));
     world.targets()[1].bundles[0].1 = old.to_pem().into_bytes();
     world.settle();
-    world.pass(SETTLE - Duration::from_secs(1));
+    world.pass(PROPAGATION - Duration::from_secs(1));
     assert_eq!((world.settle(), world.plan().serve), (vec![], Some(first)));
     world.pass(Duration::from_secs(1));
     assert_eq!((world.settle(), world.plan().serve), (vec![], Some(second.clone())));
@@ -389,7 +389,7 @@ fn no_part_of_a_foreign_secret_costs_trust() {
         for _ in 0..12 {
             let plan = world.step();
             assert!(plan.trusted && plan.serve.is_some(), "{what}: {:?}", plan.write);
-            world.pass(SETTLE / 4);
+            world.pass(PROPAGATION / 4);
         }
         world.settle();
         world.assert_steady();
@@ -460,10 +460,10 @@ fn a_certificate_of_somebody_else_s_new_ca_waits_until_the_crds_have_that_ca() {
     assert_eq!(Authority::read_all(&plan.bundle), [new.clone(), old].concat());
     let plan = world.step();
     assert_ne!(plan.serve.unwrap(), first);
-    assert!(plan.inject.is_empty() && plan.again <= SETTLE, "other replicas may be late");
+    assert!(plan.inject.is_empty() && plan.again <= PROPAGATION, "other replicas may be late");
     (world.observed.remembered, world.observed.spread) = (None, Vec::new());
     assert!(world.step().inject.is_empty(), "who has just started does not take away what others may serve");
-    world.pass(SETTLE);
+    world.pass(PROPAGATION);
     let plan = world.plan();
     assert_eq!((Authority::read_all(&plan.bundle), plan.inject.len()), (new, 1));
     world.observed.spread = plan.spread;

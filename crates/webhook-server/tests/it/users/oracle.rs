@@ -6,7 +6,7 @@ use test_cluster::TestNamespace;
 use tokio::sync::OnceCell;
 
 use super::Written;
-use crate::{common::objects, world};
+use crate::{common::objects, harness};
 
 const KINDS: [&str; 2] = ["DynamoGraphDeployment", "DynamoGraphDeploymentRequest"];
 
@@ -40,7 +40,7 @@ fn definitions() -> Vec<Value> {
 /// An object of the copy of a kind in a version.
 pub async fn copy(namespace: &TestNamespace, kind: &'static str, version: &str, name: &str) -> Written {
     static INSTALLED: OnceCell<()> = OnceCell::const_new();
-    let install = async || world().await.install.cluster.install_crds(&definitions()).await.unwrap();
+    let install = async || harness().await.install.cluster.install_crds(&definitions()).await.unwrap();
     INSTALLED.get_or_init(install).await;
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(&group(version), version, kind));
     let api: Api<DynamicObject> = Api::namespaced_with(namespace.client(), namespace.name(), &resource);

@@ -9,7 +9,7 @@ mod judge;
 
 use std::{process::Command, time::Duration};
 
-use end_to_end::{BoxError, GRAPH_CONTROLLER, World, executable, private_world};
+use end_to_end::{BoxError, GRAPH_CONTROLLER, Harness, executable, private_harness};
 use judge::{Audit, Bounds, Side};
 use k8s_openapi::{api::apps::v1::Deployment, jiff::Timestamp};
 use kube::api::{DeleteParams, PostParams};
@@ -88,56 +88,57 @@ impl Times {
 
 /// Both operators.
 struct Operators<'a> {
-    world: &'a World,
+    harness: &'a Harness,
     wide: Program,
     own: [Program; 2],
 }
 
 impl<'a> Operators<'a> {
-    async fn start(world: &'a World, times: &Times) -> Result<Self, BoxError> {
-        let config = world.cluster.dir().join("own.yaml");
+    async fn start(harness: &'a Harness, times: &Times) -> Result<Self, BoxError> {
+        let config = harness.cluster.dir().join("own.yaml");
         let scope = json!({
             "owner": "own", "leaseDuration": format!("{}s", times.marker), "leaseRenewInterval": format!("{}s", times.marker / 3),
         });
         let configuration = json!({
             "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
-            "namespace": {"restricted": world.ns(), "scope": scope},
+            "namespace": {"restricted": harness.ns(), "scope": scope},
         });
         std::fs::write(&config, configuration.to_string())?;
         let config = format!("--config={}", config.display());
-        let wide = program(world, GRAPH_CONTROLLER, Side::Wide, &[]).await?;
-        let own = program(world, GRAPH_CONTROLLER, Side::Own, &[&config]).await?;
-        let siblings = ["--siblings=install=own", "--install-namespace", world.ns()];
-        let marker = program(world, "lease-scope", Side::Marker, &[&[config.as_str()], &siblings[..]].concat()).await?;
-        world.cluster.run(&wide).await?;
-        let this = Self { world, wide, own: [own, marker] };
+        let wide = program(harness, GRAPH_CONTROLLER, Side::Wide, &[]).await?;
+        let own = program(harness, GRAPH_CONTROLLER, Side::Own, &[&config]).await?;
+        let siblings = ["--siblings=install=own", "--install-namespace", harness.ns()];
+        let marker =
+            program(harness, "lease-scope", Side::Marker, &[&[config.as_str()], &siblings[..]].concat()).await?;
+        harness.cluster.run(&wide).await?;
+        let this = Self { harness, wide, own: [own, marker] };
         this.run_own().await?;
         Ok(this)
     }
 
     async fn run_own(&self) -> Result<(), BoxError> {
         for program in &self.own {
-            self.world.cluster.run(program).await?;
+            self.harness.cluster.run(program).await?;
         }
         Ok(())
     }
 
     async fn stop_own(&self, signal: Signal) -> Result<(), BoxError> {
         for program in &self.own {
-            self.world.cluster.stop_program(&program.name, signal).await?;
+            self.harness.cluster.stop_program(&program.name, signal).await?;
         }
         Ok(())
     }
 
     /// Removes the install. The controller runs until the marker is given back: it has to stop by itself.
     async fn remove_own(&self) -> Result<(), BoxError> {
-        let deployments = self.world.api::<Deployment>();
+        let deployments = self.harness.api::<Deployment>();
         deployments.delete("sibling", &DeleteParams::default()).await?;
         let gone = async || deployments.get_opt("sibling").await.is_ok_and(|found| found.is_none()).then_some(());
         wait::until("the Deployment to be gone", PATIENCE, gone).await?;
         let [controller, marker] = &self.own;
-        self.world.cluster.stop_program(&marker.name, Signal::Terminate).await?;
-        self.world.cluster.stop_program(&controller.name, Signal::Terminate).await?;
+        self.harness.cluster.stop_program(&marker.name, Signal::Terminate).await?;
+        self.harness.cluster.stop_program(&controller.name, Signal::Terminate).await?;
         Ok(())
     }
 
@@ -146,7 +147,7 @@ impl<'a> Operators<'a> {
     }
 
     fn signal(&self, program: &Program, signal: &str) -> Result<(), BoxError> {
-        let process = self.world.cluster.process(&program.name).ok_or("it does not run")?;
+        let process = self.harness.cluster.process(&program.name).ok_or("it does not run")?;
         let status = Command::new("kill").args([signal, &process.pid.to_string()]).status()?;
         assert!(status.success(), "kill {signal} {}", program.name);
         Ok(())
@@ -156,23 +157,23 @@ impl<'a> Operators<'a> {
     async fn run_without_marker(&self, audit: &mut Audit) -> Result<(), BoxError> {
         let [controller, _] = &self.own;
         for _ in 0..2 {
-            self.world.cluster.run(controller).await?;
+            self.harness.cluster.run(controller).await?;
             let started = Timestamp::now();
             written_by(audit, Side::Wide, started).await?;
-            self.world.cluster.stop_program(&controller.name, Signal::Kill).await?;
+            self.harness.cluster.stop_program(&controller.name, Signal::Kill).await?;
         }
         Ok(())
     }
 }
 
 /// A program with an account of its own, by which the audit log knows it.
-async fn program(world: &World, binary: &str, side: Side, args: &[&str]) -> Result<Program, BoxError> {
+async fn program(harness: &Harness, binary: &str, side: Side, args: &[&str]) -> Result<Program, BoxError> {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": side.account()},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": side.account(), "namespace": ACCOUNTS}],
     });
-    let kubeconfig = world.cluster.service_account_kubeconfig(ACCOUNTS, side.account(), &[binding]).await?;
+    let kubeconfig = harness.cluster.service_account_kubeconfig(ACCOUNTS, side.account(), &[binding]).await?;
     let kubeconfig = kubeconfig.display().to_string();
     let common = ["--kubeconfig", &kubeconfig, "--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0"];
     let args = common.iter().chain(&["--log-format", "text"]).chain(args).map(|&arg| arg.to_owned()).collect();
@@ -191,7 +192,7 @@ fn graph(replicas: u64) -> Value {
 }
 
 /// Creates the Deployment that the namespace's operator awaits before its takeover.
-async fn sibling(world: &World) -> Result<(), BoxError> {
+async fn sibling(harness: &Harness) -> Result<(), BoxError> {
     let deployment = json!({
         "metadata": {"name": "sibling", "labels": {"install": "own"}},
         "spec": {
@@ -202,7 +203,7 @@ async fn sibling(world: &World) -> Result<(), BoxError> {
             },
         },
     });
-    world.api::<Deployment>().create(&PostParams::default(), &serde_json::from_value(deployment)?).await?;
+    harness.api::<Deployment>().create(&PostParams::default(), &serde_json::from_value(deployment)?).await?;
     Ok(())
 }
 
@@ -221,7 +222,7 @@ async fn there_and_back(
     end: End,
     frozen: Duration,
 ) -> Result<(), BoxError> {
-    let cluster = operators.world.cluster;
+    let cluster = operators.harness.cluster;
     let begin = Timestamp::now();
     match end {
         End::Orderly | End::Overslept => operators.stop_own(Signal::Terminate).await?,
@@ -263,7 +264,7 @@ async fn there_and_back(
             operators.run_own().await?;
         }
         End::Removed => {
-            sibling(operators.world).await?;
+            sibling(operators.harness).await?;
             operators.run_own().await?;
         }
         _ => operators.run_own().await?,
@@ -275,15 +276,15 @@ async fn there_and_back(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_namespace_goes_back_and_forth_and_never_has_two_operators() -> Result<(), BoxError> {
-    let (world, times) = (private_world("handovers").await?, Times::new()?);
-    sibling(&world).await?;
-    world.apply(&graph(1)).await?;
-    let operators = Operators::start(&world, &times).await?;
-    let mut audit = Audit::new(world.cluster.audit_log()?, world.ns());
+    let (harness, times) = (private_harness("handovers").await?, Times::new()?);
+    sibling(&harness).await?;
+    harness.apply(&graph(1)).await?;
+    let operators = Operators::start(&harness, &times).await?;
+    let mut audit = Audit::new(harness.cluster.audit_log()?, harness.ns());
     let edits = async {
         for replicas in (1..=5).cycle() {
             // No API server answers during an outage.
-            let _ = world.apply(&graph(replicas)).await;
+            let _ = harness.apply(&graph(replicas)).await;
             tokio::time::sleep(PACE).await;
         }
     };

@@ -14,7 +14,7 @@ use std::{
 };
 
 use api_types::v1beta1::DynamoGraphDeployment;
-use end_to_end::{BoxError, GRAPH_CONTROLLER, World, executable, private_world};
+use end_to_end::{BoxError, GRAPH_CONTROLLER, Harness, executable, private_harness};
 use judge::{Assignments, Audit, MEMBER};
 use k8s_openapi::{
     api::{coordination::v1::Lease, core::v1::Namespace},
@@ -76,7 +76,7 @@ impl Bounds {
 }
 
 struct Members<'a> {
-    world: &'a World,
+    harness: &'a Harness,
     programs: Vec<Program>,
     assignments: Assignments,
     audit: Audit,
@@ -88,35 +88,35 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    async fn start(world: &'a World, namespaces: Vec<String>, away: &'a AtomicBool) -> Result<Self, BoxError> {
-        let config = world.cluster.dir().join("shards.yaml");
+    async fn start(harness: &'a Harness, namespaces: Vec<String>, away: &'a AtomicBool) -> Result<Self, BoxError> {
+        let config = harness.cluster.dir().join("shards.yaml");
         let configuration = json!({
             "apiVersion": "operator.config.dynamo.nvidia.com/v1alpha1", "kind": "OperatorConfiguration",
-            "leaderElection": {"enabled": true, "shards": true, "namespace": world.ns()},
+            "leaderElection": {"enabled": true, "shards": true, "namespace": harness.ns()},
         });
         std::fs::write(&config, configuration.to_string())?;
         let mut programs = Vec::new();
         for number in 0..MEMBERS {
-            programs.push(program(world, number, &config.display().to_string()).await?);
+            programs.push(program(harness, number, &config.display().to_string()).await?);
         }
-        let assignments = Assignments::follow(world.api::<Lease>(), ELECTED);
-        let audit = Audit::new(world.cluster.audit_log()?, assignments.clone());
-        let members = Self { world, programs, assignments, audit, namespaces, away, late: Vec::new() };
+        let assignments = Assignments::follow(harness.api::<Lease>(), ELECTED);
+        let audit = Audit::new(harness.cluster.audit_log()?, assignments.clone());
+        let members = Self { harness, programs, assignments, audit, namespaces, away, late: Vec::new() };
         for program in &members.programs {
-            members.world.cluster.run(program).await?;
+            members.harness.cluster.run(program).await?;
         }
         Ok(members)
     }
 
     fn signal(&self, member: usize, signal: &str) -> Result<(), BoxError> {
-        let process = self.world.cluster.process(&self.programs[member].name).ok_or("it does not run")?;
+        let process = self.harness.cluster.process(&self.programs[member].name).ok_or("it does not run")?;
         let status = Command::new("kill").args([signal, &process.pid.to_string()]).status()?;
         assert!(status.success(), "kill {signal} of member {member}");
         Ok(())
     }
 
     async fn elected(&self) -> Result<usize, BoxError> {
-        let lease = self.world.api::<Lease>().get(ELECTED).await?;
+        let lease = self.harness.api::<Lease>().get(ELECTED).await?;
         let holder = lease.spec.and_then(|spec| spec.holder_identity).ok_or("no member is elected")?;
         Ok(judge::member(&holder).ok_or("an unknown member is elected")?)
     }
@@ -184,7 +184,7 @@ impl<'a> Members<'a> {
     async fn change(&mut self, change: Change, member: usize, bounds: &Bounds) -> Result<(), BoxError> {
         let owned = |namespace: &String| self.assignments.owner(namespace) == Some(member);
         let (namespaces, others): (Vec<_>, Vec<_>) = self.namespaces.iter().cloned().partition(owned);
-        let (cluster, name) = (self.world.cluster, self.programs[member].name.clone());
+        let (cluster, name) = (self.harness.cluster, self.programs[member].name.clone());
         let since = Timestamp::now();
         match change {
             Change::Orderly => cluster.stop_program(&name, Signal::Terminate).await?,
@@ -222,14 +222,14 @@ impl<'a> Members<'a> {
 }
 
 /// A replica with an account of its own, by which the audit log knows it.
-async fn program(world: &World, number: usize, config: &str) -> Result<Program, BoxError> {
+async fn program(harness: &Harness, number: usize, config: &str) -> Result<Program, BoxError> {
     let account = format!("{MEMBER}{number}");
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": account},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": ACCOUNTS}],
     });
-    let kubeconfig = world.cluster.service_account_kubeconfig(ACCOUNTS, &account, &[binding]).await?;
+    let kubeconfig = harness.cluster.service_account_kubeconfig(ACCOUNTS, &account, &[binding]).await?;
     let kubeconfig = kubeconfig.display().to_string();
     let args = ["--kubeconfig", &kubeconfig, "--config", config, "--health-address", "127.0.0.1:0"];
     let args = args.into_iter().chain(["--metrics-address", "127.0.0.1:0", "--log-format", "text"]);
@@ -253,26 +253,26 @@ fn graph(replicas: u64) -> Value {
 }
 
 /// Makes namespaces with a graph each, and returns their names.
-async fn namespaces(world: &World) -> Result<Vec<String>, BoxError> {
-    let api: Api<Namespace> = Api::all(world.client.clone());
+async fn namespaces(harness: &Harness) -> Result<Vec<String>, BoxError> {
+    let api: Api<Namespace> = Api::all(harness.client.clone());
     let names: Vec<String> = (0..NAMESPACES).map(|number| format!("load-{number}")).collect();
     for name in &names {
         let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
         api.create(&PostParams::default(), &namespace).await?;
-        edit(world, name, 1).await?;
+        edit(harness, name, 1).await?;
     }
     Ok(names)
 }
 
-async fn edit(world: &World, namespace: &str, replicas: u64) -> Result<(), BoxError> {
-    let api: Api<DynamoGraphDeployment> = Api::namespaced(world.client.clone(), namespace);
+async fn edit(harness: &Harness, namespace: &str, replicas: u64) -> Result<(), BoxError> {
+    let api: Api<DynamoGraphDeployment> = Api::namespaced(harness.client.clone(), namespace);
     api.patch("busy", &PatchParams::apply("user").force(), &Patch::Apply(graph(replicas))).await?;
     Ok(())
 }
 
 /// Waits until every graph has been reconciled as it is.
-async fn until_reconciled(world: &World) -> Result<(), BoxError> {
-    let api: Api<DynamoGraphDeployment> = Api::all(world.client.clone());
+async fn until_reconciled(harness: &Harness) -> Result<(), BoxError> {
+    let api: Api<DynamoGraphDeployment> = Api::all(harness.client.clone());
     let probe = async || {
         let graphs = api.list(&ListParams::default()).await.map_err(|error| error.to_string())?;
         let behind = graphs.iter().filter(|graph| {
@@ -287,14 +287,14 @@ async fn until_reconciled(world: &World) -> Result<(), BoxError> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_share_namespaces_and_never_write_beside_each_other() -> Result<(), BoxError> {
-    let (world, bounds) = (private_world("shards").await?, Bounds::new()?);
-    let namespaces = namespaces(&world).await?;
+    let (harness, bounds) = (private_harness("shards").await?, Bounds::new()?);
+    let namespaces = namespaces(&harness).await?;
     let away = AtomicBool::new(false);
-    let mut members = Members::start(&world, namespaces.clone(), &away).await?;
+    let mut members = Members::start(&harness, namespaces.clone(), &away).await?;
     let edits = async {
         for (namespace, replicas) in namespaces.iter().cycle().zip((1..=5).cycle()) {
             let was_away = away.load(Ordering::SeqCst);
-            if let Err(error) = edit(&world, namespace, replicas).await
+            if let Err(error) = edit(&harness, namespace, replicas).await
                 && !was_away
                 && !away.load(Ordering::SeqCst)
             {
@@ -315,7 +315,7 @@ async fn replicas_share_namespaces_and_never_write_beside_each_other() -> Result
         Ok::<_, BoxError>(())
     };
     tokio::select! { error = edits => return Err(error), done = changes => done? }
-    until_reconciled(&world).await?;
+    until_reconciled(&harness).await?;
     let faults = members.audit.faults(&namespaces)?;
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(members.late.is_empty(), "of {} changes: {}", bounds.changes, members.late.join("\n"));

@@ -6,7 +6,7 @@ mod release;
 use std::time::Duration;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
-use end_to_end::{BoxError, World, private_world};
+use end_to_end::{BoxError, Harness, private_harness};
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{
@@ -34,12 +34,12 @@ const VALUES: [&str; 4] =
 
 /// Returns the constant parts of all objects of a kind whose names begin with `prefix`: their identity, generation and
 /// spec.
-async fn of_kind<K>(world: &World, prefix: &str) -> Result<Vec<Value>, BoxError>
+async fn of_kind<K>(harness: &Harness, prefix: &str) -> Result<Vec<Value>, BoxError>
 where
     K: kube::Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + std::fmt::Debug,
     K: k8s_openapi::serde::de::DeserializeOwned + k8s_openapi::serde::Serialize,
 {
-    let objects = world.api::<K>().list(&ListParams::default()).await?;
+    let objects = harness.api::<K>().list(&ListParams::default()).await?;
     let own = objects.iter().filter(|object| object.name_any().starts_with(prefix));
     let kept = own.map(|object| {
         let spec = serde_json::to_value(object)?["spec"].take();
@@ -50,23 +50,23 @@ where
 }
 
 /// Lists the constant parts of a graph and its workloads.
-async fn workloads(world: &World, graph: &str) -> Result<Vec<Value>, BoxError> {
-    let mut all = of_kind::<DynamoGraphDeployment>(world, graph).await?;
-    all.extend(of_kind::<DynamoComponentDeployment>(world, graph).await?);
-    all.extend(of_kind::<Deployment>(world, graph).await?);
-    all.extend(of_kind::<Service>(world, graph).await?);
+async fn workloads(harness: &Harness, graph: &str) -> Result<Vec<Value>, BoxError> {
+    let mut all = of_kind::<DynamoGraphDeployment>(harness, graph).await?;
+    all.extend(of_kind::<DynamoComponentDeployment>(harness, graph).await?);
+    all.extend(of_kind::<Deployment>(harness, graph).await?);
+    all.extend(of_kind::<Service>(harness, graph).await?);
     Ok(all)
 }
 
 /// Whether the graph controller has the right that only the older version has.
-async fn has_old_right(world: &World) -> Result<bool, BoxError> {
-    let role = Api::<ClusterRole>::all(world.client.clone()).get(&format!("{PREFIX}graph-controller")).await?;
+async fn has_old_right(harness: &Harness) -> Result<bool, BoxError> {
+    let role = Api::<ClusterRole>::all(harness.client.clone()).get(&format!("{PREFIX}graph-controller")).await?;
     Ok(role.rules.unwrap_or_default().iter().any(|rule| rule.verbs.contains(&"deletecollection".to_owned())))
 }
 
 /// The controllers of the present release look at everything, and a graph that comes now is served, its planner's
 /// account bound.
-async fn serves(world: &World, release: &Release<'_>, name: &str) -> Result<(), BoxError> {
+async fn serves(harness: &Harness, release: &Release<'_>, name: &str) -> Result<(), BoxError> {
     release.start_controllers().await?;
     let mut graph = disaggregated(name, "1.0.0", 1, 1);
     let planner = json!({
@@ -74,9 +74,9 @@ async fn serves(world: &World, release: &Release<'_>, name: &str) -> Result<(), 
         "podTemplate": { "spec": { "containers": [{ "name": "main", "image": "registry.example/planner:1.5.0" }] } },
     });
     graph["spec"]["components"].as_array_mut().ok_or("no components")?.push(planner);
-    world.apply(&graph).await?;
-    world.ready(name).await?;
-    let bindings = world.api::<RoleBinding>();
+    harness.apply(&graph).await?;
+    harness.ready(name).await?;
+    let bindings = harness.api::<RoleBinding>();
     wait::until("the planner's account to be bound", LIMIT, async || {
         let found = bindings.get("planner-serviceaccount-binding").await.map_err(|error| error.to_string())?;
         let role = found.role_ref.name;
@@ -102,37 +102,37 @@ async fn left(release: &Release<'_>) -> Result<Vec<String>, BoxError> {
 
 #[tokio::test]
 async fn an_upgrade_and_the_way_back_change_nothing_that_runs() -> Result<(), BoxError> {
-    let world = private_world("upgrade").await?;
-    let release = Release::prepare(&world).await?;
+    let harness = private_harness("upgrade").await?;
+    let release = Release::prepare(&harness).await?;
     let (older, newer) = (release.older.display().to_string(), release.newer.display().to_string());
     release.helm(&[&["install", RELEASE, &older][..], &VALUES].concat()).await?;
     let (old_image, old_objects) = (release.image().await?, left(&release).await?);
-    assert!(has_old_right(&world).await? && !old_objects.is_empty(), "{old_objects:?}");
-    serves(&world, &release, "chat").await?;
-    let before = workloads(&world, "chat").await?;
+    assert!(has_old_right(&harness).await? && !old_objects.is_empty(), "{old_objects:?}");
+    serves(&harness, &release, "chat").await?;
+    let before = workloads(&harness, "chat").await?;
 
     release.helm(&["upgrade", RELEASE, &newer, "--reset-then-reuse-values"]).await?;
     assert_ne!(release.image().await?, old_image, "each version has images of its own");
-    assert!(!has_old_right(&world).await?, "a right that is no longer asked for is gone");
+    assert!(!has_old_right(&harness).await?, "a right that is no longer asked for is gone");
     assert_eq!(
         left(&release).await?,
         old_objects,
         "the same objects, and none of the Job that applied the definitions"
     );
-    serves(&world, &release, "later").await?;
-    assert_eq!(workloads(&world, "chat").await?, before);
+    serves(&harness, &release, "later").await?;
+    assert_eq!(workloads(&harness, "chat").await?, before);
 
     release.helm(&["rollback", RELEASE, "1"]).await?;
     assert_eq!(release.image().await?, old_image);
-    assert!(has_old_right(&world).await?);
+    assert!(has_old_right(&harness).await?);
     assert_eq!(left(&release).await?, old_objects);
-    serves(&world, &release, "last").await?;
-    assert_eq!(workloads(&world, "chat").await?, before);
+    serves(&harness, &release, "last").await?;
+    assert_eq!(workloads(&harness, "chat").await?, before);
 
     release.helm(&["uninstall", RELEASE]).await?;
     // Pods of graphs go on discovering each other.
     let kept = ["ClusterRole dynamo-operator-discovery"];
     assert_eq!(left(&release).await?, kept, "in {NAMESPACE}, elsewhere and in the cluster");
-    assert_eq!(workloads(&world, "chat").await?, before);
+    assert_eq!(workloads(&harness, "chat").await?, before);
     Ok(())
 }

@@ -7,7 +7,7 @@ use std::{
     process::Command,
 };
 
-use end_to_end::{BoxError, World, executable};
+use end_to_end::{BoxError, Harness, executable};
 use k8s_openapi::api::{
     apps::v1::Deployment,
     core::v1::{ConfigMap, Namespace},
@@ -35,7 +35,7 @@ const OLDER_RULE: &str = "- apiGroups: ['']\n  resources: [pods]\n  verbs: [dele
 const CONTROLLERS: [&str; 2] = ["graph-controller", "component-controller"];
 
 pub struct Release<'a> {
-    world: &'a World,
+    harness: &'a Harness,
     helm: PathBuf,
     /// The chart of this version, and that of the version before.
     pub newer: PathBuf,
@@ -44,22 +44,22 @@ pub struct Release<'a> {
 
 impl<'a> Release<'a> {
     /// Prepares the charts and the namespace.
-    pub async fn prepare(world: &'a World) -> Result<Self, BoxError> {
+    pub async fn prepare(harness: &'a Harness) -> Result<Self, BoxError> {
         let newer = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/helm/dynamo-platform");
-        let older = world.cluster.dir().join("older-chart");
+        let older = harness.cluster.dir().join("older-chart");
         copy_older(&newer, &older)?;
         let namespace = serde_json::from_value(json!({ "metadata": { "name": NAMESPACE } }))?;
-        Api::<Namespace>::all(world.client.clone()).create(&PostParams::default(), &namespace).await?;
+        Api::<Namespace>::all(harness.client.clone()).create(&PostParams::default(), &namespace).await?;
         let helm = tokio::task::spawn_blocking(|| Assets::from_env()?.find(Tool::Helm)).await??;
-        Ok(Self { world, helm, newer, older })
+        Ok(Self { harness, helm, newer, older })
     }
 
     /// Runs helm on the release; returns when what it made is ready or gone.
     pub async fn helm(&self, words: &[&str]) -> Result<(), BoxError> {
-        let home = self.world.cluster.dir().join("helm");
+        let home = self.harness.cluster.dir().join("helm");
         let mut command = Command::new(&self.helm);
         command.args(words).args(["--namespace", NAMESPACE, "--wait", "--timeout=300s", "--kubeconfig"]);
-        command.arg(self.world.cluster.kubeconfig());
+        command.arg(self.harness.cluster.kubeconfig());
         for variable in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             command.env(variable, &home);
         }
@@ -70,8 +70,8 @@ impl<'a> Release<'a> {
 
     /// Starts the controllers as the pods of the release would, in place of those that run.
     pub async fn start_controllers(&self) -> Result<(), BoxError> {
-        let cluster = self.world.cluster;
-        let maps: Api<ConfigMap> = Api::namespaced(self.world.client.clone(), NAMESPACE);
+        let cluster = self.harness.cluster;
+        let maps: Api<ConfigMap> = Api::namespaced(self.harness.client.clone(), NAMESPACE);
         let map = maps.get(&format!("{PREFIX}config")).await?;
         let text = map.data.and_then(|mut data| data.remove("config.yaml")).ok_or("the chart has no configuration")?;
         let config = cluster.dir().join("release.yaml");
@@ -99,7 +99,7 @@ impl<'a> Release<'a> {
 
     /// The image of the graph controller, as installed.
     pub async fn image(&self) -> Result<String, BoxError> {
-        let deployments: Api<Deployment> = Api::namespaced(self.world.client.clone(), NAMESPACE);
+        let deployments: Api<Deployment> = Api::namespaced(self.harness.client.clone(), NAMESPACE);
         let deployment = deployments.get(&format!("{PREFIX}graph-controller")).await?;
         let pod = deployment.spec.and_then(|spec| spec.template.spec).ok_or("it has no pods")?;
         pod.containers.into_iter().find_map(|container| container.image).ok_or_else(|| "it has no image".into())
@@ -111,7 +111,7 @@ impl<'a> Release<'a> {
         K: kube::Resource<DynamicType = ()> + Clone + k8s_openapi::serde::de::DeserializeOwned + std::fmt::Debug,
     {
         let own = kube::api::ListParams::default().labels(&format!("app.kubernetes.io/instance={RELEASE}"));
-        let all: Api<K> = Api::all(self.world.client.clone());
+        let all: Api<K> = Api::all(self.harness.client.clone());
         Ok(all.list(&own).await?.iter().map(|object| format!("{} {}", K::kind(&()), object.name_any())).collect())
     }
 }

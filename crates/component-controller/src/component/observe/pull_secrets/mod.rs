@@ -27,7 +27,7 @@ pub fn named(component: &DynamoComponentDeployment) -> Vec<&str> {
 
 /// The named Secrets whose existence must be read from the API server.
 ///
-/// `watched` knows docker configuration Secrets. Without it, every reconcile would read them all: Secrets that the
+/// `watched` holds docker configuration Secrets. Without it, every reconcile would read them all: Secrets that the
 /// status reports as found for the present spec count as existing until the spec changes.
 pub fn unknown<'a>(component: &'a DynamoComponentDeployment, watched: Option<&PullSecrets>) -> Vec<&'a str> {
     let names = named(component).into_iter();

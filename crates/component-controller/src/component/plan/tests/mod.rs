@@ -450,7 +450,7 @@ fn a_secret_that_appears_restarts_no_group_that_serves() {
 }
 
 #[test]
-fn what_keeps_a_group_from_running_is_told_with_its_field() {
+fn what_keeps_a_group_from_running_is_reported_with_its_field() {
     let violation = |change: fn(&mut Value)| {
         let mut component = spanning("worker");
         change(&mut component);

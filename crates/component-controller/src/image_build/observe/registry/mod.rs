@@ -81,7 +81,7 @@ impl Registries {
         if !secure && !self.known.lists(reference.resolve_registry()) {
             // Only listed registries are queried without TLS.
             return Err(ImageBuildObstacle::Blocked(format!(
-                "registry {registry} is not asked without TLS; a cluster administrator can allow it by \
+                "registry {registry} is not contacted without TLS; a cluster administrator can allow it by \
                  DOCKER_REGISTRY_INSECURE_HOSTS"
             )));
         }

@@ -116,7 +116,7 @@ async fn a_registry_may_ask_for_a_password() {
 
 /// Credentials are kept for no longer than a question takes.
 #[tokio::test]
-async fn nobody_asks_with_the_login_of_another() {
+async fn no_request_uses_the_login_of_another_registry() {
     let host = server(|_, shown, _| match shown {
         Some("Basic dTpw") => (200, none(), ""),
         _ => (401, "Basic realm=\"r\"".to_owned(), ""),
@@ -145,7 +145,7 @@ async fn what_does_not_answer_is_not_taken_for_absent() {
 }
 
 #[test]
-fn a_name_that_no_registry_knows_is_a_mistake() {
+fn an_unknown_image_is_a_violation() {
     for image in ["r.io/", "r.io/Team/x:v1", "r.io/x:v1:v2", ""] {
         let error = ImageName::read(image.to_owned()).unwrap_err();
         assert!(error.starts_with(&format!("{image:?} is not the name of an image: ")), "{error}");

@@ -151,7 +151,7 @@ fn nothing_rolls_before_the_new_image_is_there() {
 }
 
 #[test]
-fn a_build_that_failed_is_told_with_its_log() {
+fn a_failed_build_is_reported_with_its_log() {
     let (plan, _) = planned(&graph(spec("v1")), Some(failed("v1")), vec![]);
     let obstacle = plan.obstacle.unwrap();
     assert_eq!(
@@ -199,7 +199,7 @@ fn an_image_that_nobody_runs_is_not_built() {
 }
 
 #[test]
-fn mistakes_are_told_at_once_and_before_a_build() {
+fn violations_are_reported_at_once_and_before_a_build() {
     let wrong = graph(json!({ "dynamoComponent": "chat", "services": { "A": { "pvc": { "create": true } } } }));
     let obstacle = translate(&wrong, None).unwrap_err();
     for field in ["spec.dynamoComponent", "spec.services[A].pvc.mountPoint"] {

@@ -110,7 +110,7 @@ impl World {
 }
 
 #[test]
-fn pods_are_told_once_and_then_left_alone() {
+fn pods_are_labelled_once_and_then_skipped() {
     let mut world = World::with_pods(3);
     assert_eq!(world.pass(), [1, 3, 0], "no pod has a node");
     assert_eq!(world.pass(), [0, 0, 0], "no pod has changed");

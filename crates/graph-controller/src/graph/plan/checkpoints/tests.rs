@@ -102,7 +102,7 @@ fn a_worker_gets_one_checkpoint_and_its_object_names_it() {
 
 /// Reference: the first reconcile computed the identifier without the revision, the second with it.
 #[test]
-fn a_generation_has_one_checkpoint_however_often_it_is_looked_at() {
+fn a_revision_has_one_checkpoint_after_any_number_of_reconciles() {
     let graph = graph(json!({}));
     let first = planned(&graph, vec![]);
     let components: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();

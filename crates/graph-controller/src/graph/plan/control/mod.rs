@@ -47,7 +47,7 @@ pub struct Course {
     /// The most that the target gets.
     pub step: Option<RolloutStep>,
     /// Text and record of the rejection by which the target is not that of the spec.
-    refusal: Option<(String, RolloutRecord)>,
+    stored_rejection: Option<(String, RolloutRecord)>,
 }
 
 /// Determines the course. `spec` is the revision that the spec asks for.
@@ -63,8 +63,8 @@ pub fn course(
     let others: Vec<_> = live.iter().filter(|revision| revision.suffix != spec.suffix).collect();
     let is_paused = graph.control.stop == Some(RolloutStop::Paused);
     let starts = others.len() == live.len();
-    let refusal = refusal(observed, &spec.fingerprint);
-    let kept = match &refusal {
+    let stored_rejection = stored_rejection(observed, &spec.fingerprint);
+    let kept = match &stored_rejection {
         _ if others.is_empty() => None,
         Some((_, RolloutRecord::Undone { kept, .. })) => {
             let recorded = others.iter().find(|revision| revision.suffix == *kept);
@@ -88,7 +88,7 @@ pub fn course(
         is_oldest,
         is_frozen: is_paused && live.iter().any(|revision| revision.suffix != target.suffix),
         step: graph.control.step.filter(|_| is_of_spec && !others.is_empty() && !is_oldest),
-        refusal: refusal.filter(|_| kept.is_some()),
+        stored_rejection: stored_rejection.filter(|_| kept.is_some()),
         target,
     }
 }
@@ -103,7 +103,7 @@ fn is_oldest(live: &[Revision<'_>], suffix: Option<&RevisionSuffix>) -> bool {
 }
 
 /// The stored rejection of the revision that the spec asks for.
-fn refusal(observed: &GraphObserved, fingerprint: &str) -> Option<(String, RolloutRecord)> {
+fn stored_rejection(observed: &GraphObserved, fingerprint: &str) -> Option<(String, RolloutRecord)> {
     let stored = RolloutCondition::stored(&observed.graph.status.as_ref()?.conditions)?;
     let is_it = matches!(&stored.1, RolloutRecord::Undone { fingerprint: refused, .. } if refused == fingerprint);
     is_it.then_some(stored)
@@ -125,7 +125,7 @@ impl Course {
                 format!("The rollout of workers is paused: {counts}; remove annotation {ROLLOUT} to continue");
             return hold(reasons::ROLLOUT_PAUSED, message);
         }
-        if let Some((text, _)) = &self.refusal {
+        if let Some((text, _)) = &self.stored_rejection {
             let moves = if in_progress { ObstacleProgress::Reconciling } else { ObstacleProgress::Stalled };
             return Some(held(moves(reasons::ROLLOUT_UNDONE), text.clone()));
         }
@@ -158,7 +158,7 @@ impl Course {
 
     /// The condition of a rejection that stays.
     pub fn refused(&self) -> Option<RolloutCondition> {
-        let (text, record) = self.refusal.clone()?;
+        let (text, record) = self.stored_rejection.clone()?;
         Some(RolloutCondition { holds: false, reason: reasons::ROLLOUT_UNDONE, text, record })
     }
 }
@@ -168,7 +168,7 @@ fn held(progress: ObstacleProgress, message: String) -> GraphObstacle {
     GraphObstacle { ready_reason: reasons::ROLLING_UPDATE_HELD, progress, message }
 }
 
-/// Live workers of each component, in words.
+/// Formats the live workers of each component.
 fn counts(components: &[rollout::Component]) -> String {
     let count = |c: &rollout::Component| {
         let old: i32 = c.old.iter().flatten().map(|old| old.spec).sum();

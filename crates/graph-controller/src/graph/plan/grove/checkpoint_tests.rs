@@ -189,7 +189,7 @@ fn checkpoints_of_a_graph_that_has_no_workers_any_more_are_deleted() {
 }
 
 #[test]
-fn a_checkpoint_of_other_memory_is_told_and_nothing_is_written() {
+fn a_checkpoint_of_other_memory_is_reported_and_nothing_is_written() {
     let graph = graph(WAIT, "1");
     let first = planned(&observed(&graph));
     let mut live = after(&graph, &first, 0, "Ready");

@@ -82,7 +82,7 @@ pub(super) fn keep_programs(rendered: &mut PodCliqueSet, live: &PodCliqueSet) {
     }
 }
 
-/// The domains of the policy's cluster topology that live workers know; none if theirs is another one, or lacks the
+/// The domains of the policy's cluster topology of live workers; none if theirs is another one, or lacks the
 /// domain in which caches are exchanged.
 pub(super) fn known_domains(live: &PodCliqueSet, policy: &KvTransferPolicy) -> Option<Vec<String>> {
     let topology = policy.cluster_topology_name.as_ref()?;

@@ -68,7 +68,7 @@ fn a_topology_that_gets_a_level_replaces_no_workers_of_another_operator() {
 
 /// A topology that is made later raises no event, so it is read again.
 #[test]
-fn a_topology_that_is_missing_is_an_obstacle_and_no_mistake_of_the_author() {
+fn a_missing_topology_is_an_obstacle_and_no_violation() {
     let graph = graph_with(|g| {
         let policy = json!({ "clusterTopologyName": "racks", "domain": "rack" });
         g["spec"]["experimental"] = json!({ "kvTransferPolicy": policy });

@@ -118,7 +118,7 @@ fn components_restart_all_at_once() {
 }
 
 #[test]
-fn a_second_wish_begins_anew_and_nobody_forgets_what_was_told_last() {
+fn a_second_restart_begins_again_and_keeps_the_last_status() {
     let mut system = System::new();
     system.ask(json!({ "id": "1" }));
     system.pass();
@@ -150,7 +150,7 @@ fn a_change_of_workers_overtakes_a_restart_for_good() {
 
 /// The schema takes any word for the phase: a word of another operator is no reason to do nothing, nor to read nothing.
 #[test]
-fn a_phase_that_nobody_knows_is_no_phase() {
+fn an_unknown_phase_is_no_phase() {
     let mut system = System::new();
     system.ask(json!({ "id": "1" }));
     let unknown = json!({ "state": "pending", "restart": { "observedID": "1", "phase": "Thinking" } });

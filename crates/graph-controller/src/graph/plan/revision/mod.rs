@@ -153,7 +153,7 @@ impl<'a> Revision<'a> {
     }
 
     /// Whether one of its components has no worker that can serve, so that the others are of no use.
-    pub fn serves_nobody(&self) -> bool {
+    pub fn has_unserved_component(&self) -> bool {
         self.members.iter().any(|d| live_counts(d).serving() == 0)
     }
 

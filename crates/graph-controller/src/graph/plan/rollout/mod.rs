@@ -199,7 +199,7 @@ pub fn plan(components: &[Component]) -> Vec<Targets> {
     with(RevisionShare::floor)
 }
 
-/// The same while new pods of the target revision wait for a checkpoint: keeps the serving workers that are desired.
+/// Plans while new pods of the target revision wait for a checkpoint: keeps the serving workers that are desired.
 /// With `Recreate`, old workers are removed at once while their own capture runs, because both must not exist together;
 /// if the capture is lost, the revision that served last comes back.
 pub fn hold(components: &[Component]) -> Vec<Targets> {

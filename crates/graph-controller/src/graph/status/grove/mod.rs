@@ -159,13 +159,13 @@ fn topology(draft: &mut Draft, graph: &DynamoGraphDeployment, set: Option<&PodCl
     let conditions = set.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     let found = find(conditions, grove::conditions::TOPOLOGY_LEVELS_UNAVAILABLE);
     let (holds, reason, message) = match found {
-        None => (Status::Unknown, c::graph::TOPOLOGY_PENDING, "Grove has not said anything about the topology yet"),
+        None => (Status::Unknown, c::graph::TOPOLOGY_PENDING, "Grove has not reported the topology yet"),
         Some(found) if found.status == "True" => {
             let whole = found.reason == grove::conditions::CLUSTER_TOPOLOGY_NOT_FOUND;
             let reason = if whole { c::graph::TOPOLOGY_NOT_FOUND } else { c::graph::TOPOLOGY_LEVELS_UNAVAILABLE };
             (Status::False, reason, found.message.as_str())
         }
-        Some(_) => (Status::True, c::graph::ALL_TOPOLOGY_LEVELS, "All levels that are asked for exist"),
+        Some(_) => (Status::True, c::graph::ALL_TOPOLOGY_LEVELS, "All requested levels exist"),
     };
     draft.set(type_, holds, reason, message);
 }

@@ -108,7 +108,7 @@ fn pods_of_an_older_template_make_nobody_ready() {
 }
 
 #[test]
-fn what_grove_has_not_made_or_looked_at_is_told() {
+fn what_grove_has_not_made_or_observed_is_reported() {
     let graph = graph();
     let status = status_of(&with(&graph, vec![clique("Frontend", 1)]));
     let expected = "Resources not ready: chat: Decode: Grove has not made PodClique chat-0-decode yet";
@@ -120,7 +120,7 @@ fn what_grove_has_not_made_or_looked_at_is_told() {
 
 /// Pods behind a scheduling gate have no event of their own.
 #[test]
-fn pods_that_wait_for_their_gang_are_told_of_by_their_gate() {
+fn pods_that_wait_for_their_gang_are_reported_by_their_gate() {
     let graph = graph();
     let status = status_of(&with(&graph, vec![clique("Frontend", 1), gated("Decode")]));
     let (_, reason, message) = ready(&status);
@@ -282,7 +282,7 @@ fn workers_are_routed_to_their_new_namespace_when_all_of_them_have_changed() {
 }
 
 #[test]
-fn a_group_is_told_of_as_a_group() {
+fn a_group_is_reported_as_a_group() {
     let graph = graph_with(|g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 }));
     let mut observed = with(&graph, vec![clique("Frontend", 1)]);
     observed.grove.groups = vec![group("Decode", 4)];
@@ -294,7 +294,7 @@ fn a_group_is_told_of_as_a_group() {
 }
 
 #[test]
-fn a_topology_is_spoken_of_only_where_one_is_asked_for() {
+fn a_topology_is_reported_only_where_one_is_requested() {
     let topology = |graph: &DynamoGraphDeployment, conditions: Value| {
         let mut observed = with(graph, vec![]);
         observed.grove.sets = vec![looked_at(live_set(graph), conditions)];
@@ -319,7 +319,7 @@ fn a_topology_is_spoken_of_only_where_one_is_asked_for() {
 }
 
 #[test]
-fn an_engine_that_flags_cannot_reach_is_told_of() {
+fn an_engine_that_flags_cannot_reach_is_reported() {
     let reported = |command: &str| {
         let graph = graph_with(|g| {
             g["spec"]["backendFramework"] = json!("vllm");

@@ -57,7 +57,7 @@ fn four_workers_roll_by_quarters() {
 }
 
 #[test]
-fn nobody_gives_way_to_workers_that_wait() {
+fn no_worker_is_removed_for_workers_that_wait() {
     // desired, old spec/available, new spec/available -> old target, new target
     let steps = [
         (4, live(4, 4), live(0, 0), 4, 0),
@@ -213,7 +213,7 @@ fn recreate_starts_nothing_beside_pods_whose_object_is_gone() {
 
 /// Workers of one component that a revision lacks limit the capacity of its other components.
 #[test]
-fn a_revision_that_serves_nobody_goes_first() {
+fn a_revision_that_cannot_serve_goes_first() {
     let prefill = component(&quarter(), 4, live(0, 0), &[live(3, 3), live(1, 0)]);
     let decode = component(&quarter(), 4, live(0, 0), &[live(3, 3), live(2, 2)]);
     let old: Vec<_> = plan(&[prefill, decode]).into_iter().map(|targets| targets.old).collect();

@@ -43,7 +43,7 @@ pub const LIMIT: Duration = Duration::from_secs(90);
 pub const BASE: &str = "org/base";
 
 /// A namespace with a controller of its own in it.
-pub struct Bed {
+pub struct Harness {
     pub namespace: String,
     pub client: Client,
     pub context: Context,
@@ -66,12 +66,12 @@ struct Endpoint {
     ready: bool,
 }
 
-impl Bed {
+impl Harness {
     /// A namespace with a running controller.
     pub async fn new(prefix: &str) -> Self {
-        let mut bed = Self::without_controller(prefix).await;
-        bed.start();
-        bed
+        let mut harness = Self::without_controller(prefix).await;
+        harness.start();
+        harness
     }
 
     /// A namespace whose controller is still to be started.
@@ -158,7 +158,7 @@ impl Bed {
         engines
     }
 
-    /// Adds an engine that the next [`Bed::publish`] shows; `pod` is the name of its pod, which is made if none is
+    /// Adds an engine that the next [`Harness::publish`] shows; `pod` is the name of its pod, which is made if none is
     /// given.
     pub fn add(&mut self, engine: &Engine, pod: Option<&str>) {
         let index = self.endpoints.len();
@@ -354,7 +354,7 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for Harness {
     fn drop(&mut self) {
         self.context.shutdown.request();
     }

@@ -41,7 +41,7 @@ use test_cluster::{
 pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// A namespace with a graph controller of its own in it.
-pub struct Bed {
+pub struct Harness {
     pub namespace: String,
     pub client: Client,
     context: Context,
@@ -49,12 +49,12 @@ pub struct Bed {
     _guard: TestNamespace,
 }
 
-impl Bed {
+impl Harness {
     /// A namespace with a running controller that has the rights of production and no more. It does not use Grove.
     pub async fn new(prefix: &str) -> Self {
-        let bed = Self::without_controller(prefix, false).await;
-        bed.start();
-        bed
+        let harness = Self::without_controller(prefix, false).await;
+        harness.start();
+        harness
     }
 
     /// A namespace whose controller is still to be started and uses Grove, if the definitions of Grove can be had.
@@ -70,10 +70,10 @@ impl Bed {
 
     /// A namespace with a running controller that makes checkpoints. It does not use Grove.
     pub async fn with_checkpoints(prefix: &str) -> Self {
-        let mut bed = Self::without_controller(prefix, false).await;
-        bed.settings().checkpoint.enabled = true;
-        bed.start();
-        bed
+        let mut harness = Self::without_controller(prefix, false).await;
+        harness.settings().checkpoint.enabled = true;
+        harness.start();
+        harness
     }
 
     /// Grants the controller beyond its namespace what it may do with a kind where an install is for the whole cluster.
@@ -139,9 +139,9 @@ impl Bed {
 
     /// A namespace with a running controller, in a cluster of one's own. It does not use Grove.
     pub async fn on(access: &Access, prefix: &str) -> Self {
-        let bed = Self::of(access, prefix, false).await;
-        bed.start();
-        bed
+        let harness = Self::of(access, prefix, false).await;
+        harness.start();
+        harness
     }
 
     async fn of(access: &Access, prefix: &str, grove: bool) -> Self {
@@ -352,7 +352,7 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for Harness {
     fn drop(&mut self) {
         self.context.shutdown.request();
     }

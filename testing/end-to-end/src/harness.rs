@@ -40,8 +40,8 @@ async fn start_cluster() -> Result<Cluster, BoxError> {
     Ok(Cluster::start(Options { crds, audit: true, ..Options::with_nodes(NODES) }).await?)
 }
 
-/// A test's own corner of the world.
-pub struct World {
+/// A test's own corner of the harness.
+pub struct Harness {
     /// The control plane.
     pub cluster: &'static Cluster,
     /// The namespace; deleted when dropped.
@@ -54,20 +54,20 @@ pub struct World {
 ///
 /// # Errors
 /// The control plane does not start or answer.
-pub async fn world(name: &str) -> Result<World, BoxError> {
+pub async fn harness(name: &str) -> Result<Harness, BoxError> {
     static CLUSTER: OnceCell<Cluster> = OnceCell::const_new();
-    World::on(CLUSTER.get_or_try_init(start_cluster).await?, name).await
+    Harness::on(CLUSTER.get_or_try_init(start_cluster).await?, name).await
 }
 
 /// A fresh namespace on a control plane of its own, to break. Like the shared one, it ends with the process.
 ///
 /// # Errors
 /// The control plane does not start or answer.
-pub async fn private_world(name: &str) -> Result<World, BoxError> {
-    World::on(Box::leak(Box::new(start_cluster().await?)), name).await
+pub async fn private_harness(name: &str) -> Result<Harness, BoxError> {
+    Harness::on(Box::leak(Box::new(start_cluster().await?)), name).await
 }
 
-impl World {
+impl Harness {
     /// A fresh namespace on a control plane.
     ///
     /// # Errors

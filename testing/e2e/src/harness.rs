@@ -29,7 +29,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(240);
 pub(super) const HELM_TIMEOUT: &str = "--timeout=300s";
 
 /// The cluster.
-pub(super) struct World {
+pub(super) struct Harness {
     pub(super) cluster: Cluster,
     pub(super) client: Client,
     /// Directory of the image archives.
@@ -37,7 +37,7 @@ pub(super) struct World {
     helm: PathBuf,
 }
 
-impl World {
+impl Harness {
     /// Starts control plane and node, and imports the images.
     pub(super) async fn start(images: &Path) -> Result<Self> {
         node::prepare()?;
