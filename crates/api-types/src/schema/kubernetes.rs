@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{SchemaError, edit, patterns, rules, structural::unsupported};
+use super::{SchemaError, edit, patterns, rules};
 
 /// Prefix of a reference to a definition, in the document and in our own schemas.
 pub const REFERENCE_PREFIX: &str = "#/components/schemas/";
@@ -124,7 +124,7 @@ impl Definitions {
                 "items" => self.inline(value, &format!("{path}[]"))?,
                 "additionalProperties" => self.inline(value, &format!("{path}{{}}"))?,
                 "properties" => self.inline_properties(schema, value, path)?,
-                other => return Err(unsupported(path, other, value)),
+                other => return Err(SchemaError::unsupported(path, other, value)),
             };
             out.insert(keyword.clone(), value);
         }

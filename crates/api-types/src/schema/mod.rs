@@ -155,3 +155,9 @@ pub enum SchemaError {
     #[error("the schema does not fit a CustomResourceDefinition: {0}")]
     Form(#[source] serde_json::Error),
 }
+
+impl SchemaError {
+    fn unsupported(path: &str, keyword: &str, value: &serde_json::Value) -> Self {
+        Self::Unsupported { path: path.to_owned(), keyword: format!("{keyword}: {value}") }
+    }
+}

@@ -45,7 +45,7 @@ pub fn structural_spec((name, mut schema): (String, Value), definitions: &Defini
 /// Converts one schema and all within it; `path` names it in errors.
 fn convert(schema: Value, path: &str, definitions: &Definitions) -> Result<Value, SchemaError> {
     let Value::Object(mut schema) = without_null(schema) else {
-        return Err(unsupported(path, "a schema that allows everything or nothing", &Value::Null));
+        return Err(SchemaError::unsupported(path, "a schema that allows everything or nothing", &Value::Null));
     };
     let mut out = match schema.remove("$ref") {
         Some(Value::String(reference)) => as_object(definitions.resolve(&reference, path)?),
@@ -62,7 +62,7 @@ fn convert(schema: Value, path: &str, definitions: &Definitions) -> Result<Value
             "additionalProperties" => convert(value, &format!("{path}{{}}"), definitions)?,
             "properties" => convert_properties(value, path, definitions)?,
             other if other.starts_with("x-kubernetes-") => value,
-            other => return Err(unsupported(path, other, &value)),
+            other => return Err(SchemaError::unsupported(path, other, &value)),
         };
         out.insert(keyword, value);
     }
@@ -148,8 +148,4 @@ fn unwrapped(description: &Value) -> Value {
 
 fn as_object(value: Value) -> Map<String, Value> {
     if let Value::Object(object) = value { object } else { Map::new() }
-}
-
-pub(super) fn unsupported(path: &str, keyword: &str, value: &Value) -> SchemaError {
-    SchemaError::Unsupported { path: path.to_owned(), keyword: format!("{keyword}: {value}") }
 }

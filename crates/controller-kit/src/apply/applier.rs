@@ -12,7 +12,6 @@ use kube::{
     api::{Api, DynamicObject, Patch, PatchParams, PostParams},
     core::ApiResource,
 };
-use serde::Serialize;
 use serde_json::Value;
 use tracing::{debug, info};
 
@@ -25,7 +24,7 @@ use super::{
 use crate::{
     failure::{ErrorType, Failure},
     metrics::{Metrics, WriteVerb},
-    request::{ObjectId, RequestError, is_object_name, parse, timed},
+    request::{ObjectId, RequestError, is_object_name, parse, timed, to_value},
     store::{CacheView, StaticKind},
     sync::locked,
 };
@@ -358,10 +357,6 @@ fn is_failed_test(error: &kube::Error) -> bool {
 
 pub(super) fn uid_of<'a>(id: &ObjectId, meta: &'a ObjectMeta) -> Result<&'a str, RequestError> {
     meta.uid.as_deref().ok_or_else(|| RequestError::render(id, "metadata.uid is missing"))
-}
-
-pub(super) fn to_value<T: Serialize>(id: &ObjectId, object: &T) -> Result<Value, RequestError> {
-    serde_json::to_value(object).map_err(|error| RequestError::render(id, error))
 }
 
 /// The kind and the identity of an object.

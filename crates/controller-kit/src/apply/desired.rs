@@ -4,8 +4,8 @@ use kube::{Resource, core::ApiResource};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{applier::to_value, plan};
-use crate::request::{ObjectId, RequestError};
+use super::plan;
+use crate::request::{ObjectId, RequestError, to_value};
 
 /// An object as it should be, complete: what is missing here and was applied before, will be removed.
 #[derive(Debug, Clone)]

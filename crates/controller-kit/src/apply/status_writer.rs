@@ -13,14 +13,14 @@ use tracing::{info, warn};
 
 use super::{
     Applier, Difference,
-    applier::{address, to_value, uid_of},
+    applier::{address, uid_of},
     diff::is_empty,
     plan::fingerprint,
 };
 use crate::{
     conditions::{PROGRESSING, RECONCILING},
     metrics::WriteVerb,
-    request::{ObjectId, RequestError},
+    request::{ObjectId, RequestError, to_value},
     store::{Packed, StaticKind},
     sync::locked,
 };

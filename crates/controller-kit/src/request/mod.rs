@@ -8,7 +8,7 @@ mod read_tests;
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use kube::{Resource, core::ApiResource};
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
@@ -208,6 +208,11 @@ impl RequestError {
     pub fn is_not_found(&self) -> bool {
         self.error_type() == ErrorType::NotFound
     }
+}
+
+/// Writes an object, or a part of it, as JSON.
+pub(crate) fn to_value<T: Serialize>(object: &ObjectId, value: &T) -> Result<Value, RequestError> {
+    serde_json::to_value(value).map_err(|error| RequestError::render(object, error))
 }
 
 /// Reads JSON as a type; an error names the object that the JSON is of, or is about.

@@ -15,7 +15,6 @@ use super::{
     bounded::Bounded,
     keep::{self, Cut, Keep, KeepRule},
 };
-use crate::request::ObjectId;
 
 /// Annotation that `kubectl apply` leaves behind; it is never read here and can be as large as the object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -37,10 +36,14 @@ pub struct Packed<K> {
 
 /// A cached object that is not what its kind should be.
 #[derive(Debug, thiserror::Error)]
-#[error("{} {}/{} cannot be read: {source}", object.kind, object.namespace, object.name)]
+#[error("{kind} {namespace}/{name} cannot be read: {source}")]
 pub struct UnpackError {
-    /// The object.
-    pub object: ObjectId,
+    /// Kind of the object.
+    pub kind: String,
+    /// Namespace of the object; empty if it has none.
+    pub namespace: String,
+    /// Name of the object.
+    pub name: String,
     /// Description of the error, with the field.
     #[source]
     pub source: serde_json::Error,
@@ -56,7 +59,12 @@ impl<K: StaticKind> Packed<K> {
         K: DeserializeOwned,
     {
         let readable = self.cut.as_ref().map_or_else(|| Ok(self.value()), |cut| Err(serde_json::Error::custom(cut)));
-        readable.and_then(serde_json::from_value).map_err(|source| UnpackError { object: ObjectId::of(self), source })
+        readable.and_then(serde_json::from_value).map_err(|source| UnpackError {
+            kind: K::kind(&K::DynamicType::default()).into_owned(),
+            namespace: self.metadata.namespace.clone().unwrap_or_default(),
+            name: self.metadata.name.clone().unwrap_or_default(),
+            source,
+        })
     }
 
     /// The typed objects of a list, without those that do not have the shape of a `K`. A list that comes packed costs
