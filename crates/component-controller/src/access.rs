@@ -3,7 +3,7 @@
 use api_types::GROUP;
 use controller_kit::{
     access::{Access, Verb},
-    claims, events, pods,
+    device_claims, events, pods,
 };
 use k8s_openapi::Resource;
 use rendering::LeaderWorkerSet;
@@ -91,9 +91,9 @@ pub const ACCESS: &[Access] = &[
          capture do not come up, and looks at them only then",
     ),
     Access::sub("", "pods", "log", &[Verb::Get], "reads the end of the log of a failed build for the condition"),
-    claims::READS_TEMPLATES,
-    claims::READS_CLAIMS,
-    claims::READS_CLASSES,
+    device_claims::READS_TEMPLATES,
+    device_claims::READS_CLAIMS,
+    device_claims::READS_CLASSES,
     Access::new(
         "apps",
         "daemonsets",

@@ -5,7 +5,7 @@
 //! - [`store`]: pruned caches fed by watches, with an index by owner.
 //! - [`controller`]: the keyed work queue that calls a reconcile function.
 //! - [`apply`]: compares what is desired with what is live, and writes only the difference.
-//! - [`claims`]: the GPUs that an engine has through claims.
+//! - [`device_claims`]: the GPUs that an engine has through claims.
 //! - [`conditions`], [`events`], [`metrics`]: the small parts of every reconcile.
 //! - [`context`]: the client, settings, readiness and shutdown that a process gives to its controllers.
 //! - [`failure`]: kinds of failure and their consequences.
@@ -26,10 +26,10 @@
 
 pub mod access;
 pub mod apply;
-pub mod claims;
 pub mod conditions;
 pub mod context;
 pub mod controller;
+pub mod device_claims;
 pub mod events;
 pub mod failure;
 pub mod fairness;

@@ -11,9 +11,8 @@ use kube::Resource;
 use rendering::checkpoint::artifact_version;
 use serde::Serialize;
 
-use super::{
-    model::{CapturePhase, CheckpointApplied, CheckpointObserved, CheckpointPlan, Cleanup},
-    plan::{POD, cleanup::without_namespace},
+use super::model::{
+    CapturePhase, CheckpointApplied, CheckpointObserved, CheckpointPlan, Cleanup, POD, without_namespace,
 };
 
 /// Applies a plan. The volume is created before the pod that mounts it; deletions come last.

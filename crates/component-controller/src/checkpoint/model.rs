@@ -62,6 +62,9 @@ pub struct CheckpointPlan {
     pub phase: CapturePhase,
 }
 
+/// Awaited before the capture.
+pub(super) const POD: &str = "waiting for the pod of the Job";
+
 /// Phase of a checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CapturePhase {
@@ -131,4 +134,15 @@ pub enum Cleanup {
         /// Remaining data, and the reason.
         left: Option<String>,
     },
+}
+
+/// The end of a deletion in a namespace that is being deleted, where no Job can be created.
+pub(super) fn without_namespace(observed: &CheckpointObserved) -> Cleanup {
+    let why = format!("namespace {} is being deleted, and nothing can run in it any more", observed.namespace);
+    Cleanup::Done { finished: None, left: Some(left_behind(observed, &why)) }
+}
+
+/// The sentence about an artifact that stays.
+pub(super) fn left_behind(observed: &CheckpointObserved, why: &str) -> String {
+    format!("artifact {}: {why}", observed.id)
 }

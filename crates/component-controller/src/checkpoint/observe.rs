@@ -5,7 +5,7 @@
 use api_types::{external::PodSnapshot, labels, names, v1alpha1::DynamoCheckpoint, v1beta1::DEFAULT_DEVICE_CLASS};
 use controller_kit::{
     apply::Applier,
-    claims::spec_of,
+    device_claims::spec_of,
     pods::{JobWaits, PodDiagnostics},
     request::Interruption,
     store::{Key, Packed, Store},

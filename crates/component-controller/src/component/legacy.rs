@@ -3,21 +3,12 @@
 //! Components of graphs do not need this: their graph sets the image.
 
 use api_types::{
-    conversion::preserved::{PreservedComponent, archive::PreservedService},
-    names,
-    v1beta1::DynamoComponentDeployment,
-    violations::Violation,
+    conversion::preserved::PreservedComponent, names, v1beta1::DynamoComponentDeployment, violations::Violation,
 };
 use kube::{Resource, ResourceExt};
 use rendering::legacy::{self, names_image, pull_with, use_image};
 
 use super::model::{LegacyNeeds, ObservedLegacy};
-
-/// Name of the PersistentVolumeClaim of a legacy component, if it has a volume.
-pub fn volume_name(component: &DynamoComponentDeployment, fields: &PreservedService) -> Option<String> {
-    let given = fields.volume.as_ref().map(|volume| volume.claim.name.clone())?;
-    Some(if given.is_empty() { component.name_any() } else { given })
-}
 
 /// Converts a legacy component in place. Other components stay unchanged.
 ///
@@ -78,7 +69,7 @@ fn set_image(
 #[cfg(test)]
 mod tests {
     use api_types::{
-        conversion::{self, ApiVersion},
+        conversion::{self, ApiVersion, preserved::archive::PreservedService},
         v1alpha1::DynamoComponent,
     };
     use serde_json::{Value, json};

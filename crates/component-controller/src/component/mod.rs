@@ -15,9 +15,9 @@ use api_types::{
     v1beta1::{DynamoComponentDeployment, DynamoComponentDeploymentStatus},
 };
 use controller_kit::{
-    claims::claimed_gpus,
     conditions::age,
     controller::{Action, Conclusion, Outputs, Reconcile, StatusPace},
+    device_claims::claimed_gpus,
     pods::PodDiagnostics,
     request::Interruption,
     store::{Packed, UnpackError, controller_owner},

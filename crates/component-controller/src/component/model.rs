@@ -21,6 +21,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference},
 };
+use kube::ResourceExt;
 use rendering::{
     LeaderWorkerSet, NotReady, PodDiagnosis, PullSecretIndex, WorkloadObject, checkpoint::CheckpointFacts,
 };
@@ -109,6 +110,12 @@ pub struct ObservedLegacy {
     pub build: Option<DynamoComponent>,
     /// Whether the PersistentVolumeClaim of its volume exists.
     pub volume_exists: bool,
+}
+
+/// Name of the PersistentVolumeClaim of a legacy component, if it has a volume.
+pub fn volume_name(component: &DynamoComponentDeployment, fields: &PreservedService) -> Option<String> {
+    let given = fields.volume.as_ref().map(|volume| volume.claim.name.clone())?;
+    Some(if given.is_empty() { component.name_any() } else { given })
 }
 
 /// Needs of a legacy component beside its children.

@@ -2,7 +2,7 @@
 
 use controller_kit::{
     access::{Access, Verb},
-    claims, events, pods,
+    device_claims, events, pods,
 };
 
 use super::dynamo;
@@ -135,7 +135,7 @@ pub(super) const ON_GROVE: &[Access] = &[
         Verb::OWN,
         "the way in to a frontend on Grove through Istio; deleted when the frontend needs none",
     ),
-    claims::READS_TEMPLATES,
-    claims::READS_CLAIMS,
-    claims::READS_CLASSES,
+    device_claims::READS_TEMPLATES,
+    device_claims::READS_CLAIMS,
+    device_claims::READS_CLASSES,
 ];

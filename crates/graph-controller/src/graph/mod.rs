@@ -11,9 +11,11 @@
 //! | compute status and events | `status/`, `events.rs` | pure |
 
 pub mod apply;
+pub mod caches;
 mod events;
 #[cfg(test)]
 pub(crate) mod fixtures;
+mod grove;
 pub mod legacy;
 pub mod merge;
 pub mod model;
@@ -49,8 +51,9 @@ use observe::read::{pods_of, troubles};
 use tracing::{info, warn};
 
 use self::{
+    caches::GraphCaches,
     node_topology::apply::{LabelingResult, TopologyLabeler},
-    observe::{GraphCaches, read::read},
+    observe::read::read,
     settings::GraphSettings,
     status::rejection::rejection,
     target::set_target,

@@ -246,7 +246,7 @@ mod tests {
             match validate(&observed(&graph, vec![]), settings()) {
                 Ok(valid) => {
                     assert!(fits, "{count}");
-                    assert_eq!(super::super::plan::objects::volumes(&valid, &[]).len(), 100);
+                    assert_eq!(super::super::plan::volumes::volumes(&valid, &[]).len(), 100);
                 }
                 Err(obstacle) => {
                     assert!(!fits, "{count}: {}", obstacle.message);

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use controller_kit::yaml;
 use serde_json::{Map, Value};
 
-use crate::request::plan::output;
+use crate::request::output;
 
 /// File that says what the profiler is doing.
 pub const STATUS_FILE: &str = output::STATUS_FILE;

@@ -15,10 +15,9 @@ use kube::{ResourceExt, core::ApiResource};
 use serde_json::Value;
 
 use super::{
+    caches::RequestCaches,
     model::{RequestApplied, RequestObserved, RequestPlan, Stage},
-    observe::RequestCaches,
-    phase::{graph_name, is_graph_of},
-    plan::taken,
+    phase::{graph_name, is_graph_of, taken},
 };
 use crate::graph::{
     apply::{write_binding, write_shared},

@@ -5,6 +5,7 @@
 //! profiler proposes into the status.
 
 pub mod apply;
+pub mod caches;
 pub mod cost;
 pub mod events;
 #[cfg(test)]
@@ -12,6 +13,7 @@ mod fixtures;
 pub mod hardware;
 pub mod model;
 pub mod observe;
+pub mod output;
 pub mod phase;
 pub mod plan;
 pub mod settings;

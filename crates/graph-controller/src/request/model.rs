@@ -116,6 +116,32 @@ impl RequestObserved {
     }
 }
 
+/// A request for which a profiler can run.
+#[derive(Debug)]
+pub struct ValidRequest<'a> {
+    /// Image of the profiler.
+    pub image: &'a str,
+    /// The hardware that is planned for, as JSON of the spec.
+    pub hardware: Value,
+    /// Hardware for the status.
+    pub shown_hardware: Option<Hardware>,
+    /// Claim that keeps the profiler's output; only v1alpha1 can name one.
+    pub output_claim: Option<String>,
+    /// A file for the profiler; only v1alpha1 can name one.
+    pub config_map: Option<ConfigFile>,
+    /// The claim with the model's weights, and where it is mounted.
+    pub model_cache: Option<(&'a str, &'a str)>,
+}
+
+/// A file in a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigFile {
+    /// Name of the ConfigMap.
+    pub name: String,
+    /// Key of the file.
+    pub key: String,
+}
+
 /// Planned writes and deletions, in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestPlan {

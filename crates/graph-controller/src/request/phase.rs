@@ -1,4 +1,4 @@
-//! Phase of a request, and its graph, from its status alone: the objects that it followed from, such as a Job, may be
+//! Phase of a request, and its graph, from its status: the objects that it followed from, such as a Job, may be
 //! deleted.
 
 use api_types::{
@@ -10,6 +10,8 @@ use api_types::{
 use controller_kit::conditions::{Status, find, find_with};
 use kube::ResourceExt;
 use serde_json::Value;
+
+use super::{model::RequestObserved, output::is_lost};
 
 /// Phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +44,16 @@ pub fn phase_of(request: &DynamoGraphDeploymentRequest) -> RequestLifecycle {
     }
 }
 
+/// Whether a profiler is started now, or would be without an obstacle: only then its dependencies must be read.
+pub fn begins(observed: &RequestObserved) -> bool {
+    match phase_of(&observed.request) {
+        RequestLifecycle::New => true,
+        RequestLifecycle::Profiling => is_lost(observed),
+        RequestLifecycle::Known => observed.selected().is_none() && is_lost(observed),
+        RequestLifecycle::Changed | RequestLifecycle::Ended => false,
+    }
+}
+
 /// Whether the graph existed for this profile. If it does not exist any more, it was deleted.
 pub fn graph_was_there(request: &DynamoGraphDeploymentRequest) -> bool {
     let conditions = request.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -71,6 +83,15 @@ pub fn is_graph_of<K: kube::Resource>(graph: &K, request: &DynamoGraphDeployment
         && label(api_types::labels::REQUEST_NAMESPACE) == request.namespace();
     let uid = graph.annotations().get(annotations::REQUEST_UID);
     named && uid.is_none_or(|uid| Some(uid) == request.metadata.uid.as_ref())
+}
+
+/// The sentence about a graph of the desired name that is foreign.
+pub fn taken(observed: &RequestObserved, name: &str) -> String {
+    format!(
+        "DynamoGraphDeployment {}/{name} exists and was not made for this request; delete it, or give the request's graph another \
+         name with spec.overrides.dgd.metadata.name in a new request",
+        observed.namespace
+    )
 }
 
 #[cfg(test)]

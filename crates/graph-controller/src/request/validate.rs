@@ -9,34 +9,8 @@ use serde_json::Value;
 
 use super::{
     hardware::fill,
-    model::{RequestObserved, Search},
+    model::{ConfigFile, RequestObserved, Search, ValidRequest},
 };
-
-/// A request for which a profiler can run.
-#[derive(Debug)]
-pub struct ValidRequest<'a> {
-    /// Image of the profiler.
-    pub image: &'a str,
-    /// The hardware that is planned for, as JSON of the spec.
-    pub hardware: Value,
-    /// Hardware for the status.
-    pub shown_hardware: Option<Hardware>,
-    /// Claim that keeps the profiler's output; only v1alpha1 can name one.
-    pub output_claim: Option<String>,
-    /// A file for the profiler; only v1alpha1 can name one.
-    pub config_map: Option<ConfigFile>,
-    /// The claim with the model's weights, and where it is mounted.
-    pub model_cache: Option<(&'a str, &'a str)>,
-}
-
-/// A file in a ConfigMap.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigFile {
-    /// Name of the ConfigMap.
-    pub name: String,
-    /// Key of the file.
-    pub key: String,
-}
 
 /// Reasons why a request cannot be profiled: violations in its spec, or something that the cluster lacks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,20 +105,6 @@ fn hardware(observed: &RequestObserved, obstacles: &mut Obstacles) -> Value {
 
 fn be(missing: &[&str]) -> String {
     format!("{} {}", missing.join(", "), if missing.len() == 1 { "is" } else { "are" })
-}
-
-/// Whether hardware of the cluster must be looked up.
-pub fn uses_search(hardware: Option<&Hardware>) -> bool {
-    let hardware = hardware.cloned().unwrap_or_default();
-    !missing_gpu_facts(&hardware).is_empty()
-        || hardware.total_gpus.is_none()
-        || hardware.interconnect.as_deref().unwrap_or_default().is_empty()
-        || hardware.rdma.is_none()
-}
-
-/// Whether a request cannot do without an answer.
-pub fn needs_search(hardware: Option<&Hardware>) -> bool {
-    !missing_gpu_facts(&hardware.cloned().unwrap_or_default()).is_empty()
 }
 
 /// Returns the values that are kept for v1alpha1 alone and that profilers of that time use.

@@ -49,8 +49,8 @@ use crate::{
     graph::{
         GraphReconciler,
         apply::graph_of,
+        caches::{GraphCaches, GroveCaches},
         node_topology::apply::TopologyLabeler,
-        observe::{GraphCaches, grove::GroveCaches},
         settings::GraphSettings,
     },
     nats_etcd,

@@ -25,10 +25,11 @@ use kube::{Resource, ResourceExt};
 use super::concerns;
 use crate::{
     NAME,
-    graph::observe::GraphCaches,
+    graph::caches::GraphCaches,
     request::{
         RequestReconciler,
-        observe::{RequestCaches, RequestObserver},
+        caches::RequestCaches,
+        observe::RequestObserver,
         settings::{RequestArgs, RequestSettings},
     },
 };

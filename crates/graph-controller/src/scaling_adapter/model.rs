@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api_types::v1beta1::{
-    DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
+    ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
     DynamoGraphDeploymentScalingAdapterStatus as Status,
 };
 use controller_kit::apply::RequestError;
@@ -19,6 +19,17 @@ pub struct ScalingAdapterObserved {
     pub preceded_by: Option<String>,
     /// Time for which the component must not be scaled yet.
     pub pause: Option<Duration>,
+}
+
+/// The component that an adapter scales.
+#[derive(Clone, Copy, Debug)]
+pub struct ScaledComponent<'a> {
+    /// The graph.
+    pub graph: &'a DynamoGraphDeployment,
+    /// Index of the component in the graph.
+    pub index: usize,
+    /// The component.
+    pub component: &'a ComponentSpec,
 }
 
 /// Desired writes of an adapter that has an effect.

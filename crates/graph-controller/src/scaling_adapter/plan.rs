@@ -1,16 +1,19 @@
-//! Plans the replicas of the component that an adapter names, with a least pause between two changes of one component.
-//! Pure.
+//! Plans the replicas of the component that an adapter names, with a least pause between two changes of one component,
+//! and the status until then. Pure.
 
 use std::{
     collections::HashMap,
     time::{Duration, Instant},
 };
 
+use api_types::{
+    labels,
+    v1beta1::{ComponentKind, ComponentReplicaStatus, DynamoGraphDeploymentScalingAdapterStatus as Status},
+};
 use controller_kit::store::Key;
 
 use super::{
-    model::{ComponentScale, NoEffect, ScalingAdapterObserved, ScalingAdapterPlan},
-    status,
+    model::{ComponentScale, NoEffect, ScaledComponent, ScalingAdapterObserved, ScalingAdapterPlan},
     validate::validate,
 };
 
@@ -29,7 +32,29 @@ pub fn plan(observed: &ScalingAdapterObserved) -> Result<ScalingAdapterPlan, NoE
     });
     let delayed = observed.pause.filter(|_| scale.is_some());
     let scale = scale.filter(|_| delayed.is_none());
-    Ok(ScalingAdapterPlan { scale, delayed, status: status::of_target(observed, &target) })
+    Ok(ScalingAdapterPlan { scale, delayed, status: unchanged_status(observed, &target) })
+}
+
+/// Status of an adapter whose graph is not changed.
+fn unchanged_status(observed: &ScalingAdapterObserved, target: &ScaledComponent<'_>) -> Status {
+    let before = observed.adapter.status.clone().unwrap_or_default();
+    let (name, graph) = (&target.component.name, &observed.adapter.spec.dgd_ref.name);
+    let counted = target.graph.status.as_ref().and_then(|status| status.components.get(name));
+    Status {
+        replicas: counted.map_or(before.replicas, |counted| counted.replicas),
+        selector: Some(selector(name, graph, counted)),
+        last_scale_time: before.last_scale_time,
+    }
+}
+
+/// Selects one pod for each replica, because an autoscaler that goes by pods multiplies with their number: of a
+/// LeaderWorkerSet, the leaders. Pods on Grove have no label of leaders only.
+fn selector(component: &str, graph: &str, counted: Option<&ComponentReplicaStatus>) -> String {
+    let all = format!("{}={component},{}={graph}", labels::COMPONENT, labels::GRAPH);
+    match counted.map(|counted| counted.component_kind) {
+        Some(ComponentKind::LeaderWorkerSet) => format!("{all},{}=0", labels::WORKER_INDEX),
+        _ => all,
+    }
 }
 
 /// Least time between two changes of the replicas of one component.

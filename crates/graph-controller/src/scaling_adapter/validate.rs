@@ -1,19 +1,6 @@
 //! Validates an adapter: the graph, the component and the right to scale it. Pure.
 
-use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment};
-
-use super::model::{NoEffect, ScalingAdapterObserved};
-
-/// The component that an adapter scales.
-#[derive(Clone, Copy, Debug)]
-pub struct ScaledComponent<'a> {
-    /// The graph.
-    pub graph: &'a DynamoGraphDeployment,
-    /// Index of the component in the graph.
-    pub index: usize,
-    /// The component.
-    pub component: &'a ComponentSpec,
-}
+use super::model::{NoEffect, ScaledComponent, ScalingAdapterObserved};
 
 /// Finds the component that an adapter scales.
 ///

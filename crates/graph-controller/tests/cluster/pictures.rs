@@ -15,7 +15,8 @@ use graph_controller::{
     NAME,
     graph::{
         apply,
-        observe::{GraphCaches, cached, grove::GroveCaches},
+        caches::{GraphCaches, GroveCaches},
+        observe::cached,
         plan,
         settings::GraphSettings,
         validate::validate,

@@ -18,8 +18,9 @@ use graph_controller::{
     relay::run::{Relay, RelayArgs, RelayError},
     request::{
         RequestReconciler, apply as apply_plan,
+        caches::RequestCaches,
         model::{RequestObserved, RequestPlan, Search},
-        observe::{RequestCaches, RequestObserver, gpus::Gpus},
+        observe::{RequestObserver, gpus::Gpus},
         settings::RequestSettings,
     },
 };

@@ -5,8 +5,7 @@ use controller_kit::{apply::Applier, failure::Class, request::Interruption};
 
 use super::{
     memory_annotation,
-    model::{ModelApplied, ModelObserved, ModelPlan},
-    ownership::FINALIZER,
+    model::{FINALIZER, ModelApplied, ModelObserved, ModelPlan},
 };
 
 /// Adds the finalizer if planned.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api_types::v1alpha1::{AdapterMemory, ModelEndpoint};
 
-use super::{model::ModelObserved, ownership::Requested};
+use super::model::{ModelObserved, Requested};
 use crate::engine::{
     Endpoint,
     state::{AdapterState, Problem},

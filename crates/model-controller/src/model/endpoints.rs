@@ -12,7 +12,7 @@ use k8s_openapi::api::{
 };
 use kube::ResourceExt;
 
-use super::{fallback, fallback::WorkerGroup};
+use super::{fallback, fallback::WorkerGroup, model::FoundEndpoints};
 use crate::engine::Endpoint;
 
 /// Label of a slice with the name of its Service.
@@ -48,15 +48,6 @@ pub type PodsByUid = HashMap<Arc<str>, PodFacts>;
 /// tenants.
 pub fn is_verified(endpoint: &Endpoint, pods: &PodsByUid) -> bool {
     pods.get(&endpoint.pod).is_some_and(|pod| pod.addresses.contains(&endpoint.address))
-}
-
-/// The endpoints of one slice, or of all slices of a base model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FoundEndpoints {
-    /// Names of the Services.
-    pub services: BTreeSet<String>,
-    /// Pods that are not terminating. Of all slices, each pod once, by name.
-    pub endpoints: Vec<Endpoint>,
 }
 
 fn endpoint(endpoint: &v1::Endpoint) -> Option<Endpoint> {

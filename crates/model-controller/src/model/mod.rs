@@ -28,9 +28,8 @@ use controller_kit::{
 use finalize::ReleaseWaits;
 use jiff::Timestamp;
 use kube::Resource;
-use model::{ModelApplied, ModelObserved, ModelPlan};
+use model::{FINALIZER, ModelApplied, ModelClaim, ModelObserved, ModelPlan};
 use observe::ModelObserver;
-use ownership::{FINALIZER, ModelClaim};
 
 /// Pause before a rejected write is retried.
 const REJECTED_RETRY: Duration = Duration::from_secs(15);

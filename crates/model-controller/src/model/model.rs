@@ -5,11 +5,18 @@ use std::{
     sync::Arc,
 };
 
-use api_types::v1alpha1::{AdapterMemory, DynamoModel, ModelEndpoint};
+use api_types::{
+    LEGACY_FINALIZER,
+    v1alpha1::{AdapterMemory, DynamoModel, ModelEndpoint},
+};
 use controller_kit::{apply::RequestError, store::Key};
+use jiff::Timestamp;
 
-use super::{endpoints::FoundEndpoints, ownership::ModelClaim};
-use crate::engine::{AdapterName, state::AdapterState};
+use crate::engine::{AdapterName, AdapterSource, CopyTrust, Endpoint, PoolId, state::AdapterState};
+
+/// The finalizer that keeps a model until its adapter is unloaded. It is that of the upstream operator, so that each
+/// operator cleans up after the other.
+pub const FINALIZER: &str = LEGACY_FINALIZER;
 
 /// Everything that a pass reads.
 #[derive(Debug)]
@@ -30,6 +37,55 @@ pub struct ModelObserved {
     pub lingering: BTreeSet<AdapterName>,
     /// Pods without adapters that others cover.
     pub covered: HashSet<Arc<str>>,
+}
+
+/// The claim of one model on the engines of its base model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelClaim {
+    /// The model.
+    pub key: Key,
+    /// The engines of its base model.
+    pub pool: PoolId,
+    /// Time of its creation.
+    pub created: Option<Timestamp>,
+    /// The adapter that its spec requests.
+    pub requested: Requested,
+    /// The memory of loaded adapters, from its status or its annotation.
+    pub memory: AdapterMemory,
+    /// Copies of unknown source that count as its adapter.
+    pub trust: CopyTrust,
+    /// Whether it carries [`FINALIZER`].
+    pub has_finalizer: bool,
+}
+
+/// The adapter that a spec requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requested {
+    /// Nothing to load.
+    Nothing,
+    /// This adapter.
+    Adapter {
+        /// Its name.
+        name: AdapterName,
+        /// Its source.
+        source: AdapterSource,
+    },
+    /// The spec has violations. Loaded adapters stay.
+    Invalid,
+    /// The model is being deleted.
+    Deleting {
+        /// The adapter that the upstream operator may have loaded without a memory of it.
+        name: Option<AdapterName>,
+    },
+}
+
+/// The endpoints of one slice, or of all slices of a base model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundEndpoints {
+    /// Names of the Services.
+    pub services: BTreeSet<String>,
+    /// Pods that are not terminating. Of all slices, each pod once, by name.
+    pub endpoints: Vec<Endpoint>,
 }
 
 /// Planned writes: the finalizer, and everything that the status shows.

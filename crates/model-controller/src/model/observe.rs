@@ -20,11 +20,11 @@ use kube::{
 };
 
 use super::{
-    endpoints::{FoundEndpoints, PodFacts, PodsByUid, is_verified},
+    endpoints::{PodFacts, PodsByUid, is_verified},
     fallback,
     fallback::WorkerGroup,
-    model::ModelObserved,
-    ownership::{ModelClaim, Ownership, Requested, resolve_ownership},
+    model::{FoundEndpoints, ModelClaim, ModelObserved, Requested},
+    ownership::{Ownership, resolve_ownership},
 };
 use crate::engine::{
     AdapterName, DesiredAdapter, DesiredAdapters, Endpoint, PoolId, apply::SharedFleet, state::AdapterState,

@@ -6,8 +6,7 @@ use api_types::v1alpha1::AdapterMemory;
 
 use super::{
     endpoint_summary::EndpointSummary,
-    model::{ModelObserved, ModelPhase, ModelPlan},
-    ownership::Requested,
+    model::{ModelObserved, ModelPhase, ModelPlan, Requested},
 };
 use crate::engine::AdapterName;
 

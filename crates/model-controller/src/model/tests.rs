@@ -8,7 +8,7 @@ use std::{
 use controller_kit::store::Key;
 use serde_json::{Value, json};
 
-use super::{endpoints::FoundEndpoints, events::between, *};
+use super::{events::between, model::FoundEndpoints, *};
 use crate::engine::{
     Endpoint,
     state::{AdapterState, Problem},

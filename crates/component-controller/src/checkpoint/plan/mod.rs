@@ -26,10 +26,8 @@ use rendering::{
     checkpoint::{CaptureSettings, artifact_version, check_shared_gpu_memory, render_capture_job},
 };
 
-use super::model::{CapturePhase, CheckpointObserved, CheckpointPlan};
+use super::model::{CapturePhase, CheckpointObserved, CheckpointPlan, POD};
 
-/// Awaited before the capture.
-pub(super) const POD: &str = "waiting for the pod of the Job";
 /// Awaited before the PodSnapshot.
 const OTHER_CAPTURE: &str = "waiting for the capture of another version to go";
 /// Awaited after the PodSnapshot.

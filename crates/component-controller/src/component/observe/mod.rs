@@ -40,12 +40,9 @@ use serde_json::Value;
 use tracing::warn;
 
 use self::pull_secrets::ForbiddenNamespaces;
-use super::{
-    legacy::volume_name,
-    model::{
-        ComponentObserved, LegacyNeeds, LiveObject, NamedPullSecrets, ObservedLegacy, ObservedModel, ObsoleteObject,
-        PodGroup, WorkloadKind,
-    },
+use super::model::{
+    ComponentObserved, LegacyNeeds, LiveObject, NamedPullSecrets, ObservedLegacy, ObservedModel, ObsoleteObject,
+    PodGroup, WorkloadKind, volume_name,
 };
 use crate::checkpoint::observe::CheckpointCaches;
 

@@ -9,6 +9,7 @@
 //! Objects that several graphs and requests share belong to none of them, and are written by functions of their own.
 
 mod objects;
+mod volumes;
 mod writer;
 
 use std::{collections::BTreeSet, future::Future};
@@ -18,7 +19,7 @@ use controller_kit::{
     apply::{Applier, ApplyOutcome, Desired, RequestError},
     events::EventSink,
     failure::Class,
-    store::{Key, Packed, Store, controller_owner},
+    store::{Key, Packed, StaticKind, Store, controller_owner},
 };
 use futures::{StreamExt, join, stream};
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -30,9 +31,12 @@ use tracing::{debug, warn};
 use self::writer::{Writer, Written};
 pub use crate::graph::model::Tally;
 use crate::graph::{
+    caches::GraphCaches,
     model::{GraphApplied, GraphObserved, GraphPlan},
-    observe::{GraphCaches, live_value},
 };
+
+/// Result of a step that may wait for an object, and then says why.
+type WaitResult = Result<Option<String>, RequestError>;
 
 /// Writes what differs, as far as the API server lets it.
 pub async fn apply(
@@ -170,6 +174,14 @@ const AT_ONCE: usize = 8;
 /// Runs all of the steps, a few at a time. The results have the order of the steps.
 pub async fn bounded<T>(steps: Vec<impl Future<Output = T>>) -> Vec<T> {
     stream::iter(steps).buffered(AT_ONCE).collect().await
+}
+
+/// The live object of a desired one, as the apply engine compares it.
+fn live_value<K>(store: &Store<Packed<K>>, namespace: &str, name: &str) -> Option<Value>
+where
+    K: StaticKind,
+{
+    store.get(&Key::new(namespace, name)).map(|packed| packed.value())
 }
 
 /// Applies an object that several share. A foreign one of the same name is used as it is. `parent_uid` is

@@ -11,32 +11,27 @@ use api_types::{
     v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter,
 };
 use controller_kit::{
-    apply::{Desired, MetadataPatch, ObjectId, RequestError},
+    apply::{Desired, MetadataPatch, RequestError},
     failure::Class,
     store::{Key, Packed, Store, controller_owner},
 };
 use futures::join;
-use k8s_openapi::api::{
-    core::v1::{PersistentVolumeClaim, Service},
-    rbac::v1::RoleBinding,
-    resource::v1::ResourceClaimTemplate,
-};
+use k8s_openapi::api::{core::v1::Service, rbac::v1::RoleBinding, resource::v1::ResourceClaimTemplate};
 use kube::{Resource, ResourceExt};
 use serde_json::Value;
 
 use super::{
-    bounded, write_binding, write_shared,
+    WaitResult, bounded, live_value,
+    volumes::volume,
+    write_binding, write_shared,
     writer::{Writer, Written, unserved},
 };
 use crate::graph::{
+    caches::GraphCaches,
     model::{
-        Child, ComponentCheckpoint, DesiredCheckpoint, GraphObjects, GraphObserved, GraphVolume, GrovePlan, GroveScale,
-        MARKS, Tally,
+        Child, ComponentCheckpoint, DesiredCheckpoint, GraphObjects, GraphObserved, GrovePlan, GroveScale, MARKS, Tally,
     },
-    observe::{GraphCaches, live_value},
 };
-
-type WaitResult = Result<Option<String>, RequestError>;
 
 /// Writes what pods cannot start without. Of that, only a missing account makes the API server refuse the pods; whether
 /// all accounts are there is returned as well.
@@ -192,20 +187,6 @@ async fn model_service(writer: Writer<'_>, caches: &GraphCaches, object: &Servic
 async fn manifest(writer: Writer<'_>, build: &DynamoComponent) -> WaitResult {
     let patch = MetadataPatch::default().annotation(annotations::READ_MANIFEST, Some(labels::TRUE));
     writer.applier.patch_metadata(build, writer.uid(), &patch).await.map(|_| None)
-}
-
-/// Makes a claim that is missing, if that is desired. What is there stays as it is: it holds data.
-async fn volume(writer: Writer<'_>, claim: &GraphVolume) -> WaitResult {
-    let id = ObjectId::named::<PersistentVolumeClaim>(&writer.graph.namespace().unwrap_or_default(), &claim.name);
-    let live = writer.applier.find::<PersistentVolumeClaim>(&id.namespace, &id.name).await?;
-    Ok(match (&live, &claim.make) {
-        (Some(live), _) if live.pointer("/metadata/deletionTimestamp").is_some() => {
-            Some(format!("{id}: it is being deleted, and no new pod can mount it"))
-        }
-        (Some(_), _) => None,
-        (None, Some(object)) => writer.create(object).await?.reason(),
-        (None, None) => Some(format!("{id}: it does not exist; create it, or set create for it in spec.pvcs")),
-    })
 }
 
 /// Writes the PodCliqueSet, then sets other replicas through Grove. Returns the set as it is now. A set that is new is

@@ -11,11 +11,8 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::bounded;
-use crate::graph::{
-    model::{MARKS, Tally},
-    observe::live_value,
-};
+use super::{bounded, live_value};
+use crate::graph::model::{MARKS, Tally};
 
 /// Result of the write of one child.
 pub(super) enum Written {

@@ -4,13 +4,10 @@ use std::collections::BTreeMap;
 
 use api_types::{
     conversion::preserved::unknown_types_of_graph,
-    grove::{self, PodClique, PodCliqueScalingGroup, PodCliqueSet},
+    grove,
     v1beta1::{ComponentType, DynamoGraphDeployment},
 };
-use controller_kit::{
-    pull_secrets::PullSecrets,
-    store::{Packed, Store, UnpackError},
-};
+use controller_kit::store::UnpackError;
 use kube::{
     ResourceExt,
     core::{ApiResource, GroupVersionKind},
@@ -18,7 +15,7 @@ use kube::{
 use serde_json::Value;
 
 use super::is_orphan_of;
-use crate::graph::model::LiveGrove;
+use crate::graph::{caches::GroveCaches, model::LiveGrove};
 
 /// The kind of the KAI scheduler's queues.
 pub fn kai_queues() -> ApiResource {
@@ -34,33 +31,6 @@ pub fn volcano_groups() -> ApiResource {
 pub fn topology_bindings() -> ApiResource {
     let (group, version) = grove::API_VERSION.split_once('/').unwrap_or_default();
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, "ClusterTopologyBinding"))
-}
-
-/// Caches of what Grove serves; empty while it does not.
-#[derive(Clone)]
-pub struct GroveCaches {
-    /// PodCliqueSets of graphs.
-    pub sets: Store<Packed<PodCliqueSet>>,
-    /// Cliques of graphs.
-    pub cliques: Store<Packed<PodClique>>,
-    /// All scaling groups; they carry no label of a graph.
-    pub groups: Store<Packed<PodCliqueScalingGroup>>,
-    /// Image pull secrets; none if they are not looked for.
-    pub pull_secrets: Option<PullSecrets>,
-}
-
-impl GroveCaches {
-    /// Whether the cluster serves Grove.
-    pub(super) fn is_served(&self) -> bool {
-        self.sets.is_served() && self.cliques.is_served() && self.groups.is_served()
-    }
-
-    /// A graph runs on Grove.
-    pub(super) fn need(&self) {
-        self.sets.need();
-        self.cliques.need();
-        self.groups.need();
-    }
 }
 
 /// Component types of a stored graph that the API does not define. Our conversion keeps them in an annotation, the

@@ -8,77 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use api_types::{
     annotations,
     conversion::preserved::{add_implied_adapters, archive::PreservedGraph},
-    external::{DestinationRule, InferencePool, VirtualService},
     labels, names,
-    v1alpha1::{DynamoCheckpoint, DynamoComponent},
+    v1alpha1::DynamoCheckpoint,
     v1beta1::{
         ComponentSpec, DynamoComponentDeployment, DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter,
     },
 };
-use controller_kit::store::{Key, Packed, StaticKind, Store, UnpackError, controller_owner};
-use k8s_openapi::api::{
-    apps::v1::DaemonSet,
-    autoscaling::v2::HorizontalPodAutoscaler,
-    core::v1::{ConfigMap, Pod, Secret, Service, ServiceAccount},
-    networking::v1::Ingress,
-    rbac::v1::{Role, RoleBinding},
-    resource::v1::ResourceClaimTemplate,
-};
+use controller_kit::store::{Key, Packed, UnpackError, controller_owner};
+use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Pod};
 use kube::{Resource, ResourceExt, core::PartialObjectMeta};
 use rendering::checkpoint::{StorageLocation, storage_of_agents};
 
-use self::grove::GroveCaches;
 use crate::graph::{
+    caches::GraphCaches,
     model::{ClusterApis, GraphObserved, LiveCheckpoints, MARKS, RunningPods, is_controller},
     settings::GraphSettings,
 };
-
-/// The caches of this controller.
-#[derive(Clone)]
-pub struct GraphCaches {
-    /// Graphs.
-    pub graphs: Store<Packed<DynamoGraphDeployment>>,
-    /// Components of all graphs.
-    pub components: Store<Packed<DynamoComponentDeployment>>,
-    /// Discovery accounts.
-    pub accounts: Store<Packed<ServiceAccount>>,
-    /// Roles of single graphs.
-    pub roles: Store<Packed<Role>>,
-    /// RoleBindings of the accounts.
-    pub bindings: Store<Packed<RoleBinding>>,
-    /// Worker pods that have not ended, metadata only.
-    pub worker_pods: Store<PartialObjectMeta<Pod>>,
-    /// ConfigMaps of graphs.
-    pub config_maps: Store<Packed<ConfigMap>>,
-    /// Claim templates of graphs.
-    pub claim_templates: Store<Packed<ResourceClaimTemplate>>,
-    /// Pools of gateways.
-    pub pools: Store<Packed<InferencePool>>,
-    /// Rules of the service mesh.
-    pub destination_rules: Store<Packed<DestinationRule>>,
-    /// Scaling adapters.
-    pub adapters: Store<Packed<Adapter>>,
-    /// Autoscalers of graphs.
-    pub autoscalers: Store<Packed<HorizontalPodAutoscaler>>,
-    /// Copies of the SSH key for MPI, metadata only.
-    pub mpi_keys: Store<PartialObjectMeta<Secret>>,
-    /// All checkpoints, also those of other makers.
-    pub checkpoints: Store<Packed<DynamoCheckpoint>>,
-    /// DaemonSets of the agents that restore them; none if checkpoints or Grove are switched off.
-    pub agents: Option<Store<Packed<DaemonSet>>>,
-    /// Services of graphs.
-    pub services: Store<Packed<Service>>,
-    /// Ingresses of graphs.
-    pub ingresses: Store<Packed<Ingress>>,
-    /// VirtualServices of graphs.
-    pub virtual_services: Store<Packed<VirtualService>>,
-    /// Services of base models.
-    pub model_services: Store<Packed<Service>>,
-    /// Builds of images.
-    pub builds: Store<Packed<DynamoComponent>>,
-    /// Caches of Grove's objects.
-    pub grove: GroveCaches,
-}
 
 /// Collects what the caches hold of a graph. `packed` is its stored form.
 ///
@@ -209,14 +154,6 @@ fn running_pods(caches: &GraphCaches, graph: &DynamoGraphDeployment, on_grove: b
 pub(crate) fn component_of(pod: &BTreeMap<String, String>) -> Option<&str> {
     let set = || names::component_of_leader_worker_set(pod.get(labels::LEADER_WORKER_SET)?);
     pod.get(labels::SELECTOR).map(String::as_str).or_else(set)
-}
-
-/// The live object of a desired one, as the apply engine compares it.
-pub fn live_value<K>(store: &Store<Packed<K>>, namespace: &str, name: &str) -> Option<serde_json::Value>
-where
-    K: StaticKind,
-{
-    store.get(&Key::new(namespace, name)).map(|packed| packed.value())
 }
 
 /// The checkpoints that a graph made or names. Free for a graph without checkpoints.

@@ -8,7 +8,7 @@ use api_types::{
 };
 use controller_kit::{
     apply::{Applier, ObjectId, RequestError},
-    claims::claimed_gpus,
+    device_claims::claimed_gpus,
     failure::Class,
     pods::{PodDiagnostics, PodsOf},
     store::{ServedApi, ServedApis},

@@ -25,6 +25,7 @@ pub mod rollout;
 #[cfg(test)]
 mod simulation_tests;
 pub mod spread;
+pub mod volumes;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,22 +1,19 @@
-//! Objects that belong to the graph as a whole and not to one of its components, and the storage that a graph of
-//! v1alpha1 names beside its components.
+//! Objects that belong to the graph as a whole and not to one of its components.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api_types::{
-    conversion::preserved::{PreservedClaim, claims_of_graph},
-    labels, names,
-};
+use api_types::{labels, names};
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
-use rendering::{DiscoveryBackend, WorkloadProvider, legacy::render_claim};
+use rendering::{DiscoveryBackend, WorkloadProvider};
 
 use super::{
     adapters::{adapters, autoscalers},
     discovery::{add_discovery_access, shared_accounts},
     endpoint_picker, metadata,
+    volumes::volumes,
 };
 use crate::graph::{
-    model::{GraphObjects, GraphObserved, GraphVolume, ValidGraph},
+    model::{GraphObjects, GraphObserved, ValidGraph},
     plan::add_graph_label,
 };
 
@@ -69,15 +66,6 @@ fn wait_for_leader(graph: &ValidGraph<'_>) -> ConfigMap {
     }
 }
 
-/// The claims that the graph names, each once. One that it names no longer is not deleted: it goes with the
-/// graph. Those `of_components` count as named too.
-pub fn volumes(graph: &ValidGraph<'_>, of_components: &[PreservedClaim]) -> Vec<GraphVolume> {
-    let all = of_components.iter().cloned().chain(claims_of_graph(graph.annotations));
-    let named: BTreeMap<String, PreservedClaim> = all.map(|claim| (claim.name.clone(), claim)).collect();
-    let made = |claim: &PreservedClaim| claim.create.then(|| render_claim(claim, &graph.namespace));
-    named.into_values().map(|claim| GraphVolume { make: made(&claim), name: claim.name }).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use kube::ResourceExt;
@@ -104,47 +92,5 @@ mod tests {
         };
         assert_eq!(services(WorkloadProvider::Grove), [names::model_service("m")]);
         assert_eq!(services(WorkloadProvider::Component), [""; 0]);
-    }
-}
-
-#[cfg(test)]
-mod volumes_tests {
-    use api_types::conversion::{ApiVersion, convert};
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::graph::fixtures::valid;
-
-    fn claims(pvcs: Value) -> Vec<GraphVolume> {
-        let alpha = json!({
-            "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment",
-            "metadata": { "name": "chat", "namespace": "team-a", "uid": "u" },
-            "spec": { "pvcs": pvcs, "services": { "Frontend": { "componentType": "frontend",
-                "extraPodSpec": { "mainContainer": { "image": "registry.example/frontend:1.5.0" } } } } },
-        });
-        let graph = serde_json::from_value(convert(alpha, ApiVersion::V1Beta1).unwrap()).unwrap();
-        volumes(&valid(&graph), &[])
-    }
-
-    #[test]
-    fn a_claim_is_made_only_if_the_author_says_so() {
-        let shared =
-            json!({ "name": "models", "storageClass": "fast", "size": "100Gi", "volumeAccessMode": "ReadWriteMany" });
-        assert_eq!(claims(json!([shared])), [GraphVolume { name: "models".to_owned(), make: None }]);
-        let mut made = shared.clone();
-        made["create"] = json!(true);
-        let [claim] = <[_; 1]>::try_from(claims(json!([shared, made]))).unwrap();
-        let expected = json!({
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "models", "namespace": "team-a" },
-            "spec": { "accessModes": ["ReadWriteMany"], "storageClassName": "fast",
-                      "resources": { "requests": { "storage": "100Gi" } } },
-        });
-        assert_eq!(serde_json::to_value(claim.make.unwrap()).unwrap(), expected);
-    }
-
-    #[test]
-    fn what_the_author_leaves_out_is_the_clusters_choice() {
-        let [claim] = <[_; 1]>::try_from(claims(json!([{ "name": "models", "create": true }]))).unwrap();
-        assert_eq!(serde_json::to_value(claim.make.unwrap()).unwrap()["spec"], json!({}));
     }
 }

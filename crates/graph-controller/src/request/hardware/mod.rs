@@ -8,6 +8,7 @@ use api_types::{
     labels,
     v1beta1::{GpuSku, Hardware},
 };
+use rendering::rules::request::missing_gpu_facts;
 
 use crate::request::model::FoundHardware;
 
@@ -27,6 +28,20 @@ pub struct NodeGpus {
     pub vram_mb: f64,
     /// `nvlink` or `pcie`, if it is known.
     pub interconnect: Option<&'static str>,
+}
+
+/// Whether hardware of the cluster must be looked up.
+pub fn uses_search(hardware: Option<&Hardware>) -> bool {
+    let hardware = hardware.cloned().unwrap_or_default();
+    !missing_gpu_facts(&hardware).is_empty()
+        || hardware.total_gpus.is_none()
+        || hardware.interconnect.as_deref().unwrap_or_default().is_empty()
+        || hardware.rdma.is_none()
+}
+
+/// Whether a request cannot do without an answer.
+pub fn needs_search(hardware: Option<&Hardware>) -> bool {
+    !missing_gpu_facts(&hardware.cloned().unwrap_or_default()).is_empty()
 }
 
 /// Fills in what the user leaves open from what is known otherwise.

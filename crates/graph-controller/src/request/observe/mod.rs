@@ -21,11 +21,7 @@ use controller_kit::{
     sync::locked,
 };
 use k8s_openapi::{
-    api::{
-        batch::v1::Job,
-        core::v1::{ConfigMap, ContainerStatus, PersistentVolumeClaim, Pod, ServiceAccount},
-        rbac::v1::RoleBinding,
-    },
+    api::core::v1::{ConfigMap, ContainerStatus, PersistentVolumeClaim, Pod},
     jiff::Timestamp,
 };
 use kube::{
@@ -37,30 +33,14 @@ use serde_json::Value;
 
 use self::gpus::Gpus;
 use super::{
+    caches::RequestCaches,
+    hardware::{needs_search, uses_search},
     model::{RequestObserved, Search},
-    phase::{RequestLifecycle, graph_name, phase_of},
-    plan,
+    output::{awaits_output, is_overdue},
+    phase::{RequestLifecycle, begins, graph_name, phase_of},
     settings::RequestSettings,
-    validate,
 };
 use crate::request::{cost, cost::Trials};
-
-/// The caches of requests.
-#[derive(Clone)]
-pub struct RequestCaches {
-    /// Requests.
-    pub requests: Store<Packed<DynamoGraphDeploymentRequest>>,
-    /// Graphs.
-    pub graphs: Store<Packed<DynamoGraphDeployment>>,
-    /// Jobs that profile.
-    pub jobs: Store<Packed<Job>>,
-    /// ConfigMaps that were made for requests.
-    pub config_maps: Store<Packed<ConfigMap>>,
-    /// Accounts that the operator made.
-    pub accounts: Store<Packed<ServiceAccount>>,
-    /// RoleBindings of these accounts.
-    pub bindings: Store<Packed<RoleBinding>>,
-}
 
 /// The caches, and a client for what no cache holds.
 #[derive(Clone)]
@@ -106,7 +86,7 @@ impl RequestObserver {
             job: job.transpose()?,
             ..RequestObserved::of(request, spec, self.settings.clone())
         };
-        if plan::begins(&observed) {
+        if begins(&observed) {
             self.read_for_profiling(&mut observed).await?;
         }
         if phase_of(&observed.request) == RequestLifecycle::Profiling {
@@ -129,7 +109,7 @@ impl RequestObserver {
 
     /// Reads the output past the cache before it counts as lost: a watch may lag behind that of the Job, or hang.
     async fn read_output(&self, observed: &mut RequestObserved) -> Result<(), RequestError> {
-        if !plan::awaits_output(observed) {
+        if !awaits_output(observed) {
             locked(&self.missing).remove(&observed.uid);
             return Ok(());
         }
@@ -139,7 +119,7 @@ impl RequestObserver {
             missing.retain(|uid, _| live.contains(uid));
             missing.entry(observed.uid.clone()).or_insert_with(Instant::now).elapsed()
         };
-        if plan::is_overdue(observed) {
+        if is_overdue(observed) {
             let name = names::profiling_output(&observed.name);
             let live = self.applier.find::<ConfigMap>(&observed.namespace, &name).await?;
             observed.output = live.and_then(|map| serde_json::from_value(map).ok());
@@ -186,11 +166,11 @@ impl RequestObserver {
             }
         }
         let hardware = observed.request.spec.hardware.as_ref();
-        if self.settings.gpu_discovery && validate::uses_search(hardware) {
+        if self.settings.gpu_discovery && uses_search(hardware) {
             let desired = hardware.and_then(|hardware| hardware.gpu_sku);
             observed.hardware = match self.gpus.search(desired).await {
                 // Optional: the error is ignored.
-                Err(_) if !validate::needs_search(hardware) => Search::NotAsked,
+                Err(_) if !needs_search(hardware) => Search::NotAsked,
                 other => other?,
             };
         }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::at;
 use crate::request::{
     model::{RequestObserved, RequestPlan, Stage},
-    phase::{graph_name, graph_was_there, is_graph_of},
+    phase::{graph_name, graph_was_there, is_graph_of, taken},
 };
 
 /// Proposal of a profiler.
@@ -139,15 +139,6 @@ pub(super) fn follow(observed: &RequestObserved) -> RequestPlan {
         ))),
         None => make(observed, &name),
     }
-}
-
-/// The sentence about a graph of the desired name that is foreign.
-pub fn taken(observed: &RequestObserved, name: &str) -> String {
-    format!(
-        "DynamoGraphDeployment {}/{name} exists and was not made for this request; delete it, or give the request's graph another \
-         name with spec.overrides.dgd.metadata.name in a new request",
-        observed.namespace
-    )
 }
 
 fn make(observed: &RequestObserved, name: &str) -> RequestPlan {

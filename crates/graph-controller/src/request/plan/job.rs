@@ -15,7 +15,7 @@ use super::{
     of_json, overrides,
     overrides::{PROFILER, RELAY, mount},
 };
-use crate::request::{model::RequestObserved, validate::ValidRequest};
+use crate::request::model::{RequestObserved, ValidRequest};
 
 /// Folder of the profiler's output.
 pub const OUTPUT_FOLDER: &str = "/data";

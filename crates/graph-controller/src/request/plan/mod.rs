@@ -10,7 +10,6 @@
 mod config;
 pub mod generated;
 pub mod job;
-pub mod output;
 pub mod overrides;
 mod profiling;
 
@@ -23,10 +22,6 @@ use k8s_openapi::jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use self::{
-    generated::taken,
-    profiling::{awaits_output, is_overdue},
-};
 use super::{
     model::{RequestObserved, RequestPlan, Stage},
     phase::{RequestLifecycle, phase_of},
@@ -46,16 +41,6 @@ pub fn plan(observed: &RequestObserved, now: Timestamp) -> RequestPlan {
         plan.findings.drift = profiling::drift(observed);
     }
     plan
-}
-
-/// Whether a profiler is started now, or would be without an obstacle: only then its dependencies must be read.
-pub fn begins(observed: &RequestObserved) -> bool {
-    match phase_of(&observed.request) {
-        RequestLifecycle::New => true,
-        RequestLifecycle::Profiling => profiling::is_lost(observed),
-        RequestLifecycle::Known => observed.selected().is_none() && profiling::is_lost(observed),
-        RequestLifecycle::Changed | RequestLifecycle::Ended => false,
-    }
 }
 
 /// An object of Kubernetes from JSON whose form the caller fixes; tests compare it.

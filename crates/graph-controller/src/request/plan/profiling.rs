@@ -1,7 +1,5 @@
 //! From a spec to the profiler's proposal.
 
-use std::time::Duration;
-
 use api_types::{conditions, conditions::request as reason, names};
 use controller_kit::conditions::find;
 use k8s_openapi::{
@@ -12,19 +10,17 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use rendering::JobEnd;
 
-use super::{at, config::profiled_spec, generated, job, output, overrides::RELAY};
+use super::{at, config::profiled_spec, generated, job, overrides::RELAY};
 use crate::{
     graph::plan::discovery::shared_account,
     request::{
         model::{Profiling, RequestObserved, RequestPlan, Stage},
+        output,
+        output::{PATIENCE, is_overdue},
         phase::desired_graph_name,
         validate::validate,
     },
 };
-
-/// Time for which the output of a profiler may be missing after its Job was first seen complete. The output is copied
-/// before the Job ends.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts the profiler, as soon as the spec is right and nothing of an earlier one is left.
 pub(super) fn begin(observed: &RequestObserved) -> RequestPlan {
@@ -93,24 +89,6 @@ pub(super) fn drift(observed: &RequestObserved) -> Option<String> {
     let job = observed.own_job()?;
     let note = "the spec was changed after profiling had begun, which has no effect; take the change back, or make a new request";
     (!is_of_this_spec(job, observed)).then(|| note.to_owned())
-}
-
-/// Whether there is nothing of a profiler to follow: its Job was deleted before it had output.
-pub(super) fn is_lost(observed: &RequestObserved) -> bool {
-    let reported = output::read(observed.own_output());
-    observed.own_job().is_none() && reported.failure.is_none() && !reported.succeeded
-}
-
-/// Whether a profiler has ended well, and no output of it is there.
-pub fn awaits_output(observed: &RequestObserved) -> bool {
-    let reported = output::read(observed.own_output());
-    let job = observed.own_job();
-    job.is_some_and(|job| JobEnd::Complete.of(job).is_some()) && reported.failure.is_none() && reported.config.is_none()
-}
-
-/// Whether the output has been missing for so long that it counts as lost, if the API server does not have it either.
-pub fn is_overdue(observed: &RequestObserved) -> bool {
-    observed.output_missing_for >= PATIENCE
 }
 
 /// A request that failed for lack of an output, or because of it, and has one by now.

@@ -9,10 +9,10 @@ use k8s_openapi::{
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use super::begins;
 use crate::request::{
     fixtures::observed_with,
     model::{RequestApplied, RequestObserved, RequestPlan, Search, Stage},
+    phase::begins,
     status::status,
 };
 

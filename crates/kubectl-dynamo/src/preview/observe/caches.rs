@@ -11,7 +11,7 @@ use controller_kit::{
     settings::OperatorConfiguration,
     store::{Packed, Store},
 };
-use graph_controller::graph::observe::{GraphCaches, grove::GroveCaches};
+use graph_controller::graph::caches::{GraphCaches, GroveCaches};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, ServiceAccount};
 use kube::{
     Resource,

@@ -6,58 +6,17 @@ use std::{
 };
 
 use api_types::{
-    LEGACY_FINALIZER, names,
+    names,
     v1alpha1::{AdapterMemory, DynamoModel, DynamoModelStatus},
 };
 use controller_kit::store::Key;
-use jiff::Timestamp;
 
-use super::{memory_annotation, validate::validate};
+use super::{
+    memory_annotation,
+    model::{FINALIZER, ModelClaim, Requested},
+    validate::validate,
+};
 use crate::engine::{AdapterName, AdapterSource, CopyTrust, DesiredAdapter, DesiredAdapters, PoolId};
-
-/// The finalizer that keeps a model until its adapter is unloaded. It is that of the upstream operator, so that each
-/// operator cleans up after the other.
-pub const FINALIZER: &str = LEGACY_FINALIZER;
-
-/// The claim of one model on the engines of its base model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ModelClaim {
-    /// The model.
-    pub key: Key,
-    /// The engines of its base model.
-    pub pool: PoolId,
-    /// Time of its creation.
-    pub created: Option<Timestamp>,
-    /// The adapter that its spec requests.
-    pub requested: Requested,
-    /// The memory of loaded adapters, from its status or its annotation.
-    pub memory: AdapterMemory,
-    /// Copies of unknown source that count as its adapter.
-    pub trust: CopyTrust,
-    /// Whether it carries [`FINALIZER`].
-    pub has_finalizer: bool,
-}
-
-/// The adapter that a spec requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Requested {
-    /// Nothing to load.
-    Nothing,
-    /// This adapter.
-    Adapter {
-        /// Its name.
-        name: AdapterName,
-        /// Its source.
-        source: AdapterSource,
-    },
-    /// The spec has violations. Loaded adapters stay.
-    Invalid,
-    /// The model is being deleted.
-    Deleting {
-        /// The adapter that the upstream operator may have loaded without a memory of it.
-        name: Option<AdapterName>,
-    },
-}
 
 impl ModelClaim {
     /// Reads a model.

@@ -1,5 +1,6 @@
 //! Tests of owners of names, and of what is unloaded.
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::*;

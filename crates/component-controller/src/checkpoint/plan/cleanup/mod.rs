@@ -8,7 +8,7 @@ use k8s_openapi::api::batch::v1::Job;
 use rendering::{JobEnd, checkpoint::render_cleanup_job};
 
 use crate::checkpoint::{
-    model::{CheckpointObserved, Cleanup},
+    model::{CheckpointObserved, Cleanup, left_behind},
     plan::not_deleted,
     requeue::cleanup_is_late,
 };
@@ -59,16 +59,6 @@ pub fn plan(observed: &CheckpointObserved, now: Timestamp) -> Cleanup {
             Cleanup::Done { finished: Some(Box::new(live.clone())), left: Some(left) }
         }
     }
-}
-
-/// The end of a deletion in a namespace that is being deleted, where no Job can be created.
-pub fn without_namespace(observed: &CheckpointObserved) -> Cleanup {
-    let why = format!("namespace {} is being deleted, and nothing can run in it any more", observed.namespace);
-    Cleanup::Done { finished: None, left: Some(left_behind(observed, &why)) }
-}
-
-fn left_behind(observed: &CheckpointObserved, why: &str) -> String {
-    format!("artifact {}: {why}", observed.id)
 }
 
 /// Whether a Job succeeded; `None` if it has not ended.

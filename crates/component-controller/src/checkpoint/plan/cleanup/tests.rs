@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::checkpoint::{
     fixtures::{JOB, job, observed},
+    model::without_namespace,
     requeue::next_of_cleanup,
 };
 

@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 
 use super::{render, restart_states};
 use crate::graph::{
+    grove::revision_of,
     model::{GraphObserved, ValidGraph},
     plan::revision,
-    status::grove::revision_of,
 };
 
 /// The first clique of a component.

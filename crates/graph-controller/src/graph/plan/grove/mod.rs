@@ -25,10 +25,10 @@ use rendering::{
 
 use super::{checkpoints, restart, restart::RestartState, spread};
 use crate::graph::{
+    grove::{child, is_observed, readiness},
     merge,
     merge::{PlannedFields, component_deployment},
     model::{ComponentCheckpoint, GraphObserved, GraphObstacle, GraphPlan, GrovePlan, GroveScale, ValidGraph},
-    status::grove::{child, is_observed, readiness},
 };
 
 /// Plans a graph that Grove runs. Replicas never change through the PodCliqueSet: for Grove, any change of it is a

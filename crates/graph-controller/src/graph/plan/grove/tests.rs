@@ -15,8 +15,8 @@ use crate::graph::{
         grove::{as_live, clique, group, live_set, observed, observed_with, planned},
         set_image,
     },
+    grove::revision_of,
     model::{Child, GroveScale},
-    status::grove::revision_of,
     validate::validate,
 };
 

@@ -1,7 +1,12 @@
 //! Reports of the profiler about itself: the ConfigMap to which its output is copied.
 
+use std::time::Duration;
+
 use api_types::v1beta1::ProfilingPhase;
 use k8s_openapi::api::core::v1::ConfigMap;
+use rendering::JobEnd;
+
+use super::model::RequestObserved;
 
 /// Key of what the profiler is doing.
 pub const PHASE: &str = "phase";
@@ -19,6 +24,10 @@ pub const STATUS_FILE: &str = "profiler_status.yaml";
 pub const SUCCESS: &str = "success";
 /// Value of [`STATUS`].
 pub const FAILED: &str = "failed";
+
+/// Time for which the output of a profiler may be missing after its Job was first seen complete. The output is copied
+/// before the Job ends.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// State that the profiler has reported so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,4 +57,22 @@ pub fn read(output: Option<&ConfigMap>) -> Output<'_> {
         succeeded: text(STATUS) == Some(SUCCESS),
         config: text(CONFIG),
     }
+}
+
+/// Whether there is nothing of a profiler to follow: its Job was deleted before it had output.
+pub fn is_lost(observed: &RequestObserved) -> bool {
+    let reported = read(observed.own_output());
+    observed.own_job().is_none() && reported.failure.is_none() && !reported.succeeded
+}
+
+/// Whether a profiler has ended well, and no output of it is there.
+pub fn awaits_output(observed: &RequestObserved) -> bool {
+    let reported = read(observed.own_output());
+    let job = observed.own_job();
+    job.is_some_and(|job| JobEnd::Complete.of(job).is_some()) && reported.failure.is_none() && reported.config.is_none()
+}
+
+/// Whether the output has been missing for so long that it counts as lost, if the API server does not have it either.
+pub fn is_overdue(observed: &RequestObserved) -> bool {
+    observed.output_missing_for >= PATIENCE
 }
