@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use test_cluster::{Cluster, Controllers, Options, wait};
 
 use crate::{
-    refused::{COMPONENT, Example, GRAPH, examples, merged},
+    rejected::{COMPONENT, Example, GRAPH, examples, merged},
     server::{Answer, Server, definitions, plural},
 };
 

@@ -9,9 +9,9 @@ mod defaults;
 mod definitions;
 mod kubernetes_definitions;
 mod merges;
-mod refusals;
-#[path = "../support/refused.rs"]
-mod refused;
+#[path = "../support/rejected.rs"]
+mod rejected;
+mod rejections;
 mod round_trips;
 mod server;
 #[path = "../support/mod.rs"]

@@ -7,15 +7,15 @@
 //! The check before each write is in this file, inside the client: whatever sends a write cannot get past it.
 //!
 //! - `marker`: which markers are valid.
-//! - `look`: reads of the markers past the cache, every two seconds.
+//! - `marker_reads`: reads of the markers past the cache, every two seconds.
 //! - `exclusion`: exclusion from a namespace, and its end.
 //! - `fence`: the answer for one process, and the watch that keeps it true.
 //! - `shard`: the namespaces of one of several replicas, and what runs in them.
 
 mod exclusion;
 mod fence;
-mod look;
 mod marker;
+mod marker_reads;
 mod shard;
 
 use std::{

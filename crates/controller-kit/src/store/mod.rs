@@ -10,11 +10,11 @@
 pub(crate) mod anew;
 mod bounded;
 mod cache;
+mod discovery_pauses;
 mod index;
 pub mod keep;
 mod kind;
 pub(crate) mod list_watch;
-mod looks;
 mod packed;
 mod pause;
 mod served;

@@ -26,9 +26,9 @@ use tracing::{info, warn};
 
 use super::{
     NamespacedKind, Packed, Pauses, Store, Watch, WatchSource,
+    discovery_pauses::{DiscoveryPauses, SHORTEST},
     keep::KeepRule,
     list_watch::WatchError,
-    looks::{Looks, SHORTEST},
     watch::{partly, untyped_events},
 };
 use crate::{
@@ -38,13 +38,13 @@ use crate::{
 };
 
 /// APIs that the API server serves. Cheap to clone; clones share what is known, so that the list of API groups is read
-/// once for all missing kinds, however many there are, and ever more rarely while nothing needs them ([`Looks`]). Every
+/// once for all missing kinds, however many there are, and ever more rarely while nothing needs them ([`DiscoveryPauses`]). Every
 /// authenticated user may read it.
 #[derive(Clone)]
 pub struct ServedApis {
     client: Client,
     groups: Arc<ServedQuestion<Arc<Groups>>>,
-    looks: Arc<watch::Sender<Looks>>,
+    discovery: Arc<watch::Sender<DiscoveryPauses>>,
 }
 
 /// Plural names of kinds.
@@ -64,7 +64,7 @@ impl ServedApis {
     /// Nothing is read yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, groups: Arc::default(), looks: Arc::default() }
+        Self { client, groups: Arc::default(), discovery: Arc::default() }
     }
 }
 
@@ -92,11 +92,11 @@ impl ServedApi {
 
     /// Whether it is served, as it was at `not_before` or later, and when that was.
     async fn is_served_since(&self, not_before: Instant) -> Result<(Instant, bool), RequestError> {
-        let Self { apis: ServedApis { client, groups: question, looks }, resource } = self;
+        let Self { apis: ServedApis { client, groups: question, discovery }, resource } = self;
         let asked = client.clone();
         let groups = question.answer(not_before, || async move { groups(&asked).await.map(Arc::new) });
         let (at, groups) = groups.await?;
-        looks.send_if_modified(|looks| looks.answered(at, groups.hash));
+        discovery.send_if_modified(|discovery| discovery.answered(at, groups.hash));
         let version = &resource.api_version;
         if !groups.versions.contains(version) {
             return Ok((at, false));
@@ -208,7 +208,7 @@ pub fn watch_if_served<K: NamespacedKind>(
     let optional = Optional {
         api: ServedApi::new(apis, ApiResource::erase::<K>(&K::DynamicType::default())),
         seen: None,
-        looks: apis.looks.subscribe(),
+        discovery: apis.discovery.subscribe(),
         store: store.clone(),
         open: Box::new(move || untyped_events(&followed, labels.as_deref(), None, rule, Pauses::default()).boxed()),
         events: None,
@@ -224,7 +224,7 @@ struct Optional<O: Resource> {
     api: ServedApi,
     /// Time of the answer that it acts on.
     seen: Option<Instant>,
-    looks: watch::Receiver<Looks>,
+    discovery: watch::Receiver<DiscoveryPauses>,
     store: Store<O>,
     open: Box<dyn Fn() -> BoxStream<'static, Result<Event<O>, WatchError>> + Send>,
     /// The watch, while the kind is served.
@@ -263,13 +263,13 @@ where
     /// Returns when to look again: after a pause, or at once when the API groups have changed or an object needs the kind.
     async fn next_look(&mut self, seen: Instant) -> Instant {
         loop {
-            let due = self.looks.borrow_and_update().due(seen);
+            let due = self.discovery.borrow_and_update().due(seen);
             tokio::select! {
                 () = sleep_until(due) => return due,
                 // The sender is there as long as this is.
-                _ = self.looks.changed() => {}
+                _ = self.discovery.changed() => {}
                 () = self.store.needed() => {
-                    self.api.apis.looks.send_if_modified(|looks| looks.needed(Instant::now()));
+                    self.api.apis.discovery.send_if_modified(|discovery| discovery.needed(Instant::now()));
                 }
             }
         }

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::{
     caches::RequestCaches,
-    model::{RequestApplied, RequestObserved, RequestPlan, Stage},
+    model::{PlannedPhase, RequestApplied, RequestObserved, RequestPlan},
     phase::{graph_name, is_graph_of, taken},
 };
 use crate::graph::{
@@ -35,7 +35,7 @@ pub async fn apply(
     plan: RequestPlan,
 ) -> Result<RequestApplied, RequestError> {
     let mut applied = RequestApplied {
-        stage: plan.stage,
+        phase: plan.phase,
         findings: plan.findings,
         job: observed.job.clone(),
         made_graph: None,
@@ -53,7 +53,7 @@ pub async fn apply(
     };
     // The next reconcile retries.
     let job = plan.job.as_ref().filter(|_| blocked.is_none());
-    applied.stage = blocked.unwrap_or(applied.stage);
+    applied.phase = blocked.unwrap_or(applied.phase);
     if let Some(job) = job {
         make_job(applier, observed, job, &mut applied).await?;
     }
@@ -66,19 +66,19 @@ pub async fn apply(
     if let Some(graph) = observed.graph.as_ref().filter(|_| !plan.hand_over.is_empty()) {
         give(applier, observed, graph, &plan.hand_over).await?;
     }
-    if matches!(applied.stage, Stage::Deleted(_)) {
+    if matches!(applied.phase, PlannedPhase::Deleted(_)) {
         confirm_deletion(applier, observed).await?;
     }
     Ok(applied)
 }
 
-/// Returns the stage of the request if the account, or its rights, are rejected.
+/// Returns the phase of the request if the account, or its rights, are rejected.
 async fn account(
     applier: &Applier,
     caches: &RequestCaches,
     observed: &RequestObserved,
     desired: &SharedAccount,
-) -> Result<Option<Stage>, RequestError> {
+) -> Result<Option<PlannedPhase>, RequestError> {
     let SharedAccount { account, binding } = desired;
     if let Err(error) = write_shared(applier, &observed.uid, &caches.accounts, account).await {
         return refused(error).map(Some);
@@ -91,19 +91,19 @@ async fn account(
                 "RoleBinding {}/{name}: there is no ClusterRole {role}, which the operator's chart brings",
                 observed.namespace
             );
-            Ok(Some(Stage::Blocked { reason: reason::FORBIDDEN, message }))
+            Ok(Some(PlannedPhase::Blocked { reason: reason::FORBIDDEN, message }))
         }
         Err(error) => refused(error).map(Some),
     }
 }
 
 /// Rights and quotas that are missing for the Job.
-fn refused(error: RequestError) -> Result<Stage, RequestError> {
+fn refused(error: RequestError) -> Result<PlannedPhase, RequestError> {
     let message = error.to_string();
     match error.class() {
-        Class::Invalid | Class::Forbidden => Ok(Stage::Blocked { reason: reason::FORBIDDEN, message }),
-        Class::Foreign => Ok(Stage::Blocked { reason: reason::NAME_TAKEN, message }),
-        Class::Webhook => Ok(Stage::Waiting(message)),
+        Class::Invalid | Class::Forbidden => Ok(PlannedPhase::Blocked { reason: reason::FORBIDDEN, message }),
+        Class::Foreign => Ok(PlannedPhase::Blocked { reason: reason::NAME_TAKEN, message }),
+        Class::Webhook => Ok(PlannedPhase::Waiting(message)),
         Class::Transient => Err(error),
     }
 }
@@ -126,11 +126,11 @@ async fn make_job(
                     return Err(RequestError::Changed { object });
                 }
                 let message = format!("{object} exists and is not of this request; delete or rename it");
-                applied.stage = Stage::Blocked { reason: reason::NAME_TAKEN, message };
+                applied.phase = PlannedPhase::Blocked { reason: reason::NAME_TAKEN, message };
             }
         }
-        Err(error) if error.class() == Class::Invalid => applied.stage = Stage::JobRefused(error.to_string()),
-        Err(error) => applied.stage = refused(error)?,
+        Err(error) if error.class() == Class::Invalid => applied.phase = PlannedPhase::JobRefused(error.to_string()),
+        Err(error) => applied.phase = refused(error)?,
     }
     Ok(())
 }
@@ -182,16 +182,18 @@ async fn make_graph(
             let live: DynamoGraphDeployment = parse(&object, live)?;
             if !is_graph_of(&live, &observed.request) {
                 let message = taken(observed, &object.name);
-                applied.stage = Stage::Deploying { reason: reason::NAME_TAKEN, message, stuck: true };
+                applied.phase = PlannedPhase::Deploying { reason: reason::NAME_TAKEN, message, stuck: true };
             }
         }
         Err(error) => {
             let message = error.to_string();
-            applied.stage = match error.class() {
+            applied.phase = match error.class() {
                 Class::Transient => return Err(error),
-                Class::Webhook => Stage::Deploying { reason: reason::WEBHOOK_UNAVAILABLE, message, stuck: false },
-                Class::Forbidden => Stage::Deploying { reason: reason::FORBIDDEN, message, stuck: true },
-                Class::Invalid | Class::Foreign => Stage::Rejected(message),
+                Class::Webhook => {
+                    PlannedPhase::Deploying { reason: reason::WEBHOOK_UNAVAILABLE, message, stuck: false }
+                }
+                Class::Forbidden => PlannedPhase::Deploying { reason: reason::FORBIDDEN, message, stuck: true },
+                Class::Invalid | Class::Foreign => PlannedPhase::Rejected(message),
             };
         }
     }

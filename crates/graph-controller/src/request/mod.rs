@@ -35,7 +35,7 @@ use controller_kit::{
 use k8s_openapi::jiff::Timestamp;
 
 use self::{
-    model::{Profiling, RequestApplied, RequestObserved, RequestPlan, Stage},
+    model::{PlannedPhase, Profiling, RequestApplied, RequestObserved, RequestPlan},
     observe::RequestObserver,
 };
 
@@ -107,23 +107,23 @@ impl Reconcile for RequestReconciler {
     ) -> Conclusion<Self::Status> {
         let status = status::status(observed, applied, now);
         let status_events = events::events(observed, applied, &status);
-        let next = next(observed, &applied.stage, now);
+        let next = next(observed, &applied.phase, now);
         Conclusion { status_events, next, ..Conclusion::of_status(status) }
     }
 }
 
-fn next(observed: &RequestObserved, stage: &Stage, now: Timestamp) -> Action {
-    match stage {
-        Stage::Invalid { outside: true, .. } | Stage::Waiting(_) => Action::requeue(DEPENDENCY_RETRY),
-        Stage::Blocked { .. }
-        | Stage::Deploying { stuck: true, .. }
-        | Stage::Deploying { reason: WEBHOOK_UNAVAILABLE, .. } => Action::requeue(OBSTACLE_RETRY),
-        Stage::Profiling(Profiling { until: Some(until), .. }) => {
+fn next(observed: &RequestObserved, phase: &PlannedPhase, now: Timestamp) -> Action {
+    match phase {
+        PlannedPhase::Invalid { outside: true, .. } | PlannedPhase::Waiting(_) => Action::requeue(DEPENDENCY_RETRY),
+        PlannedPhase::Blocked { .. }
+        | PlannedPhase::Deploying { stuck: true, .. }
+        | PlannedPhase::Deploying { reason: WEBHOOK_UNAVAILABLE, .. } => Action::requeue(OBSTACLE_RETRY),
+        PlannedPhase::Profiling(Profiling { until: Some(until), .. }) => {
             let rest = until.duration_since(now).as_secs().clamp(0, 3600);
             Action::requeue(Duration::from_secs(u64::try_from(rest).unwrap_or_default() + 1))
         }
         // Pods are in no cache: that of the profiler, and those of the graphs it measures.
-        Stage::Profiling(Profiling { begins: false, .. }) => {
+        PlannedPhase::Profiling(Profiling { begins: false, .. }) => {
             Action::requeue(observed.waits.look_again.map_or(DEPENDENCY_RETRY, |after| after.min(DEPENDENCY_RETRY)))
         }
         _ => Action::await_change(),

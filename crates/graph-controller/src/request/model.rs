@@ -160,13 +160,13 @@ pub struct RequestPlan {
     /// ConfigMaps that become the graph's, which must not depend on the request. Their data is read when they are
     /// written.
     pub hand_over: Vec<ConfigMap>,
-    /// The stage after this.
-    pub stage: Stage,
+    /// The phase after this.
+    pub phase: PlannedPhase,
     /// Findings of this step that the status keeps.
     pub findings: RequestFindings,
 }
 
-/// Data that the status keeps beside the stage.
+/// Data that the status keeps beside the phase.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RequestFindings {
     /// The hardware that is planned for.
@@ -179,9 +179,9 @@ pub struct RequestFindings {
     pub skipped: Vec<String>,
 }
 
-/// Stage of a request.
+/// PlannedPhase of a request.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Stage {
+pub enum PlannedPhase {
     /// Failed before.
     #[default]
     Ended,
@@ -246,8 +246,8 @@ pub struct Profiling {
 /// Result of an applied plan.
 #[derive(Debug)]
 pub struct RequestApplied {
-    /// The stage.
-    pub stage: Stage,
+    /// The phase.
+    pub phase: PlannedPhase,
     /// Findings of this step.
     pub findings: RequestFindings,
     /// The Job as it was made.

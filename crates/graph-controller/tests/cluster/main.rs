@@ -13,7 +13,7 @@ mod images;
 mod infrastructure;
 mod pictures;
 mod recovery;
-mod refusals;
+mod rejections;
 mod requests;
 mod restart;
 mod rollouts;

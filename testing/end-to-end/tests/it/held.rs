@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use end_to_end::{BoxError, Operators, private_harness};
 use tokio::time::sleep;
 
-use crate::scripts::{Dice, Guard, Kind, NAMES, TAGS, Wish, setting};
+use crate::scripts::{DesiredGraph, Dice, Guard, Kind, NAMES, TAGS, setting};
 
 #[tokio::test]
 async fn a_restart_beside_an_old_watch_cache_takes_no_capacity_away() -> Result<(), BoxError> {
@@ -17,24 +17,24 @@ async fn a_restart_beside_an_old_watch_cache_takes_no_capacity_away() -> Result<
     let harness = Arc::new(private_harness("held").await?);
     let server = harness.cluster.held_apiserver().await?;
     let operators = Operators::of(&harness).await?;
-    let mut wish = Wish::new(Kind::Deployment, 0, 4);
-    wish.prefill = 2;
-    harness.apply(&wish.graph(NAMES[0])).await?;
+    let mut desired = DesiredGraph::new(Kind::Deployment, 0, 4);
+    desired.prefill = 2;
+    harness.apply(&desired.graph(NAMES[0])).await?;
     harness.ready(NAMES[0]).await?;
     let guard = Guard::start(&harness, Kind::Deployment);
     for seed in first..first + runs {
         let mut dice = Dice(seed);
         let reverts = dice.below(2) == 0;
         let [phase, blind, held] = [4000, 2000, 4000].map(|most| Duration::from_millis(dice.below(most)));
-        guard.raise(wish).await;
-        let before = wish.tag;
-        wish.tag = (wish.tag + 1) % TAGS.len();
-        harness.apply(&wish.graph(NAMES[0])).await?;
+        guard.raise(desired).await;
+        let before = desired.tag;
+        desired.tag = (desired.tag + 1) % TAGS.len();
+        harness.apply(&desired.graph(NAMES[0])).await?;
         sleep(phase).await;
         server.hold();
         if reverts {
-            wish.tag = before;
-            harness.apply(&wish.graph(NAMES[0])).await?;
+            desired.tag = before;
+            harness.apply(&desired.graph(NAMES[0])).await?;
         }
         sleep(blind).await;
         operators.stop().await?;

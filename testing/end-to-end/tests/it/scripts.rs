@@ -64,7 +64,7 @@ pub enum Kind {
 
 /// The spec that the user applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct DesiredGraph {
     kind: Kind,
     pub tag: usize,
     replicas: i32,
@@ -76,7 +76,7 @@ pub struct Wish {
     stuck: Option<usize>,
 }
 
-impl Wish {
+impl DesiredGraph {
     pub fn new(kind: Kind, tag: usize, replicas: i32) -> Self {
         Self { kind, tag, replicas, prefill: 1, renamed: false, stuck: None }
     }
@@ -200,9 +200,9 @@ impl Guard {
     }
 
     /// All workers are there.
-    pub async fn raise(&self, wish: Wish) {
-        self.floor.store(wish.floor(), Ordering::SeqCst);
-        *self.whole.lock().await = wish.whole();
+    pub async fn raise(&self, desired: DesiredGraph) {
+        self.floor.store(desired.floor(), Ordering::SeqCst);
+        *self.whole.lock().await = desired.whole();
     }
 
     /// Whether it has found too few.
@@ -220,11 +220,11 @@ impl Guard {
 }
 
 /// Replaces the graph as `kubectl replace` does: with the spec that the user applies, and no annotation of others.
-async fn replace(harness: &Harness, wish: Wish) -> Result<(), BoxError> {
+async fn replace(harness: &Harness, desired: DesiredGraph) -> Result<(), BoxError> {
     let api = harness.api::<DynamoGraphDeployment>();
     loop {
         let live = api.get(NAMES[0]).await?;
-        let mut expected: DynamoGraphDeployment = serde_json::from_value(wish.graph(NAMES[0]))?;
+        let mut expected: DynamoGraphDeployment = serde_json::from_value(desired.graph(NAMES[0]))?;
         expected.metadata.resource_version = live.metadata.resource_version;
         match api.replace(NAMES[0], &PostParams::default(), &expected).await {
             Err(kube::Error::Api(status)) if status.is_conflict() => {}
@@ -238,23 +238,23 @@ async fn step(
     operators: &Operators,
     dice: &mut Dice,
     guard: &Guard,
-    wish: &mut Wish,
+    desired: &mut DesiredGraph,
 ) -> Result<String, BoxError> {
     let history = match dice.below(9) {
         0 | 1 => {
-            wish.tag = usize::try_from(dice.below(TAGS.len() as u64))?;
-            wish.stuck = None;
-            harness.apply(&wish.graph(NAMES[0])).await?;
-            format!("image {}", TAGS[wish.tag])
+            desired.tag = usize::try_from(dice.below(TAGS.len() as u64))?;
+            desired.stuck = None;
+            harness.apply(&desired.graph(NAMES[0])).await?;
+            format!("image {}", TAGS[desired.tag])
         }
         2 => {
-            (wish.replicas, wish.prefill) = (i32::try_from(dice.below(6))?, i32::try_from(dice.below(6))?);
-            guard.lower(wish.floor()).await;
-            harness.apply(&wish.graph(NAMES[0])).await?;
-            format!("{} and {} replicas", wish.prefill, wish.replicas)
+            (desired.replicas, desired.prefill) = (i32::try_from(dice.below(6))?, i32::try_from(dice.below(6))?);
+            guard.lower(desired.floor()).await;
+            harness.apply(&desired.graph(NAMES[0])).await?;
+            format!("{} and {} replicas", desired.prefill, desired.replicas)
         }
         3 => {
-            replace(harness, *wish).await?;
+            replace(harness, *desired).await?;
             "replaced".to_owned()
         }
         4 => {
@@ -262,18 +262,18 @@ async fn step(
             operators.start_again().await?;
             "killed".to_owned()
         }
-        5 if wish.kind == Kind::Deployment => {
+        5 if desired.kind == Kind::Deployment => {
             let stuck = 1 + usize::try_from(dice.below(2))?;
-            wish.stuck = Some(stuck);
-            harness.apply(&wish.graph(NAMES[0])).await?;
+            desired.stuck = Some(stuck);
+            harness.apply(&desired.graph(NAMES[0])).await?;
             format!("component {stuck} finds no node")
         }
-        6 if wish.kind == Kind::Deployment => {
-            wish.renamed = !wish.renamed;
-            harness.apply(&wish.graph(NAMES[0])).await?;
-            format!("{} by name", PREFILL[usize::from(wish.renamed)])
+        6 if desired.kind == Kind::Deployment => {
+            desired.renamed = !desired.renamed;
+            harness.apply(&desired.graph(NAMES[0])).await?;
+            format!("{} by name", PREFILL[usize::from(desired.renamed)])
         }
-        7 if wish.kind == Kind::Deployment => {
+        7 if desired.kind == Kind::Deployment => {
             guard.lower(0).await;
             let pods = harness.api::<Pod>();
             let all = pods.list(&ListParams::default()).await?.items;
@@ -285,11 +285,11 @@ async fn step(
             "a pod deleted".to_owned()
         }
         _ => {
-            if wish.stuck.take().is_some() {
-                harness.apply(&wish.graph(NAMES[0])).await?;
+            if desired.stuck.take().is_some() {
+                harness.apply(&desired.graph(NAMES[0])).await?;
             }
             harness.ready(NAMES[0]).await?;
-            guard.raise(*wish).await;
+            guard.raise(*desired).await;
             "ready".to_owned()
         }
     };
@@ -313,26 +313,26 @@ async fn run(seed: u64) -> Result<(), BoxError> {
     let _player = (kind == Kind::LeaderWorkerSet).then(|| Player::start(&harness));
     let operators = Operators::of(&harness).await?;
     let mut dice = Dice(seed);
-    let mut wish = Wish { prefill: 2, ..Wish::new(kind, 0, 4) };
-    harness.apply(&wish.graph(NAMES[0])).await?;
+    let mut desired = DesiredGraph { prefill: 2, ..DesiredGraph::new(kind, 0, 4) };
+    harness.apply(&desired.graph(NAMES[0])).await?;
     harness.ready(NAMES[0]).await?;
     let guard = Guard::start(&harness, kind);
-    guard.raise(wish).await;
+    guard.raise(desired).await;
     let mut script = Vec::new();
     for _ in 0..STEPS {
-        script.push(step(&harness, &operators, &mut dice, &guard, &mut wish).await?);
+        script.push(step(&harness, &operators, &mut dice, &guard, &mut desired).await?);
         if guard.task.is_finished() {
             break;
         }
     }
-    if wish.stuck.take().is_some() {
-        harness.apply(&wish.graph(NAMES[0])).await?;
+    if desired.stuck.take().is_some() {
+        harness.apply(&desired.graph(NAMES[0])).await?;
     }
     let ended = harness.ready(NAMES[0]).await;
     let history = format!("seed {seed}, {kind:?}: {}", script.join(", "));
     guard.end().await.map_err(|error| format!("{history}: {error}"))?;
     ended.map_err(|error| format!("{history}: {error}"))?;
-    harness.apply(&wish.graph(NAMES[1])).await?;
+    harness.apply(&desired.graph(NAMES[1])).await?;
     harness.ready(NAMES[1]).await?;
     let [scripted, anew] = [left(&harness, NAMES[0]).await?, left(&harness, NAMES[1]).await?];
     assert_eq!(scripted, anew, "{history}: not the state of a fresh graph");
@@ -373,8 +373,8 @@ async fn no_script_takes_capacity_away_or_leaves_anything_behind() -> Result<(),
 }
 
 /// Half of the new decode workers find no place, and the change stays where it is: some old and some new ones serve.
-fn half_placed(wish: Wish) -> Value {
-    let mut graph = wish.graph(NAMES[0]);
+fn half_placed(desired: DesiredGraph) -> Value {
+    let mut graph = desired.graph(NAMES[0]);
     let template = &mut graph["spec"]["components"][2]["podTemplate"];
     template["metadata"]["labels"]["example.com/placed"] = "apart".into();
     let places = json!({ "key": "kubernetes.io/hostname", "operator": "In", "values": ["kwok-0", "kwok-1"] });
@@ -394,7 +394,7 @@ fn half_placed(wish: Wish) -> Value {
 async fn going_back_in_the_middle_takes_no_capacity_away() -> Result<(), BoxError> {
     let harness = Arc::new(harness("back").await?);
     let operators = Operators::of(&harness).await?;
-    let [before, after] = [0, 1].map(|tag| Wish::new(Kind::Deployment, tag, 4));
+    let [before, after] = [0, 1].map(|tag| DesiredGraph::new(Kind::Deployment, tag, 4));
     harness.apply(&before.graph(NAMES[0])).await?;
     harness.ready(NAMES[0]).await?;
     let decode = async || -> Result<Vec<(String, Option<i32>, i32)>, BoxError> {

@@ -17,7 +17,7 @@ use tracing::{info, warn};
 
 use super::{
     Excluded, MARKER_LEASE, MAX_AGE, Marker, Markers, Released,
-    look::{Look, MarkerLookup},
+    marker_reads::{MarkerLookup, MarkerReads},
     shard::{Permit, Shard, ShardWork},
 };
 use crate::{
@@ -83,7 +83,7 @@ enum Wake {
     Changed(Option<CacheChange<Packed<Lease>>>),
     /// The watch has brought all that there is.
     Ready,
-    /// A look has ended.
+    /// A read of the markers has ended.
     Found(MarkerLookup),
     /// Time passes.
     Tick,
@@ -282,7 +282,7 @@ impl Fence {
     async fn keep(&self, mut leases: Watch<Packed<Lease>>, ready: BoxFuture<'static, ()>, api: Api<Lease>) {
         let mut marked = BTreeSet::new();
         let mut ready = ready.fuse();
-        let (mut look, mut listed, mut acted) = (Look::default(), false, false);
+        let (mut reads, mut listed, mut acted) = (MarkerReads::default(), false, false);
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -291,7 +291,7 @@ impl Fence {
                 biased;
                 change = leases.next() => Wake::Changed(change),
                 () = &mut ready => Wake::Ready,
-                found = look.done() => Wake::Found(found),
+                found = reads.done() => Wake::Found(found),
                 _ = tick.tick() => Wake::Tick,
             };
             // What a member held may have expired since the last turn.
@@ -305,7 +305,7 @@ impl Fence {
                 Wake::Tick => {}
             }
             if listed {
-                look.begin_if_due(&api, Instant::now());
+                reads.begin_if_due(&api, Instant::now());
             }
             acted = self.own_namespace_held();
             let now: BTreeSet<String> = locked(&self.shared.observed).markers.marked().map(str::to_owned).collect();

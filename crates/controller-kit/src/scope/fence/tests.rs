@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::json;
 
 use super::*;
-use crate::scope::look::{MarkerAnswer, Unanswered};
+use crate::scope::marker_reads::{MarkerAnswer, Unanswered};
 
 fn marker(second: u32) -> Marker {
     let lease = json!({

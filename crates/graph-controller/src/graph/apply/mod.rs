@@ -28,7 +28,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tracing::{debug, warn};
 
-use self::writer::{Writer, Written};
+use self::writer::{ChildOutcome, Writer};
 pub use crate::graph::model::Tally;
 use crate::graph::{
     caches::GraphCaches,
@@ -137,23 +137,23 @@ async fn write_component(
     caches: &GraphCaches,
     observed: &GraphObserved,
     object: &DynamoComponentDeployment,
-) -> Result<Written, RequestError> {
+) -> Result<ChildOutcome, RequestError> {
     let seen = observed.components.iter().find(|d| d.metadata.name == object.metadata.name);
     let version = seen.and_then(ResourceExt::resource_version).unwrap_or_default();
     writer.write_as(&caches.components, object, |desired| desired.based_on(&version, "/spec/replicas")).await
 }
 
 impl GraphApplied {
-    fn take(&mut self, written: Written) {
+    fn take(&mut self, written: ChildOutcome) {
         match written {
-            Written::As(after) => {
+            ChildOutcome::Written(after) => {
                 if let Ok(after) = serde_json::from_value::<DynamoComponentDeployment>(after) {
                     self.live.retain(|d| d.name_any() != after.name_any());
                     self.live.push(after);
                 }
             }
-            Written::Not => {}
-            Written::Waits(why) => self.tally.waiting.push(why),
+            ChildOutcome::Unchanged => {}
+            ChildOutcome::Waiting(why) => self.tally.waiting.push(why),
         }
     }
 }

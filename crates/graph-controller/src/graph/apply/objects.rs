@@ -24,7 +24,7 @@ use super::{
     WaitResult, bounded, live_value,
     volumes::volume,
     write_binding, write_shared,
-    writer::{Writer, Written, unserved},
+    writer::{ChildOutcome, Writer, unserved},
 };
 use crate::graph::{
     caches::GraphCaches,
@@ -124,7 +124,7 @@ async fn own_binding(writer: Writer<'_>, caches: &GraphCaches, object: &RoleBind
 async fn write_adapter(writer: Writer<'_>, caches: &GraphCaches, object: &Adapter) -> WaitResult {
     let is_there = caches.adapters.get(&Key::of(object)).is_some();
     let written = writer.write_as(&caches.adapters, object, Desired::only_if_unchanged).await?;
-    if matches!(written, Written::As(_)) {
+    if matches!(written, ChildOutcome::Written(_)) {
         let reason = if is_there { "AdapterUpdated" } else { "AdapterCreated" };
         let (name, component) = (object.name_any(), &object.spec.dgd_ref.component_name);
         writer
@@ -205,12 +205,12 @@ pub(super) async fn apply(
         false => None,
     };
     let set = match written {
-        Some(Written::As(set)) => serde_json::from_value(set).ok().or_else(|| live.cloned()),
-        Some(Written::Waits(why)) => {
+        Some(ChildOutcome::Written(set)) => serde_json::from_value(set).ok().or_else(|| live.cloned()),
+        Some(ChildOutcome::Waiting(why)) => {
             tally.waiting.push(why);
             return (live.cloned(), tally);
         }
-        Some(Written::Not) | None => live.cloned(),
+        Some(ChildOutcome::Unchanged) | None => live.cloned(),
     };
     // What Grove made of the set before is scaled even if the set cannot be changed.
     for GroveScale { child, from, to } in &plan.scale {
@@ -237,9 +237,9 @@ async fn write_one(writer: Writer<'_>, caches: &GraphCaches, checkpoint: &Desire
     let (namespace, name) = (checkpoint.object.namespace().unwrap_or_default(), checkpoint.object.name_any());
     let live = live_value(&caches.checkpoints, &namespace, &name);
     let now = match writer.write_checkpoint(checkpoint, live.as_ref()).await? {
-        Written::As(object) => Some(object),
-        Written::Not => live,
-        Written::Waits(why) => return Ok(Some(why)),
+        ChildOutcome::Written(object) => Some(object),
+        ChildOutcome::Unchanged => live,
+        ChildOutcome::Waiting(why) => return Ok(Some(why)),
     };
     let uid = now.as_ref().and_then(|object| object.pointer("/metadata/uid")?.as_str());
     match (&checkpoint.claim, uid) {
@@ -285,7 +285,7 @@ impl Writer<'_> {
         &self,
         checkpoint: &DesiredCheckpoint,
         live: Option<&Value>,
-    ) -> Result<Written, RequestError> {
+    ) -> Result<ChildOutcome, RequestError> {
         let object =
             if checkpoint.goes_with_graph { self.owned(&checkpoint.object) } else { checkpoint.object.clone() };
         let mut desired = Desired::of(&object, self.uid())?;

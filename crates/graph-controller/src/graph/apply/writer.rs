@@ -15,21 +15,21 @@ use super::{bounded, live_value};
 use crate::graph::model::{MARKS, Tally};
 
 /// Result of the write of one child.
-pub(super) enum Written {
+pub(super) enum ChildOutcome {
     /// The object after the write.
-    As(Value),
+    Written(Value),
     /// No write was needed.
-    Not,
+    Unchanged,
     /// Something has to go first.
-    Waits(String),
+    Waiting(String),
 }
 
-impl Written {
+impl ChildOutcome {
     /// Returns the reason for the wait.
     pub(super) fn reason(self) -> Option<String> {
         match self {
-            Self::Waits(why) => Some(why),
-            Self::As(_) | Self::Not => None,
+            Self::Waiting(why) => Some(why),
+            Self::Written(_) | Self::Unchanged => None,
         }
     }
 }
@@ -53,7 +53,7 @@ impl Writer<'_> {
     }
 
     /// Applies one child.
-    pub(super) async fn write<K>(&self, store: &Store<Packed<K>>, object: &K) -> Result<Written, RequestError>
+    pub(super) async fn write<K>(&self, store: &Store<Packed<K>>, object: &K) -> Result<ChildOutcome, RequestError>
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
@@ -66,7 +66,7 @@ impl Writer<'_> {
         store: &Store<Packed<K>>,
         object: &K,
         conditions: impl FnOnce(Desired) -> Desired,
-    ) -> Result<Written, RequestError>
+    ) -> Result<ChildOutcome, RequestError>
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
@@ -81,7 +81,7 @@ impl Writer<'_> {
         mut desired: Desired,
         object: &ObjectMeta,
         live: Option<&Value>,
-    ) -> Result<Written, RequestError> {
+    ) -> Result<ChildOutcome, RequestError> {
         if live.is_none_or(was_made_by_an_operator) {
             let (key, value) = mark_of_ours(object);
             desired = desired.adopt_if_labelled(key, &value);
@@ -95,7 +95,7 @@ impl Writer<'_> {
     }
 
     /// Creates one child of a kind that no cache holds.
-    pub(super) async fn create<K>(&self, object: &K) -> Result<Written, RequestError>
+    pub(super) async fn create<K>(&self, object: &K) -> Result<ChildOutcome, RequestError>
     where
         K: Resource<DynamicType = ()> + Clone + Serialize,
     {
@@ -121,14 +121,14 @@ impl Writer<'_> {
             return Tally { waiting: object.iter().map(unserved).collect(), ..Tally::default() };
         }
         let written = bounded(object.iter().map(|object| self.write(store, object)).collect()).await;
-        written.into_iter().map(|written| written.map(Written::reason)).collect()
+        written.into_iter().map(|written| written.map(ChildOutcome::reason)).collect()
     }
 
-    pub(super) async fn send(&self, desired: &Desired, live: Option<&Value>) -> Result<Written, RequestError> {
+    pub(super) async fn send(&self, desired: &Desired, live: Option<&Value>) -> Result<ChildOutcome, RequestError> {
         Ok(match self.applier.apply(desired, live).await? {
-            ApplyOutcome::Created(value) | ApplyOutcome::Updated(value) => Written::As(value),
-            ApplyOutcome::Unchanged => Written::Not,
-            ApplyOutcome::Waiting { reason } => Written::Waits(format!("{}: {reason}", desired.id())),
+            ApplyOutcome::Created(value) | ApplyOutcome::Updated(value) => ChildOutcome::Written(value),
+            ApplyOutcome::Unchanged => ChildOutcome::Unchanged,
+            ApplyOutcome::Waiting { reason } => ChildOutcome::Waiting(format!("{}: {reason}", desired.id())),
         })
     }
 

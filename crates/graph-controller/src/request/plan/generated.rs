@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::at;
 use crate::request::{
-    model::{RequestObserved, RequestPlan, Stage},
+    model::{PlannedPhase, RequestObserved, RequestPlan},
     phase::{graph_name, graph_was_there, is_graph_of, taken},
 };
 
@@ -128,13 +128,15 @@ pub fn with_runtime(mut graph: Value, version: Option<&str>) -> Value {
 pub(super) fn follow(observed: &RequestObserved) -> RequestPlan {
     let deployed = observed.status().phase == Some(RequestPhase::Deployed);
     if !observed.request.spec.auto_apply && !deployed {
-        return at(Stage::Ready);
+        return at(PlannedPhase::Ready);
     }
     let name = graph_name(&observed.request);
     match &observed.graph {
         Some(graph) if is_graph_of(graph, &observed.request) => serving(observed, graph),
-        Some(_) => at(Stage::Deploying { reason: reason::NAME_TAKEN, message: taken(observed, &name), stuck: true }),
-        None if graph_was_there(&observed.request) => at(Stage::Deleted(format!(
+        Some(_) => {
+            at(PlannedPhase::Deploying { reason: reason::NAME_TAKEN, message: taken(observed, &name), stuck: true })
+        }
+        None if graph_was_there(&observed.request) => at(PlannedPhase::Deleted(format!(
             "DynamoGraphDeployment {name} was deleted and is not made again; change the spec, or make a new request, to have it back"
         ))),
         None => make(observed, &name),
@@ -143,7 +145,7 @@ pub(super) fn follow(observed: &RequestObserved) -> RequestPlan {
 
 fn make(observed: &RequestObserved, name: &str) -> RequestPlan {
     let message = format!("DynamoGraphDeployment {name} is being made");
-    let mut plan = at(Stage::Deploying { reason: reason::DEPLOYMENT_IN_PROGRESS, message, stuck: false });
+    let mut plan = at(PlannedPhase::Deploying { reason: reason::DEPLOYMENT_IN_PROGRESS, message, stuck: false });
     let version = observed.request.spec.runtime_version_override.as_deref();
     let mut graph = with_runtime(observed.selected().cloned().unwrap_or_default(), version);
     if let Some(fields) = graph.as_object_mut() {
@@ -177,16 +179,16 @@ fn serving(observed: &RequestObserved, graph: &DynamoGraphDeployment) -> Request
     let before = observed.status();
     let known = find(&before.conditions, reason::DEPLOYMENT_READY).map(|found| found.reason.as_str());
     let degraded = before.phase == Some(RequestPhase::Deployed) || known == Some(reason::DEPLOYMENT_DEGRADED);
-    let stage = if successful {
-        Stage::Deployed
+    let phase = if successful {
+        PlannedPhase::Deployed
     } else {
         let reason = if degraded { reason::DEPLOYMENT_DEGRADED } else { reason::DEPLOYMENT_IN_PROGRESS };
         let words = status.and_then(|status| find(&status.conditions, conditions::READY));
         let words = words.map(|found| format!(": {}", found.message)).unwrap_or_default();
         let message = format!("DynamoGraphDeployment {} does not serve{words}", graph.name_any());
-        Stage::Deploying { reason, message, stuck: false }
+        PlannedPhase::Deploying { reason, message, stuck: false }
     };
-    let mut plan = at(stage);
+    let mut plan = at(phase);
     if graph.metadata.deletion_timestamp.is_none() {
         let orphans = observed.config_maps.iter().filter(|map| is_to_be_handed_over(map, observed));
         plan.hand_over = orphans.cloned().collect();

@@ -23,7 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
-    model::{RequestObserved, RequestPlan, Stage},
+    model::{PlannedPhase, RequestObserved, RequestPlan},
     phase::{RequestLifecycle, phase_of},
 };
 
@@ -48,6 +48,6 @@ fn of_json<K: DeserializeOwned + Default>(json: Value) -> K {
     serde_json::from_value(json).unwrap_or_default()
 }
 
-fn at(stage: Stage) -> RequestPlan {
-    RequestPlan { stage, ..RequestPlan::default() }
+fn at(phase: PlannedPhase) -> RequestPlan {
+    RequestPlan { phase, ..RequestPlan::default() }
 }

@@ -14,7 +14,7 @@ use super::{at, config::profiled_spec, generated, job, overrides::RELAY};
 use crate::{
     graph::plan::discovery::shared_account,
     request::{
-        model::{Profiling, RequestObserved, RequestPlan, Stage},
+        model::{PlannedPhase, Profiling, RequestObserved, RequestPlan},
         output,
         output::{PATIENCE, is_overdue},
         phase::desired_graph_name,
@@ -26,16 +26,16 @@ use crate::{
 pub(super) fn begin(observed: &RequestObserved) -> RequestPlan {
     let valid = match validate(observed) {
         Ok(valid) => valid,
-        Err(obstacles) if obstacles.unanswered => return at(Stage::Waiting(obstacles.messages.join("\n"))),
+        Err(obstacles) if obstacles.unanswered => return at(PlannedPhase::Waiting(obstacles.messages.join("\n"))),
         Err(obstacles) => {
-            return at(Stage::Invalid { message: obstacles.messages.join("\n"), outside: obstacles.outside });
+            return at(PlannedPhase::Invalid { message: obstacles.messages.join("\n"), outside: obstacles.outside });
         }
     };
-    let mut plan = at(Stage::Profiling(Profiling { begins: true, ..Profiling::default() }));
+    let mut plan = at(PlannedPhase::Profiling(Profiling { begins: true, ..Profiling::default() }));
     plan.findings.hardware = valid.shown_hardware.clone();
     match &observed.job {
         Some(live) if !observed.is_ours(live) => at(taken(&format!("Job {}/{}", observed.namespace, live.name_any()))),
-        Some(live) if live.metadata.deletion_timestamp.is_some() => at(Stage::Waiting(going("Job", live))),
+        Some(live) if live.metadata.deletion_timestamp.is_some() => at(PlannedPhase::Waiting(going("Job", live))),
         // The status was not written after it was made.
         Some(live) if is_of_this_spec(live, observed) => plan,
         Some(live) => clear(observed, going("Job", live)),
@@ -68,16 +68,16 @@ pub(super) fn begin_again(observed: &RequestObserved) -> RequestPlan {
 fn clear(observed: &RequestObserved, waits: String) -> RequestPlan {
     let job = observed.own_job().filter(|job| job.metadata.deletion_timestamp.is_none());
     let output = observed.own_output().filter(|map| map.metadata.deletion_timestamp.is_none());
-    RequestPlan { delete_job: job.cloned(), delete_output: output.cloned(), ..at(Stage::Waiting(waits)) }
+    RequestPlan { delete_job: job.cloned(), delete_output: output.cloned(), ..at(PlannedPhase::Waiting(waits)) }
 }
 
 fn going<K: ResourceExt>(kind: &str, object: &K) -> String {
     format!("waiting for {kind} {} of an earlier profile to go", object.name_any())
 }
 
-fn taken(what: &str) -> Stage {
+fn taken(what: &str) -> PlannedPhase {
     let message = format!("{what} exists and is not of this request; delete or rename it");
-    Stage::Blocked { reason: reason::NAME_TAKEN, message }
+    PlannedPhase::Blocked { reason: reason::NAME_TAKEN, message }
 }
 
 fn is_of_this_spec(job: &Job, observed: &RequestObserved) -> bool {
@@ -105,7 +105,7 @@ pub(super) fn follow(observed: &RequestObserved, now: Timestamp) -> RequestPlan 
     let Some(job) = observed.own_job() else {
         // Jobs may be removed once they have ended; what the profiler left is what counts.
         return match (reported.failure, reported.succeeded) {
-            (Some(failure), _) => at(Stage::ProfilingFailed(failure.to_owned())),
+            (Some(failure), _) => at(PlannedPhase::ProfilingFailed(failure.to_owned())),
             (None, true) => generate(observed, reported.config),
             (None, false) => begin(observed),
         };
@@ -113,11 +113,11 @@ pub(super) fn follow(observed: &RequestObserved, now: Timestamp) -> RequestPlan 
     if let Some(failed) = JobEnd::Failed.of(job) {
         let why = failed.message.as_deref().unwrap_or_default();
         let words = reported.failure.map_or_else(|| failure_of(why, observed), str::to_owned);
-        return at(Stage::ProfilingFailed(words));
+        return at(PlannedPhase::ProfilingFailed(words));
     }
     if JobEnd::Complete.of(job).is_some() {
         return match (reported.failure, reported.config) {
-            (Some(failure), _) => at(Stage::ProfilingFailed(failure.to_owned())),
+            (Some(failure), _) => at(PlannedPhase::ProfilingFailed(failure.to_owned())),
             (None, Some(config)) => generate(observed, Some(config)),
             (None, None) => wait_for_output(observed, now),
         };
@@ -125,7 +125,7 @@ pub(super) fn follow(observed: &RequestObserved, now: Timestamp) -> RequestPlan 
     let trouble = observed.waits.trouble.as_ref();
     // What the profiler said last, it said before its pod was in trouble.
     let message = trouble.map_or(reported.message, |trouble| trouble.message.as_str());
-    at(Stage::Profiling(Profiling {
+    at(PlannedPhase::Profiling(Profiling {
         phase: reported.phase.or(observed.status().profiling_phase),
         message: message.to_owned(),
         begins: false,
@@ -142,13 +142,13 @@ fn failure_of(why: &str, observed: &RequestObserved) -> String {
 fn wait_for_output(observed: &RequestObserved, now: Timestamp) -> RequestPlan {
     let name = names::profiling_output(&observed.name);
     if is_overdue(observed) {
-        return at(Stage::GenerationFailed(format!(
+        return at(PlannedPhase::GenerationFailed(format!(
             "the profiling Job ended well, but ConfigMap {name} holds no {}; see the log of its container {}",
             output::CONFIG,
             RELAY
         )));
     }
-    at(Stage::Profiling(Profiling {
+    at(PlannedPhase::Profiling(Profiling {
         phase: observed.status().profiling_phase,
         message: format!("waiting for ConfigMap {name}"),
         until: now.checked_add(PATIENCE.saturating_sub(observed.output_missing_for)).ok(),
@@ -161,15 +161,15 @@ pub(super) fn generate(observed: &RequestObserved, config: Option<&str>) -> Requ
     let name = desired_graph_name(&observed.request);
     let generated = match generated::read(config.unwrap_or_default(), &name) {
         Ok(generated) => generated,
-        Err(error) => return at(Stage::GenerationFailed(error)),
+        Err(error) => return at(PlannedPhase::GenerationFailed(error)),
     };
-    let stage = if observed.request.spec.auto_apply {
+    let phase = if observed.request.spec.auto_apply {
         let message = format!("DynamoGraphDeployment {name} is about to be made");
-        Stage::Deploying { reason: conditions::request::DEPLOYING, message, stuck: false }
+        PlannedPhase::Deploying { reason: conditions::request::DEPLOYING, message, stuck: false }
     } else {
-        Stage::Ready
+        PlannedPhase::Ready
     };
-    let mut plan = at(stage);
+    let mut plan = at(phase);
     plan.config_maps = generated.config_maps.into_iter().map(|map| tracked(map, observed)).collect();
     plan.findings.graph = Some((name, generated.graph));
     plan.findings.skipped = generated.skipped;

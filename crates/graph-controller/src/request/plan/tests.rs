@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::request::{
     fixtures::observed_with,
-    model::{RequestApplied, RequestObserved, RequestPlan, Search, Stage},
+    model::{PlannedPhase, RequestApplied, RequestObserved, RequestPlan, Search},
     phase::begins,
     status::status,
 };
@@ -77,7 +77,7 @@ fn graph(state: &str, uid: Option<&str>) -> api_types::v1beta1::DynamoGraphDeplo
 /// Phase and reason of `Succeeded` after a plan was carried out as it is.
 fn reported(observed: &RequestObserved, plan: RequestPlan) -> (RequestPhase, String) {
     let applied = RequestApplied {
-        stage: plan.stage,
+        phase: plan.phase,
         findings: plan.findings,
         job: observed.job.clone(),
         made_graph: None,
@@ -113,7 +113,7 @@ fn a_wrong_spec_fails_with_every_violation_and_makes_nothing() {
     observed.missing_claim = Some("weights".into());
     observed.hardware = Search::Nothing("no node has GPUs".into());
     let plan = super::plan(&observed, now());
-    let Stage::Invalid { message, outside } = &plan.stage else { panic!("{:?}", plan.stage) };
+    let PlannedPhase::Invalid { message, outside } = &plan.phase else { panic!("{:?}", plan.phase) };
     for part in ["spec.searchStrategy", "team-a/weights", "spec.image", "gpuSku, numGpusPerNode are not known"] {
         assert!(message.contains(part), "{part}: {message}");
     }
@@ -129,13 +129,13 @@ fn an_exporter_that_does_not_answer_leaves_the_request_pending_and_is_named() {
     observed.hardware = Search::Unanswered("http://10.0.0.1:9400 of node a: no answer".into());
     let plan = super::plan(&observed, now());
     assert_eq!(plan.job, None);
-    let Stage::Waiting(message) = &plan.stage else { panic!("{:?}", plan.stage) };
+    let PlannedPhase::Waiting(message) = &plan.phase else { panic!("{:?}", plan.phase) };
     assert!(message.contains("10.0.0.1:9400 of node a") && message.contains("set gpuSku"), "{message}");
     assert_eq!(reported(&observed, plan), (RequestPhase::Pending, "Pending".into()));
 
     observed.missing_claim = Some("weights".into());
     assert!(
-        matches!(super::plan(&observed, now()).stage, Stage::Invalid { outside: true, .. }),
+        matches!(super::plan(&observed, now()).phase, PlannedPhase::Invalid { outside: true, .. }),
         "no answer mends this"
     );
 }
@@ -147,7 +147,7 @@ fn profiling_goes_through_its_phases() {
     let reason = |observed: &RequestObserved| {
         let plan = super::plan(observed, now());
         let applied = RequestApplied {
-            stage: plan.stage,
+            phase: plan.phase,
             findings: plan.findings,
             job: None,
             made_graph: None,
@@ -170,8 +170,8 @@ fn a_profiler_whose_pod_does_not_run_says_why() {
         let mut observed = in_phase("Profiling");
         observed.job = Some(job(json!([])));
         observed.waits.trouble = rendering::diagnose(&[serde_json::from_value(pod).unwrap()]);
-        let RequestPlan { stage, findings, .. } = super::plan(&observed, now());
-        let applied = RequestApplied { stage, findings, job: None, made_graph: None, refused: Vec::new() };
+        let RequestPlan { phase, findings, .. } = super::plan(&observed, now());
+        let applied = RequestApplied { phase, findings, job: None, made_graph: None, refused: Vec::new() };
         let conditions = status(&observed, &applied, now()).conditions;
         let says = |type_: &str| find(&conditions, type_).map(|c| (c.reason.clone(), c.message.clone())).unwrap();
         (says("Stalled"), says("Profiling"), says("Ready").1)
@@ -224,8 +224,8 @@ fn a_failed_profile_says_why() {
         observed.job = Some(job(conditions));
         observed.output = Some(output(data));
         observed.pod_failures = vec!["container profiler ended with 1 (Error)".into()];
-        match super::plan(&observed, now()).stage {
-            Stage::ProfilingFailed(message) => message,
+        match super::plan(&observed, now()).phase {
+            PlannedPhase::ProfilingFailed(message) => message,
             other => panic!("{other:?}"),
         }
     };
@@ -256,8 +256,8 @@ fn the_graph_is_made_once_and_followed() {
 fn a_graph_that_served_and_no_longer_does_is_degraded_until_it_serves() {
     let mut observed = known("Deployed", true, |_| ());
     observed.graph = Some(graph("pending", None));
-    let reason = |observed: &RequestObserved| match super::plan(observed, now()).stage {
-        Stage::Deploying { reason, .. } => reason,
+    let reason = |observed: &RequestObserved| match super::plan(observed, now()).phase {
+        PlannedPhase::Deploying { reason, .. } => reason,
         other => panic!("{other:?}"),
     };
     assert_eq!(reason(&observed), "DeploymentDegraded");
@@ -334,7 +334,7 @@ fn a_config_map_of_somebody_else_keeps_the_profiler_from_starting() {
     foreign.metadata.owner_references = None;
     observed.output = Some(foreign);
     let plan = super::plan(&observed, now());
-    let Stage::Blocked { reason: "NameTaken", message } = &plan.stage else { panic!("{:?}", plan.stage) };
+    let PlannedPhase::Blocked { reason: "NameTaken", message } = &plan.phase else { panic!("{:?}", plan.phase) };
     assert!(message.contains("ConfigMap team-a/dgdr-output-chat"), "{message}");
     assert!(plan.job.is_none() && plan.delete_output.is_none());
 }
@@ -377,8 +377,8 @@ fn a_graph_of_somebody_else_is_not_adopted() {
     let mut observed = known("Deploying", true, |_| ());
     observed.graph = Some(graph("successful", Some("another-request")));
     let plan = super::plan(&observed, now());
-    let Stage::Deploying { reason: "NameTaken", message, stuck: true } = &plan.stage else {
-        panic!("{:?}", plan.stage)
+    let PlannedPhase::Deploying { reason: "NameTaken", message, stuck: true } = &plan.phase else {
+        panic!("{:?}", plan.phase)
     };
     assert!(message.contains("team-a/chat-dgd"), "{message}");
     assert!(plan.hand_over.is_empty() && plan.graph.is_none());
@@ -391,7 +391,7 @@ fn an_unknown_word_of_the_profiler_hinders_nothing() {
         observed_with(|r| r["status"] = json!({ "phase": "Profiling", "profilingPhase": "SweepingPrefill" }));
     observed.job = Some(job(json!([])));
     observed.output = Some(output(json!({ "phase": "Dreaming", "message": "of sheep" })));
-    let Stage::Profiling(profiling) = super::plan(&observed, now()).stage else { panic!("it goes on") };
+    let PlannedPhase::Profiling(profiling) = super::plan(&observed, now()).phase else { panic!("it goes on") };
     assert_eq!((profiling.phase, profiling.message.as_str()), (Some(ProfilingPhase::SweepingPrefill), "of sheep"));
 }
 
@@ -400,10 +400,10 @@ fn an_unknown_word_of_the_profiler_hinders_nothing() {
 fn output_that_does_not_arrive_is_given_up() {
     let mut observed = in_phase("Profiling");
     observed.job = Some(job(ended("Complete")));
-    let Stage::Profiling(profiling) = super::plan(&observed, now()).stage else { panic!("it waits") };
+    let PlannedPhase::Profiling(profiling) = super::plan(&observed, now()).phase else { panic!("it waits") };
     assert_eq!(profiling.until.unwrap().duration_since(now()).as_secs(), 120);
     observed.output_missing_for = std::time::Duration::from_secs(120);
-    let Stage::GenerationFailed(message) = super::plan(&observed, now()).stage else { panic!("it ends") };
+    let PlannedPhase::GenerationFailed(message) = super::plan(&observed, now()).phase else { panic!("it ends") };
     assert!(message.contains("dgdr-output-chat"), "{message}");
 }
 
@@ -413,7 +413,7 @@ fn an_output_counts_as_lost_only_after_we_have_waited_for_it() {
     let mut observed = in_phase("Profiling");
     observed.job = Some(job(ended("Complete")));
     let later = now().checked_add(std::time::Duration::from_secs(3600)).unwrap();
-    assert!(matches!(super::plan(&observed, later).stage, Stage::Profiling(_)), "first seen complete just now");
+    assert!(matches!(super::plan(&observed, later).phase, PlannedPhase::Profiling(_)), "first seen complete just now");
 }
 
 /// Defect: an output that came after the wait was left, and deleted with the next change of the spec.
@@ -427,7 +427,7 @@ fn an_output_that_comes_late_is_used() {
     observed.job = Some(job(ended("Complete")));
     assert_eq!(super::plan(&observed, now()), RequestPlan::default());
     observed.output = Some(output(json!({ "profiler_status": "success", "final_config.yaml": GRAPH })));
-    assert!(super::plan(&observed, now()).findings.graph.is_some(), "{:?}", super::plan(&observed, now()).stage);
+    assert!(super::plan(&observed, now()).findings.graph.is_some(), "{:?}", super::plan(&observed, now()).phase);
 }
 
 /// The way out of the phase Failed: what was profiled for the same spec is used again.

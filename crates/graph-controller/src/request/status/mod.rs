@@ -10,7 +10,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp}
 
 use super::{
     cost,
-    model::{Profiling, RequestApplied, RequestObserved, Stage},
+    model::{PlannedPhase, Profiling, RequestApplied, RequestObserved},
 };
 
 /// Types about a profile and its graph; a request that is rejected or restarted has neither.
@@ -26,11 +26,11 @@ pub fn status(
     let mut status = observed.status();
     status.observed_generation = observed.request.metadata.generation;
     remember(&mut status, observed, applied, now);
-    status.phase = Some(phase(&applied.stage, &status));
+    status.phase = Some(phase(&applied.phase, &status));
     let mut setter = Setter { status, now };
-    set_stage(&mut setter, &applied.stage);
+    set_planned(&mut setter, &applied.phase);
     set_drift(&mut setter, observed, applied);
-    set_summary(&mut setter, &applied.stage);
+    set_summary(&mut setter, &applied.phase);
     setter.status
 }
 
@@ -56,8 +56,11 @@ fn remember(
     applied: &RequestApplied,
     now: Timestamp,
 ) {
-    match &applied.stage {
-        Stage::Invalid { .. } | Stage::Waiting(_) | Stage::Blocked { .. } | Stage::JobRefused(_) => {
+    match &applied.phase {
+        PlannedPhase::Invalid { .. }
+        | PlannedPhase::Waiting(_)
+        | PlannedPhase::Blocked { .. }
+        | PlannedPhase::JobRefused(_) => {
             *status = DynamoGraphDeploymentRequestStatus {
                 conditions: std::mem::take(&mut status.conditions),
                 observed_generation: status.observed_generation,
@@ -68,13 +71,13 @@ fn remember(
                 ..DynamoGraphDeploymentRequestStatus::default()
             };
         }
-        Stage::Profiling(profiling) => {
+        PlannedPhase::Profiling(profiling) => {
             status.profiling_job_name = Some(names::profiling_job(&observed.name));
             status.profiling_phase =
                 if profiling.begins { Some(ProfilingPhase::Initializing) } else { profiling.phase };
         }
         // What it did when it failed is worth knowing.
-        Stage::ProfilingFailed(_) | Stage::Ended => {}
+        PlannedPhase::ProfilingFailed(_) | PlannedPhase::Ended => {}
         _ => status.profiling_phase = None,
     }
     if let Some(hardware) = &applied.findings.hardware {
@@ -89,20 +92,22 @@ fn remember(
         status.trial_graphs = cost::counted(status.trial_graphs.as_ref(), found, now);
     }
     let job = applied.job.as_ref().filter(|job| observed.is_ours(*job));
-    let goes_on = matches!(applied.stage, Stage::Profiling(_));
+    let goes_on = matches!(applied.phase, PlannedPhase::Profiling(_));
     status.profiler_runs = cost::profiled(status.profiler_runs.as_ref(), job, goes_on, now);
     if let Some(minutes) = cost::minutes(status.profiler_runs.as_ref(), status.trial_graphs.as_ref()) {
         // Definitions without a field for the runs, or a version that kept none, have forgotten some; what was reported
         // stays.
         status.gpu_minutes = status.gpu_minutes.max(Some(minutes));
     }
-    match &applied.stage {
-        Stage::Deleted(_) => {
+    match &applied.phase {
+        PlannedPhase::Deleted(_) => {
             status.dgd_name = None;
             status.deployment_info = None;
         }
-        Stage::Deployed | Stage::Deploying { stuck: false, .. } => status.deployment_info = replicas(observed),
-        Stage::Ready | Stage::Deploying { .. } => status.deployment_info = None,
+        PlannedPhase::Deployed | PlannedPhase::Deploying { stuck: false, .. } => {
+            status.deployment_info = replicas(observed)
+        }
+        PlannedPhase::Ready | PlannedPhase::Deploying { .. } => status.deployment_info = None,
         _ => {}
     }
 }
@@ -116,20 +121,20 @@ fn replicas(observed: &RequestObserved) -> Option<DeploymentInfo> {
     })
 }
 
-fn phase(stage: &Stage, status: &DynamoGraphDeploymentRequestStatus) -> RequestPhase {
-    match stage {
-        Stage::Waiting(_) | Stage::Blocked { .. } => RequestPhase::Pending,
-        Stage::Profiling(_) => RequestPhase::Profiling,
-        Stage::Ready => RequestPhase::Ready,
-        Stage::Deploying { .. } => RequestPhase::Deploying,
-        Stage::Deployed => RequestPhase::Deployed,
-        Stage::Ended => status.phase.unwrap_or(RequestPhase::Failed),
-        Stage::Invalid { .. }
-        | Stage::JobRefused(_)
-        | Stage::ProfilingFailed(_)
-        | Stage::GenerationFailed(_)
-        | Stage::Rejected(_)
-        | Stage::Deleted(_) => RequestPhase::Failed,
+fn phase(planned: &PlannedPhase, status: &DynamoGraphDeploymentRequestStatus) -> RequestPhase {
+    match planned {
+        PlannedPhase::Waiting(_) | PlannedPhase::Blocked { .. } => RequestPhase::Pending,
+        PlannedPhase::Profiling(_) => RequestPhase::Profiling,
+        PlannedPhase::Ready => RequestPhase::Ready,
+        PlannedPhase::Deploying { .. } => RequestPhase::Deploying,
+        PlannedPhase::Deployed => RequestPhase::Deployed,
+        PlannedPhase::Ended => status.phase.unwrap_or(RequestPhase::Failed),
+        PlannedPhase::Invalid { .. }
+        | PlannedPhase::JobRefused(_)
+        | PlannedPhase::ProfilingFailed(_)
+        | PlannedPhase::GenerationFailed(_)
+        | PlannedPhase::Rejected(_)
+        | PlannedPhase::Deleted(_) => RequestPhase::Failed,
     }
 }
 
@@ -158,42 +163,50 @@ const STEPS: [(&str, &str, &str); 3] = [
     (reason::SPEC_GENERATED, reason::SPEC_GENERATED, "the graph is in status.profilingResults.selectedConfig"),
 ];
 
-fn set_stage(setter: &mut Setter, stage: &Stage) {
-    let new = matches!(stage, Stage::Invalid { .. } | Stage::Waiting(_) | Stage::Blocked { .. } | Stage::JobRefused(_));
-    let begins = matches!(stage, Stage::Profiling(Profiling { begins: true, .. }));
+fn set_planned(setter: &mut Setter, planned: &PlannedPhase) {
+    let new = matches!(
+        planned,
+        PlannedPhase::Invalid { .. }
+            | PlannedPhase::Waiting(_)
+            | PlannedPhase::Blocked { .. }
+            | PlannedPhase::JobRefused(_)
+    );
+    let begins = matches!(planned, PlannedPhase::Profiling(Profiling { begins: true, .. }));
     if new || begins {
         setter.remove(&OF_PROFILE);
     }
     let of = |done: usize, why: &str, message: &str| (done, why.to_owned(), message.to_owned());
     // The number of steps that are done, with reason and message of the next one.
-    let (done, why, message) = match stage {
-        Stage::Ended => return,
-        Stage::Invalid { message, .. } => of(0, reason::VALIDATION_FAILED, message),
-        Stage::Waiting(message) => of(1, reason::DISCOVERING_HARDWARE, message),
-        Stage::Blocked { message, .. } | Stage::JobRefused(message) => of(1, reason::JOB_CREATION_FAILED, message),
-        Stage::Profiling(profiling) => of(1, &profiling_reason(profiling), &profiling.message),
-        Stage::ProfilingFailed(message) => {
+    let (done, why, message) = match planned {
+        PlannedPhase::Ended => return,
+        PlannedPhase::Invalid { message, .. } => of(0, reason::VALIDATION_FAILED, message),
+        PlannedPhase::Waiting(message) => of(1, reason::DISCOVERING_HARDWARE, message),
+        PlannedPhase::Blocked { message, .. } | PlannedPhase::JobRefused(message) => {
+            of(1, reason::JOB_CREATION_FAILED, message)
+        }
+        PlannedPhase::Profiling(profiling) => of(1, &profiling_reason(profiling), &profiling.message),
+        PlannedPhase::ProfilingFailed(message) => {
             let doing = setter.status.profiling_phase.map(|phase| format!("{phase}Failed"));
             of(1, doing.as_deref().unwrap_or(reason::PROFILING_FAILED), message)
         }
-        Stage::GenerationFailed(message) => of(2, reason::GENERATION_FAILED, message),
-        Stage::Ready => of(3, "", ""),
-        Stage::Deploying { reason, message, .. } => of(3, reason, message),
-        Stage::Deployed => {
+        PlannedPhase::GenerationFailed(message) => of(2, reason::GENERATION_FAILED, message),
+        PlannedPhase::Ready => of(3, "", ""),
+        PlannedPhase::Deploying { reason, message, .. } => of(3, reason, message),
+        PlannedPhase::Deployed => {
             let name = setter.status.dgd_name.as_deref().unwrap_or_default();
             of(3, reason::DEPLOYMENT_READY, &format!("DynamoGraphDeployment {name} serves"))
         }
-        Stage::Rejected(message) => of(3, reason::DEPLOYMENT_REJECTED, message),
-        Stage::Deleted(message) => of(3, reason::DEPLOYMENT_DELETED, message),
+        PlannedPhase::Rejected(message) => of(3, reason::DEPLOYMENT_REJECTED, message),
+        PlannedPhase::Deleted(message) => of(3, reason::DEPLOYMENT_DELETED, message),
     };
     for (type_, why, message) in STEPS.into_iter().take(done) {
         setter.set(type_, true, why, message);
     }
     let next = STEPS.get(done).map_or(reason::DEPLOYMENT_READY, |(type_, ..)| *type_);
-    if *stage == Stage::Ready {
+    if *planned == PlannedPhase::Ready {
         setter.remove(&[next]);
     } else {
-        setter.set(next, *stage == Stage::Deployed, &why, &message);
+        setter.set(next, *planned == PlannedPhase::Deployed, &why, &message);
     }
 }
 
@@ -216,18 +229,18 @@ fn set_drift(setter: &mut Setter, observed: &RequestObserved, applied: &RequestA
 }
 
 /// The conditions that summarize all others.
-fn set_summary(setter: &mut Setter, stage: &Stage) {
+fn set_summary(setter: &mut Setter, planned: &PlannedPhase) {
     let phase = setter.status.phase;
     let (why, message) = summary(&setter.status.conditions, phase);
     let done = matches!(phase, Some(RequestPhase::Ready | RequestPhase::Deployed));
     setter.set(reason::SUCCEEDED, done, &why, &message);
     setter.set(conditions::READY, done, &why, &message);
-    let progress = match (stage, phase) {
-        (Stage::Blocked { reason, message }, _) => Progress::stuck(reason, message),
-        (Stage::Profiling(Profiling { hindrance: Some(hindrance), .. }), _) => {
+    let progress = match (planned, phase) {
+        (PlannedPhase::Blocked { reason, message }, _) => Progress::stuck(reason, message),
+        (PlannedPhase::Profiling(Profiling { hindrance: Some(hindrance), .. }), _) => {
             Progress::stuck(reason::POD_CANNOT_START, hindrance)
         }
-        (Stage::Deploying { reason, message, stuck: true }, _) => Progress::stuck(reason, message),
+        (PlannedPhase::Deploying { reason, message, stuck: true }, _) => Progress::stuck(reason, message),
         (_, Some(RequestPhase::Failed)) => Progress::stuck(&why, &message),
         _ if done => Progress::Current,
         _ => Progress::Working { reason: why, message },
@@ -246,13 +259,13 @@ fn summary(conditions: &[Condition], phase: Option<RequestPhase>) -> (String, St
         Some(RequestPhase::Deploying) => (reason::DEPLOYING.to_owned(), of(reason::DEPLOYMENT_READY)),
         Some(RequestPhase::Deployed) => (reason::DEPLOYED.to_owned(), of(reason::DEPLOYMENT_READY)),
         Some(RequestPhase::Failed) => {
-            let stages = [
+            let phases = [
                 (reason::VALIDATION, "the spec cannot be carried out"),
                 (reason::PROFILING, "profiling failed"),
                 (reason::SPEC_GENERATED, "no graph was generated"),
                 (reason::DEPLOYMENT_READY, "the graph was not deployed"),
             ];
-            let failed = stages.iter().find_map(|(type_, what)| {
+            let failed = phases.iter().find_map(|(type_, what)| {
                 let found = find(conditions, type_)?;
                 let reported = found.status == "False" && !found.message.is_empty();
                 reported.then(|| (found.reason.clone(), format!("{what}: {}", found.message)))

@@ -28,8 +28,8 @@ impl Life {
         observed.job = job.cloned();
         let plan = plan(&observed, now);
         let job = plan.job.or(observed.job.clone());
-        let (stage, findings) = (plan.stage, plan.findings);
-        let applied = RequestApplied { stage, findings, job, made_graph: None, refused: Vec::new() };
+        let (phase, findings) = (plan.phase, plan.findings);
+        let applied = RequestApplied { phase, findings, job, made_graph: None, refused: Vec::new() };
         let status = status(&observed, &applied, now);
         self.status = json!(status);
         status.gpu_minutes

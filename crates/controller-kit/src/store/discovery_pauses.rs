@@ -14,7 +14,7 @@ const NEEDED_FOR: Duration = LONGEST;
 /// Pauses between requests of one process for the list of API groups: 10 s, doubling to five minutes. The first one
 /// again when the groups have changed, and as long as an object needs an API that is not served.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Looks {
+pub(super) struct DiscoveryPauses {
     /// Time of the last request that was answered.
     last: Option<Instant>,
     pause: Duration,
@@ -25,14 +25,14 @@ pub(super) struct Looks {
     needed: Option<Instant>,
 }
 
-impl Default for Looks {
+impl Default for DiscoveryPauses {
     fn default() -> Self {
         Self { last: None, pause: SHORTEST, groups: 0, changed: None, needed: None }
     }
 }
 
-impl Looks {
-    /// Records an answer to a request that was made at `at`, by a hash of its groups. Returns whether the next look of
+impl DiscoveryPauses {
+    /// Records an answer to a request that was made at `at`, by a hash of its groups. Returns whether the next query of
     /// others is due earlier by that.
     pub(super) fn answered(&mut self, at: Instant, groups: u64) -> bool {
         if self.last.is_some_and(|last| at <= last) {
@@ -52,7 +52,7 @@ impl Looks {
         changed
     }
 
-    /// Records that an object needs an API that is not served. Returns whether the next look is due earlier by that.
+    /// Records that an object needs an API that is not served. Returns whether the next query is due earlier by that.
     pub(super) fn needed(&mut self, now: Instant) -> bool {
         self.needed = Some(now);
         let is_earlier = self.pause > SHORTEST;
@@ -60,7 +60,7 @@ impl Looks {
         is_earlier
     }
 
-    /// Returns the time of the next look, after an answer to a request of `seen`.
+    /// Returns the time of the next query, after an answer to a request of `seen`.
     pub(super) fn due(&self, seen: Instant) -> Instant {
         match self.changed {
             Some(changed) if changed > seen => changed,
@@ -77,13 +77,13 @@ mod tests {
         Duration::from_secs(count)
     }
 
-    /// Looks whenever it is due until `end`, without a change. Gives the pauses.
-    fn pauses(looks: &mut Looks, mut seen: Instant, end: Instant) -> Vec<u64> {
+    /// Queries whenever it is due until `end`, without a change. Gives the pauses.
+    fn pauses(discovery: &mut DiscoveryPauses, mut seen: Instant, end: Instant) -> Vec<u64> {
         let mut pauses = Vec::new();
-        while looks.due(seen) <= end {
-            let due = looks.due(seen);
+        while discovery.due(seen) <= end {
+            let due = discovery.due(seen);
             pauses.push((due - seen).as_secs());
-            looks.answered(due, 1);
+            discovery.answered(due, 1);
             seen = due;
         }
         pauses
@@ -91,50 +91,50 @@ mod tests {
 
     #[test]
     fn pauses_double_to_five_minutes() {
-        let (begin, mut looks) = (Instant::now(), Looks::default());
-        looks.answered(begin, 1);
-        let all = pauses(&mut looks, begin, begin + seconds(3600));
+        let (begin, mut discovery) = (Instant::now(), DiscoveryPauses::default());
+        discovery.answered(begin, 1);
+        let all = pauses(&mut discovery, begin, begin + seconds(3600));
         assert_eq!(all[..7], [10, 20, 40, 80, 160, 300, 300]);
         assert!(all.len() < 18, "{} requests in an hour", all.len());
     }
 
     #[test]
     fn they_start_over_when_the_groups_change_and_all_hear_of_it() {
-        let (begin, mut looks) = (Instant::now(), Looks::default());
-        looks.answered(begin, 1);
-        pauses(&mut looks, begin, begin + seconds(3600));
+        let (begin, mut discovery) = (Instant::now(), DiscoveryPauses::default());
+        discovery.answered(begin, 1);
+        pauses(&mut discovery, begin, begin + seconds(3600));
         let at = begin + seconds(4000);
-        assert!(looks.answered(at, 2));
-        assert!(!looks.answered(at, 2), "the same answer, for another who asked");
-        assert_eq!(looks.due(begin), at, "who has not seen it acts on it at once");
-        assert_eq!(looks.due(at), at + SHORTEST);
+        assert!(discovery.answered(at, 2));
+        assert!(!discovery.answered(at, 2), "the same answer, for another kind");
+        assert_eq!(discovery.due(begin), at, "who has not seen it acts on it at once");
+        assert_eq!(discovery.due(at), at + SHORTEST);
     }
 
     #[test]
-    fn what_is_needed_is_looked_for_at_once_and_then_every_ten_seconds() {
-        let (begin, mut looks) = (Instant::now(), Looks::default());
-        looks.answered(begin, 1);
-        pauses(&mut looks, begin, begin + seconds(3600));
-        let seen = looks.last.unwrap();
+    fn what_is_needed_is_queried_at_once_and_then_every_ten_seconds() {
+        let (begin, mut discovery) = (Instant::now(), DiscoveryPauses::default());
+        discovery.answered(begin, 1);
+        pauses(&mut discovery, begin, begin + seconds(3600));
+        let seen = discovery.last.unwrap();
         let now = seen + seconds(100);
-        assert!(looks.needed(now), "a look is due");
-        assert!(looks.due(seen) <= now);
-        looks.answered(now, 1);
-        assert!(!looks.needed(now + seconds(1)), "it is looked for already");
-        let all = pauses(&mut looks, now, now + seconds(280));
+        assert!(discovery.needed(now), "a query is due");
+        assert!(discovery.due(seen) <= now);
+        discovery.answered(now, 1);
+        assert!(!discovery.needed(now + seconds(1)), "it is queried for already");
+        let all = pauses(&mut discovery, now, now + seconds(280));
         assert!(all.iter().all(|&pause| pause == 10), "{all:?}");
         // Nothing needs it any more.
-        let since = looks.last.unwrap();
-        let all = pauses(&mut looks, since, since + seconds(3600));
+        let since = discovery.last.unwrap();
+        let all = pauses(&mut discovery, since, since + seconds(3600));
         assert_eq!(all.last(), Some(&300));
     }
 
     /// Others may ask in between: their answers are as good.
     #[test]
-    fn an_answer_to_another_puts_a_look_off() {
-        let (begin, mut looks) = (Instant::now(), Looks::default());
-        looks.answered(begin, 1);
-        looks.answered(begin + seconds(8), 1);
-        assert_eq!(looks.due(begin), begin + seconds(8) + SHORTEST * 2);
+    fn an_answer_to_another_puts_a_query_off() {
+        let (begin, mut discovery) = (Instant::now(), DiscoveryPauses::default());
+        discovery.answered(begin, 1);
+        discovery.answered(begin + seconds(8), 1);
+        assert_eq!(discovery.due(begin), begin + seconds(8) + SHORTEST * 2);
     }
 }

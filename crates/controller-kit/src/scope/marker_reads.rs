@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{MARKER_LEASE, Marker};
 
-/// Time limit of an answer, and time between the starts of two looks. Within [`MAX_AGE`](super::MAX_AGE), several looks
+/// Time limit of an answer, and time between the starts of two reads. Within [`MAX_AGE`](super::MAX_AGE), several reads
 /// may fail.
 const LIMIT: Duration = Duration::from_secs(3);
 const EVERY: Duration = Duration::from_secs(2);
@@ -40,15 +40,15 @@ pub(super) enum Unanswered {
     Failed(#[from] kube::Error),
 }
 
-/// A look that is under way, or none, and when the last one began.
+/// The read that is under way, or none, and when the last one began.
 #[derive(Default)]
-pub(super) struct Look {
+pub(super) struct MarkerReads {
     running: Option<BoxFuture<'static, MarkerLookup>>,
     began: Option<Instant>,
 }
 
-impl Look {
-    /// Begins a look if it is time for one. The right to list the Leases of the one name suffices.
+impl MarkerReads {
+    /// Begins a read if it is time for one. The right to list the Leases of the one name suffices.
     pub(super) fn begin_if_due(&mut self, api: &Api<Lease>, now: Instant) {
         if self.running.is_none() && self.began.is_none_or(|began| now.duration_since(began) >= EVERY) {
             let api = api.clone();
@@ -57,11 +57,11 @@ impl Look {
         }
     }
 
-    /// Returns the result of the look; never returns while no look is under way. Nothing is lost when this is dropped.
+    /// Returns the result of the read; never returns while no read is under way. Nothing is lost when this is dropped.
     pub(super) async fn done(&mut self) -> MarkerLookup {
         match &mut self.running {
-            Some(look) => {
-                let found = look.await;
+            Some(reads) => {
+                let found = reads.await;
                 self.running = None;
                 found
             }
