@@ -51,12 +51,12 @@ async fn a_second_install_for_the_whole_cluster_is_refused_and_an_upgrade_is_not
     roles.delete(&name, &DeleteParams::default()).await.unwrap();
 
     assert!(upgrade.status.success(), "{}", String::from_utf8_lossy(&upgrade.stderr));
-    let refusal = String::from_utf8_lossy(&second.stderr).into_owned();
+    let rejection = String::from_utf8_lossy(&second.stderr).into_owned();
     assert!(
-        !second.status.success() && refusal.contains("has installed the operator for the whole cluster"),
-        "{refusal}"
+        !second.status.success() && rejection.contains("has installed the operator for the whole cluster"),
+        "{rejection}"
     );
-    assert!(refusal.contains(release), "{refusal}");
+    assert!(rejection.contains(release), "{rejection}");
 }
 
 /// The definitions as a release of their own; Helm keeps them when it goes.
@@ -204,11 +204,11 @@ async fn a_role_that_a_release_has_left_serves_the_next_one() {
     };
     edit(json!({ "rules": [] })).await;
     let upgrade = ["upgrade", "two", &chart, "--namespace", "other"];
-    let refusal = helm(&upgrade).unwrap_err();
+    let rejection = helm(&upgrade).unwrap_err();
     let remedy = format!(
         "kubectl annotate --overwrite clusterrole {name} meta.helm.sh/release-name=two meta.helm.sh/release-namespace=other"
     );
-    assert!(refusal.contains(&remedy), "{refusal}");
+    assert!(rejection.contains(&remedy), "{rejection}");
     let annotations = json!({ "meta.helm.sh/release-name": "two", "meta.helm.sh/release-namespace": "other" });
     edit(json!({ "metadata": { "annotations": annotations } })).await;
     helm(&upgrade).unwrap();

@@ -58,7 +58,7 @@ fn api(client: &Client, version: &str, kind: &str, namespace: &str) -> Api<Dynam
     Api::namespaced_with(client.clone(), namespace, &resource)
 }
 
-/// Creates an object in a dry run; returns the refusal.
+/// Creates an object in a dry run; returns the rejection.
 async fn creation(client: &Client, namespace: &str, object: Value) -> Result<(), String> {
     let api = api(client, object["apiVersion"].as_str().unwrap(), object["kind"].as_str().unwrap(), namespace);
     let params = PostParams { dry_run: true, ..PostParams::default() };
@@ -95,7 +95,7 @@ async fn an_account_of_the_operator_writes_only_what_belongs_to_graphs() {
     // A policy takes effect a moment after it was created.
     until("the policy refuses a Job without an owner", LIMIT, || async {
         match creation(&operator, namespace, foreign()).await {
-            Err(refusal) if refusal.contains("belong to an object of nvidia.com only") => Ok(()),
+            Err(rejection) if rejection.contains("belong to an object of nvidia.com only") => Ok(()),
             answer => Err(format!("{answer:?}")),
         }
     })
@@ -105,7 +105,7 @@ async fn an_account_of_the_operator_writes_only_what_belongs_to_graphs() {
     let owned = || json!({ "name": "j", "ownerReferences": owner() });
     let checkpoint = || json!({ "name": "j", "labels": { "nvidia.com/snapshot-checkpoint-id": "id" } });
     let refused = |answer: Result<(), String>, words: &str| {
-        assert!(answer.as_ref().is_err_and(|refusal| refusal.contains(words)), "{words}: {answer:?}");
+        assert!(answer.as_ref().is_err_and(|rejection| rejection.contains(words)), "{words}: {answer:?}");
     };
     refused(
         creation(&operator, "kube-system", job(owned(), json!({}))).await,
@@ -174,7 +174,7 @@ async fn a_hardened_cluster_takes_markers_only_from_who_may_mark_the_namespace()
 
     until("a tenant's marker is refused", LIMIT, || async {
         match creation(&tenant, namespace, lease("dynamo-operator-namespace-scope")).await {
-            Err(refusal) if refusal.contains("needs verb mark on namespace") => Ok(()),
+            Err(rejection) if rejection.contains("needs verb mark on namespace") => Ok(()),
             answer => Err(format!("{answer:?}")),
         }
     })

@@ -78,7 +78,7 @@ mod tests {
         let file = |path: &str, text: &str| TextFile { path: path.to_owned(), text: text.to_owned() };
         let files = [
             file(".github/workflows/x.yml", "- uses: actions/x@v1\n"),
-            file("crates/x-controller/src/decide.rs", "use tokio::x;\nfn f() { g(\"nvidia.com/x\") }\n"),
+            file("crates/x-controller/src/plan.rs", "use tokio::x;\nfn f() { g(\"nvidia.com/x\") }\n"),
             file("crates/x/Cargo.toml", "[package]\n"),
             file("docs/x.md", "FIXME\n/srv/checkout/x\n"),
         ];
@@ -90,9 +90,9 @@ mod tests {
             found,
             [
                 ".github/workflows/x.yml:1 an",
-                "crates/x-controller/src/decide.rs:1 `tokio`",
-                "crates/x-controller/src/decide.rs:1 no",
-                "crates/x-controller/src/decide.rs:2 \"nvidia.com/x\"",
+                "crates/x-controller/src/plan.rs:1 `tokio`",
+                "crates/x-controller/src/plan.rs:1 no",
+                "crates/x-controller/src/plan.rs:2 \"nvidia.com/x\"",
                 "crates/x/Cargo.toml:1 the",
                 "docs/x.md:1 `FIXME`",
                 "docs/x.md:2 `/srv/checkout`",

@@ -30,7 +30,7 @@ impl Answer {
         self.body
     }
 
-    /// Field and message of each cause of a refusal.
+    /// Field and message of each cause of a rejection.
     pub fn causes(&self) -> Vec<(String, String)> {
         let causes = self.body["details"]["causes"].as_array().cloned().unwrap_or_default();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -3,7 +3,7 @@
 //! | step | file | |
 //! |---|---|---|
 //! | collect what the caches hold | `observe/` | |
-//! | determine the graph as it is reconciled | `target/` | pure |
+//! | resolve the graph as it is reconciled | `resolve/` | pure |
 //! | read what no cache holds | `observe/read.rs` | API server |
 //! | validate the spec | `validate.rs` | pure |
 //! | plan the writes | `plan/` | pure |
@@ -23,9 +23,9 @@ pub mod node_topology;
 pub mod observe;
 pub mod plan;
 pub mod provider;
+mod resolve;
 pub mod settings;
 pub mod status;
-mod target;
 pub mod validate;
 
 use std::{sync::Arc, time::Duration};
@@ -54,9 +54,9 @@ use self::{
     caches::GraphCaches,
     node_topology::apply::{LabelingResult, TopologyLabeler},
     observe::read::read,
+    resolve::resolve,
     settings::GraphSettings,
     status::rejection::rejection,
-    target::set_target,
     validate::validate,
 };
 use crate::{
@@ -132,7 +132,7 @@ impl Reconcile for GraphReconciler {
             let sets = ServedApi::new(&self.apis, ApiResource::erase::<PodCliqueSet>(&()));
             observed.served.grove = sets.is_served().await?;
         }
-        if let Err(obstacle) = set_target(&mut observed, &self.settings) {
+        if let Err(obstacle) = resolve(&mut observed, &self.settings) {
             observed.blocked = Some(GraphBlocked { obstacle, rejected: false });
         } else if let Err(error) = read(&self.outputs.applier, &self.apis, &self.settings, &mut observed).await {
             match rejection([&error]) {

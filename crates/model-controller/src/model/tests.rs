@@ -15,7 +15,7 @@ use crate::engine::{
 };
 
 /// A plan, and the status after it.
-struct Decision {
+struct PlannedStatus {
     needs_finalizer: bool,
     status: DynamoModelStatus,
 }
@@ -57,26 +57,26 @@ fn observed(model: &Value, adapter_states: &[Option<AdapterState>]) -> ModelObse
     }
 }
 
-fn decided(observed: &ModelObserved) -> Decision {
+fn planned(observed: &ModelObserved) -> PlannedStatus {
     let plan = plan::plan(observed);
     let needs_finalizer = plan.needs_finalizer;
     let (before, now) = (observed.model.status.as_ref(), Timestamp::from_second(1_000).unwrap());
     let status = status::of_applied(before, &ModelApplied { plan, rejection: None }, now);
-    Decision { needs_finalizer, status }
+    PlannedStatus { needs_finalizer, status }
 }
 
 /// `type=status/reason` of every condition.
-fn conditions(decision: &Decision) -> Vec<String> {
-    let all = &decision.status.conditions;
+fn conditions(plan: &PlannedStatus) -> Vec<String> {
+    let all = &plan.status.conditions;
     all.iter().map(|c| format!("{}={}/{}", c.type_, c.status, c.reason)).collect()
 }
 
-fn message(decision: &Decision, type_: &str) -> String {
-    decision.status.conditions.iter().find(|c| c.type_ == type_).unwrap().message.clone()
+fn message(plan: &PlannedStatus, type_: &str) -> String {
+    plan.status.conditions.iter().find(|c| c.type_ == type_).unwrap().message.clone()
 }
 
-fn counts(decision: &Decision) -> (i32, i32, i32) {
-    let status = &decision.status;
+fn counts(plan: &PlannedStatus) -> (i32, i32, i32) {
+    let status = &plan.status;
     (status.ready_endpoints, status.lora_fallback_covered_endpoints, status.total_endpoints)
 }
 
@@ -88,9 +88,9 @@ fn refused(failures: u32) -> AdapterState {
 fn a_model_without_workers_waits_for_them() {
     let mut observed = observed(&lora(), &[]);
     observed.found.services.clear();
-    let decision = decided(&observed);
+    let plan = planned(&observed);
     assert_eq!(
-        conditions(&decision),
+        conditions(&plan),
         [
             "ServicesFound=False/NoServicesFound",
             "EndpointsReady=False/NoEndpoints",
@@ -99,17 +99,17 @@ fn a_model_without_workers_waits_for_them() {
             "Stalled=False/Progressing"
         ]
     );
-    assert!(decision.status.conditions.iter().all(|condition| condition.observed_generation == Some(3)));
-    assert_eq!(decision.status.observed_generation, Some(3));
+    assert!(plan.status.conditions.iter().all(|condition| condition.observed_generation == Some(3)));
+    assert_eq!(plan.status.observed_generation, Some(3));
 }
 
 /// Upstream, endpoints of base models were never ready, and neither were their columns and metrics.
 #[test]
 fn base_models_count_pods_that_are_ready() {
-    let decision = decided(&observed(&base(), &[Some(AdapterState::Unknown), Some(AdapterState::Unknown)]));
-    assert_eq!(counts(&decision), (2, 0, 2));
+    let plan = planned(&observed(&base(), &[Some(AdapterState::Unknown), Some(AdapterState::Unknown)]));
+    assert_eq!(counts(&plan), (2, 0, 2));
     assert_eq!(
-        conditions(&decision),
+        conditions(&plan),
         [
             "ServicesFound=True/ServicesFound",
             "EndpointsReady=True/EndpointsDiscovered",
@@ -118,11 +118,11 @@ fn base_models_count_pods_that_are_ready() {
             "Stalled=False/UpToDate"
         ]
     );
-    assert!(!decision.needs_finalizer && decision.status.adapter.is_none());
-    let decision = decided(&observed(&base(), &[Some(AdapterState::Unknown), None]));
-    assert_eq!(counts(&decision), (1, 0, 2));
-    assert!(conditions(&decision).contains(&"EndpointsReady=False/NotReady".to_owned()));
-    assert_eq!(message(&decision, "Ready"), "served by 1 of 2 endpoints; pods that are not ready: 1");
+    assert!(!plan.needs_finalizer && plan.status.adapter.is_none());
+    let plan = planned(&observed(&base(), &[Some(AdapterState::Unknown), None]));
+    assert_eq!(counts(&plan), (1, 0, 2));
+    assert!(conditions(&plan).contains(&"EndpointsReady=False/NotReady".to_owned()));
+    assert_eq!(message(&plan, "Ready"), "served by 1 of 2 endpoints; pods that are not ready: 1");
 }
 
 /// Upstream, a missing source made the endpoints disappear from the status.
@@ -130,41 +130,41 @@ fn base_models_count_pods_that_are_ready() {
 fn a_violation_hides_no_endpoints() {
     let mut model = lora();
     model["spec"]["source"] = json!(null);
-    let decision = decided(&observed(&model, &[Some(AdapterState::Unknown), None]));
-    assert_eq!(counts(&decision), (0, 0, 2));
-    assert!(conditions(&decision).contains(&"EndpointsReady=False/NotReady".to_owned()));
-    assert!(conditions(&decision).contains(&"Stalled=True/InvalidSpec".to_owned()));
-    assert!(message(&decision, "Stalled").starts_with("spec.source.uri: say where the adapter is;"));
+    let plan = planned(&observed(&model, &[Some(AdapterState::Unknown), None]));
+    assert_eq!(counts(&plan), (0, 0, 2));
+    assert!(conditions(&plan).contains(&"EndpointsReady=False/NotReady".to_owned()));
+    assert!(conditions(&plan).contains(&"Stalled=True/InvalidSpec".to_owned()));
+    assert!(message(&plan, "Stalled").starts_with("spec.source.uri: say where the adapter is;"));
 }
 
 #[test]
 fn an_adapter_is_ready_when_every_engine_has_it() {
-    let decision = decided(&observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Loading)]));
-    assert_eq!(counts(&decision), (1, 0, 2));
-    assert!(conditions(&decision).contains(&"Reconciling=True/Progressing".to_owned()));
-    let decision = decided(&observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Loaded)]));
-    assert_eq!(counts(&decision), (2, 0, 2));
-    assert!(conditions(&decision).contains(&"EndpointsReady=True/AllEndpointsReady".to_owned()));
+    let plan = planned(&observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Loading)]));
+    assert_eq!(counts(&plan), (1, 0, 2));
+    assert!(conditions(&plan).contains(&"Reconciling=True/Progressing".to_owned()));
+    let plan = planned(&observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Loaded)]));
+    assert_eq!(counts(&plan), (2, 0, 2));
+    assert!(conditions(&plan).contains(&"EndpointsReady=True/AllEndpointsReady".to_owned()));
 }
 
 #[test]
 fn a_pod_that_is_not_ready_serves_nothing() {
     let mut observed = observed(&lora(), &[None]);
     observed.adapter_states.insert("w-0".into(), AdapterState::Loaded);
-    assert_eq!(counts(&decided(&observed)), (0, 0, 1));
+    assert_eq!(counts(&planned(&observed)), (0, 0, 1));
 }
 
 #[test]
 fn repeated_rejections_stall_the_model_and_are_grouped_by_problem() {
     let some = |failures| [Some(AdapterState::Loaded), Some(refused(failures)), Some(refused(failures))];
-    let decision = decided(&observed(&lora(), &some(2)));
-    assert!(conditions(&decision).contains(&"Reconciling=True/Progressing".to_owned()));
-    let decision = decided(&observed(&lora(), &some(3)));
-    assert!(conditions(&decision).contains(&"Stalled=True/LoadFailed".to_owned()));
-    assert_eq!(message(&decision, "Ready"), "served by 1 of 3 endpoints; w-1, w-2: rejects with HTTP 500: too many");
+    let plan = planned(&observed(&lora(), &some(2)));
+    assert!(conditions(&plan).contains(&"Reconciling=True/Progressing".to_owned()));
+    let plan = planned(&observed(&lora(), &some(3)));
+    assert!(conditions(&plan).contains(&"Stalled=True/LoadFailed".to_owned()));
+    assert_eq!(message(&plan, "Ready"), "served by 1 of 3 endpoints; w-1, w-2: rejects with HTTP 500: too many");
     let lost = AdapterState::Failing { problem: Problem::TimedOut, failures: 99 };
-    let decision = decided(&observed(&lora(), &[Some(lost)]));
-    assert!(conditions(&decision).contains(&"Reconciling=True/Progressing".to_owned()), "that may pass");
+    let plan = planned(&observed(&lora(), &[Some(lost)]));
+    assert!(conditions(&plan).contains(&"Reconciling=True/Progressing".to_owned()), "that may pass");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn a_message_is_short_however_many_fail() {
         Some(AdapterState::Failing { problem, failures: 9 })
     };
     let adapter_states: Vec<Option<AdapterState>> = (0..200).map(failing).collect();
-    let message = message(&decided(&observed(&lora(), &adapter_states)), "Ready");
+    let message = message(&planned(&observed(&lora(), &adapter_states)), "Ready");
     assert_eq!(
         message,
         "served by 0 of 200 endpoints; w-0, w-4, w-8 and 47 more: rejects with HTTP 500: reason 0; \
@@ -185,28 +185,28 @@ fn a_message_is_short_however_many_fail() {
 #[test]
 fn workers_that_are_covered_serve() {
     let mut observed = observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Unmanaged)]);
-    let decision = decided(&observed);
-    assert!(conditions(&decision).contains(&"Stalled=True/LoadFailed".to_owned()));
+    let plan = planned(&observed);
+    assert!(conditions(&plan).contains(&"Stalled=True/LoadFailed".to_owned()));
     observed.covered.insert("w-1".into());
-    let decision = decided(&observed);
-    assert_eq!(counts(&decision), (1, 1, 2));
-    assert!(conditions(&decision).contains(&"EndpointsReady=True/AllEndpointsReady".to_owned()));
+    let plan = planned(&observed);
+    assert_eq!(counts(&plan), (1, 1, 2));
+    assert!(conditions(&plan).contains(&"EndpointsReady=True/AllEndpointsReady".to_owned()));
 }
 
 #[test]
 fn a_taken_name_says_whose_it_is() {
     let mut observed = observed(&lora(), &[Some(AdapterState::Loaded)]);
     observed.taken_by = Some(Key::new("n", "older"));
-    let decision = decided(&observed);
-    assert_eq!(counts(&decision), (0, 0, 1));
-    assert!(conditions(&decision).contains(&"Stalled=True/NameTaken".to_owned()));
-    assert!(message(&decision, "Stalled").starts_with("DynamoModel older of the same base model"));
+    let plan = planned(&observed);
+    assert_eq!(counts(&plan), (0, 0, 1));
+    assert!(conditions(&plan).contains(&"Stalled=True/NameTaken".to_owned()));
+    assert!(message(&plan, "Stalled").starts_with("DynamoModel older of the same base model"));
 }
 
 /// The planned status as the model's live one.
-fn after(model: &Value, decision: &Decision) -> Value {
+fn after(model: &Value, plan: &PlannedStatus) -> Value {
     let mut model = model.clone();
-    model["status"] = serde_json::to_value(&decision.status).unwrap();
+    model["status"] = serde_json::to_value(&plan.status).unwrap();
     model
 }
 
@@ -214,23 +214,23 @@ fn after(model: &Value, decision: &Decision) -> Value {
 fn what_is_asked_for_is_remembered_first() {
     let mut fresh = lora();
     fresh["metadata"]["finalizers"] = json!([]);
-    let decision = decided(&observed(&fresh, &[Some(AdapterState::Unknown)]));
-    assert!(decision.needs_finalizer);
-    let memory = decision.status.adapter.clone().unwrap();
+    let plan = planned(&observed(&fresh, &[Some(AdapterState::Unknown)]));
+    assert!(plan.needs_finalizer);
+    let memory = plan.status.adapter.clone().unwrap();
     assert_eq!((memory.model_name.as_deref(), memory.reloading), (Some("a"), false));
-    let model = after(&lora(), &decision);
-    assert!(!decided(&observed(&model, &[Some(AdapterState::Unknown)])).needs_finalizer);
+    let model = after(&lora(), &plan);
+    assert!(!planned(&observed(&model, &[Some(AdapterState::Unknown)])).needs_finalizer);
 }
 
 /// Endpoints that were gone for a moment ended the reload, and copies of the old source passed for the new one
 /// afterwards.
 #[test]
 fn a_reload_does_not_end_while_there_are_no_endpoints() {
-    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(AdapterState::Loaded)])));
+    let mut model = after(&lora(), &planned(&observed(&lora(), &[Some(AdapterState::Loaded)])));
     model["spec"]["source"]["uri"] = json!("s3://2");
-    let model = after(&model, &decided(&observed(&model, &[Some(AdapterState::Loading)])));
+    let model = after(&model, &planned(&observed(&model, &[Some(AdapterState::Loading)])));
     let memory =
-        |adapter_states: &[Option<AdapterState>]| decided(&observed(&model, adapter_states)).status.adapter.unwrap();
+        |adapter_states: &[Option<AdapterState>]| planned(&observed(&model, adapter_states)).status.adapter.unwrap();
     assert!(memory(&[Some(AdapterState::Loading)]).reloading);
     assert!(memory(&[]).reloading, "nothing shows that engines have loaded the new source");
     assert!(!memory(&[Some(AdapterState::Loaded)]).reloading);
@@ -238,57 +238,57 @@ fn a_reload_does_not_end_while_there_are_no_endpoints() {
 
 #[test]
 fn a_new_name_supersedes_the_old_one_until_no_engine_holds_it() {
-    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(AdapterState::Loaded)])));
+    let mut model = after(&lora(), &planned(&observed(&lora(), &[Some(AdapterState::Loaded)])));
     model["spec"]["modelName"] = json!("new");
     let mut observed_one = observed(&model, &[Some(AdapterState::Loading)]);
     observed_one.lingering.insert("a".into());
-    let decision = decided(&observed_one);
-    let memory = decision.status.adapter.clone().unwrap();
+    let plan = planned(&observed_one);
+    let memory = plan.status.adapter.clone().unwrap();
     assert_eq!((memory.model_name.as_deref(), memory.superseded), (Some("new"), vec!["a".to_owned()]));
-    let model = after(&model, &decision);
-    let memory = decided(&observed(&model, &[Some(AdapterState::Loaded)])).status.adapter.unwrap();
+    let model = after(&model, &plan);
+    let memory = planned(&observed(&model, &[Some(AdapterState::Loaded)])).status.adapter.unwrap();
     assert!(memory.superseded.is_empty() && !memory.reloading);
 }
 
 #[test]
 fn a_new_source_is_remembered_as_a_reload_until_all_have_it() {
-    let mut model = after(&lora(), &decided(&observed(&lora(), &[Some(AdapterState::Loaded)])));
+    let mut model = after(&lora(), &planned(&observed(&lora(), &[Some(AdapterState::Loaded)])));
     model["spec"]["source"]["uri"] = json!("s3://2");
     // A controller that has just started would take the old copy for the new one.
-    let decision = decided(&observed(&model, &[Some(AdapterState::Unknown)]));
-    assert_eq!(counts(&decision), (0, 0, 1), "what was said of the old source does not count");
-    let model = after(&model, &decision);
-    assert!(decision.status.adapter.unwrap().reloading);
-    let decision = decided(&observed(&model, &[Some(AdapterState::Loaded), Some(AdapterState::Loading)]));
-    assert!(decision.status.adapter.unwrap().reloading);
-    let decision = decided(&observed(&model, &[Some(AdapterState::Loaded), Some(AdapterState::Loaded)]));
-    assert!(!decision.status.adapter.unwrap().reloading);
+    let plan = planned(&observed(&model, &[Some(AdapterState::Unknown)]));
+    assert_eq!(counts(&plan), (0, 0, 1), "what was said of the old source does not count");
+    let model = after(&model, &plan);
+    assert!(plan.status.adapter.unwrap().reloading);
+    let plan = planned(&observed(&model, &[Some(AdapterState::Loaded), Some(AdapterState::Loading)]));
+    assert!(plan.status.adapter.unwrap().reloading);
+    let plan = planned(&observed(&model, &[Some(AdapterState::Loaded), Some(AdapterState::Loaded)]));
+    assert!(!plan.status.adapter.unwrap().reloading);
 }
 
 #[test]
 fn a_started_controller_uses_the_status_until_engines_have_answered() {
     let model =
-        after(&lora(), &decided(&observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Loading)])));
-    let decision = decided(&observed(&model, &[Some(AdapterState::Unknown), Some(AdapterState::Unknown)]));
-    assert_eq!(counts(&decision), (1, 0, 2));
+        after(&lora(), &planned(&observed(&lora(), &[Some(AdapterState::Loaded), Some(AdapterState::Loading)])));
+    let plan = planned(&observed(&model, &[Some(AdapterState::Unknown), Some(AdapterState::Unknown)]));
+    assert_eq!(counts(&plan), (1, 0, 2));
     // The upstream operator leaves endpoints and no memory.
     let mut go = model.clone();
     go["status"]["adapter"] = json!(null);
     assert_eq!(
-        counts(&decided(&observed(&go, &[Some(AdapterState::Unknown), Some(AdapterState::Unknown)]))),
+        counts(&planned(&observed(&go, &[Some(AdapterState::Unknown), Some(AdapterState::Unknown)]))),
         (1, 0, 2)
     );
     // Another pod of that name, at another address.
     let mut other = observed(&model, &[Some(AdapterState::Unknown)]);
     other.found.endpoints[0].address = "10.9.9.9".parse().unwrap();
-    assert_eq!(counts(&decided(&other)), (0, 0, 1));
+    assert_eq!(counts(&planned(&other)), (0, 0, 1));
 }
 
 #[test]
 fn events_contain_what_changed_and_nothing_else() {
     let recorded = |before: Vec<Option<AdapterState>>, now: Vec<Option<AdapterState>>| {
-        let before = decided(&observed(&lora(), &before)).status;
-        let now = decided(&observed(&lora(), &now)).status;
+        let before = planned(&observed(&lora(), &before)).status;
+        let now = planned(&observed(&lora(), &now)).status;
         between(Some(&before), &now).map(|event| format!("{:?} {}: {}", event.type_, event.reason, event.note))
     };
     let (loaded, coming) = (Some(AdapterState::Loaded), Some(AdapterState::Loading));

@@ -86,7 +86,7 @@ pub async fn answering(cluster: &Cluster, object: &Value) -> Result<(), BoxError
     let params = PostParams { dry_run: true, ..PostParams::default() };
     wait::until(format!("the webhooks of {}", types.kind), PATIENCE, async || {
         match api.create(&params, &object).await {
-            // A refusal is an answer, too.
+            // A rejection is an answer, too.
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code < 500 => Ok(()),
             Err(error) => Err(error.to_string()),

@@ -117,8 +117,8 @@ fn a_common_value_under_the_name_of_a_program_is_refused() {
     ] {
         let values =
             [format!("dynamo-operator.{value}"), "dynamo-operator.namespaceRestriction.enabled=true".to_owned()];
-        let refusal = render(&values.each_ref().map(String::as_str)).unwrap_err();
-        assert!(refusal.contains(remedy), "{refusal}");
+        let rejection = render(&values.each_ref().map(String::as_str)).unwrap_err();
+        assert!(rejection.contains(remedy), "{rejection}");
     }
     let restricted = render_chart(&chart("crds"), "rel", "dyn", &["namespaceRestriction.enabled=true"]);
     assert!(format!("{:#}", restricted.unwrap_err()).contains("set namespaceRestriction.enabled=false"));

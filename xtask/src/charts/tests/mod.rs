@@ -319,8 +319,8 @@ fn what_cannot_work_is_refused_with_the_remedy() {
         (&["global.grove.install=true"], "set global.grove.enabled=true"),
         (&["global.kai-scheduler.enabled=true", "global.volcano-scheduler.enabled=true"], "exclude each other"),
     ] {
-        let refusal = render(values).err().unwrap_or_else(|| panic!("{values:?} is accepted"));
-        assert!(refusal.contains(expected), "{values:?}: {refusal}");
+        let rejection = render(values).err().unwrap_or_else(|| panic!("{values:?} is accepted"));
+        assert!(rejection.contains(expected), "{values:?}: {rejection}");
     }
 }
 
@@ -342,8 +342,8 @@ fn a_value_of_another_type_is_refused_with_its_place() {
         ("global.nats.install=maybe", "/global/nats/install"),
         ("dynamo-operator.imagePullSecrets=mine", "/imagePullSecrets"),
     ] {
-        let refusal = render(&[value]).err().unwrap_or_else(|| panic!("{value} is accepted"));
-        assert!(refusal.contains(place), "{value}: {refusal}");
+        let rejection = render(&[value]).err().unwrap_or_else(|| panic!("{value} is accepted"));
+        assert!(rejection.contains(place), "{value}: {rejection}");
     }
 }
 

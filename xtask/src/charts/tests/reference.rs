@@ -22,8 +22,8 @@ fn values_that_have_another_name_here_are_refused_with_it() {
         ("etcd.persistence.storageClass=fast", "etcd.persistence.storageClassName"),
         ("etcd.replicaCount=3", "dynamo-operator.etcdAddr"),
     ] {
-        let refusal = render(&[value]).err().unwrap_or_else(|| panic!("{value} is accepted"));
-        assert!(refusal.contains(&format!("use {name}")), "{value}: {refusal}");
+        let rejection = render(&[value]).err().unwrap_or_else(|| panic!("{value} is accepted"));
+        assert!(rejection.contains(&format!("use {name}")), "{value}: {rejection}");
     }
 }
 
@@ -104,8 +104,8 @@ fn unknown_values_are_rejected() {
         "dynamo-operator.graph-controller.replica=2",
         "namespaceRestriction.enabled=true",
     ] {
-        let refusal = render(&[value]).err().unwrap_or_else(|| panic!("{value} is accepted"));
-        assert!(refusal.contains("additional properties"), "{value}: {refusal}");
+        let rejection = render(&[value]).err().unwrap_or_else(|| panic!("{value} is accepted"));
+        assert!(rejection.contains("additional properties"), "{value}: {rejection}");
     }
     render(&["global.another.chart=1"]).unwrap();
 }

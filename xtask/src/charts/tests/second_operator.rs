@@ -14,7 +14,7 @@ use test_cluster::{
 use super::RESTRICTED;
 
 /// Returns the error of the chart in a cluster: empty if it installs.
-fn refusal(cluster: &Cluster, values: &[&str]) -> String {
+fn rejection(cluster: &Cluster, values: &[&str]) -> String {
     let values: Vec<&str> = values.iter().flat_map(|value| ["--set", value]).collect();
     helm(cluster, "install", &platform(), &[&["--dry-run=server"], &values[..]].concat())
 }
@@ -58,22 +58,22 @@ async fn an_operator_for_the_whole_cluster_is_found() {
     };
     // Roles of others, and those of the release itself, are in no conflict.
     cluster.apply(&[role("cert-manager-role", &json!({}), &json!({})), ours("theirs")]).await.unwrap();
-    let said = refusal(&cluster, &[]);
+    let said = rejection(&cluster, &[]);
     assert!(said.contains("release \"rel\" in namespace \"theirs\" has installed the operator"), "{said}");
     cluster.apply(&[ours("dyn")]).await.unwrap();
-    assert_eq!(refusal(&cluster, &[]), "");
+    assert_eq!(rejection(&cluster, &[]), "");
     // Neither are those with which an install for one namespace reads what belongs to the cluster.
     let reads = ["dynamo-operator.gpuDiscovery.enabled=true", "dynamo-operator.namespaceRestriction.clusterReads=true"];
     cluster.apply(&roles_of("team", &[&RESTRICTED[..], &reads].concat())).await.unwrap();
-    assert_eq!(refusal(&cluster, &[]), "");
+    assert_eq!(rejection(&cluster, &[]), "");
     cluster.apply(&[go("theirs-dynamo-operator-manager-role")]).await.unwrap();
-    let said = refusal(&cluster, &[]);
+    let said = rejection(&cluster, &[]);
     assert!(said.contains("release \"theirs\" has installed the Go operator"), "{said}");
     assert!(said.contains("docs/upgrade.md") && said.contains("allowSecondOperator=true"), "{said}");
-    assert_eq!(refusal(&cluster, &["dynamo-operator.allowSecondOperator=true"]), "");
-    assert_eq!(refusal(&cluster, &RESTRICTED), "", "one namespace beside it is served");
+    assert_eq!(rejection(&cluster, &["dynamo-operator.allowSecondOperator=true"]), "");
+    assert_eq!(rejection(&cluster, &RESTRICTED), "", "one namespace beside it is served");
     cluster.apply(&roles_of("other", &[])).await.unwrap();
-    let said = refusal(&cluster, &[]);
+    let said = rejection(&cluster, &[]);
     assert!(said.contains("release \"other\" has installed the operator"), "{said}");
 }
 

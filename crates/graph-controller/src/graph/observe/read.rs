@@ -21,8 +21,8 @@ use serde_json::Value;
 use super::grove::{kai_queues, topology_bindings, volcano_groups};
 use crate::graph::{
     model::{GraphObserved, LiveGrove, Troubles},
+    resolve::gpu_claims,
     settings::GraphSettings,
-    target::gpu_claims,
 };
 
 /// Reads what a graph needs past the caches, and adds it.

@@ -154,12 +154,12 @@ fn a_refused_spec_keeps_what_is_known_of_the_workers() {
     let mut running = graph();
     running.status = Some(status_of(&graph(), fresh(&graph(), |n| n)));
     running.metadata.generation = Some(2);
-    let refusal = GraphObstacle {
+    let rejection = GraphObstacle {
         ready_reason: "failed_to_reconcile_the_resources",
         progress: ObstacleProgress::Stalled("InvalidSpec"),
         message: "m".into(),
     };
-    let status = of_obstacle(&observed(&running, fresh(&graph(), |n| n)), &refusal, NOW);
+    let status = of_obstacle(&observed(&running, fresh(&graph(), |n| n)), &rejection, NOW);
     assert_eq!(status.observed_generation, Some(2));
     assert_eq!(status.components["Decode"].ready_replicas, Some(4));
     assert_eq!(is(&status, "Ready").0, "False");
@@ -215,9 +215,9 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
         assert_eq!(plan.components.len(), 2, "{what}");
         let status = status(&observed, &plan, &GraphApplied::default(), None, NOW);
         // A graph that no API can run asks for it too, as it does of the upstream operator.
-        let refusal =
+        let rejection =
             GraphObstacle { ready_reason: "r", progress: ObstacleProgress::Stalled("s"), message: "m".into() };
-        for status in [status, of_obstacle(&observed, &refusal, NOW)] {
+        for status in [status, of_obstacle(&observed, &rejection, NOW)] {
             let condition = status.conditions.iter().find(|c| c.type_ == "MPIKeyAvailable");
             assert_eq!(condition.map(|c| c.message.as_str()), expected, "{what}");
             assert!(

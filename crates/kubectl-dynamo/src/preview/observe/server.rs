@@ -75,10 +75,10 @@ impl MemoryServer {
         };
         match result {
             Ok(object) => answer_with(StatusCode::OK, &object),
-            Err(refusal) => answer_with(
-                StatusCode::from_u16(refusal.code)?,
+            Err(rejection) => answer_with(
+                StatusCode::from_u16(rejection.code)?,
                 &json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-                    "code": refusal.code, "reason": refusal.reason, "message": refusal.message }),
+                    "code": rejection.code, "reason": rejection.reason, "message": rejection.message }),
             ),
         }
     }

@@ -56,7 +56,7 @@ async fn check(harness: &Harness, manifest: &Manifest, what: &str) -> bool {
         let mut found = mismatches(&prediction, (&before, &after), (&pods_before, &pods_after));
         let (state, status) = harness.state().await;
         if prediction.refused.is_some() != (state == State::Stalled) {
-            found.push(format!("predicted refusal {:?}, and it is {state:?}: {status}", prediction.refused));
+            found.push(format!("predicted rejection {:?}, and it is {state:?}: {status}", prediction.refused));
         }
         if found.is_empty() { Ok(()) } else { Err(format!("{what}\n{}", found.join("\n"))) }
     };

@@ -125,7 +125,7 @@ impl RegistryQuestion<'_> {
         }
         // The answer to HEAD has no body, which would say why.
         let answer = self.send(Method::GET, &manifest, authorization.as_ref()).await?;
-        manifest_answer(&answer).map_err(|refusal| match refusal {
+        manifest_answer(&answer).map_err(|rejection| match rejection {
             Some(reason) => self.unauthorized(&reason),
             None => self.unreachable(&format!("it answered {}", answer.status().as_u16())),
         })

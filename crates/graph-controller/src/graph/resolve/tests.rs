@@ -95,6 +95,6 @@ fn a_queue_in_which_a_graph_waits_already_is_not_looked_for_again() {
 #[test]
 fn a_graph_without_a_provider_says_why() {
     let graph = graph_with(|g| g["metadata"]["annotations"] = json!({ "nvidia.com/workload-provider": "other" }));
-    let obstacle = set_target(&mut observed(&graph, vec![]), settings()).unwrap_err();
+    let obstacle = resolve(&mut observed(&graph, vec![]), settings()).unwrap_err();
     assert!(matches!(obstacle.progress, ObstacleProgress::Stalled(_)), "{obstacle:?}");
 }

@@ -18,7 +18,7 @@ use super::{
 ///
 /// # Errors
 /// No workload provider can be chosen, or the graph of the legacy API has violations. Nothing is set then.
-pub fn set_target(observed: &mut GraphObserved, settings: &GraphSettings) -> Result<(), GraphObstacle> {
+pub fn resolve(observed: &mut GraphObserved, settings: &GraphSettings) -> Result<(), GraphObstacle> {
     let provider = provider::choose(observed, settings)?;
     let (spec, legacy) = translated(observed, provider, settings)?;
     if let Some(spec) = spec {
