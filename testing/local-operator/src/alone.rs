@@ -47,7 +47,7 @@ impl WebhookServer {
     pub async fn start(&self, cluster: &Cluster) -> Result<()> {
         let configuration: PathBuf = install::prepare(cluster, None, self.address, false, false).await?;
         let mut objects = webhook::objects(self.binaries.controller(webhook::NAME)?, self.address)?;
-        for webhook in objects.iter_mut().filter_map(|object| object["webhooks"].as_array_mut()).flatten() {
+        for webhook in objects.iter_mut().filter_map(|object| object.get_mut("webhooks")?.as_array_mut()).flatten() {
             webhook["namespaceSelector"] = json!({ "matchExpressions": [{
                 "key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [UNCHECKED_NAMESPACE],
             }] });
