@@ -1,8 +1,19 @@
 //! The graphs that are applied: one frontend, and workers that ask for nothing, so that no node is ever full.
 
+use kube::{
+    Client,
+    api::Api,
+    core::{ApiResource, DynamicObject, GroupVersionKind},
+};
 use serde_json::{Value, json};
 
 const IMAGE: &str = "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0";
+
+/// The graphs of a namespace, in the version that is stored.
+pub(super) fn graphs_in(client: &Client, namespace: &str) -> Api<DynamicObject> {
+    let gvk = GroupVersionKind::gvk(api_types::GROUP, "v1beta1", "DynamoGraphDeployment");
+    Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&gvk))
+}
 
 /// The same graph with no pod.
 pub(super) fn without_pods(mut graph: Value) -> Value {

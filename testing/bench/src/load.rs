@@ -9,14 +9,14 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::{
     Client,
     api::{Api, ListParams, ObjectMeta, PostParams},
-    core::{ApiResource, DynamicObject, GroupVersionKind},
+    core::DynamicObject,
 };
 use local_operator::Running;
 use test_cluster::{Cluster, wait};
 use tokio::time::{Instant, sleep_until};
 
 use super::{
-    graph::{graph, without_pods},
+    graph::{graph, graphs_in, without_pods},
     progress::{Applied, GraphId, Progress},
 };
 
@@ -141,9 +141,7 @@ impl Load {
     }
 
     async fn create(&self, id: &GraphId) -> Result<(GraphId, Instant)> {
-        let gvk = GroupVersionKind::gvk(api_types::GROUP, "v1beta1", "DynamoGraphDeployment");
-        let resource = ApiResource::from_gvk(&gvk);
-        let graphs: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &id.namespace, &resource);
+        let graphs = graphs_in(&self.client, &id.namespace);
         let graph = graph(&id.name, self.components);
         let object: DynamicObject = serde_json::from_value(if self.has_pods { graph } else { without_pods(graph) })?;
         let sent = Instant::now();

@@ -9,8 +9,11 @@ use serde_json::json;
 use test_cluster::Cluster;
 
 use super::{
-    super::{figures::Percentiles, graph::graph},
-    COMPONENTS, WARM, graphs_in,
+    super::{
+        figures::Percentiles,
+        graph::{graph, graphs_in},
+    },
+    COMPONENTS, WARM,
 };
 
 pub(super) struct DryRuns {

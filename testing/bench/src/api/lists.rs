@@ -9,8 +9,11 @@ use kube::{Client, api::PostParams, core::DynamicObject};
 use test_cluster::Cluster;
 
 use super::{
-    super::{figures::Percentiles, graph::graph},
-    COMPONENTS, graphs_in,
+    super::{
+        figures::Percentiles,
+        graph::{graph, graphs_in},
+    },
+    COMPONENTS,
 };
 
 /// As many users at once.

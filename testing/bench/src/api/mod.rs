@@ -10,11 +10,6 @@ use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Result, ensure};
 use ask::Asker;
-use kube::{
-    Client,
-    api::Api,
-    core::{ApiResource, DynamicObject, GroupVersionKind},
-};
 use local_operator::WebhookServer;
 use test_cluster::{Cluster, Options};
 
@@ -119,12 +114,6 @@ async fn conversion(args: &Args, asker: &Asker) -> Result<()> {
         row(&format!("conversion from {from}, {MANY} at once, each, p50 / p99"), &each);
     }
     Ok(())
-}
-
-/// The graphs of a namespace, in the version that is stored.
-fn graphs_in(client: &Client, namespace: &str) -> Api<DynamicObject> {
-    let gvk = GroupVersionKind::gvk(api_types::GROUP, "v1beta1", "DynamoGraphDeployment");
-    Api::namespaced_with(client.clone(), namespace, &ApiResource::from_gvk(&gvk))
 }
 
 fn percentiles(percentiles: Percentiles) -> String {
