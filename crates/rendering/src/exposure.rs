@@ -18,7 +18,7 @@ use crate::{ExposureSettings, RenderInput, ValidatedComponent, metadata::Pairs};
 const DEFAULT_SUFFIX: &str = "local";
 /// Istio's reserved gateway: the sidecars of all pods of the mesh.
 const MESH: &str = "mesh";
-/// The departure of a VirtualService with the gateway `mesh`, which nobody may make.
+/// The departure of a VirtualService with the gateway `mesh`, which no user may make.
 pub const MESH_DEPARTURE: &str =
     "virtualServiceGateway: \"mesh\" redirects the traffic of all pods; name a gateway of Istio";
 
