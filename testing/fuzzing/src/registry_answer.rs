@@ -2,9 +2,9 @@
 //! host, and a login goes to its registry only.
 
 use bytes::Bytes;
-use component_controller::image_build::observe::{
-    ImageName,
-    registry::answer::{Challenge, login, manifest_answer, on_same_host, redirect, token, token_address},
+use component_controller::image_build::{
+    image::ImageName,
+    observe::registry::answer::{Challenge, login, manifest_answer, on_same_host, redirect, token, token_address},
 };
 use http::{HeaderMap, HeaderValue, Response, Uri, header};
 use rendering::{RegistryHost, RegistryHosts};

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use repository::root;
 
 use self::{
-    rules::{circles, dependencies, layers, manifests, notes, places, shape, type_names, vocabulary, workflows},
+    rules::{circles, dependencies, kinds, layers, manifests, notes, places, shape, type_names, vocabulary, workflows},
     source::TextFile,
     violation::Violation,
 };
@@ -44,6 +44,7 @@ pub fn run() -> anyhow::Result<()> {
 /// Applies every rule that reads the source.
 fn check_files(files: &[TextFile], root: &str) -> Vec<Violation> {
     let mut violations = circles::check(files);
+    violations.extend(kinds::check(files));
     violations.extend(type_names::check(files));
     for file in files {
         violations.extend(manifests::check(file));

@@ -9,6 +9,7 @@ pub mod observe;
 pub mod plan;
 pub mod requeue;
 pub mod status;
+pub mod validate;
 
 use api_types::{
     LEGACY_FINALIZER,

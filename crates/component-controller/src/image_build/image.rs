@@ -8,6 +8,7 @@ use api_types::{
 };
 use controller_kit::conditions::find;
 use kube::ResourceExt;
+use oci_spec::distribution::Reference;
 
 use super::settings::BuildSettings;
 
@@ -36,6 +37,27 @@ pub fn image(component: &DynamoComponent, namespace: &str, settings: &BuildSetti
     let prefix = prefix.map(String::as_str).or(settings.namespace_prefix.then_some(namespace));
     let tag = image_tag(prefix, name, version, if settings.estargz { ".esgz" } else { "" });
     Ok(format!("{}/{}:{tag}", server.trim_end_matches('/'), settings.repository))
+}
+
+/// Name of an image, as given and parsed.
+#[derive(Debug)]
+pub struct ImageName {
+    /// As given.
+    pub image: String,
+    /// As parsed.
+    pub reference: Reference,
+}
+
+impl ImageName {
+    /// Reads the name of an image.
+    ///
+    /// # Errors
+    /// The reason why it is no name of an image.
+    pub fn read(image: String) -> Result<Self, String> {
+        let read: Result<Reference, _> = image.parse();
+        let reference = read.map_err(|error| format!("{image:?} is not the name of an image: {error}"))?;
+        Ok(Self { image, reference })
+    }
 }
 
 /// Whether the status records that an image of this name exists.
@@ -91,6 +113,14 @@ mod tests {
         let none = settings(&[]);
         assert!(image(&named("chat"), "ns", &none).unwrap_err().starts_with("spec.dynamoComponent"));
         assert!(image(&named("chat:1"), "ns", &none).unwrap_err().contains("DOCKER_REGISTRY_SERVER"));
+    }
+
+    #[test]
+    fn what_is_no_name_of_an_image_is_a_violation() {
+        for image in ["r.io/", "r.io/Team/x:v1", "r.io/x:v1:v2", ""] {
+            let error = ImageName::read(image.to_owned()).unwrap_err();
+            assert!(error.starts_with(&format!("{image:?} is not the name of an image: ")), "{error}");
+        }
     }
 
     /// The legacy operator cut 128 characters out of a shorter text and crashed.

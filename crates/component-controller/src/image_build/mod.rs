@@ -12,6 +12,7 @@ pub mod plan;
 pub mod requeue;
 pub mod settings;
 pub mod status;
+pub mod validate;
 
 use std::{
     sync::{Arc, Mutex},

@@ -2,10 +2,7 @@
 
 use std::{env, fs, process, sync::Arc};
 
-use component_controller::image_build::{
-    observe::{ImageName, Registries},
-    settings::KnownRegistries,
-};
+use component_controller::image_build::{image::ImageName, observe::Registries, settings::KnownRegistries};
 use http::{Request, header};
 use outbound::{Limits, Outbound, Trust};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};

@@ -2,6 +2,7 @@
 
 pub mod circles;
 pub mod dependencies;
+pub mod kinds;
 pub mod layers;
 pub mod manifests;
 pub mod notes;

@@ -17,16 +17,15 @@ use api_types::{
     external::{CapturedPod, PodSnapshot, PodSnapshotSource, PodSnapshotSpec},
     labels, names, owner,
     v1alpha1::{CheckpointPhase, DynamoCheckpoint, DynamoCheckpointStatus},
-    violations::Violation,
 };
 use controller_kit::{conditions::find, store::is_controlled_by};
 use k8s_openapi::{api::batch::v1::Job, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use rendering::{
-    JobEnd, PodDiagnosis,
-    checkpoint::{CaptureSettings, artifact_version, check_shared_gpu_memory, render_capture_job},
-};
+use rendering::{JobEnd, PodDiagnosis, checkpoint::artifact_version};
 
-use super::model::{CapturePhase, CheckpointObserved, CheckpointPlan, POD};
+use super::{
+    model::{CapturePhase, CheckpointObserved, CheckpointPlan, POD},
+    validate::{ValidatedCheckpoint, disabled, validate},
+};
 
 /// Awaited before the PodSnapshot.
 const OTHER_CAPTURE: &str = "waiting for the capture of another version to go";
@@ -106,43 +105,15 @@ fn begin(observed: &CheckpointObserved) -> CheckpointPlan {
         let phase = CapturePhase::Waiting(OTHER_CAPTURE.to_owned());
         return CheckpointPlan { delete_capture: not_yet_deleted(capture), ..at(phase) };
     }
-    let Some(config) = &observed.config else {
-        return at(CapturePhase::Blocked { reason: reason::DISABLED, message: disabled() });
-    };
-    let create_volume = match observed.location.missing_claim(&observed.namespace, &config.storage) {
-        Ok(volume) => volume,
-        Err(message) => return at(CapturePhase::Blocked { reason: reason::NO_STORAGE, message }),
-    };
-    let claimed_gpus = match &observed.claimed_gpus {
-        Ok(gpus) => *gpus,
-        Err(missing) => return at(CapturePhase::Waiting(missing.clone())),
-    };
-    let capture_settings = CaptureSettings {
-        seccomp_profile: config.seccomp_profile.as_deref(),
-        storage: observed.location.named(),
-        claimed_gpus,
-    };
-    match render_capture_job(&observed.checkpoint, &observed.id, capture_settings) {
-        Err(violations) => at(invalid(observed, &violations)),
-        Ok(job) => {
+    match validate(observed) {
+        Err(phase) => at(phase),
+        Ok(ValidatedCheckpoint { missing_volume, capture_job }) => {
             let waits = POD.to_owned();
-            let create_job = Some(Job { metadata: owned(job.metadata, observed), ..job });
+            let create_job = Some(Job { metadata: owned(capture_job.metadata, observed), ..capture_job });
+            let create_volume = missing_volume;
             CheckpointPlan { create_volume, create_job, ..at(CapturePhase::Capturing { waits, stalled: None }) }
         }
     }
-}
-
-fn disabled() -> String {
-    "checkpoints are switched off; an administrator switches them on with checkpoint.enabled in the operator's \
-     configuration"
-        .to_owned()
-}
-
-fn invalid(observed: &CheckpointObserved, violations: &[Violation]) -> CapturePhase {
-    let prepared = check_shared_gpu_memory(&observed.checkpoint).is_ok();
-    let reason = if prepared { reason::INVALID_SPEC } else { reason::NOT_PREPARED };
-    let message = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-    CapturePhase::Invalid { reason, message }
 }
 
 /// Plans the capture of the Job's pod. Capture and Job both have to succeed.

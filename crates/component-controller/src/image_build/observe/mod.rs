@@ -28,19 +28,20 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
 use outbound::{Limits, Outbound};
+pub use registry::Registries;
 use registry::answer::login;
-pub use registry::{ImageName, Registries};
 use rendering::{JobEnd, PodDiagnosis, RegistryHost};
 use serde_json::{Value, json};
 
 use super::{
-    image::{image, is_known, source, was_built_by, was_found},
+    image::{ImageName, is_known, source, was_built_by, was_found},
     job,
     job::docker_secret,
     manifest,
     manifest::ReadSlots,
     model::{ImageBuildObserved, ImageBuildObstacle, ManifestRead, has_succeeded},
     settings::{BuildSettings, CONFIG_MAP, Defaults},
+    validate::{validate, validate_lookup},
 };
 
 /// A value, or why there is none. An interruption ends the pass.
@@ -76,8 +77,7 @@ impl ImageBuildObserver {
     /// An unreadable cached Job, or a failed request to the API server.
     pub async fn observe(&self, component: DynamoComponent) -> Result<ImageBuildObserved, Interruption> {
         let (namespace, uid) = (component.namespace().unwrap_or_default(), component.uid().unwrap_or_default());
-        let image = image(&component, &namespace, &self.settings);
-        let named = image.and_then(ImageName::read).and_then(|named| job::timeout(&component).map(|_| named));
+        let named = validate(&component, &namespace, &self.settings);
         let image = named.as_ref().map(|named| named.image.clone()).map_err(Clone::clone);
         let job_name =
             names::image_build_job(&uid, &self.fingerprint(&component, image.as_deref().unwrap_or_default()));
@@ -239,7 +239,7 @@ impl ImageBuildObserver {
     }
 
     async fn read_manifest(&self, component: &DynamoComponent) -> Result<ArchiveManifest, ImageBuildObstacle> {
-        check_lookup(component)?;
+        validate_lookup(component)?;
         // A missing setting is no property of the generation.
         let address = self.download(component).await.map_err(|obstacle| match obstacle {
             ImageBuildObstacle::Invalid(text) => ImageBuildObstacle::Blocked(text),
@@ -268,7 +268,7 @@ impl ImageBuildObserver {
             let text = "spec.downloadUrl is not set, and the operator has no API store; set spec.downloadUrl, or API_STORE_ENDPOINT";
             return Err(ImageBuildObstacle::Invalid(text.to_owned()));
         };
-        check_lookup(component)?;
+        validate_lookup(component)?;
         let version = format!("{store}/api/v1/dynamo_components/{name}/versions/{version}");
         let unreachable = |why: String| ImageBuildObstacle::Unreachable(format!("API store: {why}"));
         let answer = self.ask_store(Method::GET, &version).await.map_err(unreachable)?;
@@ -291,27 +291,6 @@ impl ImageBuildObserver {
         serde_json::from_slice(answer.body())
             .map_err(|error| format!("{} answered no JSON: {error}", without_login(url)))
     }
-}
-
-/// Checks the name and version by which the API store is asked for an archive, if it is. Others than plain ones would lead
-/// to other addresses of the store.
-fn check_lookup(component: &DynamoComponent) -> Result<(), ImageBuildObstacle> {
-    let is_given = component.spec.download_url.as_ref().is_some_and(|url| !url.is_empty());
-    let Some((name, version)) = source(component).filter(|_| !is_given) else { return Ok(()) };
-    if [name, version].into_iter().all(|part| !part.starts_with('.') && part.chars().all(is_plain)) {
-        return Ok(());
-    }
-    let text = format!(
-        "spec.dynamoComponent: {:?} cannot be looked up in the API store; use letters, digits, \".\", \"_\", \"+\" and \
-         \"-\", or set spec.downloadUrl",
-        component.spec.dynamo_component
-    );
-    Err(ImageBuildObstacle::Invalid(text))
-}
-
-/// Whether a name or version in the API store may have this character.
-fn is_plain(character: char) -> bool {
-    character.is_ascii_alphanumeric() || "._+-".contains(character)
 }
 
 /// An address as messages show it: without user and password.

@@ -16,7 +16,7 @@ use oci_spec::distribution::Reference;
 use outbound::{Limits, Outbound, Trust};
 
 use self::answer::Challenge;
-use crate::image_build::{model::ImageBuildObstacle, settings::KnownRegistries};
+use crate::image_build::{image::ImageName, model::ImageBuildObstacle, settings::KnownRegistries};
 
 /// For all requests of one question.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -30,26 +30,6 @@ const MAX_MESSAGE: usize = 300;
 const MANIFESTS: &str = "application/vnd.docker.distribution.manifest.v2+json, \
     application/vnd.docker.distribution.manifest.list.v2+json, application/vnd.oci.image.manifest.v1+json, \
     application/vnd.oci.image.index.v1+json";
-
-/// Name of an image, as given and parsed.
-#[derive(Debug)]
-pub struct ImageName {
-    /// As given.
-    pub image: String,
-    reference: Reference,
-}
-
-impl ImageName {
-    /// Reads the name of an image.
-    ///
-    /// # Errors
-    /// The reason why it is no name of an image.
-    pub fn read(image: String) -> Result<Self, String> {
-        let read: Result<Reference, _> = image.parse();
-        let reference = read.map_err(|error| format!("{image:?} is not the name of an image: {error}"))?;
-        Ok(Self { image, reference })
-    }
-}
 
 /// Queries registries.
 #[derive(Clone, Debug, Default)]

@@ -144,14 +144,6 @@ async fn what_does_not_answer_is_not_taken_for_absent() {
     assert!(matches!(error, ImageBuildObstacle::Unreachable(_)), "{error:?}");
 }
 
-#[test]
-fn an_unknown_image_is_a_violation() {
-    for image in ["r.io/", "r.io/Team/x:v1", "r.io/x:v1:v2", ""] {
-        let error = ImageName::read(image.to_owned()).unwrap_err();
-        assert!(error.starts_with(&format!("{image:?} is not the name of an image: ")), "{error}");
-    }
-}
-
 #[tokio::test]
 async fn authorities_that_cannot_be_read_are_named() {
     let registries = Registries { authorities: Some(PathBuf::from("/nowhere/ca.crt")), ..Registries::default() };
