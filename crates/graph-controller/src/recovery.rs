@@ -49,8 +49,8 @@ impl Recovery {
         let Ok(pod) = packed.unpack() else { return Ok(Action::await_change()) };
         let Some(group) = lost_group(&pod) else { return Ok(Action::await_change()) };
         let uid = pod.uid().unwrap_or_default();
-        let all = self.pods.all();
-        let members: Vec<_> = all.iter().filter(|member| group.has(&member.metadata)).collect();
+        let here = self.pods.in_namespace(pod.metadata.namespace.as_deref().unwrap_or_default());
+        let members: Vec<_> = here.iter().filter(|member| group.has(&member.metadata)).collect();
         let uids = members.iter().filter_map(|member| member.uid()).collect();
         let to_delete = locked(&self.restarts).pods_to_delete(&group, &uid, &uids);
         let mut to_delete: Vec<_> =

@@ -66,8 +66,8 @@ fn twins(caches: &CheckpointCaches) -> impl Fn(&Packed<DynamoCheckpoint>) -> Vec
 fn keys_of_job(checkpoints: &Store<Packed<DynamoCheckpoint>>, job: &Packed<Job>) -> Vec<Key> {
     let uid = job.meta().annotations.as_ref().and_then(|all| all.get(annotations::CLEANUP_FOR));
     let cleaned = uid.and_then(|uid| {
-        let all = checkpoints.all();
-        all.iter().find(|found| found.metadata.uid.as_ref() == Some(uid)).map(|found| Key::of(found.as_ref()))
+        let here = checkpoints.in_namespace(job.meta().namespace.as_deref().unwrap_or_default());
+        here.iter().find(|found| found.metadata.uid.as_ref() == Some(uid)).map(|found| Key::of(found.as_ref()))
     });
     owner_key::<DynamoCheckpoint, Packed<Job>>(job).into_iter().chain(cleaned).collect()
 }

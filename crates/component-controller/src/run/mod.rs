@@ -196,11 +196,10 @@ fn running(components: &ComponentStore) -> impl Fn(&Packed<DynamoComponent>) -> 
         let runs = |component: &Packed<DynamoComponentDeployment>| {
             let said = component.metadata.annotations.as_ref().and_then(PreservedService::of_component_deployment);
             let source = said.and_then(|said| said.source);
-            component.metadata.namespace == build.metadata.namespace
-                && source.is_some_and(|source| Some(names::dynamo_component(&source)) == build.metadata.name)
+            source.is_some_and(|source| Some(names::dynamo_component(&source)) == build.metadata.name)
         };
-        let all = components.all();
-        all.iter().filter(|component| runs(component)).map(|component| Key::of(component.as_ref())).collect()
+        let here = components.in_namespace(build.metadata.namespace.as_deref().unwrap_or_default());
+        here.iter().filter(|component| runs(component)).map(|component| Key::of(component.as_ref())).collect()
     }
 }
 

@@ -10,7 +10,7 @@ mod tests;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -113,19 +113,22 @@ impl Metrics {
         K: StaticKind + Send + Sync + 'static,
     {
         let (kind, store, fence) = (store.kind().to_owned(), store.clone(), fence.clone());
-        let states = Mutex::new(States::<K>::new());
+        let states = Mutex::new(States::new());
         let count = move || {
             let mut counts = KindCounts::new();
             let mut known = locked(&states);
             let mut current = States::new();
-            for object in store.all() {
-                let (key, identity) = (Key::of(&*object), Arc::downgrade(&object));
-                let before = known.remove(&key).filter(|(before, _)| before.ptr_eq(&identity));
+            for key in store.keys() {
+                let Some(object) = store.get(&key) else { continue };
+                let version = object.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
+                let before = known.remove(&key).filter(|(before, _)| version == Some(*before));
                 let state = before.map_or_else(|| state(&object), |(_, state)| state);
                 if fence.serves(&key.namespace) {
                     *counts.entry((key.namespace.clone(), state)).or_default() += 1;
                 }
-                current.insert(key, (identity, state));
+                if let Some(version) = version {
+                    current.insert(key, (version, state));
+                }
             }
             *known = current;
             counts
@@ -210,8 +213,8 @@ impl<T: Serialize> fmt::Display for SerdeName<T> {
 type KindCounts = BTreeMap<(String, &'static str), i64>;
 type KindCount = Box<dyn Fn() -> KindCounts + Send + Sync>;
 
-/// The states of objects. An entry holds no object in memory.
-type States<K> = HashMap<Key, (Weak<Packed<K>>, &'static str)>;
+/// The states of objects, each with the version of which it is.
+type States = HashMap<Key, (u64, &'static str)>;
 
 /// Counted objects, by kind. Cheap to clone.
 #[derive(Clone, Default)]

@@ -96,17 +96,17 @@ fn the_state_of_an_object_is_computed_once() {
         counter.fetch_add(1, Ordering::Relaxed);
         "ready"
     });
-    let object = |name: &str| {
-        let metadata = json!({ "namespace": "n", "name": name });
+    let object = |name: &str, version: u32| {
+        let metadata = json!({ "namespace": "n", "name": name, "resourceVersion": version.to_string() });
         Packed::from_value(json!({ "metadata": metadata })).unwrap()
     };
     for number in 0..100 {
-        store.handle(Event::Apply(object(&number.to_string())));
+        store.handle(Event::Apply(object(&number.to_string(), number)));
     }
     assert_eq!(metrics.text(), metrics.text());
     assert_eq!(computed.load(Ordering::Relaxed), 100);
-    store.handle(Event::Apply(object("7")));
-    store.handle(Event::Delete(object("8")));
+    store.handle(Event::Apply(object("7", 100)));
+    store.handle(Event::Delete(object("8", 101)));
     assert!(metrics.text().contains("status=\"ready\"} 99\n"));
     assert_eq!(computed.load(Ordering::Relaxed), 101, "one object has changed");
 }

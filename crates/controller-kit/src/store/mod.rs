@@ -1,9 +1,9 @@
 //! Caches of Kubernetes objects, fed by watches.
 //!
-//! [`watch`] caches whole objects as compact JSON ([`Packed`]), [`watch_metadata`] only their metadata. Both drop
-//! `managedFields`, which is half of a typical object, and bound what one object can take ([`keep`]). A [`Store`] finds
-//! objects by name and by controller owner, and its [`Watch`] yields every change after the store has taken it in,
-//! deletions during a broken connection included.
+//! [`watch`] caches whole objects as JSON ([`Packed`]), [`watch_metadata`] only their metadata. Both drop
+//! `managedFields`, which is half of a typical object, bound what one object can take ([`keep`]), and hold it compressed.
+//! A [`Store`] finds objects by name, by namespace and by controller owner, and its [`Watch`] yields every change after
+//! the store has taken it in, deletions during a broken connection included.
 //!
 //! [`watch_if_served`] does the same for APIs that a cluster may or may not have, or get later.
 
@@ -11,6 +11,7 @@ pub(crate) mod anew;
 mod bounded;
 mod cache;
 mod discovery_pauses;
+mod held;
 mod index;
 pub mod keep;
 mod kind;

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::{
     StaticKind,
     bounded::Bounded,
+    held::{Compress, Compressed},
     keep::{self, Cut, Keep, KeepRule},
 };
 
@@ -148,6 +149,17 @@ impl<K> Packed<K> {
     /// The body was written by `from_value`, so it is an object.
     fn fields(&self) -> Map<String, Value> {
         serde_json::from_slice(&self.body).unwrap_or_default()
+    }
+}
+
+impl<K> Compress for Packed<K> {
+    fn compress(&self) -> Compressed {
+        Compressed::new(&self.metadata, &self.body, self.cut.clone())
+    }
+
+    fn read(compressed: &Compressed) -> Self {
+        let (metadata, body, cut) = compressed.read();
+        Self { metadata, body, cut, kind: PhantomData }
     }
 }
 

@@ -203,7 +203,7 @@ pub fn watch_if_served<K: NamespacedKind>(
     labels: Option<&str>,
     rule: KeepRule,
 ) -> (Store<Packed<K>>, Watch<Packed<K>>) {
-    let store = Store::new();
+    let store = Store::compressed();
     let (followed, labels) = (source.clone(), labels.map(str::to_owned));
     let optional = Optional {
         api: ServedApi::new(apis, ApiResource::erase::<K>(&K::DynamicType::default())),

@@ -18,7 +18,8 @@ use tracing::warn;
 
 use super::{
     CacheChange, Key, NamespacedKind, Packed, StaticKind, Store,
-    cache::Kept,
+    cache::{CacheChanges, Kept},
+    held::Compress,
     keep,
     keep::{Keep, KeepRule},
     list_watch,
@@ -65,7 +66,8 @@ pub fn watch_named_briskly<K: NamespacedKind>(
     name: &str,
 ) -> (Store<Packed<K>>, Watch<Packed<K>>) {
     let fields = format!("metadata.name={name}");
-    let watch = Watch::new(untyped_events(source, None, Some(&fields), keep::any, Pauses::brisk()));
+    let events = untyped_events(source, None, Some(&fields), keep::any, Pauses::brisk());
+    let watch = follow(Store::compressed(), events, Some);
     (watch.store.clone(), watch)
 }
 
@@ -107,13 +109,13 @@ where
     O: Untyped + StaticKind + Send + Sync + 'static,
 {
     let events = untyped_events(source, labels, fields, rule, Pauses::default());
-    let watch = partly(Store::new(), source.part.as_ref(), events);
+    let watch = partly(Store::compressed(), source.part.as_ref(), events);
     (watch.store.clone(), watch)
 }
 
 /// Wire form of objects, without a type of its own. All the code of lists and watches is compiled once for all kinds,
 /// and not once for each of the twenty.
-pub(crate) trait Untyped: Resource {
+pub(crate) trait Untyped: Resource + Compress {
     type Wire: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>
         + Clone
         + Debug
@@ -147,14 +149,14 @@ impl<K: Resource> Untyped for PartialObjectMeta<K> {
 
     fn typed(mut wire: Self::Wire, _: KeepRule) -> Self {
         keep::bound_alone(&mut wire.metadata);
-        Self { types: wire.types, metadata: wire.metadata, _phantom: PhantomData }
+        Self { types: None, metadata: wire.metadata, _phantom: PhantomData }
     }
 
     fn identity(&self) -> Self {
         let mut metadata = self.metadata.clone();
         keep::reduce(&mut metadata);
         metadata.resource_version = None;
-        Self { types: self.types.clone(), metadata, _phantom: PhantomData }
+        Self { types: None, metadata, _phantom: PhantomData }
     }
 }
 
@@ -246,7 +248,7 @@ where
             }
             Err(error) => {
                 warn!(kind = target.kind(), %error, "watch broke; trying again");
-                Vec::new()
+                CacheChanges::default()
             }
         })
     };

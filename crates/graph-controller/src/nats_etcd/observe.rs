@@ -11,7 +11,7 @@ use controller_kit::{
     failure::Class,
     request::{ReadError, find},
     settings::Infrastructure,
-    store::{Packed, Store},
+    store::{Key, Packed, Store},
 };
 use infrastructure::{Credentials, Etcd, Nats};
 use k8s_openapi::api::core::v1::{Pod, Secret};
@@ -46,15 +46,17 @@ impl PlaceCaches {
     /// The places in use, without the namespace that all graphs share.
     pub fn in_use(&self) -> BTreeSet<RuntimePlace> {
         let mut places = BTreeSet::new();
-        for graph in self.graphs.all() {
-            let namespace = graph.namespace().unwrap_or_default();
-            places.insert(RuntimePlace::Namespace(names::dynamo_namespace(&namespace, &graph.name_any(), false)));
+        for Key { namespace, name } in self.graphs.keys() {
+            places.insert(RuntimePlace::Namespace(names::dynamo_namespace(&namespace, &name, false)));
         }
-        for component in self.components.all() {
-            places.extend(places_of(&component.namespace().unwrap_or_default(), component.labels()));
+        for key in self.components.keys() {
+            let component = self.components.get(&key);
+            places.extend(component.iter().flat_map(|component| places_of(&key.namespace, component.labels())));
         }
-        for pod in self.pods.iter().flat_map(Store::all) {
-            places.extend(places_of(&pod.namespace().unwrap_or_default(), pod.labels()));
+        for pods in &self.pods {
+            for key in pods.keys() {
+                places.extend(pods.get(&key).iter().flat_map(|pod| places_of(&key.namespace, pod.labels())));
+            }
         }
         let shared = names::dynamo_namespace("", "", true);
         places.retain(|place| match place {

@@ -110,7 +110,7 @@ impl ModelObserver {
         let mut read = locked(&self.read);
         let slices: Vec<Arc<FoundEndpoints>> = self.slices_of(&mut read, pool);
         let found = FoundEndpoints::of(slices.iter().map(AsRef::as_ref), &read.pods);
-        let claims = self.claims(&mut read);
+        let claims = self.claims(&mut read, &pool.namespace);
         let ownership = resolve_ownership(claims.iter().filter(|claim| claim.pool == *pool).map(AsRef::as_ref));
         self.fleet.sync(pool, &found.endpoints, ownership.desired.clone());
         (found, ownership)
@@ -145,10 +145,8 @@ impl ModelObserver {
         };
         let namespace = slice.namespace.as_deref().unwrap_or_default();
         let mut read = locked(&self.read);
-        let concerned = self
-            .claims(&mut read)
-            .into_iter()
-            .filter(|claim| *claim.pool.base_model_hash == **hash && *claim.pool.namespace == *namespace);
+        let concerned =
+            self.claims(&mut read, namespace).into_iter().filter(|claim| *claim.pool.base_model_hash == **hash);
         concerned.map(|claim| claim.key.clone()).collect()
     }
 
@@ -166,13 +164,13 @@ impl ModelObserver {
         holders.filter(|(_, pods)| !pods.is_empty()).collect()
     }
 
-    fn claims(&self, read: &mut ReadModels) -> Vec<Arc<ModelClaim>> {
+    fn claims(&self, read: &mut ReadModels, namespace: &str) -> Vec<Arc<ModelClaim>> {
         let claim = |model: Arc<Packed<DynamoModel>>| {
             // The reconcile of a model that cannot be read reports it.
             let claim = || model.unpack().ok().map(|model| Arc::new(ModelClaim::of(&model)));
             content_of(model.as_ref(), &mut read.claims, claim)
         };
-        self.models.all().into_iter().filter_map(claim).collect()
+        self.models.in_namespace(namespace).into_iter().filter_map(claim).collect()
     }
 
     fn slices_of(&self, read: &mut ReadModels, pool: &PoolId) -> Vec<Arc<FoundEndpoints>> {

@@ -179,8 +179,7 @@ impl ComponentObserver {
             let value = serde_json::to_value(&object).unwrap_or_default();
             return Ok(Some(LiveObject { object, value }));
         }
-        let components = &self.caches.components;
-        let uids: HashSet<_> = components.all().iter().filter_map(|component| component.metadata.uid.clone()).collect();
+        let uids = self.caches.components.uids();
         let mut unexposed = locked(&self.unexposed);
         unexposed.retain(|(_, uid)| uids.contains(uid));
         unexposed.insert(known);

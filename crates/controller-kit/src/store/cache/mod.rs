@@ -1,7 +1,7 @@
 //! The cache itself: a map, an index by owner, and what changed with each event.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashSet},
     sync::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicBool, Ordering},
@@ -11,7 +11,11 @@ use std::{
 use kube::{Resource, runtime::watcher::Event};
 use tokio::sync::{Notify, watch};
 
-use super::{Key, StaticKind, packed::controller_owner};
+use super::{
+    Key, StaticKind,
+    held::{Compress, HeldObject},
+    packed::controller_owner,
+};
 
 /// An object that appeared, changed or went.
 #[derive(Debug)]
@@ -20,6 +24,32 @@ pub struct CacheChange<O> {
     pub before: Option<Arc<O>>,
     /// As it is; `None` if it is gone.
     pub after: Option<Arc<O>>,
+}
+
+/// Changes of one event, in the form in which the cache holds the objects: a list can bring all objects of a kind, and
+/// they are read one by one.
+#[derive(Debug)]
+pub struct CacheChanges<O>(std::vec::IntoIter<HeldChange<O>>);
+
+#[derive(Debug)]
+struct HeldChange<O> {
+    before: Option<HeldObject<O>>,
+    after: Option<HeldObject<O>>,
+}
+
+impl<O> Default for CacheChanges<O> {
+    fn default() -> Self {
+        Self(Vec::new().into_iter())
+    }
+}
+
+impl<O> Iterator for CacheChanges<O> {
+    type Item = CacheChange<O>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let HeldChange { before, after } = self.0.next()?;
+        Some(CacheChange { before: before.map(|held| held.object()), after: after.map(|held| held.object()) })
+    }
 }
 
 /// Kept part of an object.
@@ -76,15 +106,27 @@ impl<O> Clone for Store<O> {
 }
 
 impl<O: StaticKind> Store<O> {
-    /// An empty store. Stores that follow the API server are made by [`watch`](super::watch()); this one is for tests,
-    /// fed with [`Store::handle`].
+    /// An empty store, which holds objects as they are. Stores that follow the API server are made by
+    /// [`watch`](super::watch()); this one is for few objects and for tests, fed with [`Store::handle`].
     #[must_use]
     pub fn new() -> Self {
+        Self::holding(HeldObject::whole)
+    }
+
+    /// An empty store, which holds objects compressed.
+    pub(super) fn compressed() -> Self
+    where
+        O: Compress,
+    {
+        Self::holding(HeldObject::compressed)
+    }
+
+    fn holding(hold: fn(O) -> HeldObject<O>) -> Self {
         let dynamic = O::DynamicType::default();
         let shared = SharedCache {
             group: O::group(&dynamic).into_owned(),
             kind: O::kind(&dynamic).into_owned(),
-            content: RwLock::new(CacheContent::default()),
+            content: RwLock::new(CacheContent::new(hold)),
             ready: watch::Sender::new(false),
             served: AtomicBool::new(true),
             needed: Notify::new(),
@@ -110,19 +152,31 @@ impl<O: Resource> Store<O> {
     /// The object of this name.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<O>> {
-        self.read(|content| content.objects.get(key).cloned())
+        self.read(|content| content.objects.get(key).map(HeldObject::object))
     }
 
     /// The objects whose controller owner has this uid, in the order of their keys.
     #[must_use]
     pub fn children_of(&self, uid: &str) -> Vec<Arc<O>> {
         self.read(|content| {
-            let keys = content.by_owner.get(uid).into_iter().flatten();
-            keys.filter_map(|key| content.objects.get(key).cloned()).collect()
+            let first = (Some(uid.to_owned()), Key::new("", ""));
+            let keys = content.by_owner.range(first..).take_while(|(owner, _)| owner.as_deref() == Some(uid));
+            keys.filter_map(|(_, key)| content.objects.get(key).map(HeldObject::object)).collect()
         })
     }
 
-    /// The keys of all objects, in no particular order.
+    /// The objects of this namespace that no controller owns, in the order of their keys.
+    #[must_use]
+    pub fn orphans(&self, namespace: &str) -> Vec<Arc<O>> {
+        self.read(|content| {
+            let first = (None, Key::new(namespace, ""));
+            let is_here = |(owner, key): &&(Option<String>, Key)| owner.is_none() && key.namespace == namespace;
+            let keys = content.by_owner.range(first..).take_while(is_here);
+            keys.filter_map(|(_, key)| content.objects.get(key).map(HeldObject::object)).collect()
+        })
+    }
+
+    /// The keys of all objects, in order.
     #[must_use]
     pub fn keys(&self) -> Vec<Key> {
         self.read(|content| content.objects.keys().cloned().collect())
@@ -131,22 +185,26 @@ impl<O: Resource> Store<O> {
     /// Whether there are objects in this namespace.
     #[must_use]
     pub fn has_namespace(&self, namespace: &str) -> bool {
-        self.read(|content| content.objects.keys().any(|key| key.namespace == namespace))
+        self.read(|content| content.in_namespace(namespace).next().is_some())
     }
 
-    /// All objects, in no particular order.
+    /// All objects, in the order of their keys. For caches of few objects; others are read by [`Store::keys`] and
+    /// [`Store::get`], so that they are not in memory all at once.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<O>> {
-        self.read(|content| content.objects.values().cloned().collect())
+        self.read(|content| content.objects.values().map(HeldObject::object).collect())
     }
 
-    /// The objects of this namespace, in no particular order.
+    /// The objects of this namespace, in the order of their keys.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<O>> {
-        self.read(|content| {
-            let here = content.objects.iter().filter(|(key, _)| key.namespace == namespace);
-            here.map(|(_, object)| Arc::clone(object)).collect()
-        })
+        self.read(|content| content.in_namespace(namespace).map(HeldObject::object).collect())
+    }
+
+    /// The uids of all objects.
+    #[must_use]
+    pub fn uids(&self) -> HashSet<String> {
+        self.read(|content| content.objects.values().filter_map(|held| held.object().meta().uid.clone()).collect())
     }
 
     /// Number of objects.
@@ -202,19 +260,20 @@ impl<O: Resource> Store<O> {
         &self.shared.kind
     }
 
-    /// Applies one event and returns the change.
-    pub fn handle(&self, event: Event<O>) -> Vec<CacheChange<O>> {
+    /// Applies one event and returns the changes.
+    pub fn handle(&self, event: Event<O>) -> CacheChanges<O> {
         let done = matches!(event, Event::InitDone);
         let changes = self.shared.content.write().unwrap_or_else(PoisonError::into_inner).handle(event);
         if done {
             self.shared.ready.send_replace(true);
         }
-        changes
+        CacheChanges(changes.into_iter())
     }
 
     /// Reduces each object by `kept` from now on, and returns the changes.
-    pub(super) fn confine(&self, kept: impl Fn(&O) -> Kept<O>) -> Vec<CacheChange<O>> {
-        self.shared.content.write().unwrap_or_else(PoisonError::into_inner).confine(kept)
+    pub(super) fn confine(&self, kept: impl Fn(&O) -> Kept<O>) -> CacheChanges<O> {
+        let changes = self.shared.content.write().unwrap_or_else(PoisonError::into_inner).confine(kept);
+        CacheChanges(changes.into_iter())
     }
 
     fn read<T>(&self, look: impl FnOnce(&CacheContent<O>) -> T) -> T {
@@ -253,28 +312,36 @@ impl<O: Resource + Send + Sync> CacheView for Store<O> {
 
 #[derive(Debug)]
 struct CacheContent<O> {
-    objects: HashMap<Key, Arc<O>>,
-    by_owner: HashMap<String, BTreeSet<Key>>,
+    objects: BTreeMap<Key, HeldObject<O>>,
+    /// Uids of controller owners and their children, and before them the objects that no controller owns.
+    by_owner: BTreeSet<(Option<String>, Key)>,
     /// Objects of a list that is not complete yet.
-    incoming: HashMap<Key, O>,
+    incoming: BTreeMap<Key, HeldObject<O>>,
     latest: u64,
+    hold: fn(O) -> HeldObject<O>,
 }
 
-impl<O> Default for CacheContent<O> {
-    fn default() -> Self {
-        Self { objects: HashMap::new(), by_owner: HashMap::new(), incoming: HashMap::new(), latest: 0 }
+impl<O> CacheContent<O> {
+    fn new(hold: fn(O) -> HeldObject<O>) -> Self {
+        Self { objects: BTreeMap::new(), by_owner: BTreeSet::new(), incoming: BTreeMap::new(), latest: 0, hold }
+    }
+
+    fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &HeldObject<O>> {
+        let first = Key::new(namespace, "");
+        let here = self.objects.range(first..).take_while(move |(key, _)| key.namespace == namespace);
+        here.map(|(_, held)| held)
     }
 }
 
 impl<O: Resource> CacheContent<O> {
-    fn handle(&mut self, event: Event<O>) -> Vec<CacheChange<O>> {
+    fn handle(&mut self, event: Event<O>) -> Vec<HeldChange<O>> {
         match event {
             Event::Init => {
                 self.incoming.clear();
                 Vec::new()
             }
             Event::InitApply(object) => {
-                self.incoming.insert(Key::of(&object), object);
+                self.incoming.insert(Key::of(&object), (self.hold)(object));
                 Vec::new()
             }
             Event::InitDone => self.replace_all(),
@@ -287,76 +354,72 @@ impl<O: Resource> CacheContent<O> {
     }
 
     /// Only what really differs is a change: after a broken connection most objects come back as they were.
-    fn replace_all(&mut self) -> Vec<CacheChange<O>> {
+    fn replace_all(&mut self) -> Vec<HeldChange<O>> {
         let incoming = std::mem::take(&mut self.incoming);
         // The watch accepts an older list only from an API server that was restored; its versions count from there.
-        let is_older = |(key, object): (&Key, &O)| {
-            self.objects.get(key).is_some_and(|known| number(known.as_ref()) > number(object))
+        let is_older = |(key, held): (&Key, &HeldObject<O>)| {
+            self.objects.get(key).is_some_and(|known| number(known.object().as_ref()) > number(held.object().as_ref()))
         };
         if incoming.iter().any(is_older) {
-            self.latest = incoming.values().filter_map(number).max().unwrap_or_default();
+            let numbers = incoming.values().filter_map(|held| number(held.object().as_ref()));
+            self.latest = numbers.max().unwrap_or_default();
         }
         let gone: Vec<Key> = self.objects.keys().filter(|key| !incoming.contains_key(*key)).cloned().collect();
         let mut changes: Vec<_> = gone.iter().filter_map(|key| self.take(key)).collect();
-        for (key, object) in incoming {
-            let known = self.objects.get(&key);
-            if known.is_none_or(|known| !is_same(known.as_ref(), &object)) {
-                changes.push(self.put(object));
+        for (key, held) in incoming {
+            let (object, known) = (held.object(), self.objects.get(&key).map(HeldObject::object));
+            if known.is_none_or(|known| !is_same(known.as_ref(), object.as_ref())) {
+                self.see(&object);
+                changes.push(self.insert(key, owner_uid(object.as_ref()), held));
             }
         }
         changes
     }
 
-    fn confine(&mut self, kept: impl Fn(&O) -> Kept<O>) -> Vec<CacheChange<O>> {
-        for (key, object) in std::mem::take(&mut self.incoming) {
-            match kept(&object) {
-                Kept::Whole => drop(self.incoming.insert(key, object)),
-                Kept::As(other) => drop(self.incoming.insert(key, other)),
+    fn confine(&mut self, kept: impl Fn(&O) -> Kept<O>) -> Vec<HeldChange<O>> {
+        for (key, held) in std::mem::take(&mut self.incoming) {
+            match kept(&held.object()) {
+                Kept::Whole => drop(self.incoming.insert(key, held)),
+                Kept::As(other) => drop(self.incoming.insert(key, (self.hold)(other))),
                 Kept::Not => {}
             }
         }
-        let all: Vec<_> = self.objects.iter().map(|(key, object)| (key.clone(), kept(object))).collect();
-        let changes = all.into_iter().filter_map(|(key, kept)| match kept {
-            Kept::Whole => None,
-            Kept::As(other) => {
-                let was_reduced = self.objects.get(&key).is_some_and(|known| is_same(known.as_ref(), &other));
-                (!was_reduced).then(|| self.put(other))
+        let mut changes = Vec::new();
+        for key in self.objects.keys().cloned().collect::<Vec<_>>() {
+            let Some(known) = self.objects.get(&key).map(HeldObject::object) else { continue };
+            match kept(&known) {
+                Kept::Whole => {}
+                Kept::As(other) if is_same(known.as_ref(), &other) => {}
+                Kept::As(other) => changes.push(self.put(other)),
+                Kept::Not => changes.extend(self.take(&key)),
             }
-            Kept::Not => self.take(&key),
-        });
-        changes.collect()
+        }
+        changes
     }
 
-    fn put(&mut self, object: O) -> CacheChange<O> {
+    fn put(&mut self, object: O) -> HeldChange<O> {
         self.see(&object);
-        let key = Key::of(&object);
-        let object = Arc::new(object);
-        if let Some(owner) = controller_owner(object.as_ref()) {
-            self.by_owner.entry(owner.uid.clone()).or_default().insert(key.clone());
-        }
-        let before = self.objects.insert(key.clone(), Arc::clone(&object));
-        if let Some(before) = &before
-            && owner_uid(before.as_ref()) != owner_uid(object.as_ref())
-        {
-            self.unlink(before.as_ref(), &key);
-        }
-        CacheChange { before, after: Some(object) }
+        let (key, owner) = (Key::of(&object), owner_uid(&object));
+        self.insert(key, owner, (self.hold)(object))
     }
 
-    fn take(&mut self, key: &Key) -> Option<CacheChange<O>> {
+    fn insert(&mut self, key: Key, owner: Option<String>, held: HeldObject<O>) -> HeldChange<O> {
+        let before = self.objects.insert(key.clone(), held.clone());
+        if let Some(before) = &before {
+            self.unlink(&before.object(), &key);
+        }
+        self.by_owner.insert((owner, key));
+        HeldChange { before, after: Some(held) }
+    }
+
+    fn take(&mut self, key: &Key) -> Option<HeldChange<O>> {
         let before = self.objects.remove(key)?;
-        self.unlink(before.as_ref(), key);
-        Some(CacheChange { before: Some(before), after: None })
+        self.unlink(&before.object(), key);
+        Some(HeldChange { before: Some(before), after: None })
     }
 
     fn unlink(&mut self, object: &O, key: &Key) {
-        let Some(uid) = owner_uid(object) else { return };
-        if let Some(keys) = self.by_owner.get_mut(uid) {
-            keys.remove(key);
-            if keys.is_empty() {
-                self.by_owner.remove(uid);
-            }
-        }
+        self.by_owner.remove(&(owner_uid(object), key.clone()));
     }
 
     fn see(&mut self, object: &O) {
@@ -377,8 +440,8 @@ fn number<O: Resource>(object: &O) -> Option<u64> {
     version(object)?.parse().ok()
 }
 
-fn owner_uid<O: Resource>(object: &O) -> Option<&str> {
-    controller_owner(object).map(|owner| owner.uid.as_str())
+fn owner_uid<O: Resource>(object: &O) -> Option<String> {
+    controller_owner(object).map(|owner| owner.uid.clone())
 }
 
 #[cfg(test)]

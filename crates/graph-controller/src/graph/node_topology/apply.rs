@@ -1,7 +1,7 @@
 //! Reads nodes and topologies and sets topology labels on pods.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -84,7 +84,12 @@ impl TopologyLabeler {
             return labeled;
         }
         let (key, uid, now) = (Key::of(graph), graph.uid().unwrap_or_default(), Instant::now());
-        let pods: Vec<_> = self.pods.all().into_iter().filter(|pod| is_of(pod, &key)).collect();
+        let pods: Vec<_> = self
+            .pods
+            .in_namespace(&key.namespace)
+            .into_iter()
+            .filter(|pod| pod.labels().get(labels::GRAPH) == Some(&key.name))
+            .collect();
         let mut lookup = TopologyLookup::at(pods.iter().map(|pod| &pod.metadata), &locked(&self.memory), now);
         let asked = lookup.topologies();
         let read = bounded(asked.iter().map(|name| self.levels(name)).collect()).await;
@@ -175,7 +180,7 @@ impl TopologyLabeler {
 
     fn evict_deleted(&self) {
         if locked(&self.memory).exceeds(self.pods.len()) {
-            let live: BTreeSet<_> = self.pods.all().iter().filter_map(|pod| pod.uid()).collect();
+            let live = self.pods.uids();
             locked(&self.memory).keep(|uid| live.contains(uid));
         }
     }
@@ -183,10 +188,6 @@ impl TopologyLabeler {
 
 /// Labels of a node, or the reason why it must not be read.
 type NodeLabels = Result<BTreeMap<String, String>, String>;
-
-fn is_of(pod: &PartialObjectMeta<Pod>, graph: &Key) -> bool {
-    pod.metadata.namespace.as_ref() == Some(&graph.namespace) && pod.labels().get(labels::GRAPH) == Some(&graph.name)
-}
 
 fn note_on(topology: &PodTopology<'_>) -> String {
     let list = |each: Vec<&str>| each.join(", ");

@@ -50,7 +50,11 @@ pub fn unknown_types(stored: &Value, annotations: &BTreeMap<String, String>) -> 
 pub(super) fn cached(caches: &GroveCaches, graph: &DynamoGraphDeployment) -> Result<LiveGrove, UnpackError> {
     let owned = caches.sets.children_of(&graph.uid().unwrap_or_default());
     let mut sets = owned.iter().map(|set| set.unpack()).collect::<Result<Vec<_>, _>>()?;
-    let orphans = caches.sets.all().into_iter().filter(|set| is_orphan_of(graph, set.as_ref()));
+    let orphans = caches
+        .sets
+        .orphans(&graph.namespace().unwrap_or_default())
+        .into_iter()
+        .filter(|set| is_orphan_of(graph, set.as_ref()));
     sets.extend(orphans.filter_map(|set| set.unpack().ok()));
 
     let (mut cliques, mut groups) = (Vec::new(), Vec::new());

@@ -40,7 +40,7 @@ pub fn cached(
     let namespace = graph.namespace().unwrap_or_default();
     let owned = caches.components.children_of(&graph.uid().unwrap_or_default());
     let mut components = owned.iter().map(|d| d.unpack()).collect::<Result<Vec<_>, _>>()?;
-    let orphans = caches.components.all().into_iter().filter(|d| is_orphan_of(&graph, d.as_ref()));
+    let orphans = caches.components.orphans(&namespace).into_iter().filter(|d| is_orphan_of(&graph, d.as_ref()));
     components.extend(orphans.filter_map(|d| d.unpack().ok()));
     let mut checkpoints = cached_checkpoints(caches, &graph, &components);
     let mut grove = grove::cached(&caches.grove, &graph)?;
@@ -134,11 +134,10 @@ fn is_changing(graph: &DynamoGraphDeployment, components: &[DynamoComponentDeplo
 /// Worker pods of a graph. They count as long as they exist and have not ended, terminating ones included: they still
 /// hold their GPUs.
 fn running_pods(caches: &GraphCaches, graph: &DynamoGraphDeployment, on_grove: bool) -> BTreeMap<String, RunningPods> {
-    let (namespace, name) = (graph.namespace(), graph.name_any());
-    let of_graph =
-        |pod: &PartialObjectMeta<Pod>| pod.namespace() == namespace && pod.labels().get(labels::GRAPH) == Some(&name);
+    let (namespace, name) = (graph.namespace().unwrap_or_default(), graph.name_any());
+    let of_graph = |pod: &PartialObjectMeta<Pod>| pod.labels().get(labels::GRAPH) == Some(&name);
     let mut running: BTreeMap<String, RunningPods> = BTreeMap::new();
-    for pod in caches.worker_pods.all().into_iter().filter(|pod| of_graph(pod)) {
+    for pod in caches.worker_pods.in_namespace(&namespace).into_iter().filter(|pod| of_graph(pod)) {
         let component = pod.labels().get(labels::COMPONENT);
         let object = if on_grove { component.map(String::as_str) } else { component_of(pod.labels()) };
         if let Some(object) = object {

@@ -3,7 +3,7 @@
 pub mod gpus;
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex},
     time::Instant,
 };
@@ -114,7 +114,7 @@ impl RequestObserver {
             return Ok(());
         }
         observed.output_missing_for = {
-            let live: HashSet<_> = self.caches.requests.all().iter().filter_map(|request| request.uid()).collect();
+            let live = self.caches.requests.uids();
             let mut missing = locked(&self.missing);
             missing.retain(|uid, _| live.contains(uid));
             missing.entry(observed.uid.clone()).or_insert_with(Instant::now).elapsed()
