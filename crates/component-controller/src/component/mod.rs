@@ -12,6 +12,7 @@ pub mod validate;
 
 use api_types::{
     LEGACY_FINALIZER,
+    conditions::UNOBSERVED,
     v1beta1::{DynamoComponentDeployment, DynamoComponentDeploymentStatus},
 };
 use controller_kit::{
@@ -111,7 +112,10 @@ impl Reconcile for ComponentReconciler {
         match applied {
             Ok(applied) => {
                 let status = status::status(live, &ComponentStatusInputs::from_applied(observed, applied), now);
-                let is_new_part = live.is_none() && controller_owner(&observed.component).is_some();
+                // A new object has the default status.
+                let generation = live.and_then(|status| status.observed_generation);
+                let is_new = generation.is_none_or(|generation| generation == UNOBSERVED);
+                let is_new_part = is_new && controller_owner(&observed.component).is_some();
                 Conclusion {
                     pace: StatusPace::Limited,
                     events: events::changes(applied, is_new_part).into_iter().collect(),
