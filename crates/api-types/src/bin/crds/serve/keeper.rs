@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::Context;
-use api_types::crds;
+use api_types::crds::{self, CrdError};
 use futures::{Stream, StreamExt, TryStreamExt, future, stream::BoxStream};
 use k8s_openapi::{
     ByteString, api::core::v1::ConfigMap,
@@ -45,8 +45,6 @@ type WatcherStream<K> = BoxStream<'static, watcher::Result<Event<K>>>;
 pub(super) struct DefinitionKeeper<'a> {
     args: &'a CrdsServeArgs,
     client: Client,
-    /// Definitions to apply; none if they belong to another program.
-    applied: Vec<CustomResourceDefinition>,
     /// Definitions that hold a CA bundle.
     converted: Vec<String>,
     definition_events: WatcherStream<DefinitionMetadata>,
@@ -71,14 +69,14 @@ pub(super) struct DefinitionKeeper<'a> {
 
 impl<'a> DefinitionKeeper<'a> {
     pub fn new(args: &'a CrdsServeArgs, client: Client, readiness: DefinitionReadiness) -> anyhow::Result<Self> {
-        let all = crds::all_converted_by(&args.webhook_service)?;
-        let converted: Vec<String> =
-            all.iter().filter(|crd| args.webhook_service.is_named_by(crd)).map(ResourceExt::name_any).collect();
-        let ours: BTreeSet<String> = if args.bundle_only {
-            converted.iter().cloned().collect()
-        } else {
-            all.iter().map(ResourceExt::name_any).collect()
-        };
+        let (mut ours, mut converted) = (BTreeSet::new(), Vec::new());
+        for crd in crds::all_converted_by(&args.webhook_service)? {
+            let (name, is_converted) = (crd.name_any(), args.webhook_service.is_named_by(&crd));
+            if is_converted || !args.bundle_only {
+                ours.insert(name.clone());
+            }
+            converted.extend(is_converted.then_some(name));
+        }
         let is_ours = move |event: &Event<DefinitionMetadata>| match event {
             Event::Apply(object) | Event::InitApply(object) | Event::Delete(object) => {
                 ours.contains(&object.name_any())
@@ -94,7 +92,6 @@ impl<'a> DefinitionKeeper<'a> {
         Ok(Self {
             args,
             client,
-            applied: if args.bundle_only { Vec::new() } else { all },
             converted,
             definition_events,
             listed: BTreeMap::new(),
@@ -116,7 +113,12 @@ impl<'a> DefinitionKeeper<'a> {
         // The first thing, for it depends on nothing else and conversion depends on it.
         let mut is_done = if self.known_bundle.is_some() { self.inject().await } else { true };
         let mut to_migrate = Vec::new();
-        for crd in self.applied.clone() {
+        let definitions = self.definitions().unwrap_or_else(|error| {
+            is_done = false;
+            eprintln!("error: no definition is applied: {error:#}");
+            Vec::new()
+        });
+        for crd in definitions {
             let name = crd.name_any();
             let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
             let limit = &self.args.cluster;
@@ -144,6 +146,12 @@ impl<'a> DefinitionKeeper<'a> {
             is_done &= self.migrate(&name).await;
         }
         PassResult { is_done, wrote: self.wrote }
+    }
+
+    /// The definitions to apply; none if they belong to another program. They are made anew for each pass, because they
+    /// take many megabytes, and passes are rare.
+    fn definitions(&self) -> Result<Vec<CustomResourceDefinition>, CrdError> {
+        if self.args.bundle_only { Ok(Vec::new()) } else { crds::all_converted_by(&self.args.webhook_service) }
     }
 
     /// Remembers the definition as it was left. Returns whether its objects are ours to migrate.
