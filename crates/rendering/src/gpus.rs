@@ -24,15 +24,15 @@ impl NotWhole {
     }
 }
 
-/// The first resource that is wanted among a container's limits, else among its requests: list, name and amount.
+/// The first resource that `accepts` takes, of a container's limits, else of its requests: list, name and amount.
 pub(crate) fn first(
     resources: Option<&ResourceRequirements>,
-    is_wanted: impl Fn(&str) -> bool,
+    accepts: impl Fn(&str) -> bool,
 ) -> Option<(&'static str, &String, &Quantity)> {
     let resources = resources?;
     let lists = [("limits", resources.limits.as_ref()), ("requests", resources.requests.as_ref())];
     lists.into_iter().find_map(|(list, amounts)| {
-        let (resource, amount) = amounts?.iter().find(|(resource, _)| is_wanted(resource))?;
+        let (resource, amount) = amounts?.iter().find(|(resource, _)| accepts(resource))?;
         Some((list, resource, amount))
     })
 }

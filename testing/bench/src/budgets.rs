@@ -37,7 +37,7 @@ impl Budget {
 impl std::fmt::Display for Budget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { measured, limit, unit, .. } = self;
-        let verdict = if self.holds() { "holds" } else { "MISSED" };
+        let outcome = if self.holds() { "holds" } else { "MISSED" };
         // A value near the limit is not shown as the limit, so it has one digit more, and ratios are small.
         let digits = |value: f64| {
             if value.fract() == 0.0 {
@@ -49,7 +49,7 @@ impl std::fmt::Display for Budget {
             }
         };
         let digits = (digits(*measured) + usize::from(measured.fract() != 0.0), digits(*limit));
-        write!(f, "{verdict}: {measured:.*} of {limit:.*}", digits.0, digits.1)?;
+        write!(f, "{outcome}: {measured:.*} of {limit:.*}", digits.0, digits.1)?;
         if unit.is_empty() { Ok(()) } else { write!(f, " {unit}") }
     }
 }

@@ -106,13 +106,13 @@ impl Batch<'_> {
     async fn create(&self, mut document: Value, namespace: &str, applied: &mut Applied) -> Result<()> {
         let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let (api_version, kind, name) = (text("/apiVersion"), text("/kind"), text("/metadata/name"));
-        let mut verdict = json!({"apiVersion": api_version, "kind": kind, "name": name});
+        let mut outcome = json!({"apiVersion": api_version, "kind": kind, "name": name});
         let found = self.server.find(api_version.as_deref().unwrap_or_default(), kind.as_deref().unwrap_or_default());
         let Some(resource) = found else {
-            verdict["ok"] = false.into();
-            verdict["code"] = 0.into();
-            verdict["message"] = "kind not served here (document skipped)".into();
-            applied.verdicts.push(verdict);
+            outcome["ok"] = false.into();
+            outcome["code"] = 0.into();
+            outcome["message"] = "kind not served here (document skipped)".into();
+            applied.outcomes.push(outcome);
             return Ok(());
         };
         if resource.namespaced {
@@ -121,18 +121,18 @@ impl Batch<'_> {
         let path = format!("{}?fieldManager=oracle", resource.path(Some(namespace), None));
         let answer = self.server.send(Method::POST, &path, Some(&document)).await?;
         // Cluster-scoped objects may be there from another case.
-        verdict["ok"] = (answer.is_ok() || answer.code == CONFLICT && !resource.namespaced).into();
-        verdict["code"] = answer.code.into();
+        outcome["ok"] = (answer.is_ok() || answer.code == CONFLICT && !resource.namespaced).into();
+        outcome["code"] = answer.code.into();
         if !answer.warnings.is_empty() {
-            verdict["warnings"] = answer.warnings.join(", ").into();
+            outcome["warnings"] = answer.warnings.join(", ").into();
         }
         if answer.is_ok() {
             let name = answer.body.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
             applied.made.insert((resource.kind.clone(), name.to_owned()));
         } else {
-            verdict["message"] = answer.body["message"].clone();
+            outcome["message"] = answer.body["message"].clone();
         }
-        applied.verdicts.push(verdict);
+        applied.outcomes.push(outcome);
         Ok(())
     }
 

@@ -57,8 +57,8 @@ pub(super) fn is_custom(resource: &Resource) -> bool {
 /// Answers of the API server to the documents of a case.
 #[derive(Debug, Default)]
 pub(super) struct Applied {
-    /// One verdict for each document.
-    pub(super) verdicts: Vec<Value>,
+    /// One outcome for each document.
+    pub(super) outcomes: Vec<Value>,
     /// Prerequisites that were created.
     pub(super) prerequisites: Vec<Value>,
     /// YAML error of the input.
@@ -111,7 +111,7 @@ pub(super) fn record(
         "example": case.example,
         "namespace": case.namespace(),
         "mode": mode,
-        "applied": applied.verdicts,
+        "applied": applied.outcomes,
         "objects": objects,
         "crs": customs,
         "quiet": {

@@ -144,7 +144,7 @@ fn name_for_people(object: &Value) -> String {
 fn values<'a, const N: usize>(text: &'a str, keys: [&str; N]) -> [Option<&'a str>; N] {
     let mut found = [None; N];
     for (key, value) in members(text) {
-        if let Some(place) = keys.iter().position(|wanted| *wanted == key) {
+        if let Some(place) = keys.iter().position(|known| *known == key) {
             found[place] = Some(value);
         }
     }

@@ -140,12 +140,12 @@ async fn two_parents_that_want_one_name_do_not_take_it_from_each_other() {
 #[tokio::test]
 async fn an_update_never_creates_and_never_hits_a_successor() {
     let bench = Bench::new("uid").await;
-    let wish = |value: &str| json!({ "metadata": { "name": "c" }, "data": { "k": value } });
-    bench.apply::<ConfigMap>(&bench.desired::<ConfigMap>(wish("1"))).await;
+    let desired = |value: &str| json!({ "metadata": { "name": "c" }, "data": { "k": value } });
+    bench.apply::<ConfigMap>(&bench.desired::<ConfigMap>(desired("1"))).await;
     let seen = bench.live::<ConfigMap>("c").await.unwrap();
     bench.api::<ConfigMap>().delete("c", &DeleteParams::default()).await.unwrap();
 
-    let newer = bench.desired::<ConfigMap>(wish("2"));
+    let newer = bench.desired::<ConfigMap>(desired("2"));
     let error = bench.applier.apply(&newer, Some(&seen)).await.unwrap_err();
     assert_eq!((error.error_type(), error.class()), (ErrorType::Conflict, Class::Transient), "{error}");
     assert_eq!(bench.live::<ConfigMap>("c").await, None, "an update must not create");
@@ -165,8 +165,8 @@ async fn an_orphan_of_the_same_graph_is_adopted_and_no_other() {
         serde_json::from_value(json!({ "metadata": { "name": "a", "labels": { "graph": graph } } })).unwrap()
     };
     let account = bench.api().create(&PostParams::default(), &orphan("g")).await.unwrap();
-    let wish = json!({ "metadata": { "name": "a", "labels": { "graph": "g" } } });
-    let strict = bench.desired::<ServiceAccount>(wish.clone());
+    let desired = json!({ "metadata": { "name": "a", "labels": { "graph": "g" } } });
+    let strict = bench.desired::<ServiceAccount>(desired.clone());
     assert!(bench.applier.apply(&strict, None).await.is_err(), "it is not declared that it may be adopted");
     let wrong = strict.clone().adopt_if_labelled("graph", "other");
     assert!(bench.applier.apply(&wrong, None).await.is_err());
@@ -182,8 +182,8 @@ async fn an_orphan_of_the_same_graph_is_adopted_and_no_other() {
 #[tokio::test]
 async fn a_field_that_the_server_never_shows_is_not_sent_for_ever() {
     let bench = Bench::new("settle").await;
-    let wish = json!({ "metadata": { "name": "s" }, "stringData": { "k": "v" } });
-    let desired = bench.desired::<Secret>(wish);
+    let desired = json!({ "metadata": { "name": "s" }, "stringData": { "k": "v" } });
+    let desired = bench.desired::<Secret>(desired);
     bench.apply::<Secret>(&desired).await;
     assert_eq!(bench.apply::<Secret>(&desired).await, ApplyOutcome::Unchanged, "the server would only drop it again");
     let forged = json!({ "metadata": { "annotations": { "operator.dynamo/applied": "something-else" } } });
@@ -194,9 +194,9 @@ async fn a_field_that_the_server_never_shows_is_not_sent_for_ever() {
 #[tokio::test]
 async fn a_rejected_object_is_reported_with_the_message_of_the_server() {
     let bench = Bench::new("invalid").await;
-    let mut wish = deployment(0, "i:1");
-    wish["spec"]["template"]["metadata"]["labels"] = json!({ "app": "another" });
-    let error = bench.applier.apply(&bench.desired::<D>(wish), None).await.unwrap_err();
+    let mut desired = deployment(0, "i:1");
+    desired["spec"]["template"]["metadata"]["labels"] = json!({ "app": "another" });
+    let error = bench.applier.apply(&bench.desired::<D>(desired), None).await.unwrap_err();
     assert_eq!(error.class(), Class::Invalid);
     assert!(error.to_string().contains("`selector` does not match template `labels`"), "{error}");
 }
@@ -204,12 +204,12 @@ async fn a_rejected_object_is_reported_with_the_message_of_the_server() {
 #[tokio::test]
 async fn a_deletion_hits_exactly_one_object() {
     let bench = Bench::new("delete").await;
-    let wish = bench.desired::<ConfigMap>(json!({ "metadata": { "name": "c" } }));
-    bench.apply::<ConfigMap>(&wish).await;
+    let desired = bench.desired::<ConfigMap>(json!({ "metadata": { "name": "c" } }));
+    bench.apply::<ConfigMap>(&desired).await;
     let first = bench.api::<ConfigMap>().get("c").await.unwrap();
     assert_eq!(bench.applier.delete(&first, &bench.uid()).await.unwrap(), Removed::Accepted);
     assert_eq!(bench.applier.delete(&first, &bench.uid()).await.unwrap(), Removed::Gone);
-    bench.apply::<ConfigMap>(&wish).await;
+    bench.apply::<ConfigMap>(&desired).await;
     assert_eq!(bench.applier.delete(&first, &bench.uid()).await.unwrap(), Removed::Gone, "another uid");
     assert_ne!(bench.api::<ConfigMap>().get("c").await.unwrap().meta().uid, first.metadata.uid);
 }
@@ -223,13 +223,13 @@ async fn a_decision_on_an_older_version_is_not_carried_out() {
         panic!("not created")
     };
     bench.meddle::<Service>("s", json!({ "metadata": { "labels": { "theirs": "x" } } })).await;
-    let wish = bench.desired::<Service>(service(2)).only_if_unchanged();
+    let desired = bench.desired::<Service>(service(2)).only_if_unchanged();
     for view in [Some(&seen), None] {
-        let error = bench.applier.apply(&wish, view).await.unwrap_err();
+        let error = bench.applier.apply(&desired, view).await.unwrap_err();
         assert_eq!((error.error_type(), error.class()), (ErrorType::Conflict, Class::Transient), "{error}");
         assert_eq!(bench.live::<Service>("s").await.unwrap()["spec"]["ports"][0]["port"], 1);
     }
-    let ApplyOutcome::Updated(after) = bench.apply::<Service>(&wish).await else { panic!("not updated") };
+    let ApplyOutcome::Updated(after) = bench.apply::<Service>(&desired).await else { panic!("not updated") };
     assert_eq!(after["spec"]["ports"][0]["port"], 2);
 }
 

@@ -327,11 +327,11 @@ enum Event {
     Forget(usize),
     Replace(usize),
     Ready(usize, bool),
-    Wish(usize),
+    SetDesired(usize),
     RestartController,
 }
 
-const WISHES: [&[&str]; 4] = [&["a=1", "b=1"], &["a=2", "c=1"], &["b=1"], &["a=1", "b=2", "c=1"]];
+const DESIRED_SETS: [&[&str]; 4] = [&["a=1", "b=1"], &["a=2", "c=1"], &["b=1"], &["a=1", "b=2", "c=1"]];
 
 fn event() -> impl Strategy<Value = Event> {
     let mode =
@@ -341,7 +341,7 @@ fn event() -> impl Strategy<Value = Event> {
         (0..3_usize).prop_map(Event::Forget),
         (0..3_usize).prop_map(Event::Replace),
         (0..3_usize, any::<bool>()).prop_map(|(engine, ready)| Event::Ready(engine, ready)),
-        (0..WISHES.len()).prop_map(Event::Wish),
+        (0..DESIRED_SETS.len()).prop_map(Event::SetDesired),
         Just(Event::RestartController),
     ]
 }
@@ -359,7 +359,7 @@ proptest! {
         for (engine, lists) in simulation.engines.iter_mut().zip(lists) {
             engine.lists = lists;
         }
-        simulation.set_desired(WISHES[0]);
+        simulation.set_desired(DESIRED_SETS[0]);
         let mut last = 0;
         for (event, pause) in events {
             match event {
@@ -371,9 +371,9 @@ proptest! {
                 Event::Forget(_) => {}
                 Event::Replace(engine) => simulation.replace(engine),
                 Event::Ready(engine, ready) => simulation.set_ready(engine, ready),
-                Event::Wish(wish) => {
-                    last = wish;
-                    simulation.set_desired(WISHES[wish]);
+                Event::SetDesired(set) => {
+                    last = set;
+                    simulation.set_desired(DESIRED_SETS[set]);
                 }
                 Event::RestartController => simulation.restart_controller(),
             }
@@ -384,7 +384,7 @@ proptest! {
             simulation.set_ready(engine, true);
         }
         simulation.run(Duration::from_secs(3600));
-        for adapter in WISHES[last] {
+        for adapter in DESIRED_SETS[last] {
             let (name, _) = adapter.split_once('=').unwrap();
             prop_assert!(simulation.adapter_states(adapter).iter().all(|stand| *stand == AdapterState::Loaded), "{adapter}");
             prop_assert!(simulation.engines.iter().all(|engine| engine.holds.contains_key(name)), "{adapter}");

@@ -44,13 +44,13 @@ pub fn covered(
     adapter_states: &HashMap<Arc<str>, AdapterState>,
     groups: &HashMap<Arc<str>, WorkerGroup>,
 ) -> HashSet<Arc<str>> {
-    let standing = |desired: AdapterState| {
+    let in_state = |desired: AdapterState| {
         let ready = endpoints.iter().filter(|endpoint| endpoint.ready);
         ready.filter(move |endpoint| adapter_states.get(&endpoint.pod) == Some(&desired))
     };
     let capable: HashSet<&WorkerGroup> =
-        standing(AdapterState::Loaded).filter_map(|endpoint| groups.get(&endpoint.pod)).collect();
-    let lame = standing(AdapterState::Unmanaged);
+        in_state(AdapterState::Loaded).filter_map(|endpoint| groups.get(&endpoint.pod)).collect();
+    let lame = in_state(AdapterState::Unmanaged);
     let lame = lame.filter(|endpoint| groups.get(&endpoint.pod).is_some_and(|group| capable.contains(group)));
     lame.map(|endpoint| Arc::clone(&endpoint.pod)).collect()
 }

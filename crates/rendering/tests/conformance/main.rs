@@ -33,7 +33,7 @@ fn every_single_node_case_is_equal() {
     let (mut equal, mut failures) = (0, Vec::new());
     let cases = kit.listed("tier1.txt");
     for case in &cases {
-        let differences: Vec<String> = components(case).flat_map(|(_, verdict)| reported(case, verdict)).collect();
+        let differences: Vec<String> = components(case).flat_map(|(_, outcome)| reported(case, outcome)).collect();
         equal += usize::from(differences.is_empty());
         failures.extend(differences);
     }
@@ -48,8 +48,8 @@ fn every_component_is_equal() {
     let Some(kit) = Kit::find() else { return };
     let (mut equal, mut failures) = (0, Vec::new());
     for case in kit.all("base") {
-        for (_, verdict) in components(&case) {
-            match verdict {
+        for (_, outcome) in components(&case) {
+            match outcome {
                 CaseResult::Equal => equal += 1,
                 other => failures.extend(reported(&case, other)),
             }
@@ -72,12 +72,12 @@ fn every_leader_worker_set_is_equal() {
         let text = serde_json::to_string(&case.objects).unwrap();
         case.objects = serde_json::from_str(&text.replace("$(LWS_WORKER_INDEX) ))", "LWS_WORKER_INDEX ))")).unwrap();
         let sets = components(&case).filter(|(dcd, _)| dcd.spec.component.is_multinode());
-        for (dcd, verdict) in sets.collect::<Vec<_>>() {
+        for (dcd, outcome) in sets.collect::<Vec<_>>() {
             let is_recorded = case.objects.iter().any(|object| {
                 object["kind"] == "LeaderWorkerSet"
                     && object["metadata"]["labels"]["nvidia.com/dynamo-component"] == dcd.spec.component.name
             });
-            match verdict {
+            match outcome {
                 CaseResult::Equal => equal += 1,
                 // The upstream operator makes nothing of a component without a command line either.
                 CaseResult::Rejected(_) if !is_recorded => {}
@@ -125,8 +125,8 @@ fn the_job_of_a_checkpoint_is_equal() {
     assert_eq!(compared, 1);
 }
 
-fn reported(case: &Case, verdict: CaseResult) -> Vec<String> {
-    let lines = match verdict {
+fn reported(case: &Case, outcome: CaseResult) -> Vec<String> {
+    let lines = match outcome {
         CaseResult::Equal => return Vec::new(),
         CaseResult::Different(differences) => differences,
         CaseResult::Rejected(violations) => {
@@ -141,8 +141,8 @@ fn components(case: &Case) -> impl Iterator<Item = (DynamoComponentDeployment, C
     recorded.map(|object| {
         let mut dcd: DynamoComponentDeployment = serde_json::from_value(object.clone()).unwrap();
         dcd.metadata.uid = Some("uid".to_owned());
-        let verdict = judge(case, &dcd);
-        (dcd, verdict)
+        let outcome = judge(case, &dcd);
+        (dcd, outcome)
     })
 }
 

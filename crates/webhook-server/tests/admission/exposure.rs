@@ -55,7 +55,7 @@ fn answered(facts: &Facts, request: &Request, allowed: bool) -> Facts {
     Facts { found, ..facts.clone() }
 }
 
-fn verdict(facts: &Facts, request: &Request, allowed: bool) -> Vec<String> {
+fn admission(facts: &Facts, request: &Request, allowed: bool) -> Vec<String> {
     violations(&validate(request, &answered(facts, request, allowed)))
 }
 
@@ -85,12 +85,12 @@ fn exposures_depart_from_the_configuration_only_within_the_rights_of_the_user() 
     ] {
         let request = converted(&exposed(ingress.clone()));
         let refused = if is_configured { vec![] } else { vec![INGRESS.to_owned()] };
-        assert_eq!(verdict(&facts, &request, false), refused, "{ingress}");
-        assert_eq!(verdict(&facts, &request, true), [""; 0], "{ingress}");
+        assert_eq!(admission(&facts, &request, false), refused, "{ingress}");
+        assert_eq!(admission(&facts, &request, true), [""; 0], "{ingress}");
         assert_eq!(lookups(AdmissionPath::ValidateGraph, &request, &facts).is_empty(), is_configured, "{ingress}");
         let only = |only_configured| ExposureSettings { only_configured, ..facts.exposure.clone().unwrap() };
         let strict = Facts { exposure: Some(only(true)), ..facts.clone() };
-        assert_eq!(verdict(&strict, &request, true), refused, "{ingress}");
+        assert_eq!(admission(&strict, &request, true), refused, "{ingress}");
     }
 }
 
@@ -98,7 +98,7 @@ fn exposures_depart_from_the_configuration_only_within_the_rights_of_the_user() 
 fn a_frontend_at_the_gateway_of_the_mesh_is_refused() {
     let request = converted(&exposed(route("mesh", "api.victim.svc", "cluster.local")));
     for facts in [configured(), unconfigured(), facts()] {
-        assert_eq!(verdict(&facts, &request, true), [INGRESS]);
+        assert_eq!(admission(&facts, &request, true), [INGRESS]);
     }
     let marked = review_for_another_install(AdmissionPath::ValidateGraph, &request, &configured());
     assert_eq!(violations(&marked), [INGRESS]);
@@ -111,11 +111,11 @@ fn a_frontend_at_the_gateway_of_the_mesh_is_refused() {
 fn a_stored_exposure_stays_until_it_changes() {
     let old = exposed(route("", "chat", "old.org"));
     let scaled = edited(&old, |g| g["spec"]["services"]["Frontend"]["replicas"] = json!(3));
-    assert_eq!(verdict(&configured(), &converted_change(&old, &scaled), false), [""; 0]);
+    assert_eq!(admission(&configured(), &converted_change(&old, &scaled), false), [""; 0]);
     let moved = exposed(route("", "api", "old.org"));
-    assert_eq!(verdict(&configured(), &converted_change(&old, &moved), false), [INGRESS]);
+    assert_eq!(admission(&configured(), &converted_change(&old, &moved), false), [INGRESS]);
     let worker = edited(&old, |g| g["spec"]["services"]["Frontend"]["componentType"] = json!("worker"));
-    assert_eq!(verdict(&configured(), &converted_change(&worker, &old), false), [INGRESS]);
+    assert_eq!(admission(&configured(), &converted_change(&worker, &old), false), [INGRESS]);
 }
 
 /// No schema checks what the annotations of v1beta1 save of v1alpha1, and the controllers read it.
@@ -128,7 +128,7 @@ fn a_saved_exposure_in_v1beta1_is_checked() {
         g["metadata"]["annotations"]["nvidia.com/dgd-spec"] = json!(spec.to_string());
     });
     for object in [hub, bare] {
-        let found = verdict(&configured(), &creation(object), false);
+        let found = admission(&configured(), &creation(object), false);
         assert_eq!(found, ["Forbidden metadata.annotations[nvidia.com/dgd-spec]"]);
     }
 }
@@ -140,7 +140,7 @@ fn the_rights_of_the_operator_expose_nothing() {
     let graph = converted(&exposed(route("team/gateway", "chat", "team.org")));
     let graph = Request { user_info: operator.clone(), ..graph };
     assert!(lookups(AdmissionPath::ValidateGraph, &graph, &configured()).is_empty());
-    assert_eq!(verdict(&configured(), &graph, true), [INGRESS]);
+    assert_eq!(admission(&configured(), &graph, true), [INGRESS]);
     let component = json!({
         "apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoComponentDeployment",
         "metadata": { "name": "llama-frontend", "namespace": "team" },

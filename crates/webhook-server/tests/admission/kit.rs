@@ -72,19 +72,19 @@ fn check(cases: &[Case], facts: &Facts) {
             let Some(path) = validates(kind) else { continue };
             let applied = expected["applied"].as_array().unwrap();
             let same = |a: &&Value| a["kind"] == document["kind"] && a["name"] == document["metadata"]["name"];
-            let verdict = applied.iter().rfind(same).unwrap();
+            let outcome = applied.iter().rfind(same).unwrap();
             let answer = review(path, &creation(with_defaults(document, facts)), facts);
             let errors: Vec<String> = match &answer {
                 Answer::Allow { .. } => Vec::new(),
                 Answer::Deny { violations, .. } => violations.iter().map(Violation::in_status).collect(),
             };
-            let admitted = verdict["ok"].as_bool().unwrap();
+            let admitted = outcome["ok"].as_bool().unwrap();
             *seen.entry(admitted).or_default() += 1;
             let fields: Vec<_> =
-                verdict["fields"].as_array().into_iter().flatten().map(|f| f.as_str().unwrap()).collect();
+                outcome["fields"].as_array().into_iter().flatten().map(|f| f.as_str().unwrap()).collect();
             if admitted != errors.is_empty() || !fields.iter().all(|field| same_field(field, &errors)) {
                 wrong
-                    .push(format!("{} {}: expected {verdict}, got {errors:#?}", expected["example"], document["kind"]));
+                    .push(format!("{} {}: expected {outcome}, got {errors:#?}", expected["example"], document["kind"]));
             } else if !admitted
                 && errors.len() != fields.len().max(1)
                 && !fields.contains(&"spec.services.extraPodSpec.PodSpec.nodeSelector")

@@ -33,7 +33,7 @@ fn ingress(gateway: &str, host: &str) -> Value {
 }
 
 /// The answer to a new object with this exposure; the object is not stored.
-async fn verdict(namespace: &TestNamespace, client: &Client, kind: &str, ingress: &Value) -> Result<(), String> {
+async fn admission(namespace: &TestNamespace, client: &Client, kind: &str, ingress: &Value) -> Result<(), String> {
     let service = json!({
         "componentType": "frontend", "ingress": ingress,
         "extraPodSpec": { "mainContainer": { "image": "nvcr.io/vllm-runtime:1.5.0" } },
@@ -62,22 +62,22 @@ async fn a_user_exposes_a_frontend_only_as_configured_or_as_the_user_may_do_dire
     let ours = ingress("istio-system/public", "api.victim.svc");
     // Roles reach the API server's authorizer after they are written.
     wait::until("the rights of the account", LIMIT, async || {
-        let plain = verdict(&namespace, &with, "DynamoGraphDeployment", &json!(null)).await;
-        plain.and(verdict(&namespace, &with, "DynamoGraphDeployment", &ours).await)
+        let plain = admission(&namespace, &with, "DynamoGraphDeployment", &json!(null)).await;
+        plain.and(admission(&namespace, &with, "DynamoGraphDeployment", &ours).await)
     })
     .await
     .unwrap();
     for kind in ["DynamoGraphDeployment", "DynamoComponentDeployment"] {
-        let answer = verdict(&namespace, &without, kind, &ours).await.unwrap_err();
+        let answer = admission(&namespace, &without, kind, &ours).await.unwrap_err();
         assert!(answer.contains("ingress") && answer.contains("virtualservices"), "{answer}");
         let private = json!({ "enabled": true, "host": "api", "ingressControllerClassName": "nginx" });
-        let answer = verdict(&namespace, &without, kind, &private).await.unwrap_err();
+        let answer = admission(&namespace, &without, kind, &private).await.unwrap_err();
         assert!(answer.contains("ingresses"), "{answer}");
         for client in [&without, &with] {
-            let answer = verdict(&namespace, client, kind, &ingress("mesh", "api.victim.svc")).await.unwrap_err();
+            let answer = admission(&namespace, client, kind, &ingress("mesh", "api.victim.svc")).await.unwrap_err();
             assert!(answer.contains("mesh"), "{answer}");
         }
-        assert_eq!(verdict(&namespace, &with, kind, &ours).await, Ok(()));
-        assert_eq!(verdict(&namespace, &without, kind, &json!({ "enabled": false, "host": "x" })).await, Ok(()));
+        assert_eq!(admission(&namespace, &with, kind, &ours).await, Ok(()));
+        assert_eq!(admission(&namespace, &without, kind, &json!({ "enabled": false, "host": "x" })).await, Ok(()));
     }
 }

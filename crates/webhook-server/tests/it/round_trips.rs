@@ -56,10 +56,10 @@ async fn inputs_of_the_kit_read_in_either_version_and_sent_back_stay_as_they_are
                 continue;
             }
             let version = document["apiVersion"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
-            let was_admitted = expected["applied"].as_array().unwrap().iter().any(|verdict| {
-                verdict["ok"] == true
-                    && verdict["kind"] == document["kind"]
-                    && verdict["name"] == document["metadata"]["name"]
+            let was_admitted = expected["applied"].as_array().unwrap().iter().any(|outcome| {
+                outcome["ok"] == true
+                    && outcome["kind"] == document["kind"]
+                    && outcome["name"] == document["metadata"]["name"]
             });
             let name = format!("kit-{}", admitted + refused);
             document["metadata"]["name"] = json!(name);

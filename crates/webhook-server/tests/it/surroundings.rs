@@ -35,7 +35,7 @@ impl Mark {
 }
 
 /// Returns the server's answer to a graph of these components; nothing is stored.
-async fn verdict(namespace: &TestNamespace, components: &Value) -> Result<(), String> {
+async fn admission(namespace: &TestNamespace, components: &Value) -> Result<(), String> {
     let (api, mut graph): (Api<DynamicObject>, _) = graphs(namespace.client(), namespace.name(), "v1beta1");
     graph.metadata.name = Some("chat".to_owned());
     graph.data = json!({ "spec": { "components": components } });
@@ -58,14 +58,14 @@ async fn a_mark_on_a_namespace_switches_off_settings_and_no_rules() {
     let mut captured = component("worker", "1.5.0");
     captured["experimental"] = json!({ "checkpoint": { "enabled": true } });
     let captured = json!([captured]);
-    let refused = verdict(&namespace, &captured).await.unwrap_err();
+    let refused = admission(&namespace, &captured).await.unwrap_err();
     assert!(refused.contains("checkpoint"), "{refused}");
-    assert!(verdict(&namespace, &wrong).await.unwrap_err().contains("runtimeVersionOverride"));
+    assert!(admission(&namespace, &wrong).await.unwrap_err().contains("runtimeVersionOverride"));
 
     let mark = Mark::set(&namespace).await;
-    let judged = wait::until("the settings to be skipped", LIMIT, async || verdict(&namespace, &captured).await);
+    let judged = wait::until("the settings to be skipped", LIMIT, async || admission(&namespace, &captured).await);
     judged.await.unwrap();
-    let refused = verdict(&namespace, &wrong).await.unwrap_err();
+    let refused = admission(&namespace, &wrong).await.unwrap_err();
     assert!(refused.contains("runtimeVersionOverride"), "{refused}");
     let (alpha, mut graph) = graphs(namespace.client(), namespace.name(), "v1alpha1");
     graph.metadata.name = Some("converted".to_owned());
@@ -76,7 +76,7 @@ async fn a_mark_on_a_namespace_switches_off_settings_and_no_rules() {
     assert_eq!(created.data["spec"]["services"]["c"].get("replicas"), None, "defaults are left to the other operator");
 
     mark.remove().await;
-    let back = async || verdict(&namespace, &captured).await.err();
+    let back = async || admission(&namespace, &captured).await.err();
     wait::until("the settings to count again", LIMIT, back).await.unwrap();
 }
 
@@ -87,7 +87,7 @@ async fn an_api_that_is_installed_later_can_be_used_without_a_restart() {
     picker["eppConfig"] = json!({ "configMapRef": { "name": "epp", "key": "config" } });
     let graph =
         json!([picker, { "name": "w", "type": "worker", "podTemplate": component("worker", "1.5.0")["podTemplate"] }]);
-    let error = verdict(&namespace, &graph).await.unwrap_err();
+    let error = admission(&namespace, &graph).await.unwrap_err();
     assert!(error.contains("inference.networking.k8s.io"), "{error}");
     let pools = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -105,5 +105,5 @@ async fn an_api_that_is_installed_later_can_be_used_without_a_restart() {
         },
     });
     harness().await.install.cluster.apply(&[pools]).await.unwrap();
-    wait::until("the graph to be admitted", LIMIT, async || verdict(&namespace, &graph).await).await.unwrap();
+    wait::until("the graph to be admitted", LIMIT, async || admission(&namespace, &graph).await).await.unwrap();
 }

@@ -29,7 +29,7 @@ const DISCOVERY_BINDING: &str = "-k8s-service-discovery-binding";
 /// Every difference between two records, one line each. Empty means equal.
 pub(super) fn compare(expected: &Value, actual: &Value) -> Vec<String> {
     let mut out = Vec::new();
-    verdicts(expected, actual, &mut out);
+    outcomes(expected, actual, &mut out);
     let (expected, actual) = (mask::generations(expected), mask::generations(actual));
     objects(&expected, &actual, &mut out);
     statuses(&expected, &actual, &mut out);
@@ -48,9 +48,9 @@ fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn verdicts(expected: &Value, actual: &Value, out: &mut Vec<String>) {
-    let name = |verdict: &Value| format!("{}/{}", text(verdict, "kind"), text(verdict, "name"));
-    let accepted = |verdict: &Value| verdict.get("ok").and_then(Value::as_bool).unwrap_or_default();
+fn outcomes(expected: &Value, actual: &Value, out: &mut Vec<String>) {
+    let name = |outcome: &Value| format!("{}/{}", text(outcome, "kind"), text(outcome, "name"));
+    let accepted = |outcome: &Value| outcome.get("ok").and_then(Value::as_bool).unwrap_or_default();
     for expected in list(expected, "applied") {
         let key = name(expected);
         let Some(got) = list(actual, "applied").iter().rfind(|got| name(got) == key) else {
@@ -82,8 +82,8 @@ fn verdicts(expected: &Value, actual: &Value, out: &mut Vec<String>) {
 
 /// Returns the name that a violation must contain. If the reference failed instead of rejecting, the path is that of
 /// its decoder; the last name in it is that of the field.
-fn reported<'a>(verdict: &Value, field: &'a str) -> &'a str {
-    let broke_down = verdict.get("code").and_then(Value::as_u64).is_some_and(|code| code >= 500);
+fn reported<'a>(outcome: &Value, field: &'a str) -> &'a str {
+    let broke_down = outcome.get("code").and_then(Value::as_u64).is_some_and(|code| code >= 500);
     if broke_down { field.rsplit('.').next().unwrap_or(field) } else { field }
 }
 
@@ -175,15 +175,15 @@ fn statuses(expected: &Value, actual: &Value, out: &mut Vec<String>) {
 /// Types, statuses and reasons count; messages, times and further types do not.
 fn conditions(key: &str, expected: &Value, got: &Value, out: &mut Vec<String>) {
     let reason = |condition: &Value| condition.get("reason").and_then(Value::as_str).map(str::to_owned);
-    let verdict = |condition: &Value| (text(condition, "status").to_owned(), reason(condition));
+    let outcome = |condition: &Value| (text(condition, "status").to_owned(), reason(condition));
     let shown =
         |(status, reason): (String, Option<String>)| format!("{status}/{}", reason.as_deref().unwrap_or("None"));
     for condition in list(expected, "conditions") {
         let kind = text(condition, "type");
         let found = list(got, "conditions").iter().rfind(|other| text(other, "type") == kind);
-        if found.map(verdict) != Some(verdict(condition)) {
-            let found = found.map_or_else(|| "None".to_owned(), |found| shown(verdict(found)));
-            out.push(format!("status {key}.conditions[{kind}]: expected {}, got {found}", shown(verdict(condition))));
+        if found.map(outcome) != Some(outcome(condition)) {
+            let found = found.map_or_else(|| "None".to_owned(), |found| shown(outcome(found)));
+            out.push(format!("status {key}.conditions[{kind}]: expected {}, got {found}", shown(outcome(condition))));
         }
     }
 }

@@ -161,26 +161,26 @@ fn differences_are_reported_with_their_path() {
 
 #[test]
 fn verdicts_of_admission_count_and_so_do_the_fields_a_rejection_names() {
-    let verdict = |ok: bool, fields: Value, message: &str| {
+    let outcome = |ok: bool, fields: Value, message: &str| {
         let applied = json!([{"kind": "Graph", "name": "g", "ok": ok, "fields": fields, "message": message}]);
         json!({"applied": applied, "objects": [], "crs": []})
     };
-    let accepted = verdict(true, json!([]), "");
-    let rejected = verdict(false, json!(["spec.a"]), "");
-    let mut broken = verdict(false, json!(["spec.x.Decoder.a"]), "");
+    let accepted = outcome(true, json!([]), "");
+    let rejected = outcome(false, json!(["spec.a"]), "");
+    let mut broken = outcome(false, json!(["spec.x.Decoder.a"]), "");
     broken["applied"][0]["code"] = json!(500);
     for (expected, got, lines) in [
-        (&broken, &verdict(false, json!([]), "spec.x.a: wrong type"), vec![]),
+        (&broken, &outcome(false, json!([]), "spec.x.a: wrong type"), vec![]),
         (
             &broken,
-            &verdict(false, json!([]), "spec.x: no"),
+            &outcome(false, json!([]), "spec.x: no"),
             vec![r#"applied Graph/g: rejection does not name ["spec.x.Decoder.a"]"#],
         ),
         (&accepted, &accepted, vec![]),
-        (&rejected, &verdict(false, json!([]), "spec.a: must be set"), vec![]),
-        (&rejected, &verdict(false, json!([]), "no"), vec![r#"applied Graph/g: rejection does not name ["spec.a"]"#]),
+        (&rejected, &outcome(false, json!([]), "spec.a: must be set"), vec![]),
+        (&rejected, &outcome(false, json!([]), "no"), vec![r#"applied Graph/g: rejection does not name ["spec.a"]"#]),
         (&rejected, &accepted, vec![r#"applied Graph/g: expected rejected at ["spec.a"], got accepted"#]),
-        (&accepted, &verdict(false, json!([]), "no"), vec!["applied Graph/g: expected accepted, got rejected: no"]),
+        (&accepted, &outcome(false, json!([]), "no"), vec!["applied Graph/g: expected accepted, got rejected: no"]),
         (&accepted, &objects(&[]), vec!["applied Graph/g: missing"]),
     ] {
         assert_eq!(compare(expected, got), lines);

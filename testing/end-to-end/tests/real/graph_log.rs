@@ -54,14 +54,14 @@ impl GraphLog {
     /// workers.
     pub fn check(&self, tool: &Path) -> Result<(), BoxError> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (graph, verdict) in seen.iter().zip(kstatus::statuses(tool, &seen)?) {
-            if verdict.starts_with("InProgress ") {
+        for (graph, outcome) in seen.iter().zip(kstatus::statuses(tool, &seen)?) {
+            if outcome.starts_with("InProgress ") {
                 continue;
             }
-            assert!(verdict.starts_with("Current "), "{verdict}: {graph}");
+            assert!(outcome.starts_with("Current "), "{outcome}: {graph}");
             let conditions = graph["status"]["conditions"].as_array();
             let is_ready = |one: &Value| one["type"] == "Ready" && one["status"] == "True";
-            assert!(conditions.is_some_and(|all| all.iter().any(is_ready)), "{verdict}: {graph}");
+            assert!(conditions.is_some_and(|all| all.iter().any(is_ready)), "{outcome}: {graph}");
             let expected = graph["spec"]["components"]
                 .as_array()
                 .and_then(|all| all.iter().find(|one| one["name"] == WORKERS).map(|one| one["replicas"].clone()));
@@ -69,7 +69,7 @@ impl GraphLog {
             // Groups of several nodes on Grove have no number of ready ones.
             let serving = if counts["readyReplicas"].is_null() { "availableReplicas" } else { "readyReplicas" };
             for count in ["replicas", "updatedReplicas", serving] {
-                assert_eq!(expected.as_ref(), Some(&counts[count]), "{count}, {verdict}: {graph}");
+                assert_eq!(expected.as_ref(), Some(&counts[count]), "{count}, {outcome}: {graph}");
             }
         }
         Ok(())

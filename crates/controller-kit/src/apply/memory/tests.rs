@@ -82,14 +82,14 @@ fn only_the_very_same_difference_is_settled() {
     let mut memory = WriteMemory::default();
     let left = |value: &str| vec![Difference { path: "spec.x".into(), live: Some(value.into()) }];
     let object = id("Deployment", "a");
-    memory.record_residual("p", &object, "wish", &left("rounded"));
-    assert!(memory.is_residual("p", &object, "wish", &left("rounded")));
-    assert!(!memory.is_residual("p", &object, "wish", &left("drifted")), "another writer changed it");
-    assert!(!memory.is_residual("p", &object, "other wish", &left("rounded")), "the desired object is another");
-    assert!(!memory.is_residual("p", &object, "wish", &[]), "no difference is no residual");
-    assert!(!memory.is_residual("p", &id("Deployment", "b"), "wish", &left("rounded")));
-    memory.record_residual("p", &object, "wish", &[]);
-    assert!(!memory.is_residual("p", &object, "wish", &left("rounded")));
+    memory.record_residual("p", &object, "desired", &left("rounded"));
+    assert!(memory.is_residual("p", &object, "desired", &left("rounded")));
+    assert!(!memory.is_residual("p", &object, "desired", &left("drifted")), "another writer changed it");
+    assert!(!memory.is_residual("p", &object, "other", &left("rounded")), "the desired object is another");
+    assert!(!memory.is_residual("p", &object, "desired", &[]), "no difference is no residual");
+    assert!(!memory.is_residual("p", &id("Deployment", "b"), "desired", &left("rounded")));
+    memory.record_residual("p", &object, "desired", &[]);
+    assert!(!memory.is_residual("p", &object, "desired", &left("rounded")));
 }
 
 #[test]

@@ -334,7 +334,7 @@ impl World {
         }
     }
 
-    /// Starts work where the process may, and tells the replica where it runs.
+    /// Starts work where the process may, and reports to the replica where it runs.
     fn settle_work(&mut self, index: usize, now: Instant) {
         self.start_work(index, now);
         let process = &mut self.processes[index];

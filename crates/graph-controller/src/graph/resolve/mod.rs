@@ -77,11 +77,11 @@ fn scaled(cached: &GraphObserved, components: &[ComponentSpec]) -> Option<Vec<Co
             let target = &live.spec.dgd_ref;
             target.component_name == component.name && Some(&target.name) == cached.graph.metadata.name.as_ref()
         })?;
-        let decides = component.scaling_adapter.is_some()
+        let is_scaled = component.scaling_adapter.is_some()
             && cached.is_owner(live)
             && live.metadata.deletion_timestamp.is_none()
             && live.spec.replicas != component.desired_replicas();
-        decides.then_some(live.spec.replicas)
+        is_scaled.then_some(live.spec.replicas)
     };
     let scale = |component: &ComponentSpec| match count_of(component) {
         Some(count) => ComponentSpec { replicas: Some(count), ..component.clone() },

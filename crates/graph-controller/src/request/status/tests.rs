@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::request::{fixtures::observed_with, plan::plan};
 
-/// A request over time. Each look at it decides, carries out, and writes its status; what there is beside it comes with
+/// A request over time. Each pass plans, applies and writes its status; what there is beside it comes with
 /// the look.
 struct Life {
     generation: i64,
