@@ -110,8 +110,8 @@ fn begin(observed: &CheckpointObserved) -> CheckpointPlan {
         Ok(ValidatedCheckpoint { missing_volume, capture_job }) => {
             let waits = POD.to_owned();
             let create_job = Some(Job { metadata: owned(capture_job.metadata, observed), ..capture_job });
-            let create_volume = missing_volume;
-            CheckpointPlan { create_volume, create_job, ..at(CapturePhase::Capturing { waits, stalled: None }) }
+            let capturing = at(CapturePhase::Capturing { waits, stalled: None });
+            CheckpointPlan { create_volume: missing_volume, create_job, ..capturing }
         }
     }
 }
