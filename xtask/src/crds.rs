@@ -28,7 +28,7 @@ pub fn run(args: &Args) -> Result<()> {
     match args.command {
         Task::Generate => generate(),
         Task::Schemas => {
-            // The test that compares the two knows how to read the document; with the variable for updates, it writes
+            // The test that compares the two reads the document; with the variable for updates, it writes
             // instead.
             let test = ["--package", "api-types", "--test", "api_server", "kubernetes_definitions"];
             succeed(cargo("test").args(test).env("UPDATE_EXPECT", "1"))?;

@@ -3,7 +3,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `flags.txt` | flags of the programs, with the environment variables that stand for them |
+//! | `flags.txt` | flags of the programs, with their environment variables |
 //! | `environment.txt` | names in capitals: environment variables, and codes of other APIs |
 //! | `metrics.txt` | families of metrics |
 //! | `reasons.txt` | types and reasons of conditions, reasons of events, kinds, and other words in CamelCase |

@@ -74,7 +74,7 @@ async fn main() -> ExitCode {
     match run(Cli::parse().command).await {
         Ok(code) => code,
         Err(error) => {
-            // Not by returning it from main, which would add a back trace when the environment asks for those of
+            // Not by returning it from main, which would add a back trace when the environment enables those of
             // panics.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

@@ -205,7 +205,7 @@ fn cargo(subcommand: &str) -> Command {
     command
 }
 
-/// rustfmt. Only that of a nightly toolchain knows the order of imports that `rustfmt.toml` fixes; a machine without
+/// rustfmt. Only that of a nightly toolchain supports the order of imports that `rustfmt.toml` fixes; a machine without
 /// one checks the rest.
 fn formatter() -> Command {
     // A toolchain is chosen by the `cargo` of rustup, not by that of the toolchain that runs this.

@@ -30,7 +30,7 @@ fn rendered(release: &str, kubeconfig: Option<&Path>) -> Output {
     helm.output().unwrap()
 }
 
-/// In the reference, a release whose name holds that of the operator is mistaken for another one when it is upgraded.
+/// In the reference, a release whose name holds that of the operator is taken for another one when it is upgraded.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_install_for_the_whole_cluster_is_refused_and_an_upgrade_is_not() {
     let access = test_cluster::shared(&[]).await.unwrap();

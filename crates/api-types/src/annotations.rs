@@ -83,7 +83,7 @@ pub const SNAPSHOT_STORAGE_PATH: &str = "nvidia.com/snapshot-storage-base-path";
 pub const RESTORE_PROGRESS_PREFIX: &str = "nvidia.com/snapshot-restore-";
 
 /// Versioned fingerprint of the worker revision that a DynamoComponentDeployment belongs to.
-pub const GENERATION_FINGERPRINT: &str = "operator.dynamo/generation-fingerprint";
+pub const REVISION_FINGERPRINT: &str = "operator.dynamo/generation-fingerprint";
 /// Replaced revisions of the graph's workers as JSON, see [`revision_history`](crate::revision_history); on workers'
 /// DynamoComponentDeployments, never on pods.
 pub const PREVIOUS_REVISIONS: &str = "operator.dynamo/previous-revisions";
@@ -125,7 +125,7 @@ pub const BUILD_POD_REQUEST: &str = "nvidia.com/dynamo-request-image-builder-has
 pub const READ_MANIFEST: &str = "nvidia.com/read-archive-manifest";
 /// `true`: the image is built although the registry has it.
 pub const FORCE_BUILD: &str = "nvidia.com/force-build-image";
-/// `true`: the registry is spoken to without TLS.
+/// `true`: connections to the registry have no TLS.
 pub const INSECURE_REGISTRY: &str = "nvidia.com/docker-registry-insecure";
 /// Prefix of the image's tag instead of the namespace.
 pub const STORAGE_NAMESPACE: &str = "nvidia.com/dynamo-storage-namespace";

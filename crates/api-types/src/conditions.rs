@@ -3,7 +3,7 @@
 //! `Ready`, `Reconciling` and `Stalled` follow kstatus; the others are the upstream operator's. The snake_case reasons
 //! of a graph's `Ready` are the upstream operator's as well: dashboards and planners key on them.
 
-/// `status.observedGeneration` of an object that no controller has acted on yet.
+/// `status.observedGeneration` of an object that no controller has reconciled yet.
 pub const UNOBSERVED: i64 = -1;
 
 /// Whether a status, observed at `observed`, is of the latest spec.
@@ -97,7 +97,7 @@ pub mod graph {
     pub const TOPOLOGY_PENDING: &str = "TopologyConditionPending";
     /// `TopologyLevelsAvailable` and `Stalled`: the topology does not exist.
     pub const TOPOLOGY_NOT_FOUND: &str = "TopologyDefinitionNotFound";
-    /// `TopologyLevelsAvailable` and `Stalled`: the topology has not all levels that are asked for.
+    /// `TopologyLevelsAvailable` and `Stalled`: the topology lacks levels that the graph names.
     pub const TOPOLOGY_LEVELS_UNAVAILABLE: &str = "TopologyLevelsUnavailable";
     /// `TopologyLevelsAvailable`: all levels exist.
     pub const ALL_TOPOLOGY_LEVELS: &str = "AllTopologyLevelsAvailable";

@@ -78,7 +78,7 @@ pub const ENGINE_ID: &str = "ENGINE_ID";
 pub const FAILOVER_LOCK_PATH: &str = "FAILOVER_LOCK_PATH";
 /// Health of an engine before it serves.
 pub const DYN_SYSTEM_STARTING_HEALTH_STATUS: &str = "DYN_SYSTEM_STARTING_HEALTH_STATUS";
-/// Lets vLLM start as an engine that stands by.
+/// Lets vLLM start as a standby engine.
 pub const DYN_VLLM_GMS_SHADOW_MODE: &str = "DYN_VLLM_GMS_SHADOW_MODE";
 /// Port at which vLLM's NIXL connectors meet.
 pub const VLLM_NIXL_SIDE_CHANNEL_PORT: &str = "VLLM_NIXL_SIDE_CHANNEL_PORT";

@@ -115,7 +115,7 @@ pub struct PodCliqueTemplate {
 pub struct PodCliqueTemplateSpec {
     /// Name of the role; ours is the clique's name.
     pub role_name: String,
-    /// Pods to begin with; later replicas are asked for through the scale subresource.
+    /// Pods to begin with; later replicas are requested through the scale subresource.
     pub replicas: i32,
     /// Least pods that are placed together.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -14,10 +14,10 @@ pub const SUB_COMPONENT_TYPE: &str = "nvidia.com/dynamo-sub-component-type";
 pub const COMPONENT_CLASS: &str = "nvidia.com/dynamo-component-class";
 /// Dynamo namespace in which the component registers.
 pub const DYNAMO_NAMESPACE: &str = "nvidia.com/dynamo-namespace";
-/// Worker generation: eight hexadecimal digits, or [`LEGACY_GENERATION`].
+/// Worker revision: eight hexadecimal digits, or [`LEGACY_REVISION`].
 pub const WORKER_HASH: &str = "nvidia.com/dynamo-worker-hash";
 /// Value of [`WORKER_HASH`] for workers made before revisions existed.
-pub const LEGACY_GENERATION: &str = "legacy";
+pub const LEGACY_REVISION: &str = "legacy";
 /// Discovery backend that the runtime in the pod uses; only ever `kubernetes`.
 pub const DISCOVERY_BACKEND: &str = "nvidia.com/dynamo-discovery-backend";
 /// `true` on pods and Services that take part in Kubernetes discovery.
@@ -102,7 +102,7 @@ pub const RBAC: &str = "rbac";
 pub const OPERATOR_NAMESPACE: &str = "nvidia.com/dynamo-operator-namespace";
 /// Value of boolean labels.
 pub const TRUE: &str = "true";
-/// `true` on the pods of engines that stand by for each other.
+/// `true` on the pods of a serving engine and its standby engines.
 pub const FAILOVER_ENGINE: &str = "nvidia.com/dynamo-failover-engine-group-member";
 /// Queue of the KAI scheduler in which a pod waits.
 pub const KAI_QUEUE: &str = "kai.scheduler/queue";

@@ -69,8 +69,8 @@ pub fn dynamo_namespace(namespace: &str, graph: &str, global: bool) -> String {
 }
 
 /// Dynamo namespace under which a worker registers: with the revision's suffix if it has one.
-pub fn runtime_namespace(dynamo_namespace: &str, generation: Option<&str>) -> String {
-    match generation {
+pub fn runtime_namespace(dynamo_namespace: &str, revision: Option<&str>) -> String {
+    match revision {
         Some(suffix) => format!("{dynamo_namespace}-{suffix}"),
         None => dynamo_namespace.to_owned(),
     }

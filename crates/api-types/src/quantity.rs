@@ -1,9 +1,9 @@
 //! Kubernetes quantities by value.
 
-/// Powers of ten, and the suffixes that stand for them.
+/// Powers of ten, and their suffixes.
 const DECIMAL: [(i32, &str); 10] =
     [(-9, "n"), (-6, "u"), (-3, "m"), (0, ""), (3, "k"), (6, "M"), (9, "G"), (12, "T"), (15, "P"), (18, "E")];
-/// Powers of two, the greatest first, and the suffixes that stand for them.
+/// Powers of two, the greatest first, and their suffixes.
 const BINARY: [(u32, &str); 6] = [(60, "Ei"), (50, "Pi"), (40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
 
 /// The value of a quantity in billionths, rounded away from zero; `None` if `text` is no quantity, or one beyond 10^29.

@@ -102,7 +102,7 @@ impl Access {
             "finalizers",
             &[Verb::Update],
             "children block the deletion of their owner in the foreground; clusters with the admission plugin \
-             OwnerReferencesPermissionEnforcement ask for this right before they accept such an owner",
+             OwnerReferencesPermissionEnforcement require this right before they accept such an owner",
         )
     }
 
@@ -124,7 +124,7 @@ impl Access {
 const MARKERS: Access =
     Access::named("coordination.k8s.io", "leases", &[MARKER_LEASE], Verb::CACHE, "shows who serves a namespace");
 
-/// Every process that serves metrics asks the API server about its clients. Both kinds belong to the cluster.
+/// Every process that serves metrics has its clients reviewed by the API server. Both kinds belong to the cluster.
 pub const METRICS: &[Access] = &[
     Access::new(
         "authentication.k8s.io",
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_stands_in_its_namespace() {
+    fn a_role_is_in_its_namespace() {
         let yaml = yaml(&role("dynamo-graph", Some("team-a"), GRAPH));
         assert!(yaml.contains("kind: Role\n") && yaml.contains("namespace: team-a\n"), "{yaml}");
     }

@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Found defect: the two answers of code 500 were retried in silence for as long as they lasted.
+    /// Found defect: the two answers of code 500 were retried without a condition for as long as they lasted.
     #[test]
     fn answers_about_one_object_are_no_transient_failures() {
         let unreachable = "Internal error occurred: failed calling webhook \"v.example.com\": failed to call webhook: Post \

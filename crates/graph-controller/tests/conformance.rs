@@ -4,14 +4,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
 
-mod kit;
+mod conformance_kit;
 
 use std::collections::BTreeMap;
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment};
+use conformance_kit::{Case, differ};
 use graph_controller::graph::{model::GraphObserved, plan::plan, settings::GraphSettings, validate::validate};
 use k8s_openapi::jiff::Timestamp;
-use kit::{Case, differ};
 use kube::{Resource, ResourceExt};
 use serde_json::{Value, json};
 use test_cluster::conformance_kit;
@@ -29,7 +29,7 @@ fn owner(object: &Value) -> &Value {
 fn comparable(object: &Value) -> Value {
     let mut text = object.to_string();
     if let Some(suffix) = object.pointer("/metadata/labels/nvidia.com~1dynamo-worker-hash").and_then(Value::as_str) {
-        text = text.replace(suffix, "<generation>");
+        text = text.replace(suffix, "<revision>");
     }
     let mut value: Value = serde_json::from_str(&text).unwrap();
     if let Some(metadata) = value.as_object_mut().unwrap().remove("metadata") {
@@ -66,7 +66,7 @@ fn real_graphs_give_the_references_components() {
     let Some(kit) = conformance_kit() else { return };
     let (settings, mut wrong) = (GraphSettings::default(), BTreeMap::new());
     let mut equal = 0;
-    for case in kit::cases(&kit, "base") {
+    for case in conformance_kit::cases(&kit, "base") {
         if components_of(&case).next().is_none() {
             continue;
         }
@@ -113,7 +113,7 @@ fn named(d: &DynamoComponentDeployment) -> (String, Value) {
 fn name_of(o: &Value) -> String {
     let name = o["metadata"]["name"].as_str().unwrap();
     match o.pointer("/metadata/labels/nvidia.com~1dynamo-worker-hash").and_then(Value::as_str) {
-        Some(generation) => name.replace(generation, "<generation>"),
+        Some(revision) => name.replace(revision, "<revision>"),
         None => name.to_owned(),
     }
 }
@@ -124,7 +124,7 @@ fn name_of(o: &Value) -> String {
 fn what_is_left_is_what_the_reference_reads() {
     let Some(kit) = conformance_kit() else { return };
     let (settings, mut graphs, mut workers) = (GraphSettings::default(), 0, 0);
-    for case in kit::cases(&kit, "base") {
+    for case in conformance_kit::cases(&kit, "base") {
         for (mut graph, _) in case.graphs(&kit) {
             // What another revision has left.
             graph.annotations_mut().insert("nvidia.com/current-worker-hash-v2".to_owned(), "0ther000".to_owned());

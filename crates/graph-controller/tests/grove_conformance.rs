@@ -4,7 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
 
-mod kit;
+mod conformance_kit;
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use api_types::{
     grove::PodCliqueSet,
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus},
 };
+use conformance_kit::{Case, differ};
 use graph_controller::graph::{
     model::{ClusterApis, GraphObserved, GraphPlan, LiveGrove},
     observe::grove::unknown_types,
@@ -20,7 +21,6 @@ use graph_controller::graph::{
     validate::validate,
 };
 use k8s_openapi::jiff::Timestamp;
-use kit::{Case, differ};
 use kube::ResourceExt;
 use rendering::{WorkloadProvider, is_operators_program};
 use serde_json::{Value, json};
@@ -52,9 +52,9 @@ fn is_free(key: &str) -> bool {
 }
 
 /// Returns the object without the parts that the comparison ignores, and without those that the API server fills in.
-fn comparable(object: &Value, generation: Option<&str>) -> Value {
+fn comparable(object: &Value, revision: Option<&str>) -> Value {
     let text = object.to_string();
-    let text = generation.map_or(text.clone(), |suffix| text.replace(suffix, "<generation>"));
+    let text = revision.map_or(text.clone(), |suffix| text.replace(suffix, "<revision>"));
     let mut value: Value = serde_json::from_str(&text).unwrap();
     let fields = value.as_object_mut().unwrap();
     for server in ["status", "apiVersion", "kind"] {
@@ -127,8 +127,8 @@ fn as_served(service: &Value) -> Value {
     for field in ["ports", "selector", "publishNotReadyAddresses"] {
         kept["spec"][field] = spec[field].clone();
     }
-    // The upstream operator's Services of components without a type ask for an empty one, which no pod has. Ours ask
-    // for none.
+    // The upstream operator's Services of components without a type select an empty one, which no pod has. Ours select
+    // no type.
     let selector = kept["spec"]["selector"].as_object_mut();
     selector.unwrap().retain(|key, value| key != "nvidia.com/dynamo-component-type" || value != "");
     kept["spec"]["headless"] = json!(spec["clusterIP"] == "None");
@@ -139,7 +139,7 @@ fn as_served(service: &Value) -> Value {
 fn real_graphs_give_the_references_pod_clique_sets() {
     let Some(kit) = conformance_kit() else { return };
     let (mut equal, mut wrong) = (0, BTreeMap::new());
-    for case in kit::cases(&kit, "grove") {
+    for case in conformance_kit::cases(&kit, "grove") {
         for (graph, stored) in case.graphs(&kit) {
             let name = graph.metadata.name.clone().unwrap_or_default();
             let Some(expected) = set_of(&case, &name) else { continue };
@@ -170,10 +170,10 @@ fn differences(case: &Case, expected: &Value, plan: &GraphPlan) -> Vec<String> {
     let mut got = json!(plan.grove.as_ref().unwrap().set);
     without_mesh_switch(&mut got);
     let (theirs, ours) = (revision_of(expected), revision_of(&got));
-    let (mut want, mut have) = (comparable(expected, theirs), comparable(&got, ours));
-    mask_programs(&mut want);
-    mask_programs(&mut have);
-    differ(&want, &have, "set", &mut lines);
+    let (mut expected_set, mut set) = (comparable(expected, theirs), comparable(&got, ours));
+    mask_programs(&mut expected_set);
+    mask_programs(&mut set);
+    differ(&expected_set, &set, "set", &mut lines);
     let owner = &expected["metadata"]["ownerReferences"][0]["name"];
     let services = case.objects("Service").filter(|service| {
         let owned = &service["metadata"]["ownerReferences"][0];
@@ -201,7 +201,7 @@ fn differences(case: &Case, expected: &Value, plan: &GraphPlan) -> Vec<String> {
 fn taking_over_the_references_sets_replaces_no_pod() {
     let Some(kit) = conformance_kit() else { return };
     let (mut kept, mut wrong) = (0, BTreeMap::new());
-    for case in kit::cases(&kit, "grove") {
+    for case in conformance_kit::cases(&kit, "grove") {
         for (graph, stored) in case.graphs(&kit) {
             let name = graph.metadata.name.clone().unwrap_or_default();
             let Some(expected) = set_of(&case, &name) else { continue };

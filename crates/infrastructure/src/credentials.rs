@@ -20,7 +20,7 @@ pub struct Credentials {
 pub enum NatsLogin {
     /// Without a login.
     #[default]
-    Anybody,
+    Anonymous,
     /// `nats-username` and `nats-password`.
     Password(String, String),
     /// `nats-token`.
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_name_the_key() {
+    fn errors_name_the_key() {
         for (pairs, expected) in [
             (&[("tls.crt", &b"c"[..])][..], CredentialsError::Half { present: "tls.crt", missing: "tls.key" }),
             (&[("nats-password", b"p")], CredentialsError::Half { present: "nats-password", missing: "nats-username" }),

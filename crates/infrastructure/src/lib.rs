@@ -75,7 +75,7 @@ mod tests {
     use super::shown;
 
     #[test]
-    fn what_stands_before_the_host_is_not_shown() {
+    fn what_is_before_the_host_is_not_shown() {
         for (address, expected) in [
             ("a:1", "a:1"),
             (" https://a:1", "https://a:1"),

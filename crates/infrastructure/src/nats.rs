@@ -64,7 +64,7 @@ impl Nats {
         let options = options.tls_client_config(outbound::client_config(&self.credentials.trust)?);
         let options = options.require_tls(self.credentials.trust.authorities.is_some());
         let options = match self.credentials.nats.clone() {
-            NatsLogin::Anybody => options,
+            NatsLogin::Anonymous => options,
             NatsLogin::Password(user, password) => options.user_and_password(user, password),
             NatsLogin::Token(token) => options.token(token),
             NatsLogin::Nkey(seed) => options.nkey(seed),

@@ -71,14 +71,14 @@ async fn stale_keys_of_a_namespace_go_and_no_others() {
     assert!(has(&mut runtime, held).await && !has(&mut runtime, free).await);
     assert!(has(&mut runtime, "v1/instances/team/planner-2/generate/3").await);
 
-    // The first endpoint is down: the second is asked.
+    // The first endpoint is down: the second is used.
     let both = Etcd::new(&format!("127.0.0.1:1,http://{}", server.address), &Credentials::default()).unwrap();
     usable(&both).await;
-    passwords_are_asked_for(&server, runtime).await;
+    passwords_are_required(&server, runtime).await;
 }
 
 /// From here on etcd refuses clients without a password.
-async fn passwords_are_asked_for(server: &Server, mut runtime: Client) {
+async fn passwords_are_required(server: &Server, mut runtime: Client) {
     runtime.user_add("root", "secret", None).await.unwrap();
     runtime.user_grant_role("root", "root").await.unwrap();
     runtime.auth_enable().await.unwrap();
@@ -106,7 +106,7 @@ async fn certificates_come_from_the_secret() {
         assert!(error.to_string().contains(&server.address), "{error}");
     }
 
-    // A user that etcd knows by the name in its certificate.
+    // A user of etcd whose name is in its certificate.
     let operator = etcd(&server, &secret(&ours));
     let tls = etcd_client::TlsOptions::new()
         .ca_certificate(etcd_client::Certificate::from_pem(&keys.authority))

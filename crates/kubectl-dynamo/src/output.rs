@@ -50,7 +50,7 @@ pub struct OutputArgs {
     pub output: OutputFormat,
 }
 
-/// Writes data in a format. `text` is the data for people, in the width that the format asks for.
+/// Writes data in a format. `text` is the data for people, in the width of the format.
 ///
 /// # Errors
 /// The output cannot be written.

@@ -148,11 +148,11 @@ impl MarkerKeeper {
     }
 
     async fn step(&mut self) -> Result<MarkerStep, LeaseScopeError> {
-        let asked = Instant::now();
+        let started = Instant::now();
         let live = self.lease.get().await?;
         let marker = live.as_ref().and_then(Marker::of);
         self.held.take_if(|held| Marker::of(held) != marker);
-        self.markers.observe(&self.namespace, marker, asked);
+        self.markers.observe(&self.namespace, marker, started);
         // Later changes were written while this process ran.
         self.markers.settle();
         let (markers, overdue) = (&self.markers, self.interval + self.interval / 2);
@@ -161,7 +161,7 @@ impl MarkerKeeper {
             Some(step) => step,
             None => by_install(live.is_some(), &self.lease.siblings().await?),
         };
-        let asked = Instant::now();
+        let started = Instant::now();
         let written = match (&step, live) {
             (MarkerStep::Create, _) => self.lease.create().await?,
             (MarkerStep::TakeOver | MarkerStep::Renew, Some(live)) => self.lease.write(live).await?,
@@ -170,7 +170,7 @@ impl MarkerKeeper {
                 return Ok(step);
             }
         };
-        self.markers.observe(&self.namespace, Marker::of(&written), asked);
+        self.markers.observe(&self.namespace, Marker::of(&written), started);
         self.held = Some(written);
         Ok(step)
     }

@@ -163,7 +163,7 @@ async fn of_two_replicas_one_renews_and_the_other_takes_over_before_the_marker_e
     let outsider = Fence::new(&Scope::Cluster, &settings("another"));
     outsider.follow(namespace.client(), &Scope::Cluster);
     wait::until("others keep out", LIMIT, async || outsider.is_taken(namespace.name()).then_some(())).await.unwrap();
-    // Whichever of them renews it: both have ended, and one has a successor that knew nothing of them.
+    // Whichever of them renews it: both have ended, and one has a successor without their state.
     let [mut ends, mut stays] = replicas;
     for _ in 0..2 {
         ends.task.abort();
@@ -195,7 +195,7 @@ async fn a_second_claimant_waits_until_the_first_is_gone_or_dead() {
     assert_eq!(owner(&namespace).await.as_deref(), Some("first"));
     assert!(second.readiness.missing().is_some(), "who waits is not ready");
 
-    // The first dies without a word.
+    // The first ends without releasing its Lease.
     first.task.abort();
     until_owned_by(&namespace, Some("second")).await;
     wait::until("it is ready", LIMIT, async || second.readiness.missing().is_none().then_some(())).await.unwrap();
@@ -230,7 +230,7 @@ async fn renewed_by_go(namespace: &TestNamespace) {
 }
 
 #[tokio::test]
-async fn an_install_gives_way_to_a_go_operator_that_takes_its_marker() {
+async fn an_install_stops_when_a_go_operator_takes_its_marker() {
     let namespace = namespace("lease-go").await;
     deploy(&namespace, "first").await;
     let first = install(&namespace, "first");

@@ -50,7 +50,7 @@ pub struct Outbound {
 }
 
 impl Outbound {
-    /// A client that trusts these authorities and shows this identity.
+    /// A client with these trust roots and this client identity.
     ///
     /// # Errors
     /// If a certificate or a key cannot be used.

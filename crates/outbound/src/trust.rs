@@ -17,7 +17,7 @@ pub struct Trust {
     pub authorities: Option<Vec<u8>>,
     /// Authorities as PEM that are trusted beside those.
     pub additional: Option<Vec<u8>>,
-    /// Our own certificate, for servers that ask for one.
+    /// Our own certificate, for servers that require one.
     pub identity: Option<Identity>,
 }
 
@@ -36,8 +36,8 @@ impl std::fmt::Debug for Identity {
     }
 }
 
-/// Makes ring the provider of libraries that ask the process for one, unless it has one already. Returns whether this
-/// machine has any authorities for them to trust.
+/// Makes ring the provider of libraries that use the one of the process, unless it has one already. Returns whether
+/// this machine has any authorities for them.
 pub fn provide_tls() -> bool {
     // Fails only if there is a provider already, which then is the one to use.
     let _ = ring::default_provider().install_default();

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_that_somebody_can_help_is_named_and_not_the_one_that_waits() {
+    fn the_pod_that_a_user_can_help_is_named_and_not_the_one_that_waits() {
         let loading = container(json!({ "state": { "running": {} } }));
         let image = waiting("ImagePullBackOff", "no");
         let (cause, message) = diagnosed([loading, image.clone(), image]).unwrap();
@@ -410,12 +410,12 @@ mod tests {
     }
 
     #[test]
-    fn only_a_pod_of_which_nothing_else_is_known_is_asked_for_its_events() {
+    fn events_are_read_only_of_a_pod_of_which_nothing_else_is_known() {
         let creating = pod("w-1", waiting("ContainerCreating", ""));
-        let asked = |pods: &[Pod]| pod_being_created(pods).and_then(|pod| pod.metadata.name.clone());
-        assert_eq!(asked(std::slice::from_ref(&creating)).as_deref(), Some("w-1"));
-        assert_eq!(asked(&[creating.clone(), pod("w-2", waiting("ErrImagePull", "no"))]), None);
-        assert_eq!(asked(&[pod("w-3", container(json!({ "state": { "running": {} } })))]), None);
+        let being_created = |pods: &[Pod]| pod_being_created(pods).and_then(|pod| pod.metadata.name.clone());
+        assert_eq!(being_created(std::slice::from_ref(&creating)).as_deref(), Some("w-1"));
+        assert_eq!(being_created(&[creating.clone(), pod("w-2", waiting("ErrImagePull", "no"))]), None);
+        assert_eq!(being_created(&[pod("w-3", container(json!({ "state": { "running": {} } })))]), None);
         let message = "MountVolume.SetUp failed for volume \"hf\" : secret \"hf-token\" not found";
         let trouble = PodDiagnosis::from_mount_warning(&creating, message);
         assert_eq!((trouble.cause.reason(), trouble.message), ("VolumeNotMounted", format!("pod w-1: {message}")));

@@ -49,8 +49,8 @@ impl ExposureSettings {
     /// The parts of a component's exposure by `object` that depart from the settings, in words; empty if the component
     /// does not use the object.
     #[must_use]
-    pub fn departures(&self, asked: &PreservedIngress, object: ExposureObject) -> Vec<String> {
-        let exposure = desired(asked, self);
+    pub fn departures(&self, requested: &PreservedIngress, object: ExposureObject) -> Vec<String> {
+        let exposure = desired(requested, self);
         let mut departures = Vec::new();
         match object {
             ExposureObject::Ingress => {
@@ -75,7 +75,7 @@ impl ExposureSettings {
             let domain = self.host_suffix.as_deref().unwrap_or(DEFAULT_SUFFIX);
             departures.push(format!("host: not below {domain:?}, the configured domain"));
         }
-        if !asked.annotations.is_empty() {
+        if !requested.annotations.is_empty() {
             departures.push("annotations: none are configured".to_owned());
         }
         departures
@@ -91,8 +91,8 @@ impl ExposureSettings {
     }
 
     /// Whether a controller exposes a component by `object`. Admission checks the rest, against the rights of the user.
-    fn permits(&self, asked: &PreservedIngress, object: ExposureObject) -> bool {
-        let departures = self.departures(asked, object);
+    fn permits(&self, requested: &PreservedIngress, object: ExposureObject) -> bool {
+        let departures = self.departures(requested, object);
         departures.is_empty()
             || !(self.only_configured || departures.iter().any(|departure| departure == MESH_DEPARTURE))
     }
@@ -151,14 +151,14 @@ pub fn render_virtual_service(input: &RenderInput<'_>, valid: &ValidatedComponen
     })
 }
 
-/// The exposure that the component asks for, else the configured one; `None` for everything that is no frontend of a
+/// The exposure that the component specifies, else the configured one; `None` for everything that is no frontend of a
 /// graph.
 fn exposure(settings: &ExposureSettings, valid: &ValidatedComponent<'_>) -> Option<Exposure> {
     if valid.spec().type_ != Some(ComponentType::Frontend) {
         return None;
     }
     match &valid.preserved.ingress {
-        Some(asked) => asked.enabled.then(|| asked_for(asked, settings)),
+        Some(requested) => requested.enabled.then(|| permitted(requested, settings)),
         None => {
             let graph = valid.graph()?;
             let suffix = settings.host_suffix.as_deref().unwrap_or(DEFAULT_SUFFIX);
@@ -175,29 +175,29 @@ fn exposure(settings: &ExposureSettings, valid: &ValidatedComponent<'_>) -> Opti
 }
 
 /// The component's exposure, without what the settings exclude.
-fn asked_for(asked: &PreservedIngress, settings: &ExposureSettings) -> Exposure {
-    let exposure = desired(asked, settings);
+fn permitted(requested: &PreservedIngress, settings: &ExposureSettings) -> Exposure {
+    let exposure = desired(requested, settings);
     Exposure {
-        ingress: exposure.ingress.filter(|_| settings.permits(asked, ExposureObject::Ingress)),
-        gateway: exposure.gateway.filter(|_| settings.permits(asked, ExposureObject::VirtualService)),
+        ingress: exposure.ingress.filter(|_| settings.permits(requested, ExposureObject::Ingress)),
+        gateway: exposure.gateway.filter(|_| settings.permits(requested, ExposureObject::VirtualService)),
         ..exposure
     }
 }
 
 /// The component's exposure as its `ingress` describes it.
-fn desired(asked: &PreservedIngress, settings: &ExposureSettings) -> Exposure {
+fn desired(requested: &PreservedIngress, settings: &ExposureSettings) -> Exposure {
     let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let prefix = asked.host_prefix.as_deref().unwrap_or_default();
-    let suffix = asked.host_suffix.as_deref().unwrap_or(DEFAULT_SUFFIX);
-    let secret = asked.tls.as_ref().map(|tls| tls.secret_name.clone()).filter(|name| !name.is_empty());
-    let class = given(&asked.ingress_controller_class_name);
-    let gateway = given(&asked.virtual_service_gateway).or_else(|| settings.gateway.clone());
+    let prefix = requested.host_prefix.as_deref().unwrap_or_default();
+    let suffix = requested.host_suffix.as_deref().unwrap_or(DEFAULT_SUFFIX);
+    let secret = requested.tls.as_ref().map(|tls| tls.secret_name.clone()).filter(|name| !name.is_empty());
+    let class = given(&requested.ingress_controller_class_name);
+    let gateway = given(&requested.virtual_service_gateway).or_else(|| settings.gateway.clone());
     Exposure {
-        host: format!("{prefix}{}.{suffix}", asked.host),
+        host: format!("{prefix}{}.{suffix}", requested.host),
         ingress: class.map(|class| (class, secret)),
-        gateway: gateway.filter(|_| asked.use_virtual_service),
-        labels: asked.labels.clone(),
-        annotations: asked.annotations.clone(),
+        gateway: gateway.filter(|_| requested.use_virtual_service),
+        labels: requested.labels.clone(),
+        annotations: requested.annotations.clone(),
     }
 }
 

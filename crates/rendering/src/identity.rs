@@ -30,17 +30,17 @@ impl<'a> ValidatedComponent<'a> {
     }
 
     /// Worker revision of the component; `None` if it has none.
-    pub fn generation(&self) -> Option<&'a str> {
+    pub fn revision(&self) -> Option<&'a str> {
         if !self.spec().is_worker() {
             return None;
         }
         let in_template = || self.spec().pod_labels()?.get(labels::WORKER_HASH).map(String::as_str);
-        self.own_label(labels::WORKER_HASH).or_else(in_template).filter(|generation| !generation.is_empty())
+        self.own_label(labels::WORKER_HASH).or_else(in_template).filter(|revision| !revision.is_empty())
     }
 
     /// Dynamo namespace under which its pods register.
     pub fn runtime_namespace(&self) -> String {
-        names::runtime_namespace(&self.dynamo_namespace(), self.generation())
+        names::runtime_namespace(&self.dynamo_namespace(), self.revision())
     }
 
     /// Name of the graph in the environment of pods: the component's own if it is standalone.

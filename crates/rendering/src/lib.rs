@@ -12,7 +12,7 @@
 //! render_leader_worker_set(&RenderInput, &Validated) -> LeaderWorkerSet   where replicas span nodes
 //! keep_live_pull_secrets(&mut Workload, &Validated, Option<&Workload>)   before the workload is applied
 //! legacy_type_is_worker(&Validated, Option<&…>, …) -> bool              from the live objects
-//! render_autoscaler(metadata, target, rules)       -> HorizontalPodAutoscaler   where v1alpha1 asks for one
+//! render_autoscaler(metadata, target, rules)       -> HorizontalPodAutoscaler   where v1alpha1 has one
 //! render_claim_template(…, SharedGpus)             -> ResourceClaimTemplate   GPUs that a pod's processes share
 //! use_memory_of_rank, hold_memory_of_rank, rank_claim   GPU memory that the pods of a Grove group share
 //! apply_kv_transfer_policy(&mut PodTemplateSpec, …)  before the template becomes a component's

@@ -103,7 +103,7 @@ pub struct SharedGpus<'a> {
     pub device_class: &'a str,
     /// GPUs of an engine; at least one.
     pub count: u32,
-    /// Engines that stand by for the serving one; 0 without failover.
+    /// Standby engines of the serving one; 0 without failover.
     pub standbys: u32,
     /// Further containers of the pod that use the memory.
     pub(crate) clients: &'a [String],
@@ -173,7 +173,7 @@ impl DiscoveryBackend {
     }
 }
 
-/// Configuration of the exposure outside the cluster. Without any, only components of v1alpha1 that ask for it are
+/// Configuration of the exposure outside the cluster. Without any, only components of v1alpha1 that specify it are
 /// exposed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExposureSettings {

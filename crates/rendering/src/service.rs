@@ -10,7 +10,7 @@ use crate::{DiscoveryBackend, NodeRole, RenderInput, ValidatedComponent, metadat
 
 /// The Service through which a component is reached; `None` if there must be none.
 ///
-/// Its selector leaves out the generation: during a rollout it covers the pods of both.
+/// Its selector leaves out the revision: during a rollout it covers the pods of both.
 pub fn render_service(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> Option<Service> {
     let is_frontend = valid.spec().type_ == Some(ComponentType::Frontend);
     if valid.discovery_backend(input) != DiscoveryBackend::Kubernetes && !is_frontend {

@@ -154,7 +154,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The name that the API server asks for.
+    /// The name that the API server verifies.
     #[must_use]
     pub fn name(&self) -> String {
         format!("{}.{}.svc", self.service, self.namespace)
@@ -200,9 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn every_path_but_the_one_of_old_releases_is_asked_once() {
+    fn every_path_but_the_one_of_old_releases_is_used_once() {
         let all = configurations(&install(None));
-        let mut asked: Vec<_> = all
+        let mut paths: Vec<_> = all
             .iter()
             .flat_map(webhooks)
             .map(|webhook| webhook["clientConfig"]["service"]["path"].as_str().unwrap())
@@ -212,9 +212,9 @@ mod tests {
             .filter(|path| *path != AdmissionPath::ValidateComponentAlpha)
             .map(AdmissionPath::as_str);
         let mut expected: Vec<_> = expected.collect();
-        asked.sort_unstable();
+        paths.sort_unstable();
         expected.sort_unstable();
-        assert_eq!(asked, expected);
+        assert_eq!(paths, expected);
         for (configuration, task) in all.iter().zip(["/validate", "/mutate"]) {
             for webhook in webhooks(configuration) {
                 let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap();
@@ -225,7 +225,7 @@ mod tests {
 
     /// Defect: the pod mutator of the Go operator is called for every pod of the cluster.
     #[test]
-    fn pods_are_asked_about_only_if_they_want_to_start_from_a_checkpoint() {
+    fn pods_are_sent_only_if_they_start_from_a_checkpoint() {
         let [_, mutating] = configurations(&install(None));
         let pods = webhooks(&mutating).last().unwrap();
         assert_eq!(pods["failurePolicy"], "Ignore");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_install_for_one_namespace_is_asked_about_that_one_only() {
+    fn an_install_for_one_namespace_gets_requests_for_that_one_only() {
         for configuration in configurations(&install(Some("true"))) {
             let name = configuration["metadata"]["name"].as_str().unwrap();
             assert!(name.ends_with("ing-system"), "{name}");

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::admission::{Answer, Request};
 
-/// The one version that is spoken.
+/// The one supported version.
 const API_VERSION: &str = "admission.k8s.io/v1";
 const KIND: &str = "AdmissionReview";
 

@@ -157,12 +157,12 @@ fn meets_in_servers(settings: &OperatorConfiguration) -> bool {
 /// Returns the settings for starting pods from checkpoints. Storage that is configured wrongly counts as no storage;
 /// the controllers report it on the objects that need it.
 fn checkpoints(context: &Context) -> CheckpointSettings {
-    let Some(snapshots) = context.settings.checkpoint.snapshots() else { return CheckpointSettings::default() };
-    let storage = snapshots.storage.storage().unwrap_or_else(|problem| {
+    let Some(checkpoints) = context.settings.checkpoint.if_enabled() else { return CheckpointSettings::default() };
+    let storage = checkpoints.storage.storage().unwrap_or_else(|problem| {
         warn!(%problem, "pods start from checkpoints only where snapshot agents keep them");
         None
     });
-    CheckpointSettings { storage, seccomp_profile: snapshots.seccomp_profile }
+    CheckpointSettings { storage, seccomp_profile: checkpoints.seccomp_profile }
 }
 
 /// Runs until the signal to stop, then drains.

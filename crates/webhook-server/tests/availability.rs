@@ -77,7 +77,7 @@ impl Service {
         this
     }
 
-    /// Looks after one replica until it is not ready any more: asks whether it is, as a kubelet does.
+    /// Looks after one replica until it is not ready any more: probes it, as a kubelet does.
     fn follow(&self, replica: &Replica) {
         let (backends, replica) = (self.0.clone(), replica.clone());
         tokio::spawn(async move {
@@ -249,7 +249,7 @@ impl Harness {
     /// The oldest replica is deleted as a pod is: it gets the signal to stop, and another one starts at the same time.
     async fn replace_one(&mut self) {
         let old = self.replicas.remove(0);
-        self.install.tell_to_stop(&old);
+        self.install.send_stop(&old);
         self.stopping.push(old);
         self.start_one().await;
     }
@@ -319,7 +319,7 @@ async fn no_call_fails_while_replicas_are_replaced_and_killed_ones_cost_a_moment
 
     let killed_at = harness.load.count.load(Ordering::Relaxed);
     let took = begin.elapsed();
-    // The machine of one is lost: what it was asked is lost with it, the rest is not.
+    // The machine of one is lost: its open requests are lost with it, the others are not.
     let dead = harness.replicas.remove(0);
     harness.install.stop(&dead, Signal::Kill).await;
     harness.service.until(&dead, false).await;

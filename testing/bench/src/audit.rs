@@ -1,4 +1,4 @@
-//! The audit log: who asked the API server for what.
+//! The audit log: requests to the API server, by user.
 
 use std::{
     collections::BTreeMap,

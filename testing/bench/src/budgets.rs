@@ -54,7 +54,7 @@ impl std::fmt::Display for Budget {
     }
 }
 
-/// All budgets of our own controllers. Those that figures of this kind cannot tell are left out.
+/// All budgets of our own controllers. Those that figures of this kind do not show are left out.
 pub(super) fn budgets(figures: &Figures) -> Vec<Budget> {
     let Some(profile) = figures.profile.as_deref() else { return Vec::new() };
     let ours = || figures.processes.iter().filter(|process| process.operator);

@@ -25,16 +25,16 @@ const TITLE: usize = 34;
 /// Arguments of `cargo xtask bench chart`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What `cargo xtask bench floor --json` has written
+    /// Output of `cargo xtask bench floor --json`
     #[arg(long, value_name = "FILE")]
     floor: Option<PathBuf>,
     /// The same of another operator
     #[arg(long, value_name = "FILE", requires = "floor")]
     other: Option<PathBuf>,
-    /// What `cargo xtask bench growth --json` has written
+    /// Output of `cargo xtask bench growth --json`
     #[arg(long, value_name = "FILE")]
     growth: Option<PathBuf>,
-    /// What `cargo xtask bench shards --json` has written
+    /// Output of `cargo xtask bench shards --json`
     #[arg(long, value_name = "FILE")]
     shards: Option<PathBuf>,
     /// The SVG file to write

@@ -75,7 +75,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
 async fn measure(args: &Args, files: &[Source<'_>]) -> Result<ExitCode> {
     let (up, client) = Up::start().await?;
     for source in files {
-        until_told(&client, source.edit.text, START).await?;
+        until_in_a_status(&client, source.edit.text, START).await?;
     }
     for source in files {
         let mut took = Vec::new();
@@ -83,7 +83,7 @@ async fn measure(args: &Args, files: &[Source<'_>]) -> Result<ExitCode> {
             let text = format!("{}, edit {number}", source.edit.text);
             let begin = Instant::now();
             source.write(&source.content.replace(source.edit.text, &text))?;
-            until_told(&client, &text, LIMIT).await?;
+            until_in_a_status(&client, &text, LIMIT).await?;
             took.push(begin.elapsed());
         }
         let Percentiles { p50, p99 } = Percentiles::of(took.into_iter());
@@ -96,7 +96,7 @@ async fn measure(args: &Args, files: &[Source<'_>]) -> Result<ExitCode> {
 }
 
 /// Waits until the status of a graph or of a component has a text.
-async fn until_told(client: &Client, text: &str, limit: Duration) -> Result<()> {
+async fn until_in_a_status(client: &Client, text: &str, limit: Duration) -> Result<()> {
     let graphs: Api<DynamoGraphDeployment> = Api::all(client.clone());
     let components: Api<DynamoComponentDeployment> = Api::all(client.clone());
     let reported = |status: serde_json::Result<Value>| status.is_ok_and(|status| has(&status, text));

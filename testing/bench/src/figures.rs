@@ -65,7 +65,7 @@ pub(super) struct Phase {
     pub(super) requests: BTreeMap<String, Requests>,
 }
 
-/// Time in which nothing was asked for.
+/// Time in which nothing was changed.
 #[derive(Debug, Serialize)]
 pub(super) struct Idle {
     pub(super) seconds: u64,

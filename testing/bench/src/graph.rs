@@ -1,4 +1,4 @@
-//! The graphs that are applied: one frontend, and workers that ask for nothing, so that no node is ever full.
+//! The graphs that are applied: one frontend, and workers that request nothing, so that no node is ever full.
 
 use kube::{
     Client,

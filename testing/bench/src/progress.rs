@@ -110,7 +110,7 @@ impl Progress {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug + Send + Sync + 'static,
     {
-        // Resource versions tell a new object from a changed one no more than events do, but UIDs do.
+        // Neither resource versions nor events distinguish a new object from a changed one, but UIDs do.
         let mut known = std::collections::HashSet::new();
         let note = move |seen: &mut Seen, object: &PartialObjectMeta<K>| {
             if !FURNITURE.contains(&object.name_any().as_str()) && known.insert(object.uid()) {

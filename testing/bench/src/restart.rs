@@ -23,7 +23,7 @@ use super::{audit::AuditLog, budgets::Budget, load::Load, nodes, progress::Progr
 const QUIET: Duration = Duration::from_secs(5);
 /// The longest that a restart may take.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Replicas that no graph asks for.
+/// Replicas that no graph has.
 const DRIFT: i32 = 7;
 
 /// Arguments of `cargo xtask bench restart`.

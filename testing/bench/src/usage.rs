@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_tells_is_understood() {
+    fn figures_of_the_kernel_are_parsed() {
         assert_eq!(cpu_seconds("12 (a) b) S 1 1 1 0 -1 0 0 0 0 0 150 50 0 0 20"), Some(2.0));
         assert_eq!(pss_kib("5580-7ff [rollup]\nRss:   200 kB\nPss:     123 kB\nPss_Anon: 1 kB\n"), Some(123));
         assert_eq!(pss_kib("Rss: 1 kB\n"), None);

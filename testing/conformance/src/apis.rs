@@ -21,16 +21,16 @@ pub(super) fn definitions(mode: Mode) -> Result<Vec<Value>> {
         Mode::Grove => of(ForeignApi::Grove),
         Mode::Lws => {
             let mut all = of(ForeignApi::LeaderWorkerSet)?;
-            // The reference asks for this group before it uses the other, and makes nothing of its kinds.
+            // The reference looks for this group before it uses the other, and makes nothing of its kinds.
             all.push(open_definition("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"));
             Ok(all)
         }
-        Mode::Ckpt => Ok(["PodSnapshot", "PodSnapshotContent"].map(snapshots).to_vec()),
+        Mode::Ckpt => Ok(["PodSnapshot", "PodSnapshotContent"].map(pod_snapshots).to_vec()),
     }
 }
 
 /// A kind of the snapshot operator. No agent captures anything here, so only that it is served counts.
-fn snapshots(kind: &str) -> Value {
+fn pod_snapshots(kind: &str) -> Value {
     let mut definition = open_definition("nvidia.com", "v1alpha1", kind, &format!("{}s", kind.to_lowercase()));
     if kind == "PodSnapshotContent" {
         definition["spec"]["scope"] = "Cluster".into();

@@ -8,8 +8,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::{
+    conformance_kit::Case,
     input,
-    kit::Case,
     play::make_ready,
     quiet::Movement,
     record::{self, Applied, Course, Snapshot, is_custom, is_recorded},

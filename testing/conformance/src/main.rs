@@ -4,8 +4,8 @@
 mod apis;
 mod batch;
 mod compare;
+mod conformance_kit;
 mod input;
-mod kit;
 mod play;
 mod quiet;
 mod record;
@@ -17,7 +17,7 @@ use std::{fs, path::PathBuf, process::ExitCode, time::Duration};
 use anyhow::{Context, Result, ensure};
 use batch::Batch;
 use clap::Parser;
-use kit::{Case, Kit, Selection};
+use conformance_kit::{Case, ConformanceKit, Selection};
 use local_operator::OperatorArgs;
 use quiet::Movement;
 use report::Report;
@@ -42,7 +42,7 @@ struct Args {
     /// File with the names of the cases to run, one on each line [default: all of the mode]
     #[arg(long, value_name = "FILE")]
     cases: Option<PathBuf>,
-    /// Only cases whose whole name matches; `*` stands for any characters, `?` for one
+    /// Only cases whose whole name matches; `*` matches any characters, `?` one
     #[arg(long, value_name = "GLOB")]
     only: Option<String>,
     /// Only cases with this in their name, and all of their differences
@@ -63,7 +63,7 @@ async fn main() -> ExitCode {
     match run(&Args::parse()).await {
         Ok(code) => code,
         Err(error) => {
-            // Not by returning it from main, which adds a back trace when the environment asks for those of panics.
+            // Not by returning it from main, which adds a back trace when the environment enables those of panics.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
@@ -105,7 +105,7 @@ async fn run(args: &Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(NOT_AVAILABLE));
         }
     };
-    let kit = Kit::find()?;
+    let kit = ConformanceKit::find()?;
     let selection = Selection { list: args.cases.clone(), only: args.only.clone(), part: args.show.clone() };
     let cases = kit.cases(args.mode.name(), &selection)?;
     ensure!(!cases.is_empty(), "no case is selected");

@@ -10,7 +10,7 @@ use api_types::GROUP;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::{kit::Case, server::Resource};
+use super::{conformance_kit::Case, server::Resource};
 
 /// Kinds that Kubernetes makes by itself.
 const NOT_GENERATED: [&str; 10] = [
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_api_server_decides_is_not_recorded() {
+    fn what_the_api_server_sets_is_not_recorded() {
         let service = json!({
             "kind": "Service",
             "metadata": {

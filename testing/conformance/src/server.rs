@@ -1,4 +1,4 @@
-//! The API server as a set of resources found by discovery, spoken to in plain JSON. Nothing here knows a kind in
+//! The API server as a set of resources found by discovery, in plain JSON. No kind is fixed in
 //! advance, so that nothing an operator generates is overlooked.
 
 use anyhow::{Context, Result};

@@ -52,7 +52,7 @@ async fn main() -> ExitCode {
     match run(&Args::parse()).await {
         Ok(code) => code,
         Err(error) => {
-            // Not by returning it from main, which adds a back trace when the environment asks for those of panics.
+            // Not by returning it from main, which adds a back trace when the environment enables those of panics.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }

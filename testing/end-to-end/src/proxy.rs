@@ -43,7 +43,7 @@ pub struct Watched {
     pub resource: String,
     /// Its label selector, encoded as in the address; empty if there is none.
     pub labels: String,
-    /// Whether it asked for metadata and nothing else.
+    /// Whether it was for metadata and nothing else.
     pub metadata_only: bool,
 }
 

@@ -31,7 +31,7 @@ static CLUSTERS: LazyLock<[Facts; 2]> = LazyLock::new(|| {
 });
 
 /// Reviews as the server does; `seen` is the content of every object that the rules read.
-fn ask(path: AdmissionPath, request: &Request, cluster: &Facts, seen: &Value) {
+fn check(path: AdmissionPath, request: &Request, cluster: &Facts, seen: &Value) {
     let found = |lookup: Lookup| (lookup, Ok(Some(seen.clone())));
     let found: BTreeMap<_, _> = lookups(path, request, cluster).into_iter().map(found).collect();
     let answer = review(path, request, &Facts { found, ..cluster.clone() });
@@ -46,7 +46,7 @@ fn ask(path: AdmissionPath, request: &Request, cluster: &Facts, seen: &Value) {
 pub fn run(data: &[u8]) {
     if let Ok(request) = decode(data) {
         for path in AdmissionPath::ALL {
-            CLUSTERS.iter().for_each(|cluster| ask(path, &request, cluster, &Value::Null));
+            CLUSTERS.iter().for_each(|cluster| check(path, &request, cluster, &Value::Null));
         }
     }
     let Ok(value) = serde_json::from_slice::<Value>(data) else { return };
@@ -68,7 +68,7 @@ pub fn run(data: &[u8]) {
         for review in [request("CREATE", Value::Null), request("UPDATE", object(&whole["old"]))] {
             let Ok(request) = decode(review.to_string().as_bytes()) else { panic!("the request of a real API server") };
             for path in AdmissionPath::ALL {
-                CLUSTERS.iter().for_each(|cluster| ask(path, &request, cluster, whole));
+                CLUSTERS.iter().for_each(|cluster| check(path, &request, cluster, whole));
             }
         }
     }

@@ -34,7 +34,7 @@ pub fn run(data: &[u8]) {
         for status in [StatusCode::OK, StatusCode::INTERNAL_SERVER_ERROR, status] {
             match outcome_of(&request, status, body) {
                 EngineOutcome::Listed { names, others } => {
-                    assert!(names.iter().all(|name| COUNTED.contains(name)), "an adapter that was not asked for");
+                    assert!(names.iter().all(|name| COUNTED.contains(name)), "an adapter that was not desired");
                     assert!(names.len() + others <= body.len(), "more adapters than bytes");
                 }
                 EngineOutcome::Refused { message, .. } => {

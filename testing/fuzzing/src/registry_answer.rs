@@ -21,10 +21,10 @@ pub fn run(data: &[u8]) {
     if let Ok(value) = HeaderValue::from_bytes(line) {
         let headers = HeaderMap::from_iter([(header::WWW_AUTHENTICATE, value.clone())]);
         if let Some(Challenge::Bearer { realm, service }) = Challenge::of(&headers)
-            && let Some((server, asked)) = token_address(&realm, service.as_deref(), "team/chat")
-            && let Ok(asked) = asked.parse::<Uri>()
+            && let Some((server, token_uri)) = token_address(&realm, service.as_deref(), "team/chat")
+            && let Ok(token_uri) = token_uri.parse::<Uri>()
         {
-            assert_eq!((server.scheme(), server.authority()), (asked.scheme(), asked.authority()), "{realm}");
+            assert_eq!((server.scheme(), server.authority()), (token_uri.scheme(), token_uri.authority()), "{realm}");
         }
         let status = 100 + u16::from_le_bytes(*status) % 500;
         for status in [status, 200, 307, 401, 404] {

@@ -1,4 +1,4 @@
-//! `legacy-store ADDRESS FOLDER` stands in for the API store of the legacy API and for an image registry, so that
+//! `legacy-store ADDRESS FOLDER` replaces the API store of the legacy API and an image registry, so that
 //! graphs of that API run on one machine. The store has an archive of each version of the components whose manifests
 //! are in the folder, as `<component>.yaml`; there is nothing else in it. The registry has no images.
 

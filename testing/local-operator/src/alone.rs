@@ -38,7 +38,7 @@ impl WebhookServer {
         Ok(Self { binaries: Binaries::build(&own, profile, Messages::Show, address, None)?, address })
     }
 
-    /// The CRDs, which ask it for conversions.
+    /// The CRDs, which name it for conversions.
     pub fn crds(&self) -> Result<Vec<Value>> {
         self.binaries.crds()
     }
@@ -60,7 +60,7 @@ impl WebhookServer {
         webhook::until_answering(cluster).await
     }
 
-    /// A client that asks it directly, as the API server does.
+    /// A client that calls it directly, as the API server does.
     pub async fn client(&self, cluster: &Cluster) -> Result<Client> {
         let secrets: Api<Secret> = Api::namespaced(cluster.client()?, NAMESPACE);
         let secret = secrets.get(CERTIFICATES).await.context("cannot read the certificates")?;

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use anyhow::{Result, bail};
 use test_cluster::wait;
 
-use crate::http::ask;
+use crate::http::send;
 
 /// Returns when `/readyz` answers with 200. Gives up early when the process is seen to have ended.
 pub(super) async fn until_ready(address: SocketAddr, limit: Duration, alive: impl Fn() -> bool) -> Result<()> {
@@ -20,7 +20,7 @@ pub(super) async fn until_ready(address: SocketAddr, limit: Duration, alive: imp
 }
 
 async fn readyz(address: SocketAddr) -> Result<(), String> {
-    let answer = ask(&address.to_string(), "GET", "/readyz").await.map_err(|error| format!("{error:#}"))?;
+    let answer = send(&address.to_string(), "GET", "/readyz").await.map_err(|error| format!("{error:#}"))?;
     let status = answer.lines().next().unwrap_or_default();
     if status.split(' ').nth(1) == Some("200") { Ok(()) } else { Err(answer) }
 }

@@ -11,7 +11,7 @@ use tokio::{
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Asks, and gives the whole answer.
-pub async fn ask(address: &str, method: &str, path: &str) -> Result<String> {
+pub async fn send(address: &str, method: &str, path: &str) -> Result<String> {
     let exchange = async {
         let mut stream = TcpStream::connect(address).await?;
         let request = format!("{method} {path} HTTP/1.0\r\nHost: {address}\r\nContent-Length: 0\r\n\r\n");

@@ -75,8 +75,8 @@ pub struct OperatorArgs {
     release: bool,
     /// Shell command that starts another operator in place of ours
     ///
-    /// It must stay in the foreground. `{kubeconfig}` stands for a file with the token of a cluster administrator;
-    /// `{health}` and `{metrics}` for addresses that are free. If `{health}` is used, /readyz there answers when the
+    /// It must stay in the foreground. `{kubeconfig}` becomes the path of a file with the token of a cluster
+    /// administrator; `{health}` and `{metrics}` become addresses that are free. If `{health}` is used, /readyz there answers when the
     /// operator is ready.
     #[arg(long, value_name = "COMMAND")]
     operator: Option<String>,
@@ -409,7 +409,7 @@ fn last_words(cluster: &Cluster, name: &str) -> String {
     if end.is_empty() { "it logged nothing".to_owned() } else { format!("the end of its log:\n{end}") }
 }
 
-/// A role that a controller prints: the one it asks for, unless `args` say otherwise.
+/// A role that a controller prints: the one it needs, unless `args` say otherwise.
 fn role(executable: &Path, args: &[&str]) -> Result<Value> {
     let output = Command::new(executable).arg("access").args(args).output();
     let output = output.with_context(|| format!("cannot run {}", executable.display()))?;

@@ -7,7 +7,7 @@ use api_types::GROUP;
 use regex::{Captures, Regex};
 use serde_json::Value;
 
-/// The repository of the image that a placeholder for a whole image stands for.
+/// The repository of the image that replaces a placeholder for a whole image.
 const IMAGE: &str = "nvcr.io/nvidia/ai-dynamo/vllm-runtime";
 
 /// Placeholder that users of examples replace: a tag, or a whole image.
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn our_group_is_told_from_others() {
+    fn our_group_is_distinguished_from_others() {
         for (version, ours) in [("nvidia.com/v1beta1", true), ("nvidia.com.evil/v1", false), ("v1", false)] {
             assert_eq!(is_ours(&serde_json::json!({"apiVersion": version})), ours, "{version}");
         }

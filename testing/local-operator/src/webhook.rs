@@ -1,4 +1,4 @@
-//! The webhook server: how the API server finds it, what it is asked, and when it answers.
+//! The webhook server: its address for the API server, its requests, and its readiness.
 
 use std::{fs, net::SocketAddr, path::Path, process::Command, time::Duration};
 
@@ -107,7 +107,7 @@ pub(super) async fn until_answering(cluster: &Cluster) -> Result<()> {
     let params = PostParams { dry_run: true, ..PostParams::default() };
     wait::until("the API server to reach the webhook server", ANSWER_LIMIT, async || {
         match graphs.create(&params, &graph).await {
-            // Whatever it says, it says it after it was asked.
+            // An answer of any kind is one to the latest request.
             Ok(_) => Ok(()),
             Err(kube::Error::Api(status)) if status.code < 500 => Ok(()),
             Err(error) => Err(error.to_string()),

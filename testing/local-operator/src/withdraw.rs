@@ -30,7 +30,7 @@ pub async fn refuse_installed(client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Removes what the API server would ask a webhook server that is gone: webhook configurations, and conversion of the
+/// Removes what makes the API server call a webhook server that is gone: webhook configurations, and conversion of the
 /// CRDs. The CRDs and all objects stay.
 pub async fn withdraw(client: &Client) -> Result<()> {
     for kind in ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"] {

@@ -1,4 +1,4 @@
-//! Stands in for an inference engine, and for a frontend, in tests on a real node: it answers probes and the calls by
+//! Replaces an inference engine, and a frontend, in tests on a real node: it answers probes and the calls by
 //! which adapters are loaded, and ends by exhausting its memory on request. `mock-engine pause` only waits for
 //! its end, which is what the container that holds a pod's namespaces does.
 

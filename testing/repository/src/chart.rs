@@ -11,7 +11,7 @@ use test_cluster::assets::{Assets, Tool};
 
 use crate::root;
 
-/// The version of Kubernetes that a chart is rendered for when no cluster is asked.
+/// The version of Kubernetes that a chart is rendered for without a cluster.
 pub const KUBE_VERSION: &str = "--kube-version=1.36.3";
 
 /// The chart of the platform.

@@ -9,7 +9,7 @@ pub(super) enum Reach {
     Run,
     /// All tests on control planes, with every kind that is served.
     Tests,
-    /// Nothing: the API server asks for the right and logs no request for it.
+    /// Nothing: the API server checks the right and logs no request for it.
     Never,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn is_about(text: &str, right: &Right) -> bool {
 const GRAPHS: &[&str] = &["graph-controller"];
 const COMPONENTS: &[&str] = &["component-controller"];
 const BLOCKS: &str =
-    "children block the deletion of their owner; the admission plugin OwnerReferencesPermissionEnforcement asks for it";
+    "children block the deletion of their owner; the admission plugin OwnerReferencesPermissionEnforcement requires it";
 
 /// Programs whose replicas share the namespaces.
 const SHARDED: &[&str] = &["graph-controller", "component-controller", "model-controller"];
@@ -58,7 +58,7 @@ const SCRAPED: &[&str] = &["graph-controller", "component-controller", "model-co
 const REVIEWS: &[&str] =
     &["create authentication.k8s.io/tokenreviews", "create authorization.k8s.io/subjectaccessreviews"];
 const SCRAPES: &str =
-    "asked for when a client shows a token to read metrics; a test of the process that all are made of does";
+    "used when a client shows a token to read metrics; a test of the process that all are made of does";
 
 /// All of them. One that is about no right of the chart is a fault, and a test finds it.
 pub(super) const ARGUMENTS: &[Argument] = &[
@@ -86,7 +86,7 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         programs: GRAPHS,
         rights: &["bind rbac.authorization.k8s.io/clusterroles", "bind rbac.authorization.k8s.io/roles"],
         reach: Reach::Never,
-        why: "asked for when accounts of graphs, planners, endpoint pickers and profilers are bound to the roles of the chart",
+        why: "used when accounts of graphs, planners, endpoint pickers and profilers are bound to the roles of the chart",
     },
     Argument {
         programs: GRAPHS,
@@ -153,7 +153,7 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         programs: GRAPHS,
         rights: &["get core/nodes", "get,list,patch,delete core/pods"],
         reach: Reach::Run,
-        why: "workers that exchange key-value caches, and engines that stand by for each other, which a run does not have",
+        why: "workers that exchange key-value caches, and standby engines, which a run does not have",
     },
     Argument {
         programs: GRAPHS,
@@ -171,7 +171,7 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         programs: &["graph-controller", "component-controller", "model-controller"],
         rights: &["create,patch events.k8s.io/events"],
         reach: Reach::Run,
-        why: "what there is to tell, and whether it happens again, is chance in a short run",
+        why: "which events there are, and whether they occur again, is chance in a short run",
     },
     Argument {
         programs: &["graph-controller", "component-controller"],
@@ -262,7 +262,7 @@ pub(super) const ARGUMENTS: &[Argument] = &[
         programs: &["lease-scope"],
         rights: &["mark core/namespaces"],
         reach: Reach::Never,
-        why: "no verb of a request: the chart's admission policy for markers asks the authorizer for it",
+        why: "no verb of a request: the chart's admission policy for markers checks it with the authorizer",
     },
     Argument {
         programs: SHARDED,

@@ -60,7 +60,7 @@ impl Difference {
 }
 
 /// Whether a request is one that the right is for. A list shows what a `get` and a watch show; which of the
-/// three is asked depends on what the API server can do and on what is cached, so one of them stands for all.
+/// three is sent depends on what the API server can do and on what is cached, so one of them counts for all.
 fn shows(right: &Right, request: &Use) -> bool {
     let reads = |verb: &String| READS.contains(&verb.as_str());
     (right.verb == request.verb || reads(&right.verb) && reads(&request.verb)) && concerns(right, request)
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_request_uses_nothing_and_is_told_if_no_right_would_allow_it() {
+    fn a_refused_request_uses_nothing_and_is_shown_if_no_right_would_allow_it() {
         let granted = BTreeSet::from([right("get core/nodes")]);
         let used = BTreeSet::from([request("get core/nodes a", false), request("list core/pods", false)]);
         let found = of("p", &granted, &used, &[], Reach::Run);
@@ -160,8 +160,8 @@ mod tests {
         let argument =
             |reach| Argument { programs: &["p"], rights: &["delete apps/deployments"], reach, why: "because" };
         let granted = BTreeSet::from([right("delete apps/deployments")]);
-        let argued = |program: &str, own: Reach, asked: Reach| {
-            !of(program, &granted, &BTreeSet::new(), &[argument(own)], asked).argued.is_empty()
+        let argued = |program: &str, own: Reach, reach: Reach| {
+            !of(program, &granted, &BTreeSet::new(), &[argument(own)], reach).argued.is_empty()
         };
         assert!(argued("p", Reach::Run, Reach::Run));
         assert!(argued("p", Reach::Never, Reach::Run));

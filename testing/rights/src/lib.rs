@@ -130,7 +130,7 @@ pub fn check(installs: &[Install<'_>], log: &str) -> Result<()> {
     Ok(())
 }
 
-/// All installs, and one with everything that asks for more rights.
+/// All installs, and one with everything that needs more rights.
 fn shipped() -> Result<Vec<Value>> {
     let mut objects = chart::render("cluster", "operator", &["dynamo-operator.imagePullSecretDiscovery.enabled=true"])?;
     for (_, values) in INSTALLS {

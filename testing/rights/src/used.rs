@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_request_is_told_once() {
+    fn each_request_is_returned_once() {
         let event = |verb: &str, code: u64, object: Value| {
             let event = json!({
                 "verb": verb, "user": {"username": "u"}, "userAgent": "a/1", "objectRef": object,

@@ -309,7 +309,7 @@ mod tests {
     use crate::options::Controllers;
 
     #[tokio::test]
-    async fn a_port_lost_to_somebody_else_is_recognised() {
+    async fn a_port_lost_to_another_process_is_recognised() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let taken = format!("--secure-port={}", listener.local_addr().unwrap().port());
         let options = Options { controllers: Controllers::Off, apiserver_args: vec![taken], ..Options::default() };

@@ -80,7 +80,7 @@ pub enum Error {
     /// There is no running cluster in the directory.
     #[error("no cluster runs in {0}; start one, or remove what is left of it with `down`")]
     NotRunning(PathBuf),
-    /// The audit log was asked for, but the cluster writes none.
+    /// The audit log is read, but the cluster writes none.
     #[error("this cluster writes no audit log; set `Options::audit` when starting it")]
     NoAuditLog,
     /// No free port was found.
@@ -100,7 +100,7 @@ impl Error {
         move |source| Self::Io { action, path, source }
     }
 
-    /// Turns an error of a request into one that says what was asked; for `map_err`.
+    /// Turns an error of a request into one that names the request; for `map_err`.
     pub(crate) fn api(action: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let action = action.into();
         move |source| Self::Api { action, source: Box::new(source) }

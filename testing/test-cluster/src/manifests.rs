@@ -65,7 +65,7 @@ fn is_established(crd: &CustomResourceDefinition) -> Result<(), String> {
     Err(format!("conditions {}", serde_json::to_string(&conditions).unwrap_or_default()))
 }
 
-/// A definition is established a moment before the API server answers for it, and that a moment before it stands in the
+/// A definition is established a moment before the API server answers for it, and that a moment before it is in the
 /// aggregated list, from which the garbage collector learns what there is.
 async fn is_listed(client: &Client, crd: &CustomResourceDefinition) -> Result<(), String> {
     let listed = client.list_api_groups_aggregated().await.map_err(|error| error.to_string())?;
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn core_and_grouped_kinds_are_told_apart() {
+    fn core_and_grouped_kinds_are_distinguished() {
         let core = kind_of(&json!({"apiVersion": "v1", "kind": "Pod"})).unwrap();
         assert_eq!((core.group.as_str(), core.version.as_str()), ("", "v1"));
         let apps = kind_of(&json!({"apiVersion": "apps/v1", "kind": "Deployment"})).unwrap();

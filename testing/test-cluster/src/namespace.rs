@@ -12,7 +12,7 @@ use crate::{access::Access, error::Error, wait};
 
 const ACCOUNT_LIMIT: Duration = Duration::from_secs(60);
 
-/// A fresh namespace. Its deletion is asked for when this is dropped, and takes place in the background.
+/// A fresh namespace. Its deletion is requested when this is dropped, and takes place in the background.
 pub struct TestNamespace {
     name: String,
     client: Client,

@@ -18,7 +18,7 @@ pub struct Options {
     pub audit: bool,
     /// Further flags of the API server.
     pub apiserver_args: Vec<String>,
-    /// CustomResourceDefinitions to apply before the controller manager starts, so that its garbage collector knows
+    /// CustomResourceDefinitions to apply before the controller manager starts, so that its garbage collector has
     /// them from the first moment; of later ones it learns only every 30 s.
     pub crds: Vec<Value>,
 }

@@ -1,4 +1,4 @@
-//! Keys and certificates of a cluster: a CA of its own, so that a client of one cluster never trusts another.
+//! Keys and certificates of a cluster: a CA of its own, so that no client of one cluster accepts another.
 
 use std::path::Path;
 

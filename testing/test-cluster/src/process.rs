@@ -1,4 +1,4 @@
-//! Identity of a process: a pid together with its start time, so that a pid given to another process is never mistaken.
+//! Identity of a process: a pid together with its start time, so that a pid given to another process is detected.
 
 use std::{fs, path::Path};
 

@@ -64,7 +64,7 @@ impl Server {
                 "--log-level=warn".to_owned(),
                 format!("--listen-client-urls={clients}"),
                 format!("--advertise-client-urls={clients}"),
-                // A socket in its directory: no other member may join. It wants `host:port`, hence the form.
+                // A socket in its directory: no other member may join. It requires `host:port`, hence the form.
                 "--listen-peer-urls=unix://peers:0".to_owned(),
                 "--initial-advertise-peer-urls=unix://peers:0".to_owned(),
                 "--initial-cluster=one=unix://peers:0".to_owned(),
@@ -96,7 +96,7 @@ impl Server {
         .await
     }
 
-    /// Starts an image registry that keeps everything in memory, speaks no TLS and lets everybody in.
+    /// Starts an image registry that keeps everything in memory, has no TLS and needs no login.
     ///
     /// # Errors
     /// It cannot be built or started.

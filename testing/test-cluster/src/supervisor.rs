@@ -1,4 +1,4 @@
-//! The process that stands between us and the programs of a cluster, so that none of them outlives its owner.
+//! The process between us and the programs of a cluster, so that none of them outlives its owner.
 //!
 //! A shell runs `supervisor.sh`. It starts the programs, so there is no moment at which a program runs and no process
 //! has written down its pid. Its standard input is a pipe that only we hold: when we end, be it by SIGKILL, the kernel
@@ -132,7 +132,7 @@ impl Supervisor {
         let record = self.record(name);
         match fs::remove_file(&record) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", record)(error)),
-            _ => self.tell(&format!("start {name}"))?,
+            _ => self.send_command(&format!("start {name}"))?,
         }
         let started = wait::until(format!("{name} to start"), PATIENCE, async || {
             record.exists().then(|| Process::from_record(&record))
@@ -144,11 +144,11 @@ impl Supervisor {
     /// Ends a program and returns when it is gone. Does nothing if it does not run.
     pub(crate) async fn stop(&self, name: &str, signal: Signal) -> Result<(), Error> {
         let Some(process) = self.process(name) else { return Ok(()) };
-        self.tell(&format!("stop {name} {}", signal.name()))?;
+        self.send_command(&format!("stop {name} {}", signal.name()))?;
         let gone = async || (!process.is_running()).then_some(());
         let mut outcome = wait::until(format!("{name} to end"), PATIENCE, gone).await;
         if outcome.is_err() && signal == Signal::Terminate {
-            self.tell(&format!("stop {name} KILL"))?;
+            self.send_command(&format!("stop {name} KILL"))?;
             outcome = wait::until(format!("{name} to end"), PATIENCE, gone).await;
         }
         Ok(outcome?)
@@ -171,7 +171,7 @@ impl Supervisor {
 
     /// Makes the supervisor independent of this process.
     pub(crate) async fn detach(&self) -> Result<(), Error> {
-        self.tell("detach")?;
+        self.send_command("detach")?;
         let control = self.dir.join(CONTROL);
         wait::until("the supervisor to detach", PATIENCE, async || control.exists().then_some(())).await?;
         *self.lock() = Link::Fifo;
@@ -181,12 +181,12 @@ impl Supervisor {
     /// Ends everything and returns when it is gone.
     pub(crate) async fn end(&self) -> Result<(), Error> {
         let Some(supervisor) = Process::from_record(&self.dir.join(RECORD)) else { return Ok(()) };
-        self.tell("end")?;
+        self.send_command("end")?;
         wait::until("the cluster to end", PATIENCE, async || (!supervisor.is_running()).then_some(())).await?;
         Ok(())
     }
 
-    fn tell(&self, command: &str) -> Result<(), Error> {
+    fn send_command(&self, command: &str) -> Result<(), Error> {
         match &mut *self.lock() {
             Link::Pipe(child) => match &mut child.stdin {
                 Some(pipe) => writeln!(pipe, "{command}").map_err(Error::io("command the supervisor of", &self.dir)),

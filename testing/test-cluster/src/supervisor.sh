@@ -4,7 +4,7 @@ umask 077
 mode=$1
 dir=$2
 
-# The start time of a process, nothing once it has ended: with it a pid is never mistaken for its successor. While a thread of
+# The start time of a process, nothing once it has ended: with it a pid is distinguished from its successor. While a thread of
 # it still ends it has not, and holds its ports, though its first thread is a zombie.
 stamp() {
     { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 0

@@ -1,4 +1,4 @@
-//! Clusters start, stand side by side, survive a loss of their API server, and go without a trace.
+//! Clusters start, run side by side, survive a loss of their API server, and go without a trace.
 #![allow(clippy::unwrap_used, reason = "a test that cannot continue panics")]
 
 use std::{fs, path::Path, time::Duration};

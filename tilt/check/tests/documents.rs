@@ -1,8 +1,8 @@
-//! What the documents that people come with set and type.
+//! Settings and commands of documents of other operators.
 
 use super::*;
 
-/// What the page on Tilt writes into `tilt-settings.yaml`.
+/// Content that the page on Tilt writes into `tilt-settings.yaml`.
 const QUICK_START: &str = "
 allowed_contexts:
   - my-cluster-context
@@ -67,7 +67,7 @@ fn definitions_are_generated_unless_the_settings_skip_it() {
     }
 }
 
-/// Where make is installed.
+/// Only where make is installed.
 #[test]
 fn make_starts_and_ends_the_loop_and_generates_definitions() {
     let make = |words: &[&str]| Command::new("make").arg("--dry-run").args(words).current_dir("../..").output();

@@ -18,7 +18,7 @@ const STUBS: &str = include_str!("stubs.star");
 const DEPLOYMENTS: [&str; 5] =
     ["graph-controller", "component-controller", "model-controller", "crds", "webhook-server"];
 
-/// What a developer has, says and is connected to.
+/// Settings, arguments and cluster of a developer.
 struct Scene {
     context: &'static str,
     arguments: Value,
@@ -393,7 +393,7 @@ fn keys_and_texts_of_values_are_read_as_helm_reads_them_on_its_command_line() {
         (r"a.x\.io/y.b", json!("c"), "/a", json!({"x.io/y": {"b": "c"}})),
         ("a[1].b", json!("c"), "/a", json!([null, {"b": "c"}])),
         ("a[0][1]", json!("c"), "/a", json!([[null, "c"]])),
-        // What is no text stands as it is.
+        // What is no text stays as it is.
         ("a.b", json!(false), "/a/b", json!(false)),
         ("a.b", json!(7), "/a/b", json!(7)),
         ("a.b", json!(["1", {"c.d": 2}]), "/a/b", json!(["1", {"c.d": 2}])),
@@ -408,25 +408,25 @@ fn keys_and_texts_of_values_are_read_as_helm_reads_them_on_its_command_line() {
 
 #[test]
 fn a_context_that_is_not_allowed_is_refused_before_anything_runs() {
-    let refusal = |scene: Scene| evaluate(&scene).err().unwrap_or_else(|| panic!("not refused"));
+    let error = |scene: Scene| evaluate(&scene).err().unwrap_or_else(|| panic!("not refused"));
     let production = Scene { context: "production", ..Scene::default() };
-    assert!(refusal(production).contains("The context production is not allowed"));
+    assert!(error(production).contains("The context production is not allowed"));
     let remote = Scene { context: "dev", settings: json!({"allowed_contexts": ["dev"]}), ..Scene::default() };
-    assert!(refusal(remote).contains("needs a registry"));
+    assert!(error(remote).contains("needs a registry"));
     let kind = Scene { arguments: json!({"k3d": true}), ..Scene::default() };
-    assert!(refusal(kind).contains("the context is kind-dev"));
+    assert!(error(kind).contains("the context is kind-dev"));
     let word = Scene { arguments: json!({"also": ["trigger"]}), ..Scene::default() };
-    assert!(refusal(word).contains("unknown argument trigger"));
+    assert!(error(word).contains("unknown argument trigger"));
     let nowhere = Scene { context: "minikube", arguments: json!({"container_runtime": "podman"}), ..Scene::default() };
-    assert!(refusal(nowhere).contains("podman brings images to a registry"));
+    assert!(error(nowhere).contains("podman brings images to a registry"));
     let live = Scene { arguments: json!({"live_update": true}), ..Scene::default() };
-    assert!(refusal(live).contains("live_update needs images"));
+    assert!(error(live).contains("live_update needs images"));
     let misspelt = Scene { settings: json!({"registri": "x"}), ..Scene::default() };
-    assert!(refusal(misspelt).contains("unknown key registri"));
+    assert!(error(misspelt).contains("unknown key registri"));
 }
 
 #[test]
-fn a_refusal_comes_before_the_first_command() {
+fn an_error_comes_before_the_first_command() {
     let source = std::fs::read_to_string(TILTFILE).unwrap();
     let check = source.find("\ncheck_context()\n").unwrap();
     let before = &source[..check];

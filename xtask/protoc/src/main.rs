@@ -1,4 +1,4 @@
-//! As much of `protoc` as build scripts of Rust crates ask for: the descriptors of some files, written to one.
+//! As much of `protoc` as build scripts of Rust crates need: the descriptors of some files, written to one.
 
 use std::env;
 use std::fs;
@@ -29,7 +29,7 @@ impl Call {
                 "-o" => call.output = value()?,
                 "-I" => call.includes.push(value()?),
                 option if option.starts_with('-') => {
-                    return Err(format!("option {option} is not known here; set PROTOC to a protoc that knows it"));
+                    return Err(format!("option {option} is not supported; set PROTOC to a protoc that supports it"));
                 }
                 file => call.files.push(PathBuf::from(file)),
             }

@@ -8,7 +8,7 @@ use repository::{files, read_yaml};
 use serde_json::{Value, json};
 
 const HEAD: &str = "\
-# What `crds serve` asks for: the definitions, and the objects that are stored anew in the version that is stored.
+# Rights of `crds serve`: the definitions, and the objects that are stored anew in the version that is stored.
 # A creation by server-side apply has the name of the object.
 ";
 

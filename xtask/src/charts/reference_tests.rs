@@ -15,7 +15,7 @@ fn configuration(objects: &[Value]) -> OperatorConfiguration {
 
 /// In the reference, a `false` by default switches off what the operator would find by itself.
 #[test]
-fn what_nobody_sets_is_what_the_programs_do_by_themselves() {
+fn what_is_not_set_is_the_default_of_the_programs() {
     let mut given = configuration(&render(&[]).unwrap());
     let by_itself = OperatorConfiguration::default().orchestrators;
     // What the chart says of its own accord; see below.
@@ -25,7 +25,7 @@ fn what_nobody_sets_is_what_the_programs_do_by_themselves() {
     assert_eq!(given.orchestrators.kai_scheduler.enabled, None, "and so is the KAI scheduler");
 }
 
-/// In the reference, the chart ships four hours, and without a word of it the code takes fifteen minutes. Running
+/// In the reference, the chart ships four hours, and without the value the code takes fifteen minutes. Running
 /// graphs have what the chart ships: another delay would rewrite the PodCliqueSet of each of them on takeover.
 #[test]
 fn the_configuration_always_says_how_long_grove_waits() {

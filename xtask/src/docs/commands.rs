@@ -84,13 +84,13 @@ impl Checker {
     }
 }
 
-/// Whether `cargo xtask` takes these words. Words in capitals stand for anything.
+/// Whether `cargo xtask` takes these words. Words in capitals are placeholders.
 pub(super) fn xtask(words: &[&str]) -> Result<()> {
     let all = ["cargo xtask"].iter().chain(words);
     match crate::Cli::command().try_get_matches_from(all) {
         Ok(_) => Ok(()),
         Err(error) if error.use_stderr() => bail!("{}", error.to_string().lines().next().unwrap_or_default()),
-        // It asks for help.
+        // It shows help.
         Err(_) => Ok(()),
     }
 }
@@ -118,8 +118,8 @@ fn built(name: &str, words: &[&str]) -> Result<()> {
     explained(&program, words)
 }
 
-/// Lets a program read the words and explain itself, instead of doing what they say: it refuses flags that it does not
-/// know.
+/// Lets a program read the words and explain itself, instead of doing what they say: it refuses unknown
+/// flags.
 fn explained(program: &PathBuf, words: &[&str]) -> Result<()> {
     let end = words.iter().position(|word| *word == "--").unwrap_or(words.len());
     let mut command = Command::new(program);

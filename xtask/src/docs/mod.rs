@@ -1,7 +1,7 @@
 //! `cargo xtask docs`: what the pages say can be done can be done.
 //!
 //! Commands in fenced blocks are read by the programs that they are for: `helm` renders the chart with their values,
-//! `kubectl`, `cargo xtask` and `crds` find flags that they do not know. Links lead to files and headings that exist,
+//! `kubectl`, `cargo xtask` and `crds` find unknown flags. Links lead to files and headings that exist,
 //! and values of the chart that a page names are there, as are the tests that keep defects away.
 
 mod commands;
@@ -97,7 +97,7 @@ mod tests {
         run().unwrap();
     }
 
-    /// In the Go operator's chart, they speak of a program that is no longer installed.
+    /// In the Go operator's chart, they name a program that is no longer installed.
     #[test]
     fn what_helm_says_after_an_install_can_be_done() {
         let notes = platform().join("templates/NOTES.txt");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_its_program_does_not_know_is_a_fault() {
+    fn a_command_that_its_program_lacks_is_a_fault() {
         let checker = Checker::new().unwrap();
         for (line, right) in [
             (

@@ -68,7 +68,7 @@ fn anchor(heading: &str) -> String {
     kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// The commands of a line, each as its words: what stands between pipes and the like. Comments, variables that are set
+/// The commands of a line, each as its words: what is between pipes and the like. Comments, variables that are set
 /// and where output goes are left out.
 pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
     let mut commands = vec![Vec::new()];

@@ -84,7 +84,7 @@ impl Image {
         for (name, content) in self.layout()? {
             put(&mut tar, &name, EntryType::Regular, 0o644, &content);
         }
-        // Docker's list knows one architecture.
+        // Docker's list holds one architecture.
         let first = serde_json::to_vec(&self.docker.iter().take(1).collect::<Vec<_>>())?;
         put(&mut tar, "manifest.json", EntryType::Regular, 0o644, &first);
         let bytes = tar.into_inner()?;
@@ -124,7 +124,7 @@ fn blob(blobs: &mut BTreeMap<String, Vec<u8>>, content: Vec<u8>, kind: &str) -> 
     json!({ "mediaType": kind, "digest": digest, "size": size })
 }
 
-/// The name with the registry that is meant where none is written, as containerd wants it.
+/// The name with the registry that is meant where none is written, as containerd requires it.
 fn full_name(reference: &str) -> String {
     let (first, rest) = reference.split_once('/').unwrap_or(("library", reference));
     let names_a_host = first.contains(['.', ':']) || first == "localhost";

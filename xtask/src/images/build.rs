@@ -40,7 +40,7 @@ impl Arch {
         }
     }
 
-    /// C compilers that know its instructions, the best first.
+    /// C compilers for its instructions, the best first.
     fn compilers(self) -> [String; 3] {
         let cpu = self.cpu();
         [format!("{cpu}-linux-gnu-gcc"), format!("{cpu}-linux-musl-gcc"), "clang".to_owned()]

@@ -6,7 +6,7 @@ use tar::{Builder, EntryType, Header};
 /// The user that programs run as; also in the chart's security context.
 pub(super) const USER: &str = "65532:65532";
 
-/// Programs that speak TLS with servers outside of the cluster: registries, API stores, NATS and etcd of others, and API
+/// Programs that use TLS with servers outside of the cluster: registries, API stores, NATS and etcd of others, and API
 /// servers whose kubeconfig names no authority.
 const OUTBOUND: [&str; 3] = ["component-controller", "graph-controller", "kubectl-dynamo"];
 
@@ -75,9 +75,9 @@ mod tests {
 
     use super::files;
 
-    /// Without them, no registry can be asked by TLS.
+    /// Without them, no connection to a registry can use TLS.
     #[test]
-    fn programs_that_go_outside_know_whom_to_trust() {
+    fn programs_that_go_outside_have_trust_roots() {
         for (program, goes_outside) in [("component-controller", true), ("webhook-server", false)] {
             let layer = files(program, b"a program", None);
             let mut tar = tar::Archive::new(layer.as_slice());

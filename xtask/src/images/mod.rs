@@ -213,7 +213,7 @@ mod tests {
     fn two_archives_of_one_binary_are_equal_to_the_byte() {
         let dir = std::env::temp_dir().join(format!("archives-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
-        // Big enough that a compressor has something to decide.
+        // Big enough that compressors differ in their results.
         let content: Vec<u8> = (0..300_000_u32).flat_map(|n| (n % 1009).to_le_bytes()).collect();
         let binary = dir.join("graph-controller");
         fs::write(&binary, content).unwrap();

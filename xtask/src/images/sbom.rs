@@ -12,7 +12,7 @@ use super::{
     build::{Arch, selection},
 };
 
-/// Bills of materials of programs that are built in one go: a feature that one of them asks for is switched on for all.
+/// Bills of materials of programs that are built in one go: a feature that one of them enables is enabled for all.
 #[derive(Debug, Default)]
 pub(super) struct Bills {
     packages: BTreeMap<String, Linked>,
@@ -122,7 +122,7 @@ mod tests {
 
     /// Cargo takes `package/feature` for a feature of a dependency where there is one of that name.
     #[test]
-    fn the_program_behind_a_feature_is_there_when_it_is_asked_for_alone() {
+    fn the_program_behind_a_feature_is_there_when_it_is_built_alone() {
         let crds = PROGRAMS.iter().find(|program| program.name == "crds").unwrap();
         let bills = Bills::of(&[*crds], &[Arch::of_this_machine()]).unwrap();
         assert!(names(&bills, crds).contains(&"clap".to_owned()));

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_is_asked() {
+    fn every_rule_is_checked() {
         let file = |path: &str, text: &str| TextFile { path: path.to_owned(), text: text.to_owned() };
         let files = [
             file(".github/workflows/x.yml", "- uses: actions/x@v1\n"),

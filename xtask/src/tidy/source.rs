@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn test_modules_are_told_from_the_rest() {
+    fn test_modules_are_distinguished_from_the_rest() {
         let text = "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n";
         assert_eq!(product_lines("crates/x/src/lib.rs", text), [1, 6]);
         let text = "fn a() {}\n#[cfg(test)]\n#[path = \"x_tests.rs\"]\nmod tests;\nfn c() {}\n";

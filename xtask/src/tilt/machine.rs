@@ -10,7 +10,7 @@ pub(super) type Program = (&'static [&'static str], &'static str);
 const NEEDED: [Program; 3] = [
     (&["tilt"], "runs the loop; https://docs.tilt.dev/install.html"),
     (&["helm"], "renders the chart; https://helm.sh/docs/intro/install/"),
-    (&["kubectl"], "knows the cluster; https://kubernetes.io/docs/tasks/tools/"),
+    (&["kubectl"], "reaches the cluster; https://kubernetes.io/docs/tasks/tools/"),
 ];
 /// `container_runtime` says which; it may be in a file that only Tilt reads.
 pub(super) const RUNTIME: Program =

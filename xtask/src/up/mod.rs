@@ -107,7 +107,7 @@ async fn check_running(kubeconfig: &Path) -> Result<()> {
     local_operator::refuse_installed(&access.client()?).await
 }
 
-/// The cluster that the arguments ask for.
+/// The cluster that the arguments specify.
 async fn cluster(args: &Args, options: Options) -> Result<Cluster> {
     let Some(kubeconfig) = &args.kubeconfig else {
         eprintln!("starting the control plane with {} nodes", args.nodes);

@@ -123,7 +123,7 @@ pub(super) fn convert_part(
     from.complete(&mut rebuilt);
     let exact = difference(&rebuilt, source);
     let mut new = Saved { sparse, exact, seals: BTreeMap::new() };
-    // Everything put back is exactly the source, by what a difference is. That it is put back goes without saying where
+    // Everything put back is exactly the source, by what a difference is. It is put back in any case where
     // the target is nothing but a projection of the source.
     let comes_back = saved.is_none()
         || equivalent_objects(&from.project(source), &target)

@@ -37,7 +37,7 @@
 //!
 //! Differences from the upstream operator, where that is wrong:
 //!
-//! - A probe of `mainContainer` that asks in another way replaces the way of the component's own probe.
+//! - A probe of `mainContainer` with another handler replaces the handler of the component's own probe.
 //! - A `componentType` that v1beta1 lacks becomes no type; v1alpha1 keeps it.
 //! - A container `main` in `extraPodSpec.containers` is the main container, if there is no `mainContainer`; it is never
 //!   lost.
@@ -185,7 +185,7 @@ struct ConvertedKind {
 /// The kind of that name, if it has two versions.
 fn kind(name: &str) -> Option<ConvertedKind> {
     let (spec, status, retired, convert): (_, _, &[_], fn(ConversionSource<'_>) -> _) = match name {
-        GRAPH => (preserved::archive::PreservedGraph::ANNOTATION, "nvidia.com/dgd-status", &[], graph::convert_graph),
+        GRAPH => (preserved::legacy::PreservedGraph::ANNOTATION, "nvidia.com/dgd-status", &[], graph::convert_graph),
         COMPONENT_DEPLOYMENT => (
             preserved::PreservedComponent::ANNOTATION,
             "nvidia.com/dcd-status",

@@ -66,7 +66,7 @@ fn component_deployment_columns() -> Vec<CustomResourceColumnDefinition> {
 }
 
 fn component_deployment_alpha_columns() -> Vec<CustomResourceColumnDefinition> {
-    let image = column("DynamoComponent", ".spec.dynamoComponent", "What the image is built from; empty if nothing is");
+    let image = column("DynamoComponent", ".spec.dynamoComponent", "Source of the image; empty if none is built");
     std::iter::once(image).chain(component_deployment_columns()).collect()
 }
 
@@ -113,10 +113,14 @@ fn request_columns() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column("Model", ".spec.model", "The model"),
         column("Backend", ".spec.backend", "Engine family: auto, sglang, trtllm or vllm"),
-        column("Phase", ".status.phase", "Where the request is in its life"),
-        column("Profiling", ".status.profilingPhase", "What the profiler is doing"),
+        column("Phase", ".status.phase", "Phase of the request"),
+        column("Profiling", ".status.profilingPhase", "Phase of the profiler"),
         column("Reason", r#".status.conditions[?(@.type=="Succeeded")].reason"#, "Reason of the condition Succeeded"),
-        column("Message", r#".status.conditions[?(@.type=="Succeeded")].message"#, "Why it is there"),
+        column(
+            "Message",
+            r#".status.conditions[?(@.type=="Succeeded")].message"#,
+            "Message of the condition Succeeded",
+        ),
         column("DGD", ".status.dgdName", "The graph"),
         age_column("Age"),
     ]
@@ -126,7 +130,7 @@ fn request_alpha_columns() -> Vec<CustomResourceColumnDefinition> {
     vec![
         column("Model", ".spec.model", "The model"),
         column("Backend", ".status.backend", "Engine family"),
-        column("State", ".status.state", "Where the request is in its life"),
+        column("State", ".status.state", "Phase of the request"),
         column("DGD-State", ".status.deployment.state", "Where the graph is in its life"),
         age_column("Age"),
     ]
@@ -169,7 +173,7 @@ const DYNAMO_COMPONENT: &str = "Code in an archive that is built into an image."
 pub(super) fn dynamo_component(sources: &SchemaSources) -> VersionDefinitions {
     let exists = ".status.conditions[?(@.type==\"ImageExists\")].status";
     let columns = vec![
-        column("DynamoComponent", ".spec.dynamoComponent", "What is built, as name:version"),
+        column("DynamoComponent", ".spec.dynamoComponent", "Built code, as name:version"),
         column("Image-Exists", exists, "Whether the registry has the image"),
         age_column("Age"),
     ];

@@ -289,7 +289,7 @@ fn columns_of_kubectl_get() {
     assert_eq!(columns("dynamoworkermetadatas", "v1alpha1"), [age]);
 }
 
-/// The rules are text and know nothing of the constants that they speak of.
+/// The rules are text, and no compiler compares them with the constants that they name.
 #[test]
 fn rules_use_the_vocabulary_of_the_types() {
     assert!(rules::CONTAINER[0].rule.contains(&format!("\"{MAIN_CONTAINER}\"")));
@@ -317,7 +317,7 @@ fn a_gpu_has_one_name() {
     }
 }
 
-/// The typed definition has no field for what it does not know; a keyword lost there would be lost in silence.
+/// The typed definition has no field for other keywords; one that is lost there would cause no error.
 #[test]
 fn nothing_of_a_schema_is_lost_in_the_typed_definition() {
     use crate::{

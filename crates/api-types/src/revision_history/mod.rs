@@ -38,7 +38,7 @@ pub fn parse(text: &str) -> Vec<PreviousRevision> {
 #[must_use]
 pub fn revision_of(worker: &DynamoComponentDeployment) -> &str {
     let label = worker.metadata.labels.as_ref().and_then(|all| all.get(labels::WORKER_HASH));
-    label.map_or(labels::LEGACY_GENERATION, String::as_str)
+    label.map_or(labels::LEGACY_REVISION, String::as_str)
 }
 
 /// The revisions that live workers list and that are not live, newest first.

@@ -1,5 +1,5 @@
 //! Rules of ours that the API server holds by itself: what the webhook server would refuse is refused where no API
-//! server asks it.
+//! server calls it.
 
 use std::time::Duration;
 

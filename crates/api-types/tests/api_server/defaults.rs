@@ -116,7 +116,7 @@ async fn a_component_on_its_own_needs_no_name_and_has_no_fields_of_graphs() {
 
 /// One object of each kind with conditions, in each version. No controller runs.
 #[tokio::test]
-async fn a_new_object_says_that_no_controller_has_acted_on_it() {
+async fn a_new_object_shows_that_no_controller_has_reconciled_it() {
     let server = Server::new().await;
     let main = json!({ "containers": [{ "name": "main", "image": "i" }] });
     let checkpoint = json!({

@@ -43,7 +43,7 @@ async fn a_second_manager_adds_and_removes_its_own_parts() {
     assert_eq!(containers(&merged), &expected);
 
     let again = server.apply("user", &manifest).await.granted();
-    assert_eq!(containers(&again), &expected, "the user's next apply leaves them alone");
+    assert_eq!(containers(&again), &expected, "the user's next apply keeps them");
     assert_eq!(again["metadata"]["resourceVersion"], merged["metadata"]["resourceVersion"], "and writes nothing");
 
     let withdrawn = graph("merged", &json!({ "components": [{ "name": "worker" }] }));
@@ -62,7 +62,7 @@ async fn two_managers_own_one_component_each() {
 }
 
 #[tokio::test]
-async fn taking_somebody_elses_field_is_a_conflict() {
+async fn taking_a_field_of_another_manager_is_a_conflict() {
     let server = Server::new().await;
     let image = |image: &str| with_containers(&json!([{ "name": "main", "image": image }]));
     server.apply("user", &image("dynamo:1")).await.granted();

@@ -14,7 +14,7 @@ fn assert_refused(what: &str, answer: &Answer, field: &str, message: &str) {
 }
 
 #[tokio::test]
-async fn mistakes_in_the_graph() {
+async fn violations_in_the_graph() {
     let many: Vec<Value> = (0..26).map(|i| json!({ "name": format!("c{i}") })).collect();
     let policy = |policy: Value| json!({ "experimental": { "kvTransferPolicy": policy } });
     let prefix = "abcdefg.".repeat(32);
@@ -67,7 +67,7 @@ async fn mistakes_in_the_graph() {
 }
 
 #[tokio::test]
-async fn mistakes_in_a_component() {
+async fn violations_in_a_component() {
     const CHECKPOINT: &str = "spec.components[0].experimental.checkpoint";
     const MEMORY: &str = "spec.components[0].experimental.gpuMemoryService";
     let cases: [Case; 12] = [
@@ -128,7 +128,7 @@ async fn mistakes_in_a_component() {
 }
 
 #[tokio::test]
-async fn mistakes_in_a_pod_template() {
+async fn violations_in_a_pod_template() {
     const POD: &str = "spec.components[0].podTemplate";
     let spec = |spec: Value| json!({ "podTemplate": { "spec": spec } });
     let main = json!({ "name": "main" });

@@ -184,7 +184,7 @@ async fn applying_what_was_read_changes_nothing_in_either_version() {
 /// An object that is stored through one version can be created anew in the other; users move to another cluster in this
 /// way: v1alpha1 never limited the standby engines in pods of their own.
 #[tokio::test]
-async fn engines_that_stand_by_can_be_made_again_in_either_version() {
+async fn standby_engines_can_be_made_again_in_either_version() {
     let server = Server::new().await;
     let graph = |version: &str, name: &str, spec: Value| {
         json!({

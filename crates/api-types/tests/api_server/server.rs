@@ -1,4 +1,4 @@
-//! The API server of the tests, spoken to in plain HTTP, because typed clients hide warnings and unknown fields.
+//! The API server of the tests, called by plain HTTP, because typed clients hide warnings and unknown fields.
 
 use std::sync::LazyLock;
 
@@ -59,7 +59,7 @@ impl Server {
         server
     }
 
-    /// Has the API server ask the converter, and waits until it does.
+    /// Has the API server call the converter, and waits until it does.
     async fn convert(&self) {
         CONVERTER.expose(&self.client).await;
         CONVERTER.inject(&self.client).await;
@@ -123,7 +123,7 @@ impl Server {
         self.send(Method::PATCH, &path, "application/apply-patch+yaml", graph).await
     }
 
-    /// All objects of a kind, as `kubectl get` asks for them.
+    /// All objects of a kind, as `kubectl get` requests them.
     pub async fn table(&self, kind: &str) -> Value {
         let request =
             Request::get(self.collection(kind)).header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");

@@ -55,7 +55,7 @@ async fn apply_reports_that_a_rival_has_the_names() {
     assert!(text.contains("already in use"), "{text}");
 }
 
-/// The life of an installation on a cluster of its own: installed by several at once, left alone, repaired.
+/// The life of an installation on a cluster of its own: installed by several at once, kept unchanged, repaired.
 #[tokio::test]
 async fn apply_installs_once_and_repairs() {
     let cluster = Cluster::start(Options { controllers: Controllers::Off, ..Options::default() }).await.unwrap();
@@ -108,7 +108,7 @@ async fn apply_respects_what_others_wrote() {
     let kubeconfig = cluster.kubeconfig().to_owned();
     let params = PatchParams { field_manager: Some("another-manager".to_owned()), ..PatchParams::default() };
 
-    // A later release stores models in a version that this one does not know.
+    // A later release stores models in a version that this one lacks.
     let mut later = api_types::crds::all().unwrap().into_iter().find(|crd| crd.name_any() == MODELS).unwrap();
     let mut version = later.spec.versions[0].clone();
     version.name = "v1beta1".to_owned();
@@ -156,5 +156,5 @@ async fn apply_respects_what_others_wrote() {
     stdout(&apply(&kubeconfig).output().unwrap());
     assert_eq!(api.get(GRAPHS).await.unwrap().annotations()["cert-manager.io/inject-ca-from"], "a/b");
     stdout(&apply(&kubeconfig).args(["--webhook-service", "here/there"]).output().unwrap());
-    assert_eq!(conversion().await["service"]["port"], 443, "a port that is not asked for goes");
+    assert_eq!(conversion().await["service"]["port"], 443, "a port that is not given goes");
 }

@@ -13,7 +13,7 @@ use test_cluster::wait;
 
 use crate::{converter::Converter, serve::Harness};
 
-/// A version of the earlier release. Ours does not know it.
+/// A version of the earlier release. Ours does not have it.
 const UNKNOWN: &str = "v0alpha1";
 const KNOWN: &str = "v1alpha1";
 const LIMIT: Duration = Duration::from_secs(90);
@@ -56,7 +56,7 @@ fn spec(kind: &str) -> Value {
     }
 }
 
-/// Whether all objects of a definition are stored in our version, and nothing speaks of the unknown one.
+/// Whether all objects of a definition are stored in our version, and no entry of managed fields is of the unknown one.
 async fn migrated(harness: &Harness, ours: &CustomResourceDefinition) -> Result<(), String> {
     let stored = ours.spec.versions.iter().find(|version| version.storage).unwrap().name.clone();
     let kind = GroupVersionKind::gvk(api_types::GROUP, &stored, &ours.spec.names.kind);
@@ -67,8 +67,8 @@ async fn migrated(harness: &Harness, ours: &CustomResourceDefinition) -> Result<
     let resource = ApiResource::from_gvk_with_plural(&kind, &ours.spec.names.plural);
     let api: Api<DynamicObject> = Api::namespaced_with(harness.cluster.client().unwrap(), "default", &resource);
     let objects = api.list_metadata(&ListParams::default()).await.unwrap().items;
-    let speaks = |version: &Option<String>| version.as_ref().is_some_and(|version| version.ends_with(UNKNOWN));
-    let left = objects.iter().flat_map(|object| object.managed_fields()).any(|entry| speaks(&entry.api_version));
+    let is_unknown = |version: &Option<String>| version.as_ref().is_some_and(|version| version.ends_with(UNKNOWN));
+    let left = objects.iter().flat_map(|object| object.managed_fields()).any(|entry| is_unknown(&entry.api_version));
     if objects.len() == 2 && !left { Ok(()) } else { Err(format!("{objects:?}")) }
 }
 

@@ -22,7 +22,7 @@ fn with_models(converter: &Converter, change: impl Fn(&mut CustomResourceDefinit
     crds.iter().map(|crd| json!(crd)).collect()
 }
 
-/// Models are stored in a version that we do not know; no release is given.
+/// Models are stored in a version that our definition lacks; no release is given.
 fn of_a_later_version(crd: &mut CustomResourceDefinition) {
     crd.metadata.annotations = None;
     let mut version = crd.spec.versions[0].clone();

@@ -110,7 +110,7 @@ impl Harness {
         events.filter(|event| event["user"]["username"] == user && event["verb"] != "watch").count()
     }
 
-    /// Returns when the program asks for nothing any more.
+    /// Returns when the program sends no request any more.
     async fn until_quiet(&self) -> usize {
         let mut before = self.requests();
         loop {
@@ -165,7 +165,7 @@ pub fn held(crd: &CustomResourceDefinition) -> Option<String> {
 
 /// The life of an installation, from an empty cluster on.
 #[tokio::test]
-async fn definitions_and_their_bundle_are_kept_and_nothing_is_asked_while_nothing_changes() {
+async fn definitions_and_their_bundle_are_kept_and_no_request_is_sent_while_nothing_changes() {
     let harness = Harness::start(Vec::new()).await;
     let (converter, next) = (Converter::start(), Converter::start());
     let mut served = harness.serve(&converter, &[]);

@@ -6,7 +6,7 @@ use rendering::checkpoint::{CaptureSettings, check_shared_gpu_memory, render_cap
 
 use super::model::{CapturePhase, CheckpointObserved};
 
-/// What a valid checkpoint needs, without owners.
+/// Objects that a valid checkpoint needs, without owners.
 #[derive(Debug, PartialEq)]
 pub struct ValidatedCheckpoint {
     /// The PersistentVolumeClaim for checkpoints, if it is missing and the configuration says to create it.

@@ -69,7 +69,7 @@ fn set_image(
 #[cfg(test)]
 mod tests {
     use api_types::{
-        conversion::{self, ApiVersion, preserved::archive::PreservedService},
+        conversion::{self, ApiVersion, preserved::legacy::PreservedService},
         v1alpha1::DynamoComponent,
     };
     use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use api_types::{
-    conversion::preserved::archive::PreservedService, external::VirtualService, v1alpha1::DynamoComponent,
+    conversion::preserved::legacy::PreservedService, external::VirtualService, v1alpha1::DynamoComponent,
     v1beta1::DynamoComponentDeployment,
 };
 use controller_kit::{

@@ -78,7 +78,7 @@ pub struct BuildSettings {
     /// `DOCKER_REGISTRY_SECURE`, default true.
     pub secure: bool,
     /// `DOCKER_REGISTRY_CA_FILE`: authorities in PEM form that are trusted beside those of the machine when a registry
-    /// is asked. Ours, unknown to the upstream operator.
+    /// is queried. Ours, unknown to the upstream operator.
     pub authorities: Option<PathBuf>,
     /// `DOCKER_REGISTRY_INSECURE_HOSTS`, and the registry of `DOCKER_REGISTRY_SERVER` where `DOCKER_REGISTRY_SECURE` is
     /// false. Ours, unknown to the upstream operator.
@@ -114,12 +114,12 @@ pub struct BuildSettings {
     /// hours; the violation if it cannot be read. Without an end, a build that never starts would keep others from theirs.
     /// Ours, unknown to the upstream operator.
     pub timeout: Result<i64, String>,
-    /// `DYNAMO_IMAGE_BUILD_MAX_TIMEOUT`: the most that a component may ask for, in seconds; default eight hours; the
+    /// `DYNAMO_IMAGE_BUILD_MAX_TIMEOUT`: the most that a component may set, in seconds; default eight hours; the
     /// violation if it cannot be read. Ours, unknown to the upstream operator.
     pub max_timeout: Result<i64, String>,
 }
 
-/// The longest build that a component may ask for, in seconds.
+/// The longest build that a component may set, in seconds.
 const MAX_TIMEOUT: i64 = 8 * 60 * 60;
 
 /// A duration in whole seconds; none if there is not one of them.
@@ -252,7 +252,7 @@ mod tests {
             ("dynamo-components", true, Ok(4))
         );
         let read = |name: &'static str, value: &'static str| {
-            BuildSettings::read(move |asked| (asked == name).then(|| value.to_owned()))
+            BuildSettings::read(move |key| (key == name).then(|| value.to_owned()))
         };
         assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "buildkit-rootless"), defaults);
         assert_eq!(read("DYNAMO_IMAGE_BUILD_ENGINE", "kaniko").engine_image, KANIKO);
@@ -275,7 +275,7 @@ mod tests {
         {
             assert_eq!(known.lists(host), listed, "{host}");
         }
-        assert!(!read("DOCKER_REGISTRY_SERVER", "r.io").known.lists("r.io"), "it is asked with TLS");
+        assert!(!read("DOCKER_REGISTRY_SERVER", "r.io").known.lists("r.io"), "it is queried with TLS");
         assert_eq!(read("DYNAMO_IMAGE_BUILD_MAX_TIMEOUT", "3h").max_timeout, Ok(10_800));
         let timeout = |value: &'static str| read("DYNAMO_IMAGE_BUILD_TIMEOUT", value).timeout;
         assert_eq!((timeout(""), timeout("90m")), (Ok(7200), Ok(5400)));

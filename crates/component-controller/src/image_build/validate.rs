@@ -19,8 +19,8 @@ pub fn validate(component: &DynamoComponent, namespace: &str, settings: &BuildSe
     Ok(named)
 }
 
-/// Validates the name and version by which the API store is asked for an archive, if it is. Others than plain ones would
-/// lead to other addresses of the store.
+/// Validates the name and version by which an archive is read from the API store, if it is. Others than plain ones
+/// would lead to other addresses of the store.
 ///
 /// # Errors
 /// The violation, with its path and the remedy.

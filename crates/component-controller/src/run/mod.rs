@@ -7,7 +7,7 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use api_types::{
     conditions::AVAILABLE,
-    conversion::preserved::archive::PreservedService,
+    conversion::preserved::legacy::PreservedService,
     external::VirtualService,
     labels, names,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
@@ -81,7 +81,7 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
     let labelled = format!("{}={}", labels::COMPONENT_POD_ACCOUNT, labels::TRUE);
     let agent = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
     let uses_sets = context.settings.orchestrators.lws.enabled != Some(false);
-    let config = context.settings.checkpoint.snapshots();
+    let config = context.settings.checkpoint.if_enabled();
 
     let mut wiring = Wiring::new(&context, &apis, component_watch);
     let children = keep::owned_or_orphaned::<DynamoComponentDeployment>;

@@ -28,18 +28,18 @@ const EXPECTED: usize = 8;
 /// Value of `DYNAMO_IMAGE_BUILD_CONCURRENCY` where it is not set.
 const MOST: usize = 4;
 
-/// A registry that has nothing, and answers only after it was asked for each image: all reconciles are in the
+/// A registry that has nothing, and answers only after a request for each image: all reconciles are in the
 /// middle by then.
 async fn slow_registry() -> String {
-    let asked = watch::Sender::new(BTreeSet::new());
+    let requested = watch::Sender::new(BTreeSet::new());
     let answer = any(move |request: Request| {
-        let (asked, path) = (asked.clone(), request.uri().path().to_owned());
+        let (requested, path) = (requested.clone(), request.uri().path().to_owned());
         async move {
             if !path.contains("/manifests/") {
                 return (StatusCode::OK, "{}");
             }
-            asked.send_modify(|paths| _ = paths.insert(path));
-            asked.subscribe().wait_for(|paths| paths.len() == EXPECTED).await.unwrap();
+            requested.send_modify(|paths| _ = paths.insert(path));
+            requested.subscribe().wait_for(|paths| paths.len() == EXPECTED).await.unwrap();
             (StatusCode::NOT_FOUND, r#"{"errors":[{"code":"MANIFEST_UNKNOWN","message":""}]}"#)
         }
     });

@@ -131,7 +131,7 @@ pub fn phase(checkpoint: &DynamoCheckpoint) -> Option<CheckpointPhase> {
 }
 
 /// Acts as the snapshot operator after the agent has captured the pod.
-async fn tell_captured(harness: &Harness) {
+async fn set_captured(harness: &Harness) {
     let ready = json!([{ "type": "Ready", "status": "True", "reason": "Captured", "message": "captured",
         "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
     let status = json!({ "status": { "boundSnapshotContentName": "content", "conditions": ready } });
@@ -149,7 +149,7 @@ async fn a_checkpoint_is_ready_when_its_pod_is_captured_and_its_job_has_ended() 
     let capture = until::<PodSnapshot>(&harness, "ckpt", "there", |capture| capture.is_some()).await.unwrap();
     assert_eq!(capture.spec.source.pod_ref.containers, ["main"]);
     assert!(capture.spec.source.pod_ref.name.starts_with(&job.metadata.name.unwrap()));
-    tell_captured(&harness).await;
+    set_captured(&harness).await;
     let_pods_run(&harness, JOB).await;
     until::<DynamoCheckpoint>(&harness, "ckpt", "ready", |c| phase(c.unwrap()) == Some(CheckpointPhase::Ready)).await;
     until::<Job>(&harness, JOB, "gone", |job| job.is_none()).await;
@@ -180,7 +180,7 @@ async fn another_version_of_a_checkpoint_is_captured_in_place_of_the_first() {
     harness.start();
     harness.apply::<DynamoCheckpoint>(&automatic()).await;
     let first = until::<PodSnapshot>(&harness, "ckpt", "there", |capture| capture.is_some()).await.unwrap();
-    tell_captured(&harness).await;
+    set_captured(&harness).await;
     let_pods_run(&harness, JOB).await;
     until::<DynamoCheckpoint>(&harness, "ckpt", "ready", |c| phase(c.unwrap()) == Some(CheckpointPhase::Ready)).await;
 
@@ -189,7 +189,7 @@ async fn another_version_of_a_checkpoint_is_captured_in_place_of_the_first() {
     harness.apply::<DynamoCheckpoint>(&another).await;
     let other = |capture: Option<&PodSnapshot>| capture.is_some_and(|capture| uid(capture) != uid(&first));
     until::<PodSnapshot>(&harness, "ckpt", "another", other).await;
-    tell_captured(&harness).await;
+    set_captured(&harness).await;
     let_pods_run(&harness, "checkpoint-job-0123456789abcdef-2").await;
     let ready = |found: Option<&DynamoCheckpoint>| {
         let status = found.unwrap().status.as_ref();

@@ -46,13 +46,13 @@ async fn stays_untouched_until_it_goes(harness: &Harness, foreign: &Value) {
 }
 
 #[tokio::test]
-async fn a_foreign_deployment_is_left_alone() {
+async fn a_foreign_deployment_is_not_changed() {
     let harness = Harness::new("foreign").await;
     stays_untouched_until_it_goes(&harness, &foreign_deployment(&json!({}))).await;
 }
 
 #[tokio::test]
-async fn a_foreign_deployment_with_our_labels_is_left_alone() {
+async fn a_foreign_deployment_with_our_labels_is_not_changed() {
     let harness = Harness::new("labelled").await;
     let labels = json!({
         "nvidia.com/dynamo-component": "Worker",
@@ -62,7 +62,7 @@ async fn a_foreign_deployment_with_our_labels_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_foreign_service_is_left_alone() {
+async fn a_foreign_service_is_not_changed() {
     let harness = Harness::new("service").await;
     let foreign = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": { "name": NAME_OF_COMPONENT },

@@ -48,7 +48,7 @@ async fn children_may_be_kept() {
 }
 
 #[tokio::test]
-async fn a_component_deleted_before_anybody_looked_leaves_nothing() {
+async fn a_component_deleted_before_the_first_reconcile_leaves_nothing() {
     let mut harness = Harness::without_controller("unseen").await;
     let mut with_finalizer = component();
     with_finalizer["metadata"]["finalizers"] = json!([LEGACY_FINALIZER]);

@@ -36,7 +36,7 @@ pub const NAME_OF_COMPONENT: &str = "chat-worker";
 pub struct Harness {
     pub namespace: String,
     pub client: Client,
-    /// The API store that the controller asks, from its next start on.
+    /// The API store that the controller uses, from its next start on.
     pub api_store: Option<String>,
     context: Context,
     controller: Option<JoinHandle<()>>,
@@ -297,7 +297,7 @@ pub fn condition(component: &DynamoComponentDeployment, type_: &str) -> Option<(
     Some((found.status.clone(), found.reason.clone(), found.message.clone()))
 }
 
-/// Whether the status speaks of the present spec.
+/// Whether the status is about the present spec.
 pub fn is_current(component: &DynamoComponentDeployment) -> bool {
     component.status.as_ref().and_then(|status| status.observed_generation) == component.metadata.generation
 }
@@ -342,7 +342,7 @@ fn read_yaml(file: &Path) -> Value {
     serde_saphyr::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// A definition of PodSnapshots that knows nothing of them but their name.
+/// A definition of PodSnapshots without a schema.
 fn pod_snapshots() -> Value {
     stand_in("nvidia.com", "v1alpha1", "PodSnapshot")
 }

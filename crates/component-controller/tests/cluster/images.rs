@@ -184,7 +184,7 @@ async fn without_the_right_to_read_a_login_the_remedy_is_reported() {
 }
 
 #[tokio::test]
-async fn the_example_is_built_without_a_question() {
+async fn the_example_is_built_without_a_query() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/examples/2025/component.yaml");
     let example: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
     let harness = Harness::new("images-example").await;

@@ -30,7 +30,7 @@ fn worker(name: &str, serves: bool) -> Value {
     object
 }
 
-/// In the reference it goes with the generation that made it.
+/// In the reference it goes with the revision that made it.
 #[tokio::test]
 async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it() {
     let harness = Harness::new("models").await;
@@ -53,16 +53,16 @@ async fn the_service_of_a_model_outlives_each_but_the_last_of_those_who_serve_it
         ("a", true, &["worker-a", "worker-b*"]),
         ("b", false, &["worker-a*"]),
     ];
-    for (generation, serves, expected) in steps {
-        harness.apply::<DynamoComponentDeployment>(&worker(generation, serves)).await;
+    for (worker_name, serves, expected) in steps {
+        harness.apply::<DynamoComponentDeployment>(&worker(worker_name, serves)).await;
         owned_by(expected).await;
     }
     let gone = async || services.get_opt(&name).await.unwrap().is_none().then_some(()).ok_or("it is there");
     harness.apply::<DynamoComponentDeployment>(&worker("a", false)).await;
     wait::until("the Service to go with the last one that serves the model", LIMIT, gone).await.unwrap();
 
-    for (generation, expected) in [("a", &["worker-a*"][..]), ("b", &["worker-a*", "worker-b"])] {
-        harness.apply::<DynamoComponentDeployment>(&worker(generation, true)).await;
+    for (worker_name, expected) in [("a", &["worker-a*"][..]), ("b", &["worker-a*", "worker-b"])] {
+        harness.apply::<DynamoComponentDeployment>(&worker(worker_name, true)).await;
         owned_by(expected).await;
     }
     let first = services.get(&name).await.unwrap();

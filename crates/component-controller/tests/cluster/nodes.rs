@@ -42,7 +42,7 @@ async fn play_ready(harness: &Harness) -> LeaderWorkerSet {
     play(harness, generation, None).await
 }
 
-/// Says that all groups serve, and how many have the current template. Controllers of older releases tell no
+/// Says that all groups serve, and how many have the current template. Controllers of older releases set no
 /// generation.
 async fn play(harness: &Harness, observed_generation: Option<i64>, updated: Option<i32>) -> LeaderWorkerSet {
     let groups = sets(harness).get(SET).await.unwrap().spec.replicas.unwrap();
@@ -96,7 +96,7 @@ async fn groups_of_pods_become_ready_with_few_writes() {
     assert_eq!((harness.writes_of("LeaderWorkerSet"), harness.writes_of("Service")), (1, 1));
     assert_eq!((harness.writes_of("Deployment"), harness.status_writes()), (0, status_writes));
     harness.delete(PropagationPolicy::Foreground).await;
-    // A garbage collector that does not know the kind yet lets the component go first.
+    // A garbage collector without the kind yet lets the component go first.
     let gone = async || match sets(&harness).get_opt(SET).await {
         Ok(None) => Ok(()),
         Ok(Some(set)) => Err(format!("{:?}", set.metadata)),
@@ -179,7 +179,7 @@ async fn a_change_reaches_both_templates_once_and_drift_is_repaired() {
     for role in ["leaderTemplate", "workerTemplate"] {
         assert_eq!(template[role]["spec"]["containers"][0]["image"], "registry.example.com/other:1.6.0");
     }
-    // Its status still speaks of the old template.
+    // Its status is still about the old template.
     harness.until_condition("Available", "False", "LeaderWorkerSetNotReady").await;
     play_ready(&harness).await;
     until_ready(&harness).await;

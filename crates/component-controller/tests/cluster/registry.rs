@@ -1,4 +1,4 @@
-//! Image registries, asked as the controller asks: a real one, openly and by TLS.
+//! Image registries, queried as by the controller: a real one, openly and by TLS.
 
 use std::{env, fs, process, sync::Arc};
 
@@ -23,7 +23,7 @@ fn registries() -> Registries {
     Registries { known: KnownRegistries::read("127.0.0.1,localhost"), ..Registries::default() }
 }
 
-/// Puts the manifest of an image into an open registry, which is all that is asked for.
+/// Puts the manifest of an image into an open registry, which is all that is read.
 pub async fn push(image: &str) {
     outbound::provide_tls();
     let (host, name) = image.split_once('/').unwrap();
@@ -67,12 +67,12 @@ async fn before(plain: String, keys: &Keys) -> u16 {
 async fn a_registry_has_what_was_put_there_and_nothing_else() {
     let server = Server::registry().await.unwrap();
     let (there, registries) = (format!("{}/team/there:v1", server.address), registries());
-    let ask = async |image: String| registries.has(&ImageName::read(image).unwrap(), false, None).await;
-    assert_eq!(ask(there.clone()).await, Ok(false));
+    let has = async |image: String| registries.has(&ImageName::read(image).unwrap(), false, None).await;
+    assert_eq!(has(there.clone()).await, Ok(false));
     push(&there).await;
-    assert_eq!(ask(there).await, Ok(true));
-    assert_eq!(ask(format!("{}/team/there:v2", server.address)).await, Ok(false));
-    assert_eq!(ask(format!("{}/team/other:v1", server.address)).await, Ok(false));
+    assert_eq!(has(there).await, Ok(true));
+    assert_eq!(has(format!("{}/team/there:v2", server.address)).await, Ok(false));
+    assert_eq!(has(format!("{}/team/other:v1", server.address)).await, Ok(false));
 }
 
 #[tokio::test]

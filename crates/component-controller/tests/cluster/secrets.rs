@@ -62,7 +62,7 @@ async fn secrets_are_found_by_registry_and_later_ones_roll_nothing() {
     assert_eq!(pull_secrets(&before), ["one"]);
 
     harness.apply::<Secret>(&secret("two")).await;
-    // A restart sees both at once, and still leaves what runs alone.
+    // A restart sees both at once, and still does not change what runs.
     harness.stop().await;
     harness.start();
     harness.until_reconciled().await;

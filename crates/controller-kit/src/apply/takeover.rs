@@ -66,7 +66,7 @@ impl Applier {
 
 /// The managed fields with ours in place of the predecessors'; `None` if they own nothing.
 ///
-/// One entry speaks of one API version: the API server converts ours, but not a mixture. What a predecessor set in
+/// One entry is of one API version: the API server converts ours, but not a mixture. What a predecessor set in
 /// another one is only ours from then on, as far as we applied it too: it goes when it is no longer desired, and the
 /// rest stays.
 fn inherit(entries: &[Value], marks: &[String], manager: &str, desired: &Value) -> Option<Vec<Value>> {
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_version_is_nobody_s_and_taken_over_as_it_is_if_we_have_none() {
+    fn what_is_of_another_version_goes_or_is_taken_over_as_it_is_if_we_have_none() {
         let mut older = theirs();
         older["apiVersion"] = json!("apps/v1beta1");
         let ours = entry("us", "Apply", json!({ "f:spec": { "f:replicas": {} } }));

@@ -109,7 +109,7 @@ fn are_open(gates: &[GateState]) -> bool {
 }
 
 impl Gate {
-    /// It has happened.
+    /// Opens the gate.
     pub fn open(&self) {
         self.set(true);
     }

@@ -224,7 +224,7 @@ pub struct EventWarning {
 }
 
 /// Lists the events of a reason about objects of a kind in a namespace, the latest first. `more` selects by further
-/// fields, such as `involvedObject.uid=…`. Without an answer, or the right to ask, there are none.
+/// fields, such as `involvedObject.uid=…`. Without an answer, or the right to list them, there are none.
 pub async fn warnings(
     client: &Client,
     namespace: &str,

@@ -22,13 +22,13 @@ use tower::{
 
 use crate::scope::Fence;
 
-/// After how long a silence the other side is asked whether it is there, how often it is asked again, and how many
-/// times. A watch may be silent for minutes, and a connection that broke without an error, in a firewall or a load
-/// balancer, looks the same: without these questions, which the kernels exchange among themselves, it goes unnoticed
-/// until the watch ends by itself.
+/// After how long a silence the other side is probed, how often it is probed again, and how many times at most. A watch
+/// may be silent for minutes, and a connection that broke without an error, in a firewall or a load balancer, looks the
+/// same: without these probes, which the kernels exchange among themselves, it goes unnoticed until the watch ends by
+/// itself.
 const SILENCE: Duration = Duration::from_secs(3);
 const INTERVAL: Duration = Duration::from_secs(1);
-const QUESTIONS: u32 = 3;
+const PROBES: u32 = 3;
 
 /// Service that carries requests to the API server.
 type Carrier = BoxService<Request<Body>, Response<Incoming>, BoxError>;
@@ -96,7 +96,7 @@ fn connector() -> HttpConnector {
     connector.enforce_http(false);
     connector.set_keepalive(Some(SILENCE));
     connector.set_keepalive_interval(Some(INTERVAL));
-    connector.set_keepalive_retries(Some(QUESTIONS));
+    connector.set_keepalive_retries(Some(PROBES));
     connector
 }
 
@@ -120,7 +120,7 @@ mod tests {
     use crate::store::Scope;
 
     #[tokio::test]
-    async fn a_connection_asks_whether_the_other_side_is_there() {
+    async fn a_connection_probes_whether_the_other_side_is_there() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let connection = connector().oneshot(address.parse().unwrap()).await.unwrap();
@@ -128,7 +128,7 @@ mod tests {
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), SILENCE);
         assert_eq!(socket.tcp_keepalive_interval().unwrap(), INTERVAL);
-        assert_eq!(socket.tcp_keepalive_retries().unwrap(), QUESTIONS);
+        assert_eq!(socket.tcp_keepalive_retries().unwrap(), PROBES);
     }
 
     #[test]
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_fence_is_asked_again_before_a_write_is_repeated() {
+    async fn the_fence_is_checked_again_before_a_write_is_repeated() {
         let (fence, tries) = (Fence::open(), Arc::<AtomicUsize>::default());
         let (counted, marked) = (Arc::clone(&tries), fence.clone());
         let busy = move || async move {

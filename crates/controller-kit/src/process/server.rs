@@ -190,7 +190,7 @@ mod tests {
         address
     }
 
-    async fn asked(address: SocketAddr, path: &str) -> String {
+    async fn answered(address: SocketAddr, path: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
         let mut answer = String::new();
@@ -205,7 +205,7 @@ mod tests {
         for _ in 0..2 * CONNECTIONS {
             idle.push(TcpStream::connect(address).await.unwrap());
         }
-        let answer = timeout(LIFETIME / 2, asked(address, "/healthz")).await.unwrap();
+        let answer = timeout(LIFETIME / 2, answered(address, "/healthz")).await.unwrap();
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         // The first of the idle ones has been ended.
         let read = timeout(LIFETIME / 2, idle[0].read(&mut [0])).await.unwrap();
@@ -229,8 +229,8 @@ mod tests {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let address = listener.local_addr().unwrap();
             tokio::spawn(accept(listener, None, router));
-            assert!(asked(address, served).await.starts_with("HTTP/1.1 200"), "{served}");
-            assert!(asked(address, other).await.starts_with("HTTP/1.1 404"), "{other}");
+            assert!(answered(address, served).await.starts_with("HTTP/1.1 200"), "{served}");
+            assert!(answered(address, other).await.starts_with("HTTP/1.1 404"), "{other}");
         }
     }
     #[tokio::test(start_paused = true)]

@@ -45,7 +45,7 @@ impl PullSecrets {
     }
 
     /// Whether a docker configuration Secret of this name is known.
-    pub fn knows(&self, namespace: &str, name: &str) -> bool {
+    pub fn lists(&self, namespace: &str, name: &str) -> bool {
         let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
         registry.namespaces.get(namespace).is_some_and(|known| known.secrets.contains_key(name))
     }

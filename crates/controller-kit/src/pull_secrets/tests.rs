@@ -27,7 +27,7 @@ fn each_namespace_has_its_own_secrets() {
     assert_eq!(secrets.handle(Event::Apply(secret("a", "one", NVCR))), BTreeSet::from(["a".to_owned()]));
     assert_eq!(found(&secrets, "a"), ["one"]);
     assert!(found(&secrets, "b").is_empty());
-    assert!(secrets.knows("a", "one") && !secrets.knows("b", "one"));
+    assert!(secrets.lists("a", "one") && !secrets.lists("b", "one"));
 }
 
 #[test]
@@ -60,6 +60,6 @@ fn a_malformed_secret_exists_and_opens_nothing() {
     let secrets = PullSecrets::default();
     secrets.handle(Event::Apply(secret("a", "bad", "not json")));
     secrets.handle(Event::Apply(secret("a", "good", NVCR)));
-    assert!(secrets.knows("a", "bad"));
+    assert!(secrets.lists("a", "bad"));
     assert_eq!(found(&secrets, "a"), ["good"]);
 }

@@ -13,7 +13,7 @@ use crate::{
 
 /// Found defect: it was read again and again, every five minutes for ever.
 #[test]
-fn what_cannot_be_read_is_left_alone_until_somebody_changes_it() {
+fn what_cannot_be_read_is_skipped_until_it_changes() {
     let odd = Packed::<ConfigMap>::from_value(json!({ "metadata": { "name": "a" }, "data": 1 })).unwrap();
     let error = Interruption::from(odd.unpack().unwrap_err());
     assert_eq!((error.error_type(), error.retry()), (ErrorType::Validation, Retry::AwaitChange));
@@ -51,7 +51,7 @@ fn only_names_of_objects_become_part_of_a_path() {
 
 /// Found defect: a name that a user wrote became part of the path as it was.
 #[tokio::test]
-async fn what_has_no_name_of_an_object_is_not_there_and_not_asked_for() {
+async fn what_has_no_name_of_an_object_is_not_there_and_not_requested() {
     async fn request() -> kube::Result<Option<()>> {
         panic!("a request was sent")
     }

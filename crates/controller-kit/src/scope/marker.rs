@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_marker_stands_until_a_look_has_shown_that_nobody_renewed_it() {
+    fn an_expired_marker_is_valid_until_a_read_has_shown_that_it_was_not_renewed() {
         let (mut markers, start) = (Markers::default(), Instant::now());
         markers.observe("team", Marker::of(&lease("1")), start);
         markers.observe("gone", Marker::of(&lease("1")), start);

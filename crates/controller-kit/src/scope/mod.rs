@@ -1,7 +1,7 @@
 //! Selection of the operator that acts in a namespace: the marker Lease.
 //!
 //! An operator that is restricted to one namespace keeps a Lease of a well-known name there. While that marker is
-//! valid, every cluster-wide operator, ours or the Go one, leaves the namespace alone. The [`Fence`] has the answer for one
+//! valid, every cluster-wide operator, ours or the Go one, skips the namespace. The [`Fence`] has the answer for one
 //! process: it is consulted before a reconcile, and again before every write.
 //!
 //! The check before each write is in this file, inside the client: whatever sends a write cannot get past it.
@@ -147,7 +147,7 @@ mod tests {
     use super::{is_fenced, namespace_written};
 
     #[test]
-    fn writes_into_namespaces_are_told_from_everything_else() {
+    fn writes_into_namespaces_are_distinguished_from_everything_else() {
         for (method, path, expected) in [
             (Method::PATCH, "/apis/apps/v1/namespaces/team/deployments/x", Some("team")),
             (Method::POST, "/api/v1/namespaces/team/services", Some("team")),

@@ -48,7 +48,7 @@ pub struct Storage {
 impl CheckpointConfiguration {
     /// The settings as they are used; `None` if checkpoints are switched off.
     #[must_use]
-    pub fn snapshots(&self) -> Option<CheckpointConfig> {
+    pub fn if_enabled(&self) -> Option<CheckpointConfig> {
         let profile = self.seccomp.profile.trim();
         let profile = if profile.is_empty() { DEFAULT_SECCOMP_PROFILE } else { profile };
         self.enabled.then(|| CheckpointConfig {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn settings_are_there_where_checkpoints_are_switched_on() {
-        let read = |value: Value| serde_json::from_value::<CheckpointConfiguration>(value).unwrap().snapshots();
+        let read = |value: Value| serde_json::from_value::<CheckpointConfiguration>(value).unwrap().if_enabled();
         assert_eq!(read(json!({"storage": {"pvc": {"pvcName": "c"}}})), None);
         let storage = json!({"type": "pvc", "pvc": {"pvcName": "c", "basePath": "/c", "create": true, "size": "1Gi",
             "storageClassName": "fast", "accessMode": "ReadWriteOnce"}});

@@ -165,7 +165,7 @@ impl Replica {
 
     /// Whether all Leases have been seen.
     #[must_use]
-    pub fn knows_leases(&self) -> bool {
+    pub fn has_read_leases(&self) -> bool {
         LeaseTarget::all().all(|target| self.seen(target).is_some_and(Seen::is_known))
     }
 
@@ -270,7 +270,7 @@ impl Replica {
     fn elected(&mut self, now: Instant, fresh: u64) -> Option<LeaseRequest> {
         let target = LeaseTarget::Elected;
         self.slot.as_ref()?;
-        if !self.can_write(target) || !self.knows_leases() {
+        if !self.can_write(target) || !self.has_read_leases() {
             return None;
         }
         let seen = self.seen(target)?;
@@ -280,7 +280,7 @@ impl Replica {
             return None;
         }
         let current = self.current_assignment();
-        let assignment = (current.is_some() || self.knows_members())
+        let assignment = (current.is_some() || self.has_read_members())
             .then(|| plan(current, &self.name, self, first_epoch(self.newest, fresh)))
             .flatten();
         let epoch = |assignment: Option<&Assignment>| assignment.map(|assignment| assignment.epoch);
@@ -315,14 +315,14 @@ impl Replica {
     }
 
     /// Whether all members' Leases have been read since it has held the elected Lease.
-    fn knows_members(&self) -> bool {
+    fn has_read_members(&self) -> bool {
         let was_read = |since| {
             (0..SLOTS).all(|number| self.seen(LeaseTarget::Slot(number)).is_some_and(|seen| seen.was_read(since)))
         };
         self.elected_since.is_some_and(was_read)
     }
 
-    /// Whether a member may act that this process does not know: the assignment was deleted, and the Lease of the member
+    /// Whether a member may act that this process has not seen: the assignment was deleted, and the Lease of the member
     /// too, before this process has seen it.
     fn may_lack_members(&self, now: Instant) -> bool {
         let Some(elected) = self.seen(LeaseTarget::Elected) else { return true };
@@ -361,7 +361,7 @@ impl Replica {
 
     /// Draws the consequences of what is known of the own member Lease and of the assignment.
     fn follow(&mut self, now: Instant) {
-        if self.knows_leases() {
+        if self.has_read_leases() {
             self.known_since.get_or_insert(now);
         }
         let epochs = self.leases.values().filter_map(Seen::record).map(Record::epoch);

@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Time limit for giving the Leases back.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// Runs `work` at once, with the namespaces of this process's shard, which its fence knows, until it ends.
+/// Runs `work` at once, with the namespaces of this process's shard, which its fence has, until it ends.
 ///
 /// # Errors
 /// If the work fails.
@@ -122,7 +122,7 @@ impl ShardProcess {
             tokio::select! {
                 Some((target, lease)) = self.changes.next() => {
                     self.replica.observe(target, lease.as_ref().map(record), Instant::now());
-                    self.know(target, lease);
+                    self.record_lease(target, lease);
                 }
                 Some(done) = self.requests.next() => self.take_in(done),
                 Some(reading) = self.readings.next() => {
@@ -139,11 +139,11 @@ impl ShardProcess {
 
     fn take_in(&mut self, LeaseDone { target, started, answer, lease }: LeaseDone) {
         self.replica.answered(target, started, answer, Instant::now());
-        self.know(target, lease);
+        self.record_lease(target, lease);
     }
 
     /// Keeps the Lease whose version the next write replaces.
-    fn know(&mut self, target: LeaseTarget, lease: Option<Lease>) {
+    fn record_lease(&mut self, target: LeaseTarget, lease: Option<Lease>) {
         if let Some(lease) = lease.filter(|lease| self.replica.version(target) == Some(record(lease).version)) {
             self.known.insert(target, lease);
         }
@@ -180,7 +180,7 @@ impl ShardProcess {
         if let Some(shard) = self.fence.shard().filter(|_| !self.replica.duty().ending().is_empty()) {
             self.replica.runs_in(&shard.busy());
         }
-        if self.replica.knows_leases() {
+        if self.replica.has_read_leases() {
             self.gate.open();
         }
         while let Some(reading) = self.replica.begin_loading() {

@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(all.last(), Some(&300));
     }
 
-    /// Others may ask in between: their answers are as good.
+    /// Other requests in between: their answers are as good.
     #[test]
     fn an_answer_to_another_puts_a_query_off() {
         let (begin, mut discovery) = (Instant::now(), DiscoveryPauses::default());

@@ -43,7 +43,7 @@ use crate::{
 #[derive(Clone)]
 pub struct ServedApis {
     client: Client,
-    groups: Arc<ServedQuestion<Arc<Groups>>>,
+    groups: Arc<ServedQuery<Arc<Groups>>>,
     discovery: Arc<watch::Sender<DiscoveryPauses>>,
 }
 
@@ -57,7 +57,7 @@ struct Groups {
     /// Of these.
     hash: u64,
     /// Plural names of the kinds of the requested versions.
-    kinds: Mutex<HashMap<String, Arc<ServedQuestion<Kinds>>>>,
+    kinds: Mutex<HashMap<String, Arc<ServedQuery<Kinds>>>>,
 }
 
 impl ServedApis {
@@ -92,19 +92,19 @@ impl ServedApi {
 
     /// Whether it is served, as it was at `not_before` or later, and when that was.
     async fn is_served_since(&self, not_before: Instant) -> Result<(Instant, bool), RequestError> {
-        let Self { apis: ServedApis { client, groups: question, discovery }, resource } = self;
-        let asked = client.clone();
-        let groups = question.answer(not_before, || async move { groups(&asked).await.map(Arc::new) });
+        let Self { apis: ServedApis { client, groups: query, discovery }, resource } = self;
+        let queried = client.clone();
+        let groups = query.answer(not_before, || async move { groups(&queried).await.map(Arc::new) });
         let (at, groups) = groups.await?;
         discovery.send_if_modified(|discovery| discovery.answered(at, groups.hash));
         let version = &resource.api_version;
         if !groups.versions.contains(version) {
             return Ok((at, false));
         }
-        let question = Arc::clone(locked(&groups.kinds).entry(version.clone()).or_default());
+        let query = Arc::clone(locked(&groups.kinds).entry(version.clone()).or_default());
         let (client, version) = (client.clone(), version.clone());
         // As old as the list of groups is: a newer answer takes another list.
-        let kinds = question.answer(at, || async move { kinds(&client, &version).await.map(Arc::new) });
+        let kinds = query.answer(at, || async move { kinds(&client, &version).await.map(Arc::new) });
         let (_, kinds) = kinds.await?;
         Ok((at, kinds.contains(&resource.plural)))
     }
@@ -143,7 +143,7 @@ fn named(kind: &str, name: &str) -> ObjectId {
 }
 
 /// A request to the API server that is shared by all that wait for the answer.
-struct ServedQuestion<T> {
+struct ServedQuery<T> {
     state: Mutex<ServedState<T>>,
 }
 
@@ -151,39 +151,39 @@ type SharedRequest<T> = Shared<BoxFuture<'static, Result<T, RequestError>>>;
 
 struct ServedState<T> {
     known: Option<(Instant, T)>,
-    asked: Option<(Instant, SharedRequest<T>)>,
+    sent: Option<(Instant, SharedRequest<T>)>,
 }
 
-impl<T> Default for ServedQuestion<T> {
+impl<T> Default for ServedQuery<T> {
     fn default() -> Self {
-        Self { state: Mutex::new(ServedState { known: None, asked: None }) }
+        Self { state: Mutex::new(ServedState { known: None, sent: None }) }
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> ServedQuestion<T> {
-    /// An answer to a question that was asked at `not_before` or later, and when that was. A failure is returned to all
+impl<T: Clone + Send + Sync + 'static> ServedQuery<T> {
+    /// An answer to a request that was sent at `not_before` or later, and when that was. A failure is returned to all
     /// callers that waited, and not remembered.
-    async fn answer<F>(&self, not_before: Instant, ask: impl FnOnce() -> F) -> Result<(Instant, T), RequestError>
+    async fn answer<F>(&self, not_before: Instant, send: impl FnOnce() -> F) -> Result<(Instant, T), RequestError>
     where
         F: Future<Output = Result<T, RequestError>> + Send + 'static,
     {
-        let (at, asked) = {
+        let (at, sent) = {
             let mut state = locked(&self.state);
             if let Some((at, known)) = state.known.as_ref().filter(|(at, _)| *at >= not_before) {
                 return Ok((*at, known.clone()));
             }
-            match &state.asked {
-                Some((at, asked)) if *at >= not_before => (*at, asked.clone()),
+            match &state.sent {
+                Some((at, sent)) if *at >= not_before => (*at, sent.clone()),
                 _ => {
-                    let (at, asked) = (Instant::now(), ask().boxed().shared());
-                    state.asked = Some((at, asked.clone()));
-                    (at, asked)
+                    let (at, sent) = (Instant::now(), send().boxed().shared());
+                    state.sent = Some((at, sent.clone()));
+                    (at, sent)
                 }
             }
         };
-        let answer = asked.await;
+        let answer = sent.await;
         let mut state = locked(&self.state);
-        state.asked = state.asked.take().filter(|(other, _)| *other != at);
+        state.sent = state.sent.take().filter(|(other, _)| *other != at);
         if let Ok(answer) = &answer
             && state.known.as_ref().is_none_or(|(known, _)| *known < at)
         {
@@ -302,7 +302,7 @@ where
         self.pauses.reset();
     }
 
-    /// The kind is not served: there are no objects of it, and that is all there is to know.
+    /// The kind is not served: there are no objects of it.
     fn withdraw(&mut self) {
         info!(kind = self.store.kind(), api = self.api.resource.api_version, "API is not served");
         self.store.set_served(false);
@@ -322,18 +322,18 @@ mod tests {
 
     use super::*;
 
-    /// Answers with how often it was asked, after a second; the second time with a failure.
-    async fn ask(count: Arc<AtomicUsize>) -> Result<usize, RequestError> {
+    /// Answers with the number of requests so far, after a second; the second time with a failure.
+    async fn request(count: Arc<AtomicUsize>) -> Result<usize, RequestError> {
         let nth = count.fetch_add(1, Ordering::SeqCst) + 1;
         tokio::time::sleep(Duration::from_secs(1)).await;
         if nth == 2 { Err(RequestError::Changed { object: named("Test", "t") }) } else { Ok(nth) }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_asks_for_all() {
-        let (question, count) = (ServedQuestion::default(), Arc::<AtomicUsize>::default());
+    async fn one_request_serves_all() {
+        let (query, count) = (ServedQuery::default(), Arc::<AtomicUsize>::default());
         let all = async |not_before: Instant| {
-            let one = |_| question.answer(not_before, || ask(Arc::clone(&count)));
+            let one = |_| query.answer(not_before, || request(Arc::clone(&count)));
             let answers = join_all((0..5).map(one)).await;
             answers.into_iter().map(|answer| answer.ok().map(|(_, nth)| nth)).collect::<BTreeSet<_>>()
         };
@@ -349,14 +349,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_asked_too_early_is_asked_again() {
-        let (question, count) = (Arc::new(ServedQuestion::default()), Arc::<AtomicUsize>::default());
-        let (early, counted) = (Arc::clone(&question), Arc::clone(&count));
+    async fn what_was_requested_too_early_is_requested_again() {
+        let (query, count) = (Arc::new(ServedQuery::default()), Arc::<AtomicUsize>::default());
+        let (early, counted) = (Arc::clone(&query), Arc::clone(&count));
         let begin = Instant::now();
-        let first = tokio::spawn(async move { early.answer(begin, || ask(counted)).await.unwrap().1 });
+        let first = tokio::spawn(async move { early.answer(begin, || request(counted)).await.unwrap().1 });
         tokio::time::sleep(Duration::from_millis(500)).await;
         let now = Instant::now();
-        assert!(question.answer(now, || ask(Arc::clone(&count))).await.is_err(), "the second question");
+        assert!(query.answer(now, || request(Arc::clone(&count))).await.is_err(), "the second query");
         assert_eq!(first.await.unwrap(), 1);
         assert_eq!(count.load(Ordering::SeqCst), 2);
     }

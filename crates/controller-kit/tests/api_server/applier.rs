@@ -83,7 +83,7 @@ async fn a_field_that_is_no_longer_desired_goes() {
 }
 
 #[tokio::test]
-async fn an_object_of_somebody_else_is_not_touched_even_if_the_cache_does_not_know_it() {
+async fn an_object_of_another_owner_is_not_touched_even_if_the_cache_lacks_it() {
     let bench = Bench::new("foreign").await;
     let account: ServiceAccount = serde_json::from_value(json!({ "metadata": { "name": "d" } })).unwrap();
     bench.api().create(&PostParams::default(), &account).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_stale_cache_costs_a_request_and_no_object() {
 }
 
 #[tokio::test]
-async fn two_parents_that_want_one_name_do_not_take_it_from_each_other() {
+async fn two_parents_that_desire_one_name_do_not_take_it_from_each_other() {
     let bench = Bench::new("collide").await;
     let service = |app: &str| json!({ "metadata": { "name": "s" }, "spec": { "selector": { "app": app }, "ports": [{ "port": 80 }] } });
     let ours = bench.desired::<Service>(service("ours"));
@@ -215,7 +215,7 @@ async fn a_deletion_hits_exactly_one_object() {
 }
 
 #[tokio::test]
-async fn a_decision_on_an_older_version_is_not_carried_out() {
+async fn a_plan_on_an_older_version_is_not_applied() {
     let bench = Bench::new("unchanged").await;
     // A Service: no controller writes to it.
     let service = |port: u16| json!({ "metadata": { "name": "s" }, "spec": { "selector": { "app": "a" }, "ports": [{ "port": port }] } });
@@ -235,8 +235,8 @@ async fn a_decision_on_an_older_version_is_not_carried_out() {
 
 /// The cache may be behind by any number of versions, in both directions, or lack the object.
 #[tokio::test]
-async fn a_field_is_written_only_on_the_version_that_it_was_decided_on() {
-    let bench = Bench::new("decided").await;
+async fn a_field_is_written_only_on_the_version_that_it_was_planned_on() {
+    let bench = Bench::new("planned-on").await;
     let config =
         |count: &str, other: &str| json!({ "metadata": { "name": "c" }, "data": { "count": count, "other": other } });
     let desired = |count: &str, other: &str, version: &str| {
@@ -316,7 +316,7 @@ async fn an_object_of_a_custom_resource_may_lose_all_its_fields() {
         assert!(matches!(outcome, ApplyOutcome::Updated(_)), "{outcome:?}");
         assert_eq!(live, spec);
         assert_eq!(apply(spec).await.0, ApplyOutcome::Unchanged);
-        // What was applied meanwhile is not owned by anyone else: it goes when it is no longer desired.
+        // What was applied meanwhile has no other owner: it goes when it is no longer desired.
         assert_eq!(apply(json!({})).await.1, json!({}));
     }
 }

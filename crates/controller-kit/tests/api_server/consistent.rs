@@ -22,7 +22,7 @@ use test_cluster::{TestNamespace, wait};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A kind that the API server has served since a moment ago: it knows no version of before.
+/// A kind that the API server has served since a moment ago: it has no version of before.
 #[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize)]
 #[kube(group = "consistent.example", version = "v1", kind = "Recent", namespaced, schema = "disabled")]
 struct RecentSpec {}
@@ -76,7 +76,7 @@ fn initial(queries: &Queries) -> Vec<String> {
     queries.iter().filter(|query| parameter(query, "sendInitialEvents").is_some()).cloned().collect()
 }
 
-/// Found defect: the initial state was asked for with `resourceVersion=0`, which an API server answers from its watch
+/// Found defect: the initial state was requested with `resourceVersion=0`, which an API server answers from its watch
 /// cache, however old that is.
 #[tokio::test]
 async fn every_initial_state_is_a_consistent_read() {

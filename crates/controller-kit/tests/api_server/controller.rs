@@ -110,7 +110,7 @@ impl Running {
 }
 
 #[tokio::test]
-async fn children_appear_come_back_and_are_left_alone() {
+async fn children_appear_come_back_and_are_not_written_again() {
     let running = start("loop").await;
     for name in ["a", "b", "c"] {
         running.root(name).await;

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use test_cluster::{TestNamespace, open_definition, wait};
 
-/// Longer than it takes until an API that was missing is asked for again.
+/// Longer than it takes until an API that was missing is requested again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(CustomResource, Clone, Debug, Default, Serialize, Deserialize)]
@@ -59,15 +59,15 @@ async fn an_api_that_comes_later_is_watched_and_one_that_goes_leaves_an_empty_st
         gadgets.create(&PostParams::default(), &gadget).await.map_err(|error| error.to_string())
     };
     wait::until("the API to be served", PATIENCE, create).await.unwrap();
-    // Without that, it might take minutes until the API is asked for again.
+    // Without that, it might take minutes until the API is requested again.
     store.need();
     let look = async || match (store.is_served(), store.all()) {
         (true, all) if all.iter().map(|gadget| gadget.name_any()).eq(["g".to_owned()]) => Ok(()),
         other => Err(format!("{other:?}")),
     };
     wait::until("the object to be cached", PATIENCE, look).await.unwrap();
-    let asked = async || api.is_served().await.unwrap().then_some(()).ok_or_else(|| "not served".to_owned());
-    wait::until("the answer to be known", PATIENCE, asked).await.unwrap();
+    let probe = async || api.is_served().await.unwrap().then_some(()).ok_or_else(|| "not served".to_owned());
+    wait::until("the answer to be known", PATIENCE, probe).await.unwrap();
 
     definitions.delete("gadgets.optional.example", &DeleteParams::default()).await.unwrap();
     let gone = async || {
@@ -139,11 +139,11 @@ async fn kinds_that_are_missing_are_looked_for_together() {
     assert!(!one.0.is_served() && !two.0.is_served() && !three.0.is_served());
     let other = ServedApi::new(&apis, ApiResource::erase::<three::Three>(&()));
     assert!(!other.is_served().await.unwrap());
-    let asked = async || {
+    let probe = async || {
         let paths = paths_of(&log);
         if paths.len() < 2 { Err(format!("{paths:?}")) } else { Ok(paths) }
     };
-    let paths = wait::until("another look", PATIENCE, asked).await.unwrap();
+    let paths = wait::until("another look", PATIENCE, probe).await.unwrap();
     assert!(paths.iter().all(|path| path == "/apis"), "{paths:?}");
     let intervals = usize::try_from(begin.elapsed().as_secs() / 10).unwrap();
     assert!(paths.len() <= 1 + intervals, "{} looks in {:?}", paths.len(), begin.elapsed());
@@ -151,6 +151,6 @@ async fn kinds_that_are_missing_are_looked_for_together() {
     // The next look would be due 20 s after the second.
     let known = paths_of(&log).len();
     one.0.need();
-    let asked = async || (paths_of(&log).len() > known).then_some(()).ok_or("no request");
-    wait::until("a look for what is needed", Duration::from_secs(15), asked).await.unwrap();
+    let probe = async || (paths_of(&log).len() > known).then_some(()).ok_or("no request");
+    wait::until("a look for what is needed", Duration::from_secs(15), probe).await.unwrap();
 }

@@ -81,7 +81,7 @@ async fn a_cluster_wide_process_leaves_a_marked_namespace_alone_until_the_marker
 }
 
 #[tokio::test]
-async fn a_marker_that_nobody_renews_expires() {
+async fn a_marker_that_is_not_renewed_expires() {
     let namespace = super::Bench::new("scope-expiry").await.namespace;
     let fence = Fence::new(&Scope::Cluster, &OperatorConfiguration::default());
     let mut released = fence.released();

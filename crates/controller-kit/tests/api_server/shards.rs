@@ -93,7 +93,7 @@ async fn replicas_share_namespaces_and_take_over_those_of_one_that_ends() {
     // The elected one ends.
     first.stop().await;
     until_shared(&[&second, &third], SOON).await;
-    // One ends without a word.
+    // One ends without releasing its Lease.
     second.task.abort();
     until_shared(&[&third], LIMIT).await;
     third.stop().await;

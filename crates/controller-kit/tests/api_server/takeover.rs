@@ -47,7 +47,7 @@ async fn by_predecessor(bench: &Bench, hash: &str, env: &[&str]) -> Value {
     bench.live::<D>("d").await.unwrap()
 }
 
-/// An operator process that knows its predecessor.
+/// An operator process with the name of its predecessor.
 fn applier(bench: &Bench) -> Applier {
     bench.with_caches(Vec::new()).with_predecessors(&[MARK])
 }
@@ -126,7 +126,7 @@ async fn first_contact_removes_nothing_unless_the_spec_changed_too() {
 }
 
 #[tokio::test]
-async fn a_spec_that_changed_while_nobody_was_at_work_is_followed_at_once() {
+async fn a_spec_that_changed_while_no_operator_ran_is_followed_at_once() {
     let bench = Bench::new("takeoveredit").await;
     by_predecessor(&bench, "1", &["A", "B"]).await;
     let changed = apply(&bench, &applier(&bench), &["A", "C"]).await;

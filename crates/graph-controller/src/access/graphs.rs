@@ -13,11 +13,11 @@ pub(super) const GRAPHS: &[Access] = &[
         "dynamographdeployments",
         &[Verb::Patch],
         "removes the finalizer that the Go operator left on a graph that is being deleted; sets the replicas of components \
-         with a scaling adapter; notes the live worker generation, where the Go operator looks for it",
+         with a scaling adapter; notes the live worker revision, where the Go operator reads it",
     ),
     Access::sub(api_types::GROUP, "dynamographdeployments", "status", &[Verb::Patch], "writes the status of graphs"),
     Access::owner(api_types::GROUP, "dynamographdeployments"),
-    dynamo("dynamocomponentdeployments", Verb::OWN, "the components of a graph, one object for each generation"),
+    dynamo("dynamocomponentdeployments", Verb::OWN, "the components of a graph, one object for each revision"),
     dynamo(
         "dynamocomponents",
         Verb::OWN,
@@ -26,7 +26,7 @@ pub(super) const GRAPHS: &[Access] = &[
     dynamo(
         "dynamocheckpoints",
         Verb::OWN,
-        "the checkpoints that components of a graph start from, one for each generation",
+        "the checkpoints that components of a graph start from, one for each revision",
     ),
     Access::owner(api_types::GROUP, "dynamocheckpoints"),
     dynamo("dynamographdeploymentscalingadapters", Verb::OWN, "the replicas of components that another client scales"),
@@ -87,7 +87,7 @@ pub(super) const GRAPHS: &[Access] = &[
         Verb::OWN,
         "the workers among which a gateway's endpoint picker chooses",
     ),
-    Access::new("networking.istio.io", "destinationrules", Verb::OWN, "how Istio speaks to endpoint pickers"),
+    Access::new("networking.istio.io", "destinationrules", Verb::OWN, "how Istio connects to endpoint pickers"),
     Access::new(
         "",
         "pods",

@@ -99,7 +99,7 @@ fn texts(list: &Value, path: &str) -> Result<Vec<String>, OverrideError> {
     texts.ok_or_else(|| at(path, "must be a list of strings"))
 }
 
-/// v1beta1: lists are as the definitions say; a container may ask for its arguments to be appended.
+/// v1beta1: lists are as the definitions say; a container may have its arguments appended.
 fn components(part: &mut Value, whole: &Value, warnings: &mut Vec<String>) -> Result<(), OverrideError> {
     let Some(components) = part.pointer_mut("/spec/components") else { return Ok(()) };
     let Some(components) = components.as_array_mut() else {

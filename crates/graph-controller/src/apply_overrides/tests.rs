@@ -51,13 +51,13 @@ fn keyed_lists_are_merged_and_others_replaced() {
 }
 
 #[test]
-fn arguments_are_appended_where_that_is_asked_for() {
+fn arguments_are_appended_where_that_is_requested() {
     let whole = || beta(json!([{ "name": "main", "args": ["a"] }, { "name": "bare" }]));
-    let asked = |name: &str, args: Value, patch: Value| {
+    let patched = |name: &str, args: Value, patch: Value| {
         apply(whole(), &with_container(json!({ "name": name, "args": args, "$patch": patch })))
     };
     let append = json!({ "args": "append" });
-    let merged = asked("main", json!(["b"]), append.clone()).unwrap().graph;
+    let merged = patched("main", json!(["b"]), append.clone()).unwrap().graph;
     assert_eq!(main_container(&merged)["args"], json!(["a", "b"]));
     assert!(main_container(&merged).get("$patch").is_none());
     for (name, args, patch) in [
@@ -67,7 +67,7 @@ fn arguments_are_appended_where_that_is_asked_for() {
         ("bare", json!(["b"]), append.clone()),
         ("none", json!(["b"]), append.clone()),
     ] {
-        assert!(asked(name, args.clone(), patch.clone()).is_err(), "{name} {args} {patch}");
+        assert!(patched(name, args.clone(), patch.clone()).is_err(), "{name} {args} {patch}");
     }
 }
 
@@ -108,14 +108,14 @@ fn what_cannot_be_said_is_refused_with_its_place() {
 
 #[test]
 fn the_protocol() {
-    let ask = |args: &[&str], input: &str| {
+    let run_with = |args: &[&str], input: &str| {
         let mut output = Vec::new();
         let args = args.iter().map(Into::into);
         run(args, &mut input.as_bytes(), &mut output).map(|_| String::from_utf8(output).unwrap())
     };
-    assert_eq!(ask(&["--protocol-version"], "").unwrap(), "1\n");
+    assert_eq!(run_with(&["--protocol-version"], "").unwrap(), "1\n");
     let question = json!({ "blueprint": beta(json!([{ "name": "main" }])), "override": part(json!({})) });
-    let merged: Value = serde_json::from_str(&ask(&[], &question.to_string()).unwrap()).unwrap();
+    let merged: Value = serde_json::from_str(&run_with(&[], &question.to_string()).unwrap()).unwrap();
     assert_eq!(merged["kind"], "DynamoGraphDeployment");
     for (args, input) in [
         (vec!["more"], String::new()),
@@ -125,7 +125,7 @@ fn the_protocol() {
         (vec![], json!({ "blueprint": {}, "override": {}, "more": 1 }).to_string()),
         (vec![], json!({ "blueprint": question["blueprint"], "override": null }).to_string()),
     ] {
-        assert!(ask(&args, &input).is_err(), "{args:?} {input}");
+        assert!(run_with(&args, &input).is_err(), "{args:?} {input}");
     }
 }
 

@@ -84,7 +84,7 @@ pub fn live(desired: &DynamoComponentDeployment, available: i32) -> DynamoCompon
     live.metadata.generation = Some(1);
     live.metadata.creation_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     live.metadata.owner_references = Some(vec![owner()]);
-    report(&mut live, available);
+    set_available(&mut live, available);
     live
 }
 
@@ -94,7 +94,7 @@ pub fn owner() -> OwnerReference {
 }
 
 /// Writes the status that the component controller would write for `available` workers.
-pub fn report(live: &mut DynamoComponentDeployment, available: i32) {
+pub fn set_available(live: &mut DynamoComponentDeployment, available: i32) {
     let replicas = live.spec.component.desired_replicas();
     let ready = available >= replicas;
     live.status = Some(DynamoComponentDeploymentStatus {

@@ -1,4 +1,4 @@
-//! What Grove reports of a graph: the readiness of its components, and what it made for them. Pure.
+//! Status of a graph on Grove: the readiness of its components, and the objects made for them. Pure.
 
 use api_types::{
     grove::{ON_DELETE, PodCliqueSet, PodCliqueTemplate},

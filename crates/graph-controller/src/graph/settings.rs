@@ -31,7 +31,7 @@ pub struct GraphSettings {
     /// Grove.
     pub grove: Grove,
     /// Checkpoints; none if they are switched off.
-    pub snapshots: Option<CheckpointConfig>,
+    pub checkpoints: Option<CheckpointConfig>,
     /// Settings of pods, for graphs on Grove.
     pub pods: PodSettings,
 }
@@ -91,7 +91,7 @@ impl GraphSettings {
             mpi_key: Some(configuration.mpi.ssh_secret_name.clone()).filter(|name| !name.is_empty()),
             leader_worker_sets: configuration.orchestrators.lws.enabled != Some(false),
             grove: Grove::of(configuration),
-            snapshots: configuration.checkpoint.snapshots(),
+            checkpoints: configuration.checkpoint.if_enabled(),
             pods: configuration.pods(),
         }
     }
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn volcano_is_asked_for_and_kai_is_found() {
+    fn volcano_is_configured_and_kai_is_found() {
         let scheduler = |text: &str, served| read(text, &Scope::Cluster).grove.rendering(served).scheduler;
         assert_eq!(scheduler("", true), Scheduler::Kai);
         assert_eq!(scheduler("", false), Scheduler::Default);

@@ -212,7 +212,7 @@ fn lacks_engine(component: &ValidatedComponent<'_>, name: &str, graph: &ValidGra
     let field = format!("spec.components[{name}].experimental.checkpoint");
     let problem = "is of an engine that cannot be found in the component's command";
     let remedy = "set spec.backendFramework, or name a DynamoCheckpoint in checkpointRef";
-    (!known && graph.settings.snapshots.is_some()).then(|| Violation::forbidden(field, problem, remedy))
+    (!known && graph.settings.checkpoints.is_some()).then(|| Violation::forbidden(field, problem, remedy))
 }
 
 /// Discovery backend of a component. Unknown values are violations of their own.
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
     use crate::graph::fixtures::{graph_with, observed, settings};
 
-    /// Found defect: thousands of claims were asked for at once, again and again.
+    /// Found defect: thousands of claims were requested at once, again and again.
     #[test]
     fn more_claims_in_the_saved_spec_than_v1alpha1_takes_are_refused() {
         for (count, fits) in [(100, true), (101, false), (9_000, false)] {

@@ -69,7 +69,7 @@ mod tests {
         assert!(status.conditions.is_empty());
         let down = Health::NotReady { reason: reason::UNREACHABLE, message: "etcd is down".to_owned() };
         set_health(&mut status, &down, Some(1), now);
-        // A controller that starts takes nothing back before it knows better.
+        // A controller that starts removes nothing before its first check has ended.
         set_health(&mut status, &Health::Unknown, Some(1), now);
         let reported = find(&status.conditions, conditions::INFRASTRUCTURE_READY).unwrap();
         assert_eq!((reported.status.as_str(), reported.message.as_str()), ("False", "etcd is down"));

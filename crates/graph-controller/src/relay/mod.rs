@@ -60,7 +60,7 @@ fn text(file: &Map<String, Value>, key: &str) -> String {
     }
 }
 
-/// What it is doing, under the keys of the file.
+/// Phase and message, under the keys of the file.
 fn words(file: &Map<String, Value>) -> BTreeMap<String, String> {
     let given = [output::PHASE, output::MESSAGE].map(|key| (key.to_owned(), text(file, key).trim().to_owned()));
     given.into_iter().filter(|(_, text)| !text.is_empty()).collect()

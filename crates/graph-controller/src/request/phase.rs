@@ -63,8 +63,8 @@ pub fn graph_was_there(request: &DynamoGraphDeploymentRequest) -> bool {
 
 /// Name of the request's graph: as it was chosen before, else as the user says, else made from the request's.
 pub fn graph_name(request: &DynamoGraphDeploymentRequest) -> String {
-    let decided = request.status.as_ref().and_then(|status| status.dgd_name.clone()).filter(|name| !name.is_empty());
-    decided.unwrap_or_else(|| desired_graph_name(request))
+    let stored = request.status.as_ref().and_then(|status| status.dgd_name.clone()).filter(|name| !name.is_empty());
+    stored.unwrap_or_else(|| desired_graph_name(request))
 }
 
 /// Name of the graph if none was chosen before.
@@ -102,13 +102,13 @@ mod tests {
     use super::*;
     use crate::request::fixtures::request_with;
 
-    fn stands(status: Value) -> RequestLifecycle {
+    fn lifecycle(status: Value) -> RequestLifecycle {
         phase_of(&request_with(|r| r["status"] = status))
     }
 
     #[test]
     fn the_status_determines_the_phase_of_a_request() {
-        assert_eq!(stands(Value::Null), RequestLifecycle::New);
+        assert_eq!(lifecycle(Value::Null), RequestLifecycle::New);
         for (phase, expected) in [
             ("Pending", RequestLifecycle::New),
             ("Profiling", RequestLifecycle::Profiling),
@@ -117,27 +117,27 @@ mod tests {
             ("Deployed", RequestLifecycle::Known),
             ("Failed", RequestLifecycle::Ended),
         ] {
-            assert_eq!(stands(json!({ "phase": phase, "observedGeneration": 1 })), expected, "{phase}");
+            assert_eq!(lifecycle(json!({ "phase": phase, "observedGeneration": 1 })), expected, "{phase}");
         }
     }
 
     /// In the upstream operator nothing leads out of the phase Failed.
     #[test]
     fn a_failed_request_starts_anew_once_its_spec_changes() {
-        assert_eq!(stands(json!({ "phase": "Failed", "observedGeneration": 0 })), RequestLifecycle::Changed);
+        assert_eq!(lifecycle(json!({ "phase": "Failed", "observedGeneration": 0 })), RequestLifecycle::Changed);
         let refused = json!([{ "type": "Validation", "status": "False", "reason": "ValidationFailed", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z" }]);
         let status = json!({ "phase": "Failed", "observedGeneration": 1, "conditions": refused });
-        assert_eq!(stands(status), RequestLifecycle::New, "what was missing outside the spec may be there by now");
+        assert_eq!(lifecycle(status), RequestLifecycle::New, "what was missing outside the spec may be there by now");
     }
 
     #[test]
-    fn the_author_may_name_the_graph_and_a_decided_name_stays() {
+    fn the_author_may_name_the_graph_and_a_stored_name_stays() {
         assert_eq!(graph_name(&request_with(|_| ())), "chat-dgd");
         let named = request_with(|r| r["spec"]["overrides"] = json!({ "dgd": { "metadata": { "name": "mine" } } }));
         assert_eq!(graph_name(&named), "mine");
-        let decided = request_with(|r| r["status"] = json!({ "dgdName": "other" }));
-        assert_eq!(graph_name(&decided), "other");
+        let stored = request_with(|r| r["status"] = json!({ "dgdName": "other" }));
+        assert_eq!(graph_name(&stored), "other");
     }
 
     #[test]

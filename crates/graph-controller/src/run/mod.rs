@@ -128,7 +128,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         pods: vec![caches.worker_pods.clone()],
     };
     let labeler = TopologyLabeler::new(&outputs, caches.worker_pods.clone());
-    let (health, graphs_to_tell) = nats_etcd::start(&context, own_namespace, places);
+    let (health, graphs_to_enqueue) = nats_etcd::start(&context, own_namespace, places);
     let pods = Arc::new(PodDiagnostics::new(client()));
     let reconciler = GraphReconciler {
         outputs: outputs.notifying(context.notifier.as_ref()),
@@ -140,7 +140,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         caches: caches.clone(),
     };
     let secrets_changed = pull_secrets.map(|secrets| of_pull_secrets(secrets, &by_concern));
-    let controller = controller.also(graphs_to_look_at).also(graphs_to_tell);
+    let controller = controller.also(graphs_to_look_at).also(graphs_to_enqueue);
     let serving = secrets_changed.into_iter().fold(controller, Controller::also);
     let serving = serving.drive(&context, Arc::new(reconciler));
     // Polled in this order: the controllers' own gates are there before this one opens. The process would count as
@@ -167,7 +167,7 @@ fn open(
     // Without a key, the selector matches nothing.
     let copies = format!("metadata.name={}", settings.mpi_key.as_deref().unwrap_or("-"));
     let agents = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
-    let agents_asked = settings.snapshots.is_some() && settings.grove.enabled;
+    let uses_agents = settings.checkpoints.is_some() && settings.grove.enabled;
     // Those of components are watched, and written, by the component controller.
     let ways_in = format!("{},!{}", labels::OWN_GRAPH, labels::OWN_COMPONENT);
     let of_models = format!("{}={},{}", labels::MODEL_MANAGED_BY, labels::OPERATOR, labels::BASE_MODEL_HASH);
@@ -193,7 +193,7 @@ fn open(
         destination_rules: wiring.owned_if_served::<DestinationRule>(labels::OWN_GRAPH),
         mpi_keys: wiring.metadata::<Secret>(None, Some(&copies), concerned_by(by_concern)),
         checkpoints: wiring.watched::<DynamoCheckpoint>(None, keep::any, concerned_by_checkpoint(by_concern)),
-        agents: agents_asked.then(|| wiring.watched::<DaemonSet>(Some(&agents), keep::small, neighbours(by_concern))),
+        agents: uses_agents.then(|| wiring.watched::<DaemonSet>(Some(&agents), keep::small, neighbours(by_concern))),
         services: wiring.owned::<Service>(labels::OWN_GRAPH),
         ingresses: wiring.owned::<Ingress>(&ways_in),
         virtual_services: wiring.owned_if_served::<VirtualService>(&ways_in),
@@ -216,7 +216,7 @@ async fn run_recovery(context: &Context, settings: &GraphSettings, events: &Even
         let restart = |recovery: Recovery, pod| async move { recovery.restart_group(pod).await };
         recover(context, events, labels::FAILOVER_ENGINE, restart)
     });
-    let forgetful = settings.snapshots.is_some().then(|| {
+    let forgetful = settings.checkpoints.is_some().then(|| {
         let replace = |recovery: Recovery, pod| async move { recovery.replace_after_gms_restart(pod).await };
         recover(context, events, labels::RESTORE_TARGET, replace)
     });

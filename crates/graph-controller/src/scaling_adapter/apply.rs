@@ -1,7 +1,7 @@
 //! Writes the replicas of a component to its graph.
 
 use api_types::{
-    conversion::preserved::{PreservedAutoscaling, archive::PreservedGraph},
+    conversion::preserved::{PreservedAutoscaling, legacy::PreservedGraph},
     v1beta1::DynamoGraphDeployment,
 };
 use controller_kit::{

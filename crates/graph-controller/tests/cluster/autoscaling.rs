@@ -89,11 +89,11 @@ async fn rules_that_the_api_server_rejects_are_a_condition_and_the_rest_goes_on(
     let mut wrong = rules();
     wrong["minReplicas"] = json!(9);
     harness.apply(&autoscaled("chat", &wrong)).await;
-    let is_told = |graph: &DynamoGraphDeployment| {
+    let is_stalled = |graph: &DynamoGraphDeployment| {
         let stalled = condition(graph, "Stalled", "True");
         stalled.is_some_and(|c| c.message.contains("HorizontalPodAutoscaler") && c.message.contains("maxReplicas"))
     };
-    harness.until("chat", "stalled", is_told).await;
+    harness.until("chat", "stalled", is_stalled).await;
     assert_eq!(harness.components("chat").await.len(), 2);
     harness
         .edit(

@@ -37,7 +37,7 @@ async fn until(harness: &Harness, what: &str, fits: impl Fn(&[DynamoCheckpoint])
     wait::until(format!("checkpoints to be {what}"), LIMIT, look).await.unwrap()
 }
 
-async fn tell_ready(harness: &Harness, name: &str) {
+async fn set_ready(harness: &Harness, name: &str) {
     let ready = Patch::Merge(json!({ "status": { "phase": "Ready" } }));
     harness.api::<DynamoCheckpoint>().patch_status(name, &PatchParams::default(), &ready).await.unwrap();
 }
@@ -62,7 +62,7 @@ fn is_going(checkpoint: &DynamoCheckpoint) -> bool {
 }
 
 #[tokio::test]
-async fn each_generation_waits_for_its_checkpoint_and_the_old_one_goes() {
+async fn each_revision_waits_for_its_checkpoint_and_the_old_one_goes() {
     let harness = Harness::with_checkpoints("checkpoints").await;
     let uid = harness.apply(&chat("registry.example.com/decode:1", "Delete")).await.uid();
     let [first] = <[_; 1]>::try_from(until(&harness, "made", |all| all.len() == 1).await).unwrap();
@@ -72,7 +72,7 @@ async fn each_generation_waits_for_its_checkpoint_and_the_old_one_goes() {
     assert_eq!((decode.spec.component.replicas, reference(&decode)), (Some(0), Some(first.name_any().as_str())));
     harness.until("chat", "waiting", |g| reason(g) == Some("waiting_for_checkpoint")).await;
 
-    tell_ready(&harness, &first.name_any()).await;
+    set_ready(&harness, &first.name_any()).await;
     let started = |d: &DynamoComponentDeployment| d.spec.component.replicas == Some(1);
     harness.until(&decode.name_any(), "started", started).await;
     let ready = harness.ready("chat").await;
@@ -88,7 +88,7 @@ async fn each_generation_waits_for_its_checkpoint_and_the_old_one_goes() {
     harness.until_reconciled("chat").await;
     let old: DynamoComponentDeployment = harness.api().get(&decode.name_any()).await.unwrap();
     assert_eq!(old.spec.component.replicas, Some(1), "it serves until another can");
-    tell_ready(&harness, &second.name_any()).await;
+    set_ready(&harness, &second.name_any()).await;
     harness.ready("chat").await;
     until(&harness, "one and one on its way out", |all| all.iter().filter(|found| is_going(found)).count() == 1).await;
     let_go(&harness, &first.name_any()).await;
@@ -102,7 +102,7 @@ async fn each_generation_waits_for_its_checkpoint_and_the_old_one_goes() {
     harness.gone::<DynamoCheckpoint>(&second.name_any()).await;
 }
 
-/// The agents of a namespace tell where its checkpoints are kept.
+/// The storage of checkpoints is read from the agents of the namespace.
 #[tokio::test]
 async fn pods_on_grove_mount_the_claim_of_the_agent_that_restores_them() {
     let Some(mut harness) = Harness::on_grove("grove-checkpoints").await else { return };
@@ -121,7 +121,7 @@ async fn pods_on_grove_mount_the_claim_of_the_agent_that_restores_them() {
     harness.start();
     harness.apply(&chat("registry.example.com/decode:1", "Delete")).await;
     let [made] = <[_; 1]>::try_from(until(&harness, "made", |all| all.len() == 1).await).unwrap();
-    tell_ready(&harness, &made.name_any()).await;
+    set_ready(&harness, &made.name_any()).await;
     let mounts = |set: &PodCliqueSet| {
         let pods = set.spec.template.cliques.iter().map(|clique| json!(clique.spec.pod_spec));
         pods.filter(|pod| pod["volumes"].to_string().contains("\"claimName\":\"kept\"")).count() == 1
@@ -130,7 +130,7 @@ async fn pods_on_grove_mount_the_claim_of_the_agent_that_restores_them() {
 }
 
 #[tokio::test]
-async fn what_is_retained_belongs_to_nobody_and_stays() {
+async fn what_is_retained_has_no_owner_and_stays() {
     let harness = Harness::with_checkpoints("retained").await;
     harness.apply(&chat("registry.example.com/decode:1", "Retain")).await;
     let [kept] = <[_; 1]>::try_from(until(&harness, "made", |all| all.len() == 1).await).unwrap();
@@ -157,7 +157,7 @@ fn policy(checkpoint: &DynamoCheckpoint) -> &str {
 }
 
 #[tokio::test]
-async fn what_is_retained_later_stays_whoever_made_it() {
+async fn what_is_retained_later_stays_whichever_process_made_it() {
     let harness = Harness::with_checkpoints("retained-later").await;
     let image = "registry.example.com/decode:1";
     harness.apply(&chat(image, "Delete")).await;

@@ -39,7 +39,7 @@ async fn pool_and_configuration_come_with_the_picker_are_repaired_and_go_with_it
     harness.api::<InferencePool>().delete("chat-pool", &DeleteParams::default()).await.unwrap();
     harness.until("chat-pool", "made again", |_: &InferencePool| true).await;
 
-    // An ordinary frontend needs neither. Workers that a gateway chooses are labelled, so they change generation first.
+    // An ordinary frontend needs neither. Workers that a gateway chooses are labelled, so they change revision first.
     harness.edit("chat", &json!({ "spec": { "components": graph("chat", |_| {})["spec"]["components"] } })).await;
     harness.ready("chat").await;
     harness.gone::<InferencePool>("chat-pool").await;
@@ -49,7 +49,7 @@ async fn pool_and_configuration_come_with_the_picker_are_repaired_and_go_with_it
 
 /// The upstream operator deletes some objects by name alone.
 #[tokio::test]
-async fn an_object_of_somebody_else_is_neither_changed_nor_deleted() {
+async fn an_object_of_another_owner_is_neither_changed_nor_deleted() {
     let harness = Harness::new("foreign-pool").await;
     let theirs: ConfigMap = serde_json::from_value(json!({
         "metadata": { "name": "chat-epp-config", "labels": { "nvidia.com/dynamo-graph-deployment-name": "chat" } },

@@ -227,7 +227,7 @@ async fn the_status_names_the_pod_that_does_not_come_up() {
 }
 
 #[tokio::test]
-async fn the_way_in_is_the_graphs_and_goes_when_nothing_wants_it() {
+async fn the_way_in_is_the_graphs_and_goes_when_it_is_no_longer_desired() {
     let Some(mut harness) = Harness::on_grove("grove-ingress").await else { return };
     harness.settings().ingress.virtual_service_gateway = "istio-system/public".to_owned();
     let (ingresses, routes) = (harness.api::<Ingress>(), harness.api::<VirtualService>());

@@ -32,7 +32,7 @@ fn graph(version: &str) -> Value {
 }
 
 /// Says of a build what the component controller says of it.
-async fn tell(harness: &Harness, name: &str, available: (&str, &str, &str), exists: (&str, &str)) {
+async fn set_conditions(harness: &Harness, name: &str, available: (&str, &str, &str), exists: (&str, &str)) {
     let build = harness.until(name, "there", |_: &DynamoComponent| true).await;
     let condition = |type_: &str, (status, reason, message): (&str, &str, &str)| {
         json!({ "type": type_, "status": status, "reason": reason, "message": message,
@@ -49,7 +49,7 @@ async fn tell(harness: &Harness, name: &str, available: (&str, &str, &str), exis
 
 async fn is_there(harness: &Harness, version: &str) {
     let image = format!("registry.example.com/agg:{version}");
-    tell(harness, &format!("agg--{version}"), ("True", "Reconciling", ""), ("True", &image)).await;
+    set_conditions(harness, &format!("agg--{version}"), ("True", "Reconciling", ""), ("True", &image)).await;
 }
 
 /// Waits until the graph says that it waits for its image, and why.
@@ -95,8 +95,13 @@ async fn a_graph_rolls_when_its_new_image_is_there_and_not_before() {
 
     harness.apply(&graph("v2")).await;
     until_reported(&harness, "agg--v2").await;
-    tell(&harness, "agg--v2", ("False", "BuildFailed", "Job j failed; the end of the log: E404"), ("False", "agg:v2"))
-        .await;
+    set_conditions(
+        &harness,
+        "agg--v2",
+        ("False", "BuildFailed", "Job j failed; the end of the log: E404"),
+        ("False", "agg:v2"),
+    )
+    .await;
     let waits = until_reported(&harness, "the end of the log: E404").await;
     let conditions = &waits.status.unwrap().conditions;
     assert!(conditions.iter().any(|c| c.type_ == "Stalled" && c.status == "True" && c.reason == "BuildFailed"));
@@ -125,8 +130,9 @@ async fn the_graphs_of_the_legacy_document_run_by_the_manifest_of_their_archive(
         let alpha: Value = serde_saphyr::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
         harness.apply(&convert(alpha, ApiVersion::V1Beta1).unwrap()).await;
         let build = "frontend--jh2o6dqzpsgfued4";
-        let asked = |build: &DynamoComponent| build.annotations().contains_key("nvidia.com/read-archive-manifest");
-        let generation = harness.until(build, "asked for its manifest", asked).await.metadata.generation;
+        let needs_manifest =
+            |build: &DynamoComponent| build.annotations().contains_key("nvidia.com/read-archive-manifest");
+        let generation = harness.until(build, "annotated for its manifest", needs_manifest).await.metadata.generation;
         let condition = |type_: &str, message: &str| {
             json!({ "type": type_, "status": "True", "reason": "Reconciling", "message": message,
                 "observedGeneration": generation, "lastTransitionTime": "2025-07-01T00:00:00Z" })

@@ -114,7 +114,7 @@ async fn what_a_deleted_graph_has_left_is_cleared() {
         ask_etcd(&etcd, "put", &json!({ "key": encoded(&key(component)), "value": encoded("x") })).await;
     }
 
-    // A controller that starts now knows from its beginning what is in use.
+    // A controller that starts now has read what is in use before it cleans.
     harness.restart_with_servers(&format!("nats://{}", nats.address), &format!("http://{}", etcd.address), "");
     reported(&harness, "True", reason::CONNECTED, "").await;
     nats.stop().await.unwrap();

@@ -137,7 +137,7 @@ async fn least(harness: &Harness) -> i32 {
 }
 
 /// Writes the status that the component controller reports when this number of workers serves.
-async fn tell(harness: &Harness, d: &Component, serving: i32) {
+async fn set_serving(harness: &Harness, d: &Component, serving: i32) {
     harness.serve(d).await;
     let replicas = d.spec.component.desired_replicas();
     let counts = json!({ "replicas": replicas, "availableReplicas": serving, "readyReplicas": serving });
@@ -198,7 +198,7 @@ async fn a_label_is_brought_back_and_the_workers_stay() {
     assert!(matches!(error, RequestError::Changed { .. }), "{error}");
     let repaired = api.get(&decode.name_any()).await.unwrap();
     assert!(repaired.labels().contains_key(label));
-    assert_eq!(repaired.spec.component.replicas, Some(5), "decided on when the cache shows it");
+    assert_eq!(repaired.spec.component.replicas, Some(5), "planned when the cache shows it");
     pass(&harness, &harness.components("chat").await).await.unwrap();
     assert_eq!(api.get(&decode.name_any()).await.unwrap().spec.component.replicas, Some(DESIRED));
 }
@@ -221,7 +221,7 @@ async fn no_picture_of_a_rollout_takes_away_workers_that_serve() {
                 dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let (before, expected) = (serving(&d), d.spec.component.desired_replicas());
                 let all = step + 3 > STEPS;
-                tell(&harness, &d, if all || dice >> 63 == 1 { expected } else { before }).await;
+                set_serving(&harness, &d, if all || dice >> 63 == 1 { expected } else { before }).await;
             }
             for old in &pictures {
                 let target = |all: &[Component]| -> BTreeMap<String, i32> {

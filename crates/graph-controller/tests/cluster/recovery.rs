@@ -26,7 +26,7 @@ async fn make(harness: &Harness, pod: Value) {
     wait::until("the pod to be taken", LIMIT, look).await.unwrap();
 }
 
-async fn tell(harness: &Harness, name: &str, status: Value) {
+async fn set_status(harness: &Harness, name: &str, status: Value) {
     let patch = Patch::Merge(json!({ "status": status }));
     harness.api::<Pod>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
 }
@@ -42,7 +42,7 @@ async fn a_group_that_has_lost_an_engine_begins_anew_and_others_go_on() {
     for (name, index) in [("leader", "0"), ("worker", "0"), ("standby", "1")] {
         make(&harness, pod(name, engine(index))).await;
     }
-    tell(&harness, "worker", json!({ "phase": "Failed" })).await;
+    set_status(&harness, "worker", json!({ "phase": "Failed" })).await;
     harness.gone::<Pod>("leader").await;
     harness.gone::<Pod>("worker").await;
     assert!(harness.api::<Pod>().get("standby").await.unwrap().metadata.deletion_timestamp.is_none());
@@ -62,8 +62,8 @@ async fn a_restored_pod_whose_memory_server_started_anew_is_replaced() {
         json!({ "initContainerStatuses": [{ "name": "gms-server", "image": "i", "imageID": "i", "ready": true,
             "restartCount": restarts }] })
     };
-    tell(&harness, "sound", server(0)).await;
-    tell(&harness, "forgetful", server(1)).await;
+    set_status(&harness, "sound", server(0)).await;
+    set_status(&harness, "forgetful", server(1)).await;
     harness.gone::<Pod>("forgetful").await;
     assert!(harness.api::<Pod>().get("sound").await.unwrap().metadata.deletion_timestamp.is_none());
 }

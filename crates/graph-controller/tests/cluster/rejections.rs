@@ -49,7 +49,7 @@ impl Harness {
         self.until("none", "counting", counts).await;
     }
 
-    /// Lets the API server ask a webhook that does not answer before it takes objects of a kind in this namespace.
+    /// Lets the API server call a webhook that does not answer before it takes objects of a kind in this namespace.
     async fn hang_webhook_on(&self, group: &str, plural: &str) {
         let name = format!("{}.example.com", self.namespace);
         let configuration = json!({
@@ -146,7 +146,7 @@ async fn live_cliques_are_scaled_while_the_set_cannot_be_written() {
     until_set(&harness, "changed", |now| now.metadata.generation > set.metadata.generation).await;
 }
 
-/// Found defect: old generations never shrank, and removed components stayed.
+/// Found defect: old revisions never shrank, and removed components stayed.
 #[tokio::test]
 async fn refused_rights_hold_up_no_rollout_and_no_removal() {
     let harness = Harness::new("refused-role").await;
@@ -182,7 +182,7 @@ async fn refused_rights_hold_up_no_rollout_and_no_removal() {
         let (old, more) = (gone(old.metadata.name.clone().unwrap()).await, gone("chat-more".to_owned()).await);
         if old && more { Ok(()) } else { Err(format!("old gone: {old}, removed gone: {more}")) }
     };
-    wait::until("the old generation and the removed component to be gone", LIMIT, look).await.unwrap();
+    wait::until("the old revision and the removed component to be gone", LIMIT, look).await.unwrap();
     harness.until_reported("chat", "Forbidden", "exceeded quota: none").await;
 }
 

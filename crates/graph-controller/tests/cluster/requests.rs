@@ -135,20 +135,20 @@ async fn a_failed_request_is_profiled_again_for_another_spec() {
     assert!(harness.api::<ConfigMap>().get_opt("dgdr-output-chat").await.unwrap().is_none());
 }
 
-fn is_told_that_the_name_is_taken(request: &Request) -> bool {
+fn is_stalled_by_a_taken_name(request: &Request) -> bool {
     let conditions = request.status.iter().flat_map(|status| &status.conditions);
     conditions.into_iter().any(|c| c.type_ == "Stalled" && c.status == "True" && c.reason == "NameTaken")
 }
 
-/// An object that has the name of the output, and none of the labels by which the controller knows its own.
+/// An object that has the name of the output, and none of the labels by which the controller recognises its own.
 #[tokio::test]
-async fn a_config_map_of_somebody_else_is_left_alone_by_controller_and_relay() {
+async fn a_config_map_of_another_owner_is_not_changed_by_controller_and_relay() {
     let harness = Harness::new("output").await;
     let (maps, name) = (harness.api::<ConfigMap>(), "dgdr-output-chat");
     let foreign = json!({ "metadata": { "name": name }, "data": { "mine": "yes" } });
     let foreign = maps.create(&PostParams::default(), &serde_json::from_value(foreign).unwrap()).await.unwrap();
     let request = apply(&harness, |_| ()).await;
-    harness.until("chat", "reported: the name is taken", is_told_that_the_name_is_taken).await;
+    harness.until("chat", "reported: the name is taken", is_stalled_by_a_taken_name).await;
     assert!(harness.api::<Job>().get_opt("profile-chat").await.unwrap().is_none());
 
     let relay_of = |uid: Option<String>| {
@@ -180,12 +180,12 @@ async fn a_config_map_of_somebody_else_is_left_alone_by_controller_and_relay() {
 }
 
 #[tokio::test]
-async fn a_graph_of_somebody_else_is_left_alone() {
+async fn a_graph_of_another_owner_is_not_changed() {
     let harness = Harness::new("taken").await;
     let before = harness.apply(&graph("chat-dgd", |_| ())).await;
     let request = apply(&harness, |_| ()).await;
     profile(&harness, &request, proposal()).await;
-    harness.until("chat", "reported: the name is taken", is_told_that_the_name_is_taken).await;
+    harness.until("chat", "reported: the name is taken", is_stalled_by_a_taken_name).await;
     let after = harness.api::<DynamoGraphDeployment>().get("chat-dgd").await.unwrap();
     assert_eq!((after.uid(), after.spec), (before.uid(), before.spec));
     assert!(after.metadata.labels.is_none_or(|labels| labels.is_empty()));

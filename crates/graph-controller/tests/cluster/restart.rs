@@ -1,4 +1,4 @@
-//! A restart that a user asks for, on live objects.
+//! A restart that a user requests, on live objects.
 
 use api_types::v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment, RestartPhase};
 use kube::ResourceExt;
@@ -33,7 +33,7 @@ async fn components_restart_one_after_the_other_in_place() {
     let done = harness.ready("chat").await;
     assert_eq!(phase(&done), Some(RestartPhase::Completed));
     let all = harness.components("chat").await;
-    assert_eq!(all.len(), 2, "no new generation");
+    assert_eq!(all.len(), 2, "no new revision");
     assert!(all.iter().all(|d| d.metadata.uid == decode.metadata.uid || d.metadata.uid == frontend.metadata.uid));
 
     // Reverting the request, or editing something else, starts no pod anew.

@@ -178,7 +178,7 @@ async fn a_rollout_without_progress_is_undone_and_another_edit_rolls() {
     };
     wait::until("one event", LIMIT, published).await.unwrap();
 
-    // A controller that starts anew, and a graph without annotations, know of it.
+    // It is in effect after a restart of the controller, and without annotations of the graph.
     harness.restart();
     harness.apply(&workers("2", &json!({}))).await;
     for _ in 0..2 {
@@ -196,7 +196,7 @@ async fn a_rollout_without_progress_is_undone_and_another_edit_rolls() {
 }
 
 #[tokio::test]
-async fn a_mistake_in_the_annotations_is_named_with_its_remedy() {
+async fn a_violation_in_the_annotations_is_named_with_its_remedy() {
     let harness = Harness::new("control").await;
     harness.apply(&workers("1", &json!({ "operator.dynamo/rollout-step": "half" }))).await;
     let text = message(&harness, "Stalled", "True", "InvalidSpec").await;

@@ -21,7 +21,7 @@ fn replicas(graph: &DynamoGraphDeployment) -> Option<i32> {
     graph.spec.components.iter().find(|component| component.name == "Decode")?.replicas
 }
 
-/// `kubectl scale`, and every autoscaler, speaks to the scale subresource.
+/// As `kubectl scale` and autoscalers do, by the scale subresource.
 async fn scale(harness: &Harness, adapter: &str, replicas: i32) {
     let patch = Patch::Merge(json!({ "spec": { "replicas": replicas } }));
     harness.api::<Adapter>().patch_scale(adapter, &PatchParams::default(), &patch).await.unwrap();
@@ -72,7 +72,7 @@ async fn a_rejected_scale_is_reported_once_and_delays_no_status() {
 }
 
 #[tokio::test]
-async fn what_is_asked_of_the_adapter_reaches_the_workers_and_the_status() {
+async fn what_is_set_on_the_adapter_reaches_the_workers_and_the_status() {
     let harness = Harness::new("scaling").await;
     harness.apply(&with_adapter("chat")).await;
     harness.ready("chat").await;
@@ -90,7 +90,7 @@ async fn what_is_asked_of_the_adapter_reaches_the_workers_and_the_status() {
             |a: &Adapter| a.status.as_ref().is_some_and(|s| s.replicas == expected && s.last_scale_time.is_some());
         harness.until("chat-decode", "counted", counted).await;
     }
-    assert_eq!(harness.components("chat").await.len(), 2, "scaling makes no new generation");
+    assert_eq!(harness.components("chat").await.len(), 2, "scaling makes no new revision");
     harness.until_counted("DynamoGraphDeployment", "successful").await;
     harness.until_counted("DynamoGraphDeploymentScalingAdapter", "ready").await;
     let scale = harness.api::<Adapter>().get_scale("chat-decode").await.unwrap();
@@ -138,7 +138,7 @@ async fn an_adapter_goes_with_its_marker_and_others_stay() {
     }
     harness.ready("chat").await;
     let left = harness.api::<Adapter>().get("chat-frontend").await.unwrap();
-    assert_eq!((left.spec.replicas, left.status), (5, None), "the component does not ask for it");
+    assert_eq!((left.spec.replicas, left.status), (5, None), "the component does not specify it");
     let graph = harness.api::<DynamoGraphDeployment>().get("chat").await.unwrap();
     assert_eq!(graph.spec.components[0].replicas, Some(1));
 

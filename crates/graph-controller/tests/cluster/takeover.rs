@@ -1,8 +1,8 @@
 //! Namespaces of the upstream operator on Grove, as the conformance kit has recorded them, taken over: no pod is
 //! replaced, and then everything goes on as if they had always been ours.
 
-#[path = "../kit/mod.rs"]
-mod kit;
+#[path = "../conformance_kit/mod.rs"]
+mod conformance_kit;
 
 use api_types::{
     grove::{PodClique, PodCliqueScalingGroup, PodCliqueSet},
@@ -17,7 +17,7 @@ use kube::{
 use serde_json::{Value, json};
 use test_cluster::{conformance_kit, wait};
 
-use self::kit::{Case, differ};
+use self::conformance_kit::{Case, differ};
 use crate::{
     grove::{make_children, serve},
     harness::{Harness, LIMIT, is_ready},
@@ -85,7 +85,7 @@ async fn replicas(harness: &Harness, child: &str) -> i32 {
 async fn take_over(prefix: &str, name: &str) {
     let Some(kit) = conformance_kit() else { return };
     let Some(harness) = Harness::on_grove(prefix).await else { return };
-    let case = kit::cases(&kit, "grove").into_iter().find(|case| case.name == name).unwrap();
+    let case = conformance_kit::cases(&kit, "grove").into_iter().find(|case| case.name == name).unwrap();
     let graph = load(&harness, &case, case.graphs(&kit).remove(0)).await;
     let (name, sets) = (graph.name_any(), harness.api::<PodCliqueSet>());
     let before = sets.list(&Default::default()).await.unwrap().items.remove(0);

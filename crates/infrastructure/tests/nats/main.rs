@@ -56,7 +56,7 @@ async fn a_server_without_streams_has_no_leftovers() {
 
 /// Each way in, a wrong one of the same kind, and none.
 #[tokio::test]
-async fn a_login_is_shown_to_the_server_and_to_nobody_else() {
+async fn a_login_is_shown_to_the_server_and_to_no_other() {
     let (known, unknown) = (KeyPair::new_user(), KeyPair::new_user());
     let seed = |pair: &KeyPair| secret(&[("nats-nkey", &pair.seed().unwrap())]);
     let users = format!("{{ user: me, password: secret }}, {{ nkey: {} }}", known.public_key());

@@ -31,7 +31,7 @@ pub fn unconverted(observed: &DiagnosisInputs) -> Option<Cause> {
     Some(Cause { evidence: evidence.collect(), ..cause })
 }
 
-/// Causes of the object and its components that no controller has acted on.
+/// Causes of the object and its components that no controller has reconciled.
 pub fn causes(observed: &DiagnosisInputs, ready: bool, now: Timestamp) -> Vec<Cause> {
     let root = &observed.root;
     if let Some(remaining) = &observed.terminating {
@@ -110,10 +110,10 @@ fn unobserved(observed: &DiagnosisInputs, subject: &Subject, ready: bool, now: T
         );
         ("OperatorDown", Weight::Blocks, text, remedy)
     } else if waited < PATIENCE {
-        let text = "no controller has acted on the latest spec yet".to_owned();
+        let text = "no controller has reconciled the latest spec yet".to_owned();
         ("Unobserved", Weight::Waits, text, "wait".to_owned())
     } else {
-        let text = format!("{controller} has not acted on the latest spec");
+        let text = format!("{controller} has not reconciled the latest spec");
         let remedy = format!("look at the log of {controller}; `kubectl dynamo doctor` checks the install");
         ("Unobserved", Weight::Blocks, text, remedy)
     };

@@ -7,11 +7,11 @@
 //! | `objects` | objects in memory, and writes to them; `field_sets` is server-side apply; pure |
 //! | `pods` | what workloads make of their pods; pure |
 //! | `edit` | a user's edit of a graph; pure |
-//! | `differences` | fields in which two objects differ; pure |
+//! | `diff` | fields in which two objects differ; pure |
 //! | `prediction` | the result; pure |
 //! | `text` | the result for people; pure |
 
-mod differences;
+mod diff;
 mod edit;
 mod field_sets;
 mod objects;
@@ -22,7 +22,7 @@ mod run;
 mod text;
 
 pub use self::{
-    differences::{FieldChange, differences, edits},
+    diff::{FieldChange, edits, field_changes},
     edit::{set, set_image},
     observe::{Operator, dry_run::Edit},
     prediction::{ObjectChange, Prediction, RevisionNames, replaced},

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    differences::{FieldChange, content, differences},
+    diff::{FieldChange, content, field_changes},
     objects::{ObjectKey, PreviewObjects},
     pods,
     pods::{Excess, Pod, PodStep},
@@ -102,9 +102,9 @@ pub fn changes(objects: &PreviewObjects, is_shown: impl Fn(&ObjectKey) -> bool) 
             (None, Some(after)) => ("create", Vec::new(), after),
             (Some(before), None) => ("delete", Vec::new(), before),
             (Some(before), Some(after)) if before["metadata"]["uid"] == after["metadata"]["uid"] => {
-                ("change", differences(before, after), after)
+                ("change", field_changes(before, after), after)
             }
-            (Some(before), Some(after)) => ("replace", differences(before, after), after),
+            (Some(before), Some(after)) => ("replace", field_changes(before, after), after),
             (None, None) => return None,
         };
         if verb == "change" && fields.is_empty() {

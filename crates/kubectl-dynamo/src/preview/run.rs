@@ -239,7 +239,7 @@ impl<'a> Preview<'a> {
             Err(error) => return Ok(Round::failed(&error)),
         };
         let status = reconciler.conclude(&observed, &pass, self.now).status;
-        Ok(self.report(&self.key, status))
+        Ok(self.write_status(&self.key, status))
     }
 
     async fn reconcile_components(&self) -> anyhow::Result<Round> {
@@ -263,7 +263,7 @@ impl<'a> Preview<'a> {
             let observed = Box::pin(reconciler.observe(&packed, component)).await?;
             let plan = reconciler.plan(&observed, self.now);
             let one = match Box::pin(reconciler.apply(&observed, plan)).await {
-                Ok(applied) => self.report(&key, reconciler.conclude(&observed, &applied, self.now).status),
+                Ok(applied) => self.write_status(&key, reconciler.conclude(&observed, &applied, self.now).status),
                 Err(error) => Round::failed(&error),
             };
             round.moved |= one.moved;
@@ -272,8 +272,8 @@ impl<'a> Preview<'a> {
         Ok(round)
     }
 
-    /// Writes a status; says whether it is another one.
-    fn report(&self, key: &ObjectKey, status: Option<impl Serialize>) -> Round {
+    /// Writes a status; returns whether it is another one.
+    fn write_status(&self, key: &ObjectKey, status: Option<impl Serialize>) -> Round {
         let status = status.and_then(|status| serde_json::to_value(status).ok());
         let moved = status.is_some_and(|status| self.server.objects().set_status(key, status));
         Round { moved, failure: None }

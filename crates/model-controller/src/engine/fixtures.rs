@@ -54,7 +54,7 @@ pub struct Simulation {
     pub fleet: Fleet,
     pub engines: Vec<Mock>,
     pub desired: DesiredAdapters,
-    /// Every request that was sent: engine and what was asked, in the order in which they were sent.
+    /// Every request that was sent: engine and text, in the order in which they were sent.
     pub log: Vec<(usize, String)>,
     /// Most requests that ran at the same time, over all engines and on one.
     pub peaks: (usize, usize),
@@ -139,7 +139,7 @@ impl Simulation {
         self.sync();
     }
 
-    /// Another process takes over, which knows nothing.
+    /// Another process takes over, without state.
     pub fn restart_controller(&mut self) {
         self.fleet = Fleet::new(EngineLimits::default());
         self.flights.clear();
@@ -151,7 +151,7 @@ impl Simulation {
         self.now - self.start
     }
 
-    /// Lets time pass. Returns what was asked meanwhile, and starts the log anew.
+    /// Lets time pass. Returns the requests of that time, and starts the log anew.
     pub fn run(&mut self, time: Duration) -> Vec<(usize, String)> {
         let end = self.now + time;
         loop {

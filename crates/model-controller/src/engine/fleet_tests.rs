@@ -71,7 +71,7 @@ fn adapters_that_no_model_names_are_counted_and_not_kept() {
     let engine = fleet.engine(&calls[0].engine).unwrap();
     assert_eq!(engine.held.keys().map(AdapterName::as_str).collect::<Vec<_>>(), ["a"]);
     assert_eq!(engine.others, 10_000);
-    // A name that a model asks for later is looked for in the engine's list before anything is loaded.
+    // A name that a model desires later is looked for in the engine's list before anything is loaded.
     fleet.sync(&pool("n"), &endpoints(1), desired(&["a", "x7"]), now);
     let (calls, _) = fleet.advance(now);
     assert!(matches!(&calls[..], [EngineCall { request: EngineRequest::List { .. }, .. }]), "{calls:?}");
@@ -81,7 +81,7 @@ fn adapters_that_no_model_names_are_counted_and_not_kept() {
     assert!(calls.is_empty(), "both are there: {calls:?}");
 }
 
-/// A name that a model stops asking for before the engine was asked again may still be there.
+/// A name that a model no longer desires before the next list of the engine may still be there.
 #[test]
 fn an_adapter_that_was_not_counted_may_be_held() {
     let (mut fleet, now) = (Fleet::new(EngineLimits::default()), Instant::now());

@@ -131,7 +131,7 @@ fn listed(
             engine.list = ListSupport::Supported;
             engine.counted = Arc::clone(counted);
             engine.others = others;
-            engine.list_refusals = 0;
+            engine.list_rejections = 0;
             engine.absent.clear();
             engine.stale = false;
             apply_list(engine, &names.into_iter().collect(), &in_flight, now)
@@ -140,14 +140,14 @@ fn listed(
             list_unsupported(engine)
         }
         EngineOutcome::Refused { .. } => {
-            engine.list_refusals += 1;
-            if engine.list == ListSupport::Supported && engine.list_refusals < LOST_AFTER {
-                engine.list_at = now + engine.pace.pause(engine.list_refusals);
+            engine.list_rejections += 1;
+            if engine.list == ListSupport::Supported && engine.list_rejections < LOST_AFTER {
+                engine.list_at = now + engine.pace.pause(engine.list_rejections);
                 engine.must_list = engine.stale;
                 return BTreeSet::new();
             }
             engine.list_at = now
-                + engine.pace.pause(engine.list_refusals).max(Duration::from_secs(30)).min(engine.pace.longest_pause);
+                + engine.pace.pause(engine.list_rejections).max(Duration::from_secs(30)).min(engine.pace.longest_pause);
             list_unsupported(engine)
         }
         EngineOutcome::Unreachable { reason } => {

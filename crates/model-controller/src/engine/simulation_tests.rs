@@ -20,7 +20,7 @@ fn loads(log: &[(usize, String)]) -> usize {
     log.iter().filter(|(_, text)| text.starts_with("load")).count()
 }
 
-/// The model that had wished for `a` goes, and only these are wished for from now on.
+/// The model that desired `a` goes, and only these are desired from now on.
 fn swap_a_for(simulation: &mut Simulation, adapters: &[&str]) {
     simulation.desired.unload.insert("a".into(), BTreeSet::from([Key::new("n", "m")]));
     simulation.set_desired(adapters);
@@ -95,7 +95,7 @@ fn names_that_are_no_longer_expected_go_and_those_of_others_stay() {
     assert_eq!(simulation.engines[0].holds.keys().collect::<Vec<_>>(), ["b", "by-hand"]);
 }
 
-/// An engine that answered "not found" and still listed the adapter was asked again at network speed.
+/// An engine that answered "not found" and still listed the adapter got requests at network speed.
 #[test]
 fn an_unload_that_is_answered_not_found_backs_off_while_the_adapter_is_listed() {
     let mut simulation = Simulation::new(1);
@@ -114,17 +114,17 @@ fn an_unload_that_is_answered_not_found_backs_off_while_the_adapter_is_listed() 
 /// The engine continues the download after the load timed out (30 s). Its model was deleted meanwhile, and the adapter
 /// stayed.
 #[test]
-fn a_load_that_was_given_up_and_ends_after_all_is_undone_if_nobody_wants_it() {
-    for unwanted_after in [Duration::from_secs(10), Duration::from_millis(30_500)] {
+fn a_load_that_was_given_up_and_ends_after_all_is_undone_if_it_is_no_longer_desired() {
+    for withdrawn_after in [Duration::from_secs(10), Duration::from_millis(30_500)] {
         let mut simulation = Simulation::new(1);
         simulation.engines[0].mode = Mode::Slow(Duration::from_secs(45));
         simulation.set_desired(&["a=1"]);
-        simulation.run(unwanted_after);
+        simulation.run(withdrawn_after);
         swap_a_for(&mut simulation, &[]);
-        let log = simulation.run(Duration::from_secs(40) - unwanted_after);
-        assert!(!log.is_empty() && log.len() <= 6, "asked every two seconds: {log:?}");
+        let log = simulation.run(Duration::from_secs(40) - withdrawn_after);
+        assert!(!log.is_empty() && log.len() <= 6, "a request every two seconds: {log:?}");
         assert!(simulation.engines[0].holds.is_empty(), "still on its way");
-        assert_eq!(simulation.fleet.may_hold(&pool(), &"a".into()), ["w-0"], "{unwanted_after:?}");
+        assert_eq!(simulation.fleet.may_hold(&pool(), &"a".into()), ["w-0"], "{withdrawn_after:?}");
         simulation.fleet.take_changed();
         let log = simulation.run(Duration::from_secs(10));
         assert_eq!(log.iter().filter(|(_, text)| text == "unload a").count(), 1, "{log:?}");
@@ -153,13 +153,13 @@ fn a_load_that_was_given_up_and_never_ends_is_not_waited_for_for_ever() {
 }
 
 #[test]
-fn an_engine_that_restarts_gets_its_own_adapters_again_and_nobody_else_is_asked() {
+fn an_engine_that_restarts_gets_its_own_adapters_again_and_no_other_gets_a_request() {
     let mut simulation = Simulation::new(3);
     simulation.set_desired(&["a=1", "b=1"]);
     simulation.run(MINUTE);
     simulation.set_ready(1, false);
     simulation.engines[1].holds.clear();
-    assert!(simulation.run(Duration::from_secs(10)).is_empty(), "nothing is asked of a pod that is not ready");
+    assert!(simulation.run(Duration::from_secs(10)).is_empty(), "a pod that is not ready gets no request");
     simulation.set_ready(1, true);
     let log = simulation.run(Duration::from_secs(10));
     assert!(log.iter().all(|(engine, _)| *engine == 1), "{log:?}");
@@ -188,7 +188,7 @@ fn what_was_known_does_not_count_when_a_pod_becomes_ready_anew() {
 }
 
 #[test]
-fn a_restart_that_nobody_saw_is_found_by_the_audit() {
+fn a_restart_that_was_not_observed_is_found_by_the_audit() {
     let mut simulation = Simulation::new(1);
     simulation.set_desired(&["a=1"]);
     simulation.run(MINUTE);
@@ -200,13 +200,13 @@ fn a_restart_that_nobody_saw_is_found_by_the_audit() {
 
 /// Upstream, one bad endpoint held up all others, and was tried at a fixed pace for ever.
 #[test]
-fn an_engine_in_trouble_is_tried_later_each_time_and_holds_up_nobody() {
+fn an_engine_in_trouble_is_tried_later_each_time_and_holds_up_no_other() {
     for mode in [Mode::Gone, Mode::Mute, Mode::Refusing] {
         let mut simulation = Simulation::new(20);
         simulation.engines[7].mode = mode;
         simulation.set_desired(&["a=1", "b=1"]);
         simulation.run(Duration::from_secs(1));
-        let loaded = simulation.adapter_states("a=1").iter().filter(|stand| **stand == AdapterState::Loaded).count();
+        let loaded = simulation.adapter_states("a=1").iter().filter(|state| **state == AdapterState::Loaded).count();
         assert_eq!(loaded, 19, "{mode:?}");
         let log = simulation.run(4 * MINUTE);
         let tried = log.iter().filter(|(engine, _)| *engine == 7).count();
@@ -281,14 +281,14 @@ fn concurrency_is_bounded_over_all_engines_and_on_each() {
     simulation.set_desired(&adapters.iter().map(String::as_str).collect::<Vec<_>>());
     let log = simulation.run(Duration::from_secs(15));
     assert_eq!(loads(&log), 10_000);
-    assert!(simulation.adapter_states("a49=1").iter().all(|stand| *stand == AdapterState::Loaded));
+    assert!(simulation.adapter_states("a49=1").iter().all(|state| *state == AdapterState::Loaded));
     let (all, one) = simulation.peaks;
     assert!(all <= 128 && one <= 2, "{all} at the same time, {one} on one engine");
     assert_eq!(simulation.elapsed(), Duration::from_secs(15));
 }
 
 #[test]
-fn a_pool_without_wishes_has_no_engines() {
+fn a_pool_without_desired_adapters_has_no_engines() {
     let mut simulation = Simulation::new(2);
     assert_eq!(simulation.fleet.engines(), 0);
     simulation.set_desired(&["a=1"]);
@@ -349,7 +349,7 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever happened, once engines behave they come to hold what is wished, and then nothing is asked but audits.
+    /// Whatever happened, once engines behave they come to hold what is desired, and then only audits are sent.
     #[test]
     fn everything_comes_right_in_the_end(
         events in prop::collection::vec((event(), 0..20_000_u64), 1..12),
@@ -386,7 +386,7 @@ proptest! {
         simulation.run(Duration::from_secs(3600));
         for adapter in DESIRED_SETS[last] {
             let (name, _) = adapter.split_once('=').unwrap();
-            prop_assert!(simulation.adapter_states(adapter).iter().all(|stand| *stand == AdapterState::Loaded), "{adapter}");
+            prop_assert!(simulation.adapter_states(adapter).iter().all(|state| *state == AdapterState::Loaded), "{adapter}");
             prop_assert!(simulation.engines.iter().all(|engine| engine.holds.contains_key(name)), "{adapter}");
         }
         let log = simulation.run(Duration::from_secs(3600));

@@ -53,7 +53,7 @@ pub struct Engine {
     /// Failed connections, until one succeeds.
     pub outage: Option<RequestFailure>,
     /// Refused lists in a row.
-    pub list_refusals: u32,
+    pub list_rejections: u32,
 }
 
 /// Whether an engine lists its adapters.
@@ -172,7 +172,7 @@ impl Engine {
             listed_at: None,
             request_failures: BTreeMap::new(),
             outage: None,
-            list_refusals: 0,
+            list_rejections: 0,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::engine::{
 };
 
 /// Rejections in a row after which a user has to change the worker.
-const REFUSALS_BEFORE_STALLED: u32 = 3;
+const REJECTIONS_BEFORE_STALLED: u32 = 3;
 
 /// Maximum pods that a message names for one problem.
 const NAMED: usize = 3;
@@ -70,7 +70,7 @@ impl EndpointSummary {
             }
             Some(AdapterState::Failing { problem, failures }) => {
                 if endpoint.ready {
-                    self.needs_help |= problem.needs_help() && *failures >= REFUSALS_BEFORE_STALLED;
+                    self.needs_help |= problem.needs_help() && *failures >= REJECTIONS_BEFORE_STALLED;
                     self.add(problem.to_string(), endpoint);
                 }
                 false

@@ -55,7 +55,7 @@ struct ReadModels {
 type ByVersion<T> = HashMap<Key, (Option<String>, T)>;
 
 /// Minimum time between two reads of the pod of an endpoint that cannot be verified.
-const ASK_AGAIN: Duration = Duration::from_secs(30);
+const READ_AGAIN: Duration = Duration::from_secs(30);
 
 /// Maximum pods that are read one by one.
 const ONE_BY_ONE: usize = 5;
@@ -130,7 +130,7 @@ impl ModelObserver {
                 .flat_map(|(_, slice)| slice.endpoints.iter().map(|endpoint| Arc::clone(&endpoint.pod)))
                 .collect();
             read.pods.retain(|pod, _| pods.contains(pod));
-            read.refused.retain(|_, read_at| read_at.elapsed() < ASK_AGAIN);
+            read.refused.retain(|_, read_at| read_at.elapsed() < READ_AGAIN);
         }
         let pools = self.fleet.lock().pools();
         for pool in pools {
@@ -159,8 +159,8 @@ impl ModelObserver {
     /// Adapters that no model requests and some engine may still hold, with the pods.
     fn lingering(&self, claim: &ModelClaim, desired: &DesiredAdapters) -> HashMap<AdapterName, Vec<String>> {
         let fleet = self.fleet.lock();
-        let unwanted = claim.leftovers().into_iter().filter(|name| desired.unload.contains_key(name));
-        let holders = unwanted.map(|name| (name.clone(), fleet.may_hold(&claim.pool, &name)));
+        let obsolete = claim.leftovers().into_iter().filter(|name| desired.unload.contains_key(name));
+        let holders = obsolete.map(|name| (name.clone(), fleet.may_hold(&claim.pool, &name)));
         holders.filter(|(_, pods)| !pods.is_empty()).collect()
     }
 
@@ -205,7 +205,7 @@ impl ModelObserver {
                 let refused = read.refused.get(&(Arc::clone(&endpoint.pod), endpoint.address));
                 is_name(&endpoint.pod_name)
                     && !is_verified(endpoint, &read.pods)
-                    && refused.is_none_or(|read_at| read_at.elapsed() >= ASK_AGAIN)
+                    && refused.is_none_or(|read_at| read_at.elapsed() >= READ_AGAIN)
             });
             unverified.cloned().collect()
         };

@@ -38,13 +38,13 @@ fn base() -> Value {
 fn observed(model: &Value, adapter_states: &[Option<AdapterState>]) -> ModelObserved {
     let model: DynamoModel = serde_json::from_value(model.clone()).unwrap();
     let pod = |index: usize| -> Arc<str> { format!("w-{index}").as_str().into() };
-    let endpoints = adapter_states.iter().enumerate().map(|(index, stand)| Endpoint {
+    let endpoints = adapter_states.iter().enumerate().map(|(index, state)| Endpoint {
         pod_name: pod(index),
         pod: pod(index),
         address: format!("10.0.0.{index}").parse().unwrap(),
-        ready: stand.is_some(),
+        ready: state.is_some(),
     });
-    let state = |(index, stand): (usize, &Option<AdapterState>)| Some((pod(index), stand.clone()?));
+    let state = |(index, state): (usize, &Option<AdapterState>)| Some((pod(index), state.clone()?));
     ModelObserved {
         claim: Arc::new(ModelClaim::of(&model)),
         violations: validate::validate(&model.spec).err(),
@@ -211,7 +211,7 @@ fn after(model: &Value, plan: &PlannedStatus) -> Value {
 }
 
 #[test]
-fn what_is_asked_for_is_remembered_first() {
+fn what_is_requested_is_recorded_first() {
     let mut fresh = lora();
     fresh["metadata"]["finalizers"] = json!([]);
     let plan = planned(&observed(&fresh, &[Some(AdapterState::Unknown)]));

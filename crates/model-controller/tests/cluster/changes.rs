@@ -38,7 +38,7 @@ async fn a_new_source_takes_the_old_adapter_away_first() {
     let engines = harness.engines(1).await;
     harness.adapter("m", "a", "s3://1").await;
     harness.until_served("m", 1).await;
-    engines[0].forget_asked();
+    engines[0].forget_requests();
     harness.adapter("m", "a", "s3://2").await;
     harness.until_served("m", 1).await;
     assert_eq!(engines[0].holds(), holding("a", "s3://2"));
@@ -60,20 +60,20 @@ async fn what_changed_while_no_controller_ran_is_noticed() {
     harness.until_served("renamed", 1).await;
     harness.until_served("moved", 1).await;
     let expected = BTreeMap::from([("a".to_owned(), "s3://2".to_owned()), ("new".to_owned(), "s3://1".to_owned())]);
-    until_engine(&engines[0], "hold what is wished", |engine| engine.holds() == expected).await;
+    until_engine(&engines[0], "hold what is desired", |engine| engine.holds() == expected).await;
 }
 
 #[tokio::test]
-async fn a_restart_of_the_controller_asks_once_and_writes_nothing() {
+async fn a_restart_of_the_controller_lists_once_and_writes_nothing() {
     let mut harness = Harness::new("again").await;
     let engines = harness.engines(2).await;
     harness.adapter("m", "a", "s3://1").await;
     let before = harness.until_served("m", 2).await;
     harness.stop().await;
-    engines.iter().for_each(Engine::forget_asked);
+    engines.iter().for_each(Engine::forget_requests);
     harness.start();
     for engine in &engines {
-        until_engine(engine, "be asked what it holds", |engine| !engine.requests().is_empty()).await;
+        until_engine(engine, "get a list request", |engine| !engine.requests().is_empty()).await;
     }
     harness.until_reconciled("m").await;
     for engine in &engines {

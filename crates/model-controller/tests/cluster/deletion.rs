@@ -47,11 +47,11 @@ async fn a_load_that_ends_after_it_was_given_up_is_waited_for_and_undone() {
     let engines = harness.engines(1).await;
     engines[0].set(Mode::Hanging);
     harness.adapter("m", "a", "s3://1").await;
-    until_engine(&engines[0], "be asked what became of the load", |engine| engine.times("list") >= 2).await;
+    until_engine(&engines[0], "get a list request after the load", |engine| engine.times("list") >= 2).await;
     harness.delete("m").await;
-    // The model stays, and the engine is asked on, although it lists nothing.
-    engines[0].forget_asked();
-    until_engine(&engines[0], "be asked again", |engine| engine.times("list") >= 2).await;
+    // The model stays, and the engine gets more requests, although it lists nothing.
+    engines[0].forget_requests();
+    until_engine(&engines[0], "get another list request", |engine| engine.times("list") >= 2).await;
     engines[0].load_by_hand("a", "s3://1");
     harness.gone("m").await;
     assert!(engines[0].holds().is_empty());
@@ -59,7 +59,7 @@ async fn a_load_that_ends_after_it_was_given_up_is_waited_for_and_undone() {
 }
 
 #[tokio::test]
-async fn what_another_model_wants_as_well_stays() {
+async fn what_another_model_desires_as_well_stays() {
     let mut harness = Harness::new("shared").await;
     let engines = harness.engines(1).await;
     harness.adapter("one", "a", "s3://1").await;

@@ -47,7 +47,7 @@ pub enum Mode {
 struct Inner {
     holds: BTreeMap<String, String>,
     mode: Mode,
-    asked: Vec<String>,
+    log: Vec<String>,
     host: String,
 }
 
@@ -67,7 +67,7 @@ impl Engine {
     pub async fn start(address: &str) -> Self {
         let listener = TcpListener::bind((address, 0)).await.unwrap();
         let socket = listener.local_addr().unwrap();
-        let inner = Inner { holds: BTreeMap::new(), mode: Mode::Good, asked: Vec::new(), host: String::new() };
+        let inner = Inner { holds: BTreeMap::new(), mode: Mode::Good, log: Vec::new(), host: String::new() };
         let inner = Arc::new(Mutex::new(inner));
         let server = serve(listener, Arc::clone(&inner));
         Self { socket, inner, server }
@@ -88,19 +88,19 @@ impl Engine {
         self.inner.lock().unwrap().holds.insert(name.to_owned(), source.to_owned());
     }
 
-    /// Returns the requests that it received since the last call of [`Engine::forget_asked`].
+    /// Returns the requests that it received since the last call of [`Engine::forget_requests`].
     pub fn requests(&self) -> Vec<String> {
-        self.inner.lock().unwrap().asked.clone()
+        self.inner.lock().unwrap().log.clone()
     }
 
     /// Counts the requests that begin with this text.
     pub fn times(&self, beginning: &str) -> usize {
-        self.requests().iter().filter(|asked| asked.starts_with(beginning)).count()
+        self.requests().iter().filter(|request| request.starts_with(beginning)).count()
     }
 
     /// Starts counting anew.
-    pub fn forget_asked(&self) {
-        self.inner.lock().unwrap().asked.clear();
+    pub fn forget_requests(&self) {
+        self.inner.lock().unwrap().log.clear();
     }
 
     /// The `Host` that it was called by last.
@@ -141,22 +141,22 @@ fn serve(listener: TcpListener, inner: Shared) -> JoinHandle<()> {
 }
 
 /// Notes a request, and answers it in place of the engine if its mode says so.
-async fn respond(inner: &Shared, headers: &HeaderMap, asked: String) -> Option<Answer> {
+async fn respond(inner: &Shared, headers: &HeaderMap, request: String) -> Option<Answer> {
     let (mode, count) = {
         let mut inner = inner.lock().unwrap();
-        inner.asked.push(asked.clone());
+        inner.log.push(request.clone());
         inner.host = headers["host"].to_str().unwrap().to_owned();
-        (inner.mode, inner.asked.len())
+        (inner.mode, inner.log.len())
     };
-    let listing = asked == "list";
+    let listing = request == "list";
     let error = |message: &str| Some((StatusCode::INTERNAL_SERVER_ERROR, json!({ "message": message }).to_string()));
     match mode {
         Mode::Slow(time) => tokio::time::sleep(time).await,
         Mode::Mute => std::future::pending().await,
-        Mode::Hanging if asked.starts_with("load") => std::future::pending().await,
+        Mode::Hanging if request.starts_with("load") => std::future::pending().await,
         Mode::Flaky if count % 2 == 1 => return Some((StatusCode::SERVICE_UNAVAILABLE, "warming up".to_owned())),
         Mode::Lying if !listing => return Some((StatusCode::OK, "{}".to_owned())),
-        Mode::Full if asked.starts_with("load") => return error("LoRA capacity exceeded: at most 4"),
+        Mode::Full if request.starts_with("load") => return error("LoRA capacity exceeded: at most 4"),
         Mode::Redirecting if !listing => return Some((StatusCode::TEMPORARY_REDIRECT, String::new())),
         Mode::Unmanaged => return error("LoRA management not available: no handler is registered"),
         Mode::Listless if listing => return Some((StatusCode::NOT_FOUND, String::new())),

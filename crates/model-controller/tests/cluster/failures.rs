@@ -9,7 +9,7 @@ use crate::{
 
 /// Upstream, one bad endpoint held up all others.
 #[tokio::test]
-async fn bad_engines_hold_up_nobody_and_are_named() {
+async fn bad_engines_hold_up_no_others_and_are_named() {
     let mut harness = Harness::new("bad").await;
     let mut engines = harness.engines(4).await;
     engines[0].set(Mode::Full);
@@ -77,7 +77,7 @@ async fn a_load_that_takes_its_time_is_given_more_patience() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_not_ready_is_left_alone() {
+async fn a_pod_that_is_not_ready_gets_no_request() {
     let mut harness = Harness::new("unready").await;
     let mut engines = harness.engines(1).await;
     harness.set_ready(0, false).await;

@@ -35,7 +35,7 @@ async fn assert_steady(harness: &Harness, engines: &[Engine]) {
         harness.counter("api_writes_total", &["kind=\"DynamoModel\""])
     };
     let writes = calm().await;
-    engines.iter().for_each(Engine::forget_asked);
+    engines.iter().for_each(Engine::forget_requests);
     assert_eq!(calm().await, writes);
     assert!(engines.iter().all(|engine| engine.requests().is_empty()));
 }
@@ -66,7 +66,7 @@ async fn a_status_that_cannot_remember_keeps_no_adapter_from_coming_and_going() 
     for engine in &engines {
         let only_new = BTreeMap::from([("new".to_owned(), "s3://1".to_owned())]);
         until_engine(engine, "let go of the old name", |engine| engine.holds() == only_new).await;
-        engine.forget_asked();
+        engine.forget_requests();
     }
     harness.adapter("m", "new", "s3://2").await;
     harness.until_served("m", 2).await;

@@ -48,7 +48,7 @@ pub struct Harness {
     pub client: Client,
     pub context: Context,
     pub options: Options,
-    /// Engines by the address that Kubernetes knows them by.
+    /// Engines by their address in Kubernetes.
     sockets: Arc<Mutex<HashMap<SocketAddr, SocketAddr>>>,
     endpoints: Vec<Endpoint>,
     controller: Option<JoinHandle<()>>,
@@ -374,7 +374,7 @@ pub fn condition(model: &DynamoModel, type_: &str) -> Option<(String, String, St
     Some((found.status.clone(), found.reason.clone(), found.message.clone()))
 }
 
-/// Whether the status speaks of the present spec.
+/// Whether the status is about the present spec.
 fn is_current(model: &DynamoModel) -> bool {
     let conditions = model.status.iter().flat_map(|status| &status.conditions);
     let mut ready = conditions.filter(|condition| condition.type_ == "Ready");

@@ -40,8 +40,8 @@ async fn an_adapter_is_loaded_once_on_every_worker() {
     }
     assert_eq!(harness.until_reported("EndpointsReady").await, "served by 3 of 3 endpoints");
     harness.until_counted_ready().await;
-    // Nothing changes, so nothing is asked and nothing is written.
-    engines.iter().for_each(Engine::forget_asked);
+    // Nothing changes, so no request is sent and nothing is written.
+    engines.iter().for_each(Engine::forget_requests);
     let writes = harness.status_writes();
     harness.until_reconciled("m").await;
     assert!(engines.iter().all(|engine| engine.requests().is_empty()));
@@ -49,16 +49,16 @@ async fn an_adapter_is_loaded_once_on_every_worker() {
 }
 
 #[tokio::test]
-async fn workers_that_come_later_and_workers_that_restart_get_it_and_nobody_else_is_asked() {
+async fn workers_that_come_later_and_workers_that_restart_get_it_and_no_other_gets_a_request() {
     let mut harness = Harness::new("later").await;
     let mut engines = harness.engines(2).await;
     harness.adapter("m", "a", "s3://1").await;
     harness.until_served("m", 2).await;
-    engines.iter().for_each(Engine::forget_asked);
+    engines.iter().for_each(Engine::forget_requests);
     engines.extend(harness.engines(1).await);
     harness.until_served("m", 3).await;
     assert_eq!(engines[2].requests(), ["list", "load a s3://1", "list"]);
-    engines[2].forget_asked();
+    engines[2].forget_requests();
     // A container restarts.
     harness.set_ready(1, false).await;
     harness.until("m", "not ready", |model| condition(model, "Ready").unwrap().0 == "False").await;
@@ -69,12 +69,12 @@ async fn workers_that_come_later_and_workers_that_restart_get_it_and_nobody_else
     // A pod is replaced by one of its name.
     engines[0].lose_everything();
     harness.replace_pod(0).await;
-    until_engine(&engines[0], "be asked", |engine| engine.times("list") == 2).await;
+    until_engine(&engines[0], "get a list request", |engine| engine.times("list") == 2).await;
     harness.until_served("m", 3).await;
     assert_eq!(engines[0].requests(), ["list", "load a s3://1", "list"]);
     assert!(engines[2].requests().is_empty(), "{:?}", engines[2].requests());
     // A pod that is not ready for a moment, and holds what it held.
-    engines[1].forget_asked();
+    engines[1].forget_requests();
     harness.set_ready(1, false).await;
     harness.until("m", "not ready", |model| condition(model, "Ready").unwrap().0 == "False").await;
     harness.set_ready(1, true).await;

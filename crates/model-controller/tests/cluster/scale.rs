@@ -87,9 +87,9 @@ async fn many_adapters_are_loaded_once_on_many_engines() {
     assert_eq!(loads, adapters * count, "each adapter once on each engine");
     assert!(writes <= u64::try_from(adapters).unwrap() * 12, "{writes} statuses");
 
-    engines.iter().for_each(Engine::forget_asked);
+    engines.iter().for_each(Engine::forget_requests);
     tokio::time::sleep(quiet).await;
-    assert_eq!(total(&engines, ""), 0, "nothing is asked in a steady state, audits excepted, which are minutes away");
+    assert_eq!(total(&engines, ""), 0, "no request is sent in a steady state but audits, which are minutes away");
     assert_eq!(harness.status_writes(), writes);
 
     // One engine restarts.

@@ -47,7 +47,7 @@ pub struct CaptureSettings<'a> {
     pub claimed_gpus: u32,
 }
 
-/// Version of the artifact that a checkpoint asks for.
+/// Version of the artifact that a checkpoint specifies.
 pub fn artifact_version(checkpoint: &DynamoCheckpoint) -> &str {
     let given = checkpoint.metadata.annotations.as_ref().and_then(|all| all.get(annotations::ARTIFACT_VERSION));
     given.map(|version| version.trim()).filter(|version| !version.is_empty()).unwrap_or(FIRST_ARTIFACT)

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_what_is_laid_over_what() {
+    fn items_of_one_name_are_merged() {
         let base = json!({
             "volumes": [{ "name": "v", "emptyDir": {} }],
             "initContainers": [{ "name": "init", "image": "old", "args": ["x"] }],

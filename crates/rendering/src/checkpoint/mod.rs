@@ -64,7 +64,7 @@ pub fn graph_checkpoint_id(
     graph: &str,
     graph_uid: &str,
     component: &str,
-    generation: Option<&str>,
+    revision: Option<&str>,
 ) -> String {
     #[derive(Serialize)]
     #[serde(rename_all = "camelCase")]
@@ -83,7 +83,7 @@ pub fn graph_checkpoint_id(
         dgd_name: graph,
         dgd_uid: graph_uid,
         component_name: component,
-        worker_hash: generation.filter(|generation| !generation.is_empty()),
+        worker_hash: revision.filter(|revision| !revision.is_empty()),
     };
     digest(&worker, DIGITS_OF_GRAPH)
 }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_that_is_given_stands() {
+    fn an_identifier_that_is_given_is_kept() {
         let identity = json!({"model": "m", "backendFramework": "vllm"});
         let labelled = json!({"metadata": {"labels": {"nvidia.com/snapshot-checkpoint-id": "of-label"}}});
         assert_eq!(checkpoint_id(&checkpoint(identity.clone(), labelled.clone())), "of-label");

@@ -103,11 +103,11 @@ pub fn share_gpu_memory(pod: &mut PodSpec, containers: &[&str]) {
     }
 }
 
-/// A restored process serves within seconds, so it is asked every second, and given long until the first answer.
+/// A restored process serves within seconds, so it is probed every second, and given long until the first answer.
 fn probe_restored(container: &mut Container) {
     let own = [&container.startup_probe, &container.liveness_probe, &container.readiness_probe];
     let own = own.into_iter().flatten().next().cloned();
-    let asks = own.unwrap_or_else(|| Probe {
+    let probe = own.unwrap_or_else(|| Probe {
         exec: Some(ExecAction { command: Some(vec!["cat".to_owned(), format!("{FOLDER}/restore-complete")]) }),
         timeout_seconds: Some(1),
         ..Probe::default()
@@ -117,7 +117,7 @@ fn probe_restored(container: &mut Container) {
         period_seconds: Some(PROBE_EVERY_SECONDS),
         failure_threshold: Some(LONGEST_RESTORE_SECONDS),
         success_threshold: Some(1),
-        ..asks
+        ..probe
     });
     if let Some(readiness) = &mut container.readiness_probe {
         readiness.period_seconds = Some(PROBE_EVERY_SECONDS);

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_tell_where_they_keep_checkpoints() {
+    fn the_storage_of_checkpoints_is_read_from_the_agents() {
         let pod = |claim: &str, path: &str| {
             json!({
                 "containers": [{"name": "agent", "volumeMounts": [{"name": "checkpoints", "mountPath": path}]}],

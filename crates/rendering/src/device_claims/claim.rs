@@ -34,7 +34,7 @@ impl fmt::Display for ClaimSource {
     }
 }
 
-/// As many as matter where a claim asks for all devices of a node: more than one.
+/// As many as matter where a claim requests all devices of a node: more than one.
 const ALL: u32 = 2;
 
 /// The claims of a container, each once. A name that the pod gives to no claim counts for nothing.
@@ -72,7 +72,7 @@ impl ContainerClaim {
     }
 }
 
-/// What a request may be served with.
+/// Devices that may serve a request.
 pub(super) struct RequestedDevices<'a> {
     pub(super) class: &'a str,
     pub(super) selectors: &'a [DeviceSelector],
@@ -80,7 +80,7 @@ pub(super) struct RequestedDevices<'a> {
     pub(super) count: Option<i64>,
 }
 
-/// What a request may be served with: one thing, or one of several alternatives.
+/// Devices that may serve a request: of one class, or of one of several alternatives.
 pub(super) fn alternatives_of(request: &DeviceRequest) -> Vec<RequestedDevices<'_>> {
     if let Some(exactly) = &request.exactly {
         return vec![RequestedDevices {

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn only_gpus_count_and_who_is_one_is_told_by_driver_or_resource() {
+    fn only_gpus_count_and_they_are_recognised_by_driver_or_resource() {
         for class in ["gpu.nvidia.com", "extended", "gpu.named.example"] {
             assert_eq!(four_of(class), Ok(4), "{class}");
         }

@@ -158,7 +158,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn scripts_are_told_from_programs() {
+    fn scripts_are_distinguished_from_programs() {
         for (command, script) in [
             (vec!["/bin/sh", "-c"], true),
             (vec!["bash", "-lc"], true),

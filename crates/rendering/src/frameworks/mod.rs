@@ -168,7 +168,7 @@ mod tests {
     use super::{Peers, command::tests::*, launch::tests::launch, *};
 
     #[test]
-    fn command_lines_tell_their_engine() {
+    fn engines_are_recognised_by_their_command_lines() {
         let table: [(&str, &[BackendFramework]); 14] = [
             ("python3 -m dynamo.vllm --model m", &[Vllm]),
             ("/bin/sh -c cd x && python3 -m dynamo.sglang --a | tee", &[Sglang]),

@@ -107,8 +107,8 @@ fn service_labels(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pai
     let mut all = graph.spec.labels.clone().unwrap_or_default();
     all.extend(component.valid.preserved.labels.clone());
     all.extend(component.declared.pod_labels().cloned().unwrap_or_default());
-    if let Some(generation) = component.valid.generation() {
-        all.insert(labels::WORKER_HASH.to_owned(), generation.to_owned());
+    if let Some(revision) = component.valid.revision() {
+        all.insert(labels::WORKER_HASH.to_owned(), revision.to_owned());
     }
     all.insert(labels::OWN_GRAPH.to_owned(), names::label_value(graph.name));
     all.insert(labels::OWN_COMPONENT.to_owned(), component.declared.name.clone());

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::{
-    conversion::preserved::archive::Privilege,
+    conversion::preserved::legacy::Privilege,
     env as env_names, ports,
     v1beta1::{ComponentSpec, ComponentType},
     violations::Violation,
@@ -90,7 +90,7 @@ fn text<'a>(own: &'a [EnvVar], inherited: &'a [EnvVar]) -> Option<&'a str> {
     variable.value.as_deref().filter(|text| !text.is_empty())
 }
 
-/// The name under which the configuration speaks of a component. A frontend that bears another name is still the
+/// The name of a component in the configuration. A frontend that bears another name is still the
 /// frontend.
 fn service_of(config: &Value, component: &str, is_frontend: bool) -> Option<String> {
     if config.get(component).is_some() {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use api_types::{
     conversion::preserved::{
         PreservedClaim,
-        archive::{PreservedService, PreservedVolume},
+        legacy::{PreservedService, PreservedVolume},
     },
     env as env_names,
     v1beta1::{ComponentSpec, ComponentType, MAIN_CONTAINER},

@@ -154,7 +154,7 @@ pub fn image(name: &str, source: &str, live: Option<&DynamoComponent>) -> Runnin
     };
     let Some(status) = live.status.as_ref().filter(|status| status.observed_generation == live.metadata.generation)
     else {
-        return awaited("its latest spec has not been acted on yet");
+        return awaited("its latest spec has not been reconciled yet");
     };
     let condition = |type_| status.conditions.iter().find(|condition: &&Condition| condition.type_ == type_);
     let available = condition(reason::AVAILABLE);

@@ -58,7 +58,7 @@ fn what_the_author_says_stays() {
 
 #[test]
 fn privileges_are_given_unless_the_author_says_otherwise() {
-    use api_types::conversion::preserved::archive::Privilege::{
+    use api_types::conversion::preserved::legacy::Privilege::{
         HostIpc, HostNetwork, HostPid, Privileged, Ptrace, Root,
     };
     let all = PreservedService {
@@ -88,7 +88,7 @@ fn privileges_are_given_unless_the_author_says_otherwise() {
 }
 
 #[test]
-fn somebody_has_to_say_what_runs() {
+fn a_service_without_a_program_is_a_violation() {
     let main = |fields: Value| {
         let mut container = json!({ "name": "main", "image": "i" });
         container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -119,11 +119,14 @@ fn a_configuration_says_how_many_and_how_large() {
     let mut fixed = component(json!({ "name": "Worker", "replicas": 1 }));
     configure(&mut fixed, &inherited).unwrap();
     assert_eq!(fixed.replicas, Some(1), "the user's number takes precedence");
-    let asked = |name: &str, own: &[EnvVar]| workers(name, false, own, &inherited);
-    assert_eq!((asked("Worker", &[]), asked("Frontend", &[]), asked("Other", &[])), (Some(3), None, None));
+    let workers_of = |name: &str, own: &[EnvVar]| workers(name, false, own, &inherited);
+    assert_eq!(
+        (workers_of("Worker", &[]), workers_of("Frontend", &[]), workers_of("Other", &[])),
+        (Some(3), None, None)
+    );
     let own = [variable("DYN_DEPLOYMENT_CONFIG", r#"{ "Worker": { "ServiceArgs": { "workers": 0 } } }"#)];
-    assert_eq!(asked("Worker", &own), Some(0));
-    assert_eq!(asked("Worker", &[variable("DYN_DEPLOYMENT_CONFIG", "")]), None, "its own says nothing");
+    assert_eq!(workers_of("Worker", &own), Some(0));
+    assert_eq!(workers_of("Worker", &[variable("DYN_DEPLOYMENT_CONFIG", "")]), None, "its own says nothing");
 
     let mut frontend = component(json!({ "name": "Frontend", "type": "frontend" }));
     configure(&mut frontend, &inherited).unwrap();
@@ -213,7 +216,7 @@ fn the_message_is_the_image_once_it_is_there() {
     assert_eq!(image("chat--v1", "chat:v1", Some(&said(2, available, ("True", "r/i:1")))), ready);
     let waits = |live: Option<&DynamoComponent>, why: &str| {
         let Running { image, pull_secrets, awaited } = image("chat--v1", "chat:v1", live);
-        assert_eq!((image.as_str(), pull_secrets), ("chat:v1", Vec::new()), "its source stands in for it");
+        assert_eq!((image.as_str(), pull_secrets), ("chat:v1", Vec::new()), "its source replaces it");
         let Awaited { stuck, message } = awaited.unwrap();
         assert!(stuck.is_none() && message.contains("chat--v1") && message.contains(why), "{message}");
     };

@@ -145,7 +145,7 @@ pub(super) fn is_observed(set: &LeaderWorkerSet) -> bool {
     is_empty || StatusBefore::read(set).is_none_or(|before| !before.is_of(set))
 }
 
-/// Notes on a rendered set which status speaks of an earlier template, where the API does not say it. `same_templates`
+/// Notes on a rendered set which status is about an earlier template, where the API does not say it. `same_templates`
 /// is whether the live templates mean the same as the rendered ones. Returns whether the note is new: then it holds
 /// only for the live object as it is, down to its status.
 pub fn note_status_before(rendered: &mut LeaderWorkerSet, live: &LeaderWorkerSet, same_templates: bool) -> bool {

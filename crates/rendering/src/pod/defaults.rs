@@ -57,7 +57,7 @@ pub(super) fn pod(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> Po
     }
 }
 
-/// A frontend is quick to start, and asked on its HTTP port.
+/// A frontend is quick to start, and probed on its HTTP port.
 fn frontend(valid: &ValidatedComponent<'_>) -> Container {
     let port = ports::HTTP.to_string();
     let probe = |path, delay, timeout| Probe {
@@ -90,7 +90,7 @@ fn worker(valid: &ValidatedComponent<'_>) -> Container {
         env::value(env_names::NIXL_TELEMETRY_PROMETHEUS_PORT, ports::NIXL.to_string()),
         env::value(env_names::DYN_FORWARDPASS_METRIC_PORT, ports::FORWARD_PASS_METRICS.to_string()),
     ];
-    env.extend(valid.generation().map(|suffix| env::value(env_names::DYN_NAMESPACE_WORKER_SUFFIX, suffix)));
+    env.extend(valid.revision().map(|suffix| env::value(env_names::DYN_NAMESPACE_WORKER_SUFFIX, suffix)));
     Container {
         ports: Some(vec![tcp(ports::SYSTEM_NAME, ports::SYSTEM), tcp(ports::NIXL_NAME, ports::NIXL)]),
         env: Some(env),

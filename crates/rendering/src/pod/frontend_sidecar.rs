@@ -30,8 +30,8 @@ pub(super) fn render(
     sidecar
 }
 
-/// Unlike main's, a probe of the sidecar that asks over HTTP too takes from the default what it leaves open. One that
-/// asks otherwise stays as it is: a probe with two ways to ask is no probe.
+/// Unlike main's, a probe of the sidecar with an HTTP handler takes from the default what it leaves open. One that
+/// has another stays as it is: a probe with two handlers is invalid.
 fn probe(default: Option<Probe>, own: Option<&Probe>) -> Option<Probe> {
     let (Some(default), Some(own)) = (default.clone(), own) else { return pod::probe(&own.cloned(), default) };
     if *own == Probe::default() {

@@ -13,7 +13,7 @@
 //! | operator's environment | `env` |
 //! | engine | [`crate::frameworks`] |
 //! | sidecar that answers HTTP | `frontend_sidecar` |
-//! | GPU memory that containers share, engines that stand by | `gpu_memory`, `failover` |
+//! | GPU memory that containers share, standby engines | `gpu_memory`, `failover` |
 //! | start from a checkpoint | [`crate::checkpoint`] |
 //! | image pull secrets | `pull_secrets` |
 
@@ -142,7 +142,7 @@ fn pod(defaults: PodSpec, own: &PodSpec) -> PodSpec {
     }
 }
 
-/// The user's probe or the default; none if the user's is empty, which asks nothing in no way.
+/// The user's probe or the default; none if the user's is empty, which has no handler.
 fn probe(own: &Option<Probe>, default: Option<Probe>) -> Option<Probe> {
     own.clone().or(default).filter(|probe| *probe != Probe::default())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use api_types::{
     annotations,
-    conversion::preserved::archive::PreservedGraph,
+    conversion::preserved::legacy::PreservedGraph,
     names::{RevisionSuffix, component_deployment},
     rollout_control::rollout_control,
     v1beta1::{BackendFramework, ComponentSpec, DynamoGraphDeployment, EngineMode},

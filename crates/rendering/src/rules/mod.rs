@@ -164,7 +164,7 @@ pub struct Features {
     pub istio: bool,
     /// The Gateway API's InferencePool (`inference.networking.k8s.io`).
     pub inference_pool: bool,
-    /// Checkpoints: switched on in the configuration, and the snapshot API is there.
+    /// Checkpoints: switched on in the configuration, and PodSnapshots are served.
     pub checkpoint: bool,
     /// GPUs of nodes may be looked up.
     pub gpu_discovery: bool,

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_of_images_tell_the_runtime() {
+    fn the_runtime_is_read_from_tags_of_images() {
         for (image, version) in [
             ("nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.5.0", Some("1.5.0")),
             ("localhost:5000/vllm:v1.5.0-rc.1", Some("1.5.0-rc.1")),

@@ -1,4 +1,4 @@
-//! GPU memory that several processes share, engines that stand by to take it over, and claims through which an engine
+//! GPU memory that several processes share, standby engines that take it over, and claims through which an engine
 //! may have GPUs that its command line depends on.
 
 use std::collections::BTreeSet;
@@ -117,7 +117,7 @@ fn check_clients(service: &GpuMemoryService, pod: &PodSpec, violations: &mut Vec
     }
 }
 
-/// The number of engines that stand by.
+/// The number of standby engines.
 fn standbys(
     service: &GpuMemoryService,
     failover: &Failover,
@@ -136,7 +136,7 @@ fn standbys(
     failover.standbys().unsigned_abs()
 }
 
-/// The device claims whose GPUs must be counted: those of an engine whose replicas span nodes and that asks for no GPUs
+/// The device claims whose GPUs must be counted: those of an engine whose replicas span nodes and that requests no GPUs
 /// as scalar resources. Others need not be known to be rendered.
 pub(super) fn check_device_claims(
     spec: &ComponentSpec,
@@ -156,7 +156,7 @@ pub(super) fn check_device_claims(
             format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources.claims"),
             unknown.name.as_str(),
             "names no claim of spec.podTemplate.spec.resourceClaims",
-            "add it there, with the ResourceClaim or ResourceClaimTemplate that it stands for",
+            "add it there, with its ResourceClaim or ResourceClaimTemplate",
         )
     }));
     device_claims::of(pod, main)

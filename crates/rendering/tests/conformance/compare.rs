@@ -30,7 +30,7 @@ pub fn objects(expected: Option<Value>, ours: Option<Value>) -> Vec<String> {
     found
 }
 
-/// The upstream operator's Services of components without a type ask for an empty one, which no pod has. Ours ask for
+/// The upstream operator's Services of components without a type select an empty one, which no pod has. Ours select
 /// none.
 pub fn without_empty_type(mut service: Value) -> Value {
     let selector = service["spec"]["selector"].as_object_mut();
@@ -74,7 +74,7 @@ fn clean(key: &str, value: &mut Value) {
     }
 }
 
-/// The text of a program that starts MPI on all nodes is everybody's own.
+/// The text of a program that starts MPI on all nodes differs between the implementations.
 fn mask_programs(words: Option<&mut Value>) {
     for word in words.and_then(Value::as_array_mut).into_iter().flatten() {
         if word.as_str().is_some_and(|word| word.contains("/ssh-pk/") || word == "<mpi-launch>") {

@@ -28,7 +28,7 @@ pub fn service(mut object: Value) -> Value {
     object
 }
 
-/// A Job as the server would return it, without the names that only the server knows.
+/// A Job as the server would return it, without the names that the server makes.
 pub fn job(mut object: Value) -> Value {
     let defaults = json!({
         "completionMode": "NonIndexed", "completions": 1, "manualSelector": false, "parallelism": 1,
@@ -39,7 +39,7 @@ pub fn job(mut object: Value) -> Value {
     object
 }
 
-/// A recorded Job without the names that only the server knows.
+/// A recorded Job without the names that the server makes.
 pub fn without_names_of_the_server(mut job: Value) -> Value {
     job["spec"].as_object_mut().unwrap().remove("selector");
     let labels = job["spec"]["template"]["metadata"]["labels"].as_object_mut().unwrap();

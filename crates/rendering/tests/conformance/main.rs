@@ -7,11 +7,11 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how helpers of tests fail")]
 
 mod compare;
+mod conformance_kit;
 mod defaults;
-mod kit;
 
 use api_types::{v1alpha1::DynamoCheckpoint, v1beta1::DynamoComponentDeployment, violations::Violation};
-use kit::{Case, Kit};
+use conformance_kit::{Case, ConformanceKit};
 use rendering::{
     PodSettings, PullSecretIndex, RenderInput,
     checkpoint::{CaptureSettings, DEFAULT_SECCOMP_PROFILE, Start, checkpoint_id, render_capture_job},
@@ -29,7 +29,7 @@ enum CaseResult {
 
 #[test]
 fn every_single_node_case_is_equal() {
-    let Some(kit) = Kit::find() else { return };
+    let Some(kit) = ConformanceKit::find() else { return };
     let (mut equal, mut failures) = (0, Vec::new());
     let cases = kit.listed("tier1.txt");
     for case in &cases {
@@ -45,7 +45,7 @@ fn every_single_node_case_is_equal() {
 /// All cases of the plain cluster.
 #[test]
 fn every_component_is_equal() {
-    let Some(kit) = Kit::find() else { return };
+    let Some(kit) = ConformanceKit::find() else { return };
     let (mut equal, mut failures) = (0, Vec::new());
     for case in kit.all("base") {
         for (_, outcome) in components(&case) {
@@ -66,7 +66,7 @@ fn every_component_is_equal() {
 /// operator has the shell call a program `LWS_WORKER_INDEX`, which there is none of.
 #[test]
 fn every_leader_worker_set_is_equal() {
-    let Some(kit) = Kit::find() else { return };
+    let Some(kit) = ConformanceKit::find() else { return };
     let (mut equal, mut failures) = (0, Vec::new());
     for mut case in kit.all("lws") {
         let text = serde_json::to_string(&case.objects).unwrap();
@@ -94,7 +94,7 @@ fn every_leader_worker_set_is_equal() {
 /// without it.
 #[test]
 fn every_component_is_equal_where_checkpoints_are_made() {
-    let Some(kit) = Kit::find() else { return };
+    let Some(kit) = ConformanceKit::find() else { return };
     let failures: Vec<String> = kit
         .all("ckpt")
         .flat_map(|case| components(&case).flat_map(|(_, v)| reported(&case, v)).collect::<Vec<_>>())
@@ -105,7 +105,7 @@ fn every_component_is_equal_where_checkpoints_are_made() {
 /// The Job whose pod is captured for a checkpoint that a user wrote.
 #[test]
 fn the_job_of_a_checkpoint_is_equal() {
-    let Some(kit) = Kit::find() else { return };
+    let Some(kit) = ConformanceKit::find() else { return };
     let mut compared = 0;
     for case in kit.all("ckpt") {
         for mut checkpoint in kit.inputs(&case).into_iter().filter(|document| document["kind"] == "DynamoCheckpoint") {

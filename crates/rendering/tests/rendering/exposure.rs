@@ -51,18 +51,18 @@ fn a_frontend_gets_the_configured_exposure() {
 
 /// The upstream operator reads labels and annotations of the block and drops them.
 #[test]
-fn what_a_component_of_v1alpha1_asks_for_counts_alone() {
-    let asked = json!({
+fn what_a_component_of_v1alpha1_specifies_counts_alone() {
+    let requested = json!({
         "enabled": true, "host": "chat", "hostPrefix": "my-", "ingressControllerClassName": "traefik",
         "labels": {"team": "a"}, "annotations": {"example.com/size": "8m"},
     });
-    let (ingress, service) = ways_in(&configured(), &of_type("frontend", Some(asked)));
+    let (ingress, service) = ways_in(&configured(), &of_type("frontend", Some(requested)));
     assert_eq!(ingress["spec"]["rules"][0]["host"], "my-chat.local");
     assert_eq!(ingress["spec"]["ingressClassName"], "traefik");
     assert_eq!(ingress["spec"].get("tls"), None);
     assert_eq!(ingress["metadata"]["labels"]["team"], "a");
     assert_eq!(ingress["metadata"]["annotations"]["example.com/size"], "8m");
-    assert_eq!(service, Value::Null, "it does not ask for a VirtualService");
+    assert_eq!(service, Value::Null, "it specifies no VirtualService");
     let (ingress, service) =
         ways_in(&configured(), &of_type("frontend", Some(json!({"enabled": false, "host": "chat"}))));
     assert_eq!((ingress, service), (Value::Null, Value::Null), "switched off");
@@ -75,11 +75,11 @@ fn what_a_component_of_v1alpha1_asks_for_counts_alone() {
 #[test]
 fn the_gateway_of_the_mesh_and_unconfigured_exposures_are_not_rendered() {
     let route = |gateway: &str, suffix: &str| {
-        let asked = json!({
+        let requested = json!({
             "enabled": true, "host": "chat", "hostSuffix": suffix, "useVirtualService": true,
             "virtualServiceGateway": gateway, "ingressControllerClassName": "nginx",
         });
-        of_type("frontend", Some(asked))
+        of_type("frontend", Some(requested))
     };
     let mut strict = configured();
     strict.settings.exposure.only_configured = true;

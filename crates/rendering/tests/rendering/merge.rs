@@ -32,7 +32,7 @@ fn fields_of_the_main_container() {
     }
 }
 
-/// The API server takes no probe that asks in no way.
+/// The API server takes no probe without a handler.
 #[test]
 fn an_empty_probe_takes_the_default_away() {
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
@@ -45,7 +45,7 @@ fn an_empty_probe_takes_the_default_away() {
 }
 
 #[test]
-fn the_sidecar_is_asked_at_once_if_its_author_says_so() {
+fn the_sidecar_is_probed_at_once_if_its_author_says_so() {
     let sidecars = json!({"containers": [{"name": "api", "image": "f", "readinessProbe": {"initialDelaySeconds": 0}}]});
     let fields = merged(spec("decode", sidecars, json!({})), json!({"frontendSidecar": "api"}));
     let sidecar = json_of(&pod(&component(fields)).containers[1]);

@@ -26,7 +26,7 @@ fn template_metadata(surroundings: &Surroundings, component: &DynamoComponentDep
 }
 
 #[test]
-fn prefill_and_decode_tell_their_phase_everywhere_and_select_by_type() {
+fn prefill_and_decode_have_their_phase_everywhere_and_select_by_type() {
     let surroundings = Surroundings::default();
     let decode = simple("decode");
     let deployment = json_of(&surroundings.deployment(&decode));
@@ -35,7 +35,7 @@ fn prefill_and_decode_tell_their_phase_everywhere_and_select_by_type() {
         assert_eq!(labels["nvidia.com/dynamo-sub-component-type"], "decode");
     }
     assert_eq!(service["spec"]["selector"]["nvidia.com/dynamo-component-type"], "decode");
-    assert_eq!(service["spec"]["selector"]["nvidia.com/dynamo-worker-hash"], Value::Null, "both generations serve");
+    assert_eq!(service["spec"]["selector"]["nvidia.com/dynamo-worker-hash"], Value::Null, "both revisions serve");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn a_model_is_named_by_hash_and_in_full() {
     assert_eq!(metadata["annotations"]["nvidia.com/dynamo-base-model"], "Qwen/Qwen3-0.6B");
 }
 
-/// Defect of the upstream operator: the Service of a component without a type asks for an empty one, and selects no
+/// Defect of the upstream operator: the Service of a component without a type selects an empty one, and thereby no
 /// pod.
 #[test]
 fn a_service_selects_the_pods_of_its_component() {
@@ -153,7 +153,7 @@ fn a_pod_template_chooses_its_own_discovery() {
 }
 
 #[test]
-fn a_component_without_a_graph_stands_for_itself() {
+fn a_component_without_a_graph_has_names_of_its_own() {
     let mut alone = component(json!({
         "type": "worker", "podTemplate": {"spec": {"containers": [{"name": "main", "image": "i"}]}},
     }));
@@ -161,7 +161,7 @@ fn a_component_without_a_graph_stands_for_itself() {
     alone.metadata.labels = None;
     alone.metadata.owner_references = None;
     let valid = validate(&alone).unwrap();
-    assert_eq!((valid.component_name(), valid.graph(), valid.generation()), ("my.worker", None, None));
+    assert_eq!((valid.component_name(), valid.graph(), valid.revision()), ("my.worker", None, None));
     assert_eq!(valid.runtime_namespace(), "ns-my-worker");
     let service = Surroundings::default().service(&alone).unwrap();
     assert_eq!(service.metadata.name.as_deref(), Some("my-worker"));
@@ -186,7 +186,7 @@ fn a_graph_that_was_deleted_alone_changes_nothing() {
 }
 
 #[test]
-fn runtime_namespaces_tell_generations_apart() {
+fn runtime_namespaces_distinguish_revisions() {
     let worker = simple("worker");
     assert_eq!(validate(&worker).unwrap().runtime_namespace(), "ns-graph-0a1b2c3d");
     let frontend = simple("frontend");

@@ -71,7 +71,7 @@ fn an_engine_that_flags_cannot_reach_is_noticed() {
 /// Pods of a StatefulSet carry a label with its name and a hash. A longer one than fits gets no worker pods, and no
 /// word.
 #[test]
-fn a_name_too_long_for_its_pods_is_a_mistake_before_there_are_any() {
+fn a_name_too_long_for_its_pods_is_a_violation_before_there_are_any() {
     let mut component = spanning("sglang", json!({"args": ["python3 -m dynamo.sglang"]}));
     for (length, replicas, fits) in [
         (47, 1, true),

@@ -17,7 +17,7 @@ fn preserving(fields: Value, template: Value) -> DynamoComponentDeployment {
 }
 
 #[test]
-fn labels_and_annotations_stand_below_those_of_the_pod_template() {
+fn labels_and_annotations_of_the_pod_template_have_precedence() {
     let fields = json!({
         "labels": {"own": "alpha", "both": "alpha", "nvidia.com/dynamo-component": "lie"},
         "annotations": {"own": "alpha", "both": "alpha", "nvidia.com/deployment-strategy": "Recreate"},

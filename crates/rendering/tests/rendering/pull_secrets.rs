@@ -61,7 +61,7 @@ fn an_annotation_switches_discovery_off() {
 }
 
 #[test]
-fn the_digest_tells_templates_apart_but_not_pull_secrets() {
+fn the_digest_distinguishes_templates_but_not_pull_secrets() {
     let digest = |surroundings: Surroundings, main| {
         carried_digest(&surroundings.deployment(&worker(json!({}), main))).unwrap().to_owned()
     };

@@ -83,7 +83,7 @@ fn a_candidate_is_marked_and_otherwise_starts_cold() {
 }
 
 #[test]
-fn marks_of_a_restore_are_nobodys_but_the_operators() {
+fn marks_of_a_restore_are_set_by_the_operator_alone() {
     let metadata = json!({
         "labels": {"nvidia.com/snapshot-checkpoint-id": "lie", "nvidia.com/snapshot-is-checkpoint-source": "true"},
         "annotations": {"nvidia.com/snapshot-restore-status.main": "completed", "own": "1",
@@ -117,7 +117,7 @@ fn restoring_twice_is_restoring_once_and_keeps_what_the_author_has() {
 }
 
 #[test]
-fn a_container_without_probes_is_asked_for_the_agents_sign() {
+fn a_container_without_probes_is_probed_for_the_agents_sign() {
     let mut pod = serde_json::from_value(json!({"containers": [{"name": "engine", "image": "i"}]})).unwrap();
     let shared = RestoreSource { shares_gpu_memory: true, seccomp_profile: None, ..source() };
     restore_pod(&mut pod, &shared, &["engine"]);

@@ -1,4 +1,4 @@
-//! GPU memory that several processes of a pod share, and engines that stand by.
+//! GPU memory that several processes of a pod share, and standby engines.
 
 use api_types::v1beta1::DynamoComponentDeployment;
 use expect_test::expect;
@@ -59,7 +59,7 @@ fn the_author_keeps_a_server_and_a_toleration_of_the_same_name() {
 }
 
 #[test]
-fn two_engines_stand_where_main_was_and_sidecars_follow() {
+fn two_engines_replace_main_and_sidecars_follow() {
     let side = json!({"name": "side", "image": "s:1"});
     let failover = json!({"gpuMemoryService": {}, "failover": {}});
     let main = json!({
@@ -86,7 +86,7 @@ fn two_engines_stand_where_main_was_and_sidecars_follow() {
 }
 
 #[test]
-fn the_claim_template_is_the_graphs_and_asks_for_an_engines_gpus() {
+fn the_claim_template_is_the_graphs_and_requests_an_engines_gpus() {
     let gms = json!({"gpuMemoryService": {"deviceClassName": "mine.example.com"}});
     let component = sharing(gms, json!({}), json!({}));
     let shared = validate(&component).unwrap().shared_gpus.unwrap();

@@ -9,7 +9,7 @@ fn memory(size: &str) -> Value {
 }
 
 #[test]
-fn shared_memory_has_the_asked_size() {
+fn shared_memory_has_the_requested_size() {
     let table = [
         (json!({}), Some("8Gi")),
         (json!({"sharedMemorySize": "2Gi"}), Some("2Gi")),

@@ -1,7 +1,7 @@
 //! DynamoComponentDeployments: what the rules about components depend on.
 
 use api_types::{
-    conversion::preserved::archive::PreservedService,
+    conversion::preserved::legacy::PreservedService,
     names,
     v1beta1::{BackendFramework, ComponentSpec},
     violations,

@@ -2,7 +2,7 @@
 
 use api_types::{
     annotations,
-    conversion::{ApiVersion, preserved::archive::PreservedGraph},
+    conversion::{ApiVersion, preserved::legacy::PreservedGraph},
     env,
     v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeployment},
     violations::Violation,
@@ -113,11 +113,11 @@ fn configured(graph: &DynamoGraphDeployment, component: &ComponentSpec) -> Optio
     }
     let names_image = main.is_some_and(|main| main.image.as_deref().is_some_and(|image| !image.is_empty()));
     let preserved = graph.metadata.annotations.as_ref().and_then(PreservedGraph::of);
-    let archive = preserved.filter(|preserved| preserved.source.is_some() && !names_image);
-    if archive.is_none() && ProviderChoice::of(&graph.metadata).is_grove() {
+    let built = preserved.filter(|preserved| preserved.source.is_some() && !names_image);
+    if built.is_none() && ProviderChoice::of(&graph.metadata).is_grove() {
         return None;
     }
-    let tag = archive.as_ref().and_then(|archive| archive.services.get(&component.name)?.tag.as_deref());
+    let tag = built.as_ref().and_then(|built| built.services.get(&component.name)?.tag.as_deref());
     let is_entry = tag.is_some_and(|tag| legacy::is_entry(&component.name, tag));
     let is_frontend = component.type_.map_or(is_entry, |role| role == ComponentType::Frontend);
     legacy::workers(&component.name, is_frontend, own.as_slice(), inherited.as_slice())

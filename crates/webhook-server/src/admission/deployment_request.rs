@@ -42,7 +42,7 @@ fn is_acted_upon(phase: RequestPhase) -> bool {
     matches!(phase, Profiling | Ready | Deploying | Deployed)
 }
 
-/// Whether the generated graph is created without asking again.
+/// Whether the generated graph is created without approval.
 fn is_applied(spec: &FieldNode<'_>) -> bool {
     spec.field("autoApply").value != &Value::Bool(false)
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use api_types::{
-    conversion::preserved::{PreservedComponent, PreservedIngress, archive::PreservedGraph},
+    conversion::preserved::{PreservedComponent, PreservedIngress, legacy::PreservedGraph},
     v1beta1::ComponentType,
     violations::Violation,
 };

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The most violations of one object that are reported.
 pub(super) const MOST: usize = 200;
 
-/// What rules have found in an object.
+/// Findings of the rules in an object.
 pub(super) type FieldFindings = Findings<FieldPath>;
 
 /// Findings of the typed rules in an object.

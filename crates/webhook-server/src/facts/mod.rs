@@ -18,8 +18,8 @@ const INFERENCE: &str = "inference.networking.k8s.io";
 const DRA: &str = "resource.k8s.io/v1";
 /// Kinds by whose presence features are recognised: group and version, plural name.
 pub(crate) const ISTIO: (&str, &str) = ("networking.istio.io/v1beta1", "destinationrules");
-/// Version and plural name of snapshots, in our own group.
-pub(crate) const SNAPSHOTS: (&str, &str) = ("v1alpha1", "podsnapshots");
+/// Version and plural name of PodSnapshots, in our own group.
+pub(crate) const POD_SNAPSHOTS: (&str, &str) = ("v1alpha1", "podsnapshots");
 
 /// APIs that the API server serves, as far as they are used.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub struct Offer {
     pub versions: BTreeSet<String>,
     /// Istio's destination rules.
     pub istio: bool,
-    /// Pod snapshots.
-    pub snapshots: bool,
+    /// PodSnapshots.
+    pub pod_snapshots: bool,
 }
 
 /// The features that can be used: those that the cluster offers, unless the configuration switches them off.
@@ -47,12 +47,12 @@ pub fn features(offer: &Offer, settings: &OperatorConfiguration) -> Features {
         dra: unless_off(settings.dra.enabled, offer.versions.contains(DRA)),
         istio: unless_off(settings.service_mesh.enabled, mesh && offer.istio),
         inference_pool: group(INFERENCE),
-        checkpoint: settings.checkpoint.enabled && offer.snapshots,
+        checkpoint: settings.checkpoint.enabled && offer.pod_snapshots,
         gpu_discovery: settings.gpu.discovery_enabled,
     }
 }
 
-/// Features that the configuration asks for and the cluster does not offer (yet), as the keys that ask for them.
+/// Features that the configuration enables and the cluster does not offer (yet), as the keys that enable them.
 #[must_use]
 pub fn missing(offer: &Offer, settings: &OperatorConfiguration) -> Vec<&'static str> {
     let found = features(offer, settings);
@@ -84,14 +84,14 @@ mod tests {
         let versions = ["grove.io/v1alpha1", DRA, "leaderworkerset.x-k8s.io/v1", "scheduling.volcano.sh/v1beta1"];
         let more = ["scheduling.run.ai/v2", "inference.networking.k8s.io/v1"];
         let versions = versions.iter().chain(&more).map(|&version| version.to_owned()).collect();
-        Offer { versions, istio: true, snapshots: true }
+        Offer { versions, istio: true, pod_snapshots: true }
     }
 
     #[test]
     fn what_is_there_is_used_and_what_needs_a_word_waits_for_it() {
         let all = features(&full(), &configured(""));
         assert!(all.grove && all.lws && all.kai_scheduler && all.dra && all.inference_pool && all.gpu_discovery);
-        assert!(!all.volcano_scheduler && !all.istio && !all.checkpoint, "only if asked for");
+        assert!(!all.volcano_scheduler && !all.istio && !all.checkpoint, "only if configured");
         let none = features(&Offer::default(), &configured(""));
         assert_eq!(none, Features { gpu_discovery: true, ..Features::default() });
     }
@@ -114,7 +114,7 @@ gpu: {discoveryEnabled: false}
     }
 
     #[test]
-    fn what_is_asked_for_and_not_there_is_named_by_its_key() {
+    fn what_is_configured_and_not_served_is_named_by_its_key() {
         let on = configured("orchestrators: {grove: {enabled: true}}\ncheckpoint: {enabled: true}\n");
         assert_eq!(missing(&Offer::default(), &on), ["orchestrators.grove.enabled", "checkpoint.enabled"]);
         assert_eq!(missing(&full(), &on), [""; 0]);

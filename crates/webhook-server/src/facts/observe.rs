@@ -25,7 +25,7 @@ use tokio::{
 };
 use tracing::{info, warn};
 
-use super::{ISTIO, Offer, SNAPSHOTS, features, missing};
+use super::{ISTIO, Offer, POD_SNAPSHOTS, features, missing};
 use crate::admission::{self, AdmissionPath, Facts, Features, Lookup, LookupResult, Request};
 
 /// Time between two reads of what the API server serves. A new install of Grove is noticed after it.
@@ -203,7 +203,7 @@ async fn offer(client: &Client) -> Result<Offer, Error> {
         offer.versions.extend(group.versions.into_iter().map(|version| version.group_version));
     }
     offer.istio = serves(client, &offer, ISTIO.0, ISTIO.1).await?;
-    offer.snapshots = serves(client, &offer, &format!("{GROUP}/{}", SNAPSHOTS.0), SNAPSHOTS.1).await?;
+    offer.pod_snapshots = serves(client, &offer, &format!("{GROUP}/{}", POD_SNAPSHOTS.0), POD_SNAPSHOTS.1).await?;
     Ok(offer)
 }
 
@@ -222,21 +222,21 @@ mod tests {
 
     use super::*;
 
-    /// Defect of ours: one connection that had died without a word, and the server never learned what is served, or
+    /// Defect of ours: one connection that had died without an error, and what is served was never read, or
     /// never again.
     #[tokio::test(start_paused = true)]
-    async fn an_api_server_that_does_not_answer_is_asked_again() {
+    async fn an_api_server_that_does_not_answer_gets_the_request_again() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let client = Client::try_from(Config::new(url.parse().unwrap())).unwrap();
         let source = FactSource::new(client.clone(), client, Arc::default(), Fence::unfenced(), Facts::default());
-        let asked_twice = async {
+        let sent_twice = async {
             let first = listener.accept().await.unwrap();
             let second = listener.accept().await.unwrap();
             drop((first, second));
         };
         tokio::select! {
-            () = asked_twice => {}
+            () = sent_twice => {}
             () = source.follow(|| ()) => panic!("it ends"),
             () = sleep(Duration::from_secs(3600)) => panic!("it waits for ever"),
         }

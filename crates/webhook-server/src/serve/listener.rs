@@ -55,7 +55,7 @@ pub fn drain_grace(idle: Duration) -> Duration {
 
 /// Serves until `stop` is done, then drains.
 ///
-/// From `stop` on, answers ask clients to open a new connection for their next request, which then reaches a
+/// From `stop` on, answers have clients open a new connection for their next request, which then reaches a
 /// server that stays. For the time `idle`, clients may keep connections that they do not use. A server that closes such
 /// a connection cannot detect whether a request is on its way, and API servers send no request twice; so the client
 /// must close it.
@@ -194,7 +194,7 @@ const REREAD: Duration = Duration::from_secs(5);
 /// Clients whose connections are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Clients {
-    /// Everyone's.
+    /// All clients.
     Any,
     /// Those with a certificate that a CA in this file signed. API servers authenticate for admission and never for
     /// conversion: a server that converts accepts connections without a certificate for that.

@@ -209,7 +209,7 @@ impl Reply {
         Self { status, content_type: "text/plain; charset=utf-8", content }
     }
 
-    /// The response on a connection; `closes`: the client is asked for a new connection with its next request.
+    /// The response on a connection; `closes`: the client opens a new connection for its next request.
     fn response(self, connection: Arc<PeerConnection>, closes: bool) -> Response<ReplyBody> {
         let mut response = Response::new(ReplyBody { content: self.content, connection });
         *response.status_mut() = self.status;

@@ -37,8 +37,8 @@ fn rules_that_hold_for_all_installs_hold_in_marked_namespaces() {
 #[test]
 fn settings_of_this_install_do_not_count_in_marked_namespaces() {
     let captured = worker_with("experimental", json!({ "checkpoint": { "enabled": true } }));
-    let undecided = edited(&worker_with("minAvailable", json!(1)), |g| g["metadata"]["annotations"] = json!({}));
-    for object in [captured, undecided] {
+    let unset = edited(&worker_with("minAvailable", json!(1)), |g| g["metadata"]["annotations"] = json!({}));
+    for object in [captured, unset] {
         assert_ne!(violations(&create(&object, &facts())), Vec::<String>::new());
         assert_eq!(judged(&creation(object), &facts()), Answer::admitted());
     }

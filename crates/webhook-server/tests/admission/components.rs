@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::*;
 
 #[test]
-fn images_tell_the_version_of_the_runtime() {
+fn the_version_of_the_runtime_is_read_from_images() {
     creates(
         &graph(),
         &facts(),
@@ -62,7 +62,9 @@ fn graphs_that_the_repository_shows_are_admitted() {
     let mut graphs = 0;
     for file in ["deploy/examples/vllm-agg.yaml", "deploy/examples/vllm-disagg.yaml", "tilt/dev/triggers.yaml"] {
         let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file)).unwrap();
-        for graph in kit::documents(&text, "team").iter().filter(|object| object["kind"] == "DynamoGraphDeployment") {
+        for graph in
+            conformance_kit::documents(&text, "team").iter().filter(|object| object["kind"] == "DynamoGraphDeployment")
+        {
             assert_eq!(violations(&create(graph, &facts())), [""; 0], "{file}: {}", graph["metadata"]["name"]);
             graphs += 1;
         }

@@ -97,7 +97,7 @@ fn workers_of_the_configuration_become_replicas() {
     let three = with_workers(&bare(), json!(3));
     assert_eq!(replicas(&creation(three.clone()), &facts()), 3);
     let first = defaulted(&creation(three.clone()), &facts())["spec"]["components"][0]["replicas"].clone();
-    assert_eq!(first, 1, "it speaks of another");
+    assert_eq!(first, 1, "it is about another");
     for unusable in [json!(-1), json!("3"), json!(null)] {
         assert_eq!(replicas(&creation(with_workers(&bare(), unusable.clone())), &facts()), 1, "{unusable}");
     }
@@ -135,7 +135,7 @@ fn replicas_of_the_configuration_follow_it() {
     assert_eq!(updated(&stored, with(3, json!(4))), 4, "it is being scaled");
     assert_eq!(updated(&with(3, json!(4)), with(5, json!(4))), 4, "it has been scaled");
     let scaled = |graph: &Value| edited(graph, |g| g["spec"]["components"][1]["scalingAdapter"] = json!({}));
-    assert_eq!(updated(&scaled(&stored), scaled(&with(5, json!(3)))), 3, "the adapter's number stands");
+    assert_eq!(updated(&scaled(&stored), scaled(&with(5, json!(3)))), 3, "the adapter's count has precedence");
     assert_eq!(updated(&scaled(&with(3, json!(7))), scaled(&with(5, json!(null)))), 7);
 }
 

@@ -76,13 +76,13 @@ fn graphs_that_share_a_dynamo_namespace_go_on_with_a_warning() {
 
 #[test]
 fn only_graphs_that_would_have_the_same_dynamo_namespace_are_read() {
-    let asked = |request, facts: &Facts| lookups(AdmissionPath::ValidateGraph, &request, facts);
+    let looked_up = |request, facts: &Facts| lookups(AdmissionPath::ValidateGraph, &request, facts);
     let other = Lookup::Graph { namespace: "team-a".to_owned(), name: "b".to_owned() };
-    assert_eq!(asked(creation(a_b()), &shared()), [other]);
-    assert_eq!(asked(creation(a_b()), &facts()), []);
-    assert_eq!(asked(creation(in_global(&a_b())), &shared()), []);
+    assert_eq!(looked_up(creation(a_b()), &shared()), [other]);
+    assert_eq!(looked_up(creation(a_b()), &facts()), []);
+    assert_eq!(looked_up(creation(in_global(&a_b())), &shared()), []);
     let labelled = edited(&a_b(), |graph| graph["metadata"]["labels"] = json!({ "a": "b" }));
-    assert_eq!(asked(change(a_b(), labelled), &shared()), [], "nothing that concerns it has changed");
+    assert_eq!(looked_up(change(a_b(), labelled), &shared()), [], "nothing that concerns it has changed");
     let long = edited(&a_b(), |graph| graph["metadata"]["name"] = json!("a-".repeat(60) + "b"));
-    assert_eq!(asked(creation(long), &shared()), [], "it is refused");
+    assert_eq!(looked_up(creation(long), &shared()), [], "it is refused");
 }

@@ -19,7 +19,7 @@ fn rollouts_are_controlled_by_annotations() {
         ("controls", |g| set(g, ["paused", "25%", "10m"]), &[]),
         ("others", |g| set(g, ["undone", "1", "1h30m"]), &[]),
         (
-            "mistakes",
+            "violations",
             |g| set(g, ["resumed", "0%", "soon"]),
             &[
                 "NotSupported metadata.annotations[operator.dynamo/rollout]",
@@ -114,7 +114,7 @@ fn rename(graph: &mut Value, length: usize) {
 }
 
 #[test]
-fn engines_that_stand_in_within_a_pod_register_one_by_one() {
+fn standby_engines_within_a_pod_register_one_by_one() {
     let facts = facts();
     let failover = edited(&graph(), |g| {
         g["spec"]["components"][1]["experimental"] = json!({ "gpuMemoryService": {}, "failover": {} });
@@ -313,7 +313,7 @@ fn graphs_that_will_wait_are_admitted_with_a_warning() {
     assert!(words(&create(&graph, &facts_with(|f| f.lws = true))).is_empty());
 }
 
-/// Defect: admitted without a word, and then one component was stalled while the others started.
+/// Defect: admitted without a warning, and then one component was stalled while the others started.
 #[test]
 fn names_that_are_too_long_for_leader_worker_sets_are_warned_of() {
     let reported = |name: &str, provider: &str| {

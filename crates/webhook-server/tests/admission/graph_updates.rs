@@ -270,7 +270,7 @@ fn metadata_is_refused_for_an_annotation_that_becomes_invalid_and_not_for_one_th
 }
 
 #[test]
-fn what_is_being_deleted_is_left_alone() {
+fn what_is_being_deleted_is_not_validated() {
     let deleting = |object: &Value| {
         edited(object, |o| {
             o["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");

@@ -1,16 +1,16 @@
-//! Admission: defaults, validation and protections of every kind, asked as the API server asks.
+//! Admission: defaults, validation and protections of every kind, with requests as of the API server.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod another_install;
 mod checkpoints;
 mod components;
+mod conformance_kit;
 mod defaults;
 mod dynamo_namespaces;
 mod exposure;
 mod graph_fields;
 mod graph_updates;
-mod kit;
 mod properties;
 mod provider_overrides;
 mod recorded;

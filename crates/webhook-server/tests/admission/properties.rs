@@ -1,4 +1,4 @@
-//! Whatever is asked is answered.
+//! Every request gets an answer.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use webhook_server::admission::{AdmissionPath, Answer, Facts, Operation, Request, lookups, review};
 
-use crate::{kit, support::*};
+use crate::{conformance_kit, support::*};
 
 /// Objects to begin with: small ones with everything in them, and real ones if they are there.
 static SEEDS: LazyLock<Vec<Value>> = LazyLock::new(|| {
@@ -25,7 +25,7 @@ static SEEDS: LazyLock<Vec<Value>> = LazyLock::new(|| {
         });
     });
     let mut seeds = vec![full, graph(), component()];
-    seeds.extend(kit::inputs());
+    seeds.extend(conformance_kit::inputs());
     seeds
 });
 

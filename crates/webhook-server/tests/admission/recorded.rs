@@ -1,7 +1,7 @@
 //! Answers to many objects, each with one change, as they were recorded. A rule that moves or is written anew must give
 //! the same answers; an answer that changes is a change for users.
 //!
-//! Types are kept: the schema refuses others before admission is asked.
+//! Types are kept: the schema refuses others before admission.
 
 use std::fmt::Write as _;
 

@@ -187,7 +187,7 @@ fn pods_that_cannot_be_restored_start_from_nothing() {
 }
 
 #[test]
-fn what_was_found_decides() {
+fn the_answer_depends_on_what_was_found() {
     let admits = |edit: &dyn Fn(&mut Facts), reported: bool| {
         let mut facts = ready();
         edit(&mut facts);

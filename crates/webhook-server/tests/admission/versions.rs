@@ -136,7 +136,7 @@ fn fields_without_effect_in_v1alpha1_are_warned_about() {
         g["spec"]["services"]["decode"]["autoscaling"] = json!({ "maxReplicas": 3 });
     });
     let expected = ["spec.services[decode].dynamoNamespace: ", "spec.services[decode].autoscaling: "];
-    // Sent as v1alpha1, and once more when a client that knows only v1beta1 sends back what it got.
+    // Sent as v1alpha1, and once more when a client of v1beta1 sends back what it got.
     for request in [converted(&old), creation(convert(old.clone(), ApiVersion::V1Beta1).unwrap())] {
         let answer = validate(&request, &facts());
         assert_eq!(violations(&answer), Vec::<String>::new());
@@ -211,7 +211,7 @@ fn legacy_fields_without_effect_are_warned_about() {
         let args = json!({ "total_gpus": total, "resources": { "gpu": "8" } });
         json!([{ "name": "DYN_DEPLOYMENT_CONFIG", "value": json!({ "decode": { "ServiceArgs": args } }).to_string() }])
     };
-    let asked = edited(&alpha(), |g| {
+    let given = edited(&alpha(), |g| {
         g["spec"]["envs"] = config(json!(16));
         g["spec"]["services"]["decode"]["envs"] = config(json!("8"));
         g["spec"]["services"]["decode"]["annotations"] = json!({
@@ -232,9 +232,9 @@ fn legacy_fields_without_effect_are_warned_about() {
         graph.into_iter().chain(own).collect::<Vec<_>>()
     };
     for field in ["dynamoComponent", "dynamoGraph"] {
-        assert_eq!(reported(&edited(&asked, |g| g["spec"][field] = json!("chat:v1"))), of_graph(field));
+        assert_eq!(reported(&edited(&given, |g| g["spec"][field] = json!("chat:v1"))), of_graph(field));
     }
-    assert_eq!(reported(&asked), [""; 0], "elsewhere they never had an effect");
+    assert_eq!(reported(&given), [""; 0], "elsewhere they never had an effect");
     let plain = edited(&alpha(), |g| g["spec"]["dynamoComponent"] = json!("chat:v1"));
     let answer = validate(&converted(&plain), &facts());
     assert_eq!(warnings(&answer).len(), 1);
@@ -261,7 +261,7 @@ fn legacy_fields_without_effect_are_warned_about() {
     assert_eq!(reported(&component(None)), [""; 0]);
 }
 
-/// In 2025 it was where the program registers, and there it still is.
+/// In the legacy API it was where the program registers, and there it still is.
 #[test]
 fn the_dynamo_namespace_of_a_built_component_on_its_own_is_heard() {
     let reported = |more: Value, owners: Value| {
@@ -333,7 +333,7 @@ fn what_only_v1alpha1_says_is_looked_at_in_updates_too() {
     assert_eq!(update(&bare, &built), ["Required spec.services[decode].extraPodSpec.mainContainer.image"]);
 }
 
-/// Configurations of older releases ask at a path of its own, without conversion.
+/// Configurations of older releases name a path of its own, without conversion.
 #[test]
 fn components_come_as_v1alpha1_too() {
     let component = json!({

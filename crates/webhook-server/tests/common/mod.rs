@@ -1,4 +1,4 @@
-//! A control plane whose API server asks webhook servers of ours: the programs as processes, with their own rights
+//! A control plane whose API server calls webhook servers of ours: the programs as processes, with their own rights
 //! only.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -232,7 +232,7 @@ impl Install {
     }
 
     /// Signals a replica to stop, and does not wait for its end.
-    pub fn tell_to_stop(&self, replica: &Replica) {
+    pub fn send_stop(&self, replica: &Replica) {
         let process = self.cluster.process(&replica.program.name).unwrap();
         let kill = format!("kill {}", process.pid);
         assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
@@ -266,7 +266,7 @@ impl Install {
         data.get(key).map(|value| value.0.clone()).unwrap_or_default()
     }
 
-    /// A client that trusts what the Secret says, and calls a replica as the API server does.
+    /// A client with the CA of the Secret as its trust root, which calls a replica as the API server does.
     pub async fn client_of(&self, replica: &Replica) -> Client {
         let ca = self.stored("ca.crt").await;
         let mut config = Config::new(format!("https://{}", replica.webhook).parse().unwrap());

@@ -161,7 +161,7 @@ async fn set_bundles(install: &Install, bundle: &str) {
 }
 
 #[tokio::test]
-async fn a_ca_bundle_that_somebody_changes_is_set_again() {
+async fn a_ca_bundle_that_another_client_changes_is_set_again() {
     let namespace = namespace("bundles").await;
     let install = own_install(&namespace).await;
     install.start().await;
@@ -239,7 +239,7 @@ async fn the_server_cannot_write_a_definition_nor_another_config_map() {
     assert!(forbidden(apply("another").await.unwrap_err()));
 }
 
-/// Without a key that can sign, a new CA is made: the way to ask for one.
+/// Without a key that can sign, a new CA is made: the way to get one.
 #[tokio::test]
 async fn a_new_ca_comes_into_use_while_requests_run_and_none_fails() {
     let namespace = namespace("rotation").await;
@@ -262,7 +262,7 @@ async fn a_new_ca_comes_into_use_while_requests_run_and_none_fails() {
 
 /// A restored backup, or another program: the Secret holds another CA and a certificate of it, both as good as ours.
 #[tokio::test]
-async fn a_secret_that_somebody_overwrites_comes_into_use_while_requests_run_and_none_fails() {
+async fn a_secret_that_another_client_overwrites_comes_into_use_while_requests_run_and_none_fails() {
     let namespace = namespace("restored").await;
     let install = own_install(&namespace).await;
     let replicas = [install.start().await, install.start_beside().await];
@@ -283,7 +283,7 @@ async fn a_secret_that_somebody_overwrites_comes_into_use_while_requests_run_and
 /// cert-manager, or another issuer: the Secret is theirs, and so are the bundles of webhook configurations. An install
 /// for one namespace needs no right in the cluster then.
 #[tokio::test]
-async fn certificates_of_somebody_else_are_served_and_followed() {
+async fn certificates_of_another_issuer_are_served_and_followed() {
     let namespace = namespace("manual").await;
     let front = test_cluster::free_port().unwrap();
     let install = Install::of_its_namespace(harness().await.install.cluster, namespace.name(), front).await;

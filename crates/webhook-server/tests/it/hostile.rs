@@ -55,7 +55,7 @@ fn peak(install: &Install, replica: &Replica) -> usize {
 }
 
 #[tokio::test]
-async fn idle_connections_of_a_neighbour_keep_nobody_from_being_served() {
+async fn idle_connections_of_a_neighbour_keep_no_other_client_from_being_served() {
     let namespace = namespace("idle").await;
     let install = own_install(&namespace).await;
     let replica = install.start().await;
@@ -65,7 +65,7 @@ async fn idle_connections_of_a_neighbour_keep_nobody_from_being_served() {
 }
 
 #[tokio::test]
-async fn bodies_that_never_end_keep_nobody_from_being_served() {
+async fn bodies_that_never_end_keep_no_other_client_from_being_served() {
     let namespace = namespace("slow").await;
     let install = own_install(&namespace).await;
     let replica = install.start().await;

@@ -1,4 +1,4 @@
-//! Lookups of the rules in the cluster, on a control plane that serves Grove and pod snapshots.
+//! Lookups of the rules in the cluster, on a control plane that serves Grove and PodSnapshots.
 
 use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::Pod};
 use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
@@ -7,14 +7,14 @@ use test_cluster::{Cluster, TestNamespace, open_definition, wait};
 
 use crate::common::{Install, LIMIT, address, graphs, objects, start_cluster};
 
-/// An install for the whole cluster, and what it is asked about.
+/// An install for the whole cluster, and the objects of its requests.
 async fn install() -> Install {
     let front = test_cluster::free_port().unwrap();
     let cluster = start_cluster("operator", front).await;
     let mut topologies = open_definition("grove.io", "v1alpha1", "ClusterTopologyBinding", "clustertopologybindings");
     topologies["spec"]["scope"] = json!("Cluster");
-    let snapshots = open_definition(api_types::GROUP, "v1alpha1", "PodSnapshot", "podsnapshots");
-    cluster.install_crds(&[topologies, snapshots]).await.unwrap();
+    let pod_snapshots = open_definition(api_types::GROUP, "v1alpha1", "PodSnapshot", "podsnapshots");
+    cluster.install_crds(&[topologies, pod_snapshots]).await.unwrap();
     let install = Install::new(cluster, "operator", front).await;
     install.configure(None).await;
     install.start_crds().await;

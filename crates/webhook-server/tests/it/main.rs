@@ -1,12 +1,12 @@
-//! The webhook server as a process, asked by a real API server.
+//! The webhook server as a process, called by a real API server.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 #[path = "../common/mod.rs"]
 mod common;
 
-#[path = "../support/kit.rs"]
-mod kit;
+#[path = "../support/conformance_kit.rs"]
+mod conformance_kit;
 
 mod certificates;
 mod client_certificates;
@@ -37,8 +37,8 @@ struct Harness {
 }
 
 async fn harness() -> &'static Harness {
-    static WORLD: OnceCell<Harness> = OnceCell::const_new();
-    WORLD
+    static HARNESS: OnceCell<Harness> = OnceCell::const_new();
+    HARNESS
         .get_or_init(|| async {
             let front = test_cluster::free_port().unwrap();
             let cluster = start_cluster("operator", front).await;
@@ -57,7 +57,7 @@ async fn namespace(prefix: &str) -> TestNamespace {
     TestNamespace::new(harness().await.install.cluster, prefix).await.unwrap()
 }
 
-/// An install of a test's own. The API server asks it about objects of its own namespace, beside the one of all tests.
+/// An install of a test's own. The API server sends it objects of its own namespace, beside the one of all tests.
 async fn own_install(namespace: &TestNamespace) -> Install {
     let install =
         Install::new(harness().await.install.cluster, namespace.name(), test_cluster::free_port().unwrap()).await;

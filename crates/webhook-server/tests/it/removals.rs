@@ -148,7 +148,7 @@ async fn what_is_removed_from_a_manifest_goes_with_all_controllers_running() {
             };
             wait::until(format!("{name} to be there as a whole"), LIMIT, all).await.unwrap();
             if first == SERVER_SIDE && then == APPLY {
-                // kubectl knows nothing of the last manifest; it warns, and writes down this one.
+                // kubectl has no record of the last manifest; it warns, and records this one.
                 kubectl(&namespace, kubeconfig, then, &manifest(version, &name, true));
             }
             kubectl(&namespace, kubeconfig, then, &manifest(version, &name, false));

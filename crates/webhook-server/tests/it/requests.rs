@@ -102,7 +102,7 @@ async fn many_objects_come_back_in_their_order() {
     assert!(replicas(&converted[499]));
 }
 
-/// A connection on which the best protocol is spoken that both know.
+/// A connection with the best protocol that both sides support.
 async fn connected(install: &Install, replica: &Replica, protocols: &[&[u8]]) -> TlsStream<TcpStream> {
     connected_from(install, replica, protocols, Ipv4Addr::LOCALHOST.into()).await
 }
@@ -130,7 +130,7 @@ pub async fn connected_from(
     TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
 }
 
-/// The best protocol that both know.
+/// The best protocol that both sides support.
 async fn negotiated(protocols: &[&[u8]]) -> Option<Vec<u8>> {
     let harness = harness().await;
     let stream = connected(&harness.install, &harness.replica, protocols).await;
@@ -145,7 +145,7 @@ async fn http_1_is_spoken_and_nothing_else() {
     assert_eq!(negotiated(&[]).await, None);
 }
 
-/// Defect of ours: every kind that anybody made up became a label, which was kept for ever.
+/// Defect of ours: every kind that a client made up became a label, which was kept for ever.
 #[tokio::test]
 async fn kinds_that_are_made_up_leave_no_trace_in_metrics() {
     let harness = harness().await;
@@ -161,7 +161,8 @@ async fn kinds_that_are_made_up_leave_no_trace_in_metrics() {
     assert!(!metrics.contains("MadeUp"), "{metrics}");
 }
 
-/// A server that gets the signal to stop is not ready at once, but answers for a while, and asks for new connections.
+/// A server that gets the signal to stop is not ready at once, but answers for a while, and has clients open new
+/// connections.
 #[tokio::test]
 async fn a_server_that_stops_still_answers_while_others_learn_of_it() {
     let namespace = namespace("drains").await;
@@ -171,7 +172,7 @@ async fn a_server_that_stops_still_answers_while_others_learn_of_it() {
     let objects = json!([crate::manifests::graph("v1alpha1", 1, None)]);
     assert_eq!(send(&client, "POST", "/convert", conversion(&objects)).await.0, 200);
     let ended = async { install.stop(&replica, Signal::Terminate).await };
-    let asked = async {
+    let calls = async {
         wait::until("the server to be not ready", LIMIT, async || {
             replica.ready().await.err().filter(|error| error.contains("about to stop"))
         })
@@ -185,7 +186,7 @@ async fn a_server_that_stops_still_answers_while_others_learn_of_it() {
             assert_eq!(answer.headers()["connection"], "close");
         }
     };
-    tokio::join!(ended, asked);
+    tokio::join!(ended, calls);
     assert!(TcpStream::connect(address(install.front)).await.is_err());
     assert!(install.log(&replica).contains("stopped"));
 }

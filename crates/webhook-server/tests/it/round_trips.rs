@@ -6,7 +6,7 @@ use test_cluster::TestNamespace;
 
 use crate::{
     common::{objects, stored},
-    kit::documents,
+    conformance_kit::documents,
     namespace,
     versions::{VERSIONS, other},
 };

@@ -1,6 +1,6 @@
 //! Requests, facts, and answers in short.
 
-pub mod kit;
+pub mod conformance_kit;
 
 use api_types::{
     conversion::{ApiVersion, convert},

@@ -2,15 +2,15 @@
 //!
 //! The server runs alone, without controllers: what it costs is what is measured, and graphs stay as they were made.
 
-mod ask;
 mod dry_runs;
 mod lists;
+mod review_client;
 
 use std::{process::ExitCode, time::Duration};
 
 use anyhow::{Result, ensure};
-use ask::Asker;
 use local_operator::WebhookServer;
+use review_client::ReviewClient;
 use test_cluster::{Cluster, Options};
 
 use super::{budgets::Budget, figures::Percentiles, graph::graph};
@@ -50,10 +50,10 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     let server = WebhookServer::build(&args.profile)?;
     let cluster = Cluster::start(Options { crds: server.crds()?, ..Options::default() }).await?;
     server.start(&cluster).await?;
-    let asker = Asker::new(&server, &cluster).await?;
+    let client = ReviewClient::new(&server, &cluster).await?;
     println!("webhook server alone, profile {}; {COMPONENTS} components per graph", args.profile);
-    admission(args, &asker).await?;
-    conversion(args, &asker).await?;
+    admission(args, &client).await?;
+    conversion(args, &client).await?;
     let dry_runs = dry_runs::measure(&cluster, args.requests).await?;
     let lists = lists::measure(&cluster, args.graphs, args.lists).await?;
     cluster.stop().await?;
@@ -71,13 +71,13 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Admission of a graph: defaults, then validation.
-async fn admission(args: &Args, asker: &Asker) -> Result<()> {
+async fn admission(args: &Args, client: &ReviewClient) -> Result<()> {
     let graph = graph("chat", COMPONENTS);
     for (operation, old) in [("CREATE", None), ("UPDATE", Some(&graph))] {
         let (mut default, mut validate, mut both) = (Vec::new(), Vec::new(), Vec::new());
         for turn in 0..WARM + args.requests {
-            let first = asker.admit(ask::DEFAULT, operation, &graph, old).await?;
-            let second = asker.admit(ask::VALIDATE, operation, &graph, old).await?;
+            let first = client.admit(review_client::DEFAULT, operation, &graph, old).await?;
+            let second = client.admit(review_client::VALIDATE, operation, &graph, old).await?;
             if turn >= WARM {
                 default.push(first);
                 validate.push(second);
@@ -93,20 +93,20 @@ async fn admission(args: &Args, asker: &Asker) -> Result<()> {
 }
 
 /// Graphs as they were written in either version, converted to the other one.
-async fn conversion(args: &Args, asker: &Asker) -> Result<()> {
+async fn conversion(args: &Args, client: &ReviewClient) -> Result<()> {
     let beta = graph("chat", COMPONENTS);
-    let alpha = asker.convert("v1alpha1", vec![beta.clone()]).await?.objects;
+    let alpha = client.convert("v1alpha1", vec![beta.clone()]).await?.objects;
     for (object, from, to) in [(beta, "v1beta1", "v1alpha1"), (alpha[0].clone(), "v1alpha1", "v1beta1")] {
         let mut alone: Vec<Duration> = Vec::new();
         for turn in 0..WARM + args.requests {
-            let took = asker.convert(to, vec![object.clone()]).await?.took;
+            let took = client.convert(to, vec![object.clone()]).await?.took;
             if turn >= WARM {
                 alone.push(took);
             }
         }
         let mut each = Vec::new();
         for _ in 0..TURNS {
-            let done = asker.convert(to, vec![object.clone(); MANY]).await?;
+            let done = client.convert(to, vec![object.clone(); MANY]).await?;
             each.push(done.took / u32::try_from(MANY)?);
         }
         row(&format!("conversion from {from}, one, p50 / p99"), &percentiles(Percentiles::of(alone.into_iter())));

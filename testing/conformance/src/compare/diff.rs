@@ -48,7 +48,7 @@ fn lists(expected: &[Value], got: &[Value], path: &str, out: &mut Vec<String>) {
     }
 }
 
-/// An integer and a floating point number differ even when they stand for the same number.
+/// An integer and a floating point number differ even when they are the same number.
 fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.is_f64() == b.is_f64() && a == b,

@@ -38,7 +38,7 @@ static UUID: LazyLock<Option<Regex>> =
 
 /// Replaces every UID, and the suffix of each worker revision and the identifier of its checkpoint, which is made of
 /// the graph's UID and the suffix, by their ordinals in the case.
-pub(super) fn generations(case: &Value) -> Value {
+pub(super) fn revisions(case: &Value) -> Value {
     let objects = case.get("objects").unwrap_or(&Value::Null);
     let (mut found, mut checkpoints) = (Vec::new(), Vec::new());
     find_labels(objects, labels::WORKER_HASH, 8, &mut found);
@@ -50,8 +50,8 @@ pub(super) fn generations(case: &Value) -> Value {
     for (index, id) in checkpoints.iter().enumerate() {
         text = text.replace(id, &format!("CHECKPOINT{index}"));
     }
-    for (index, generation) in found.iter().enumerate() {
-        text = text.replace(generation, &format!("GENERATION{index}"));
+    for (index, revision) in found.iter().enumerate() {
+        text = text.replace(revision, &format!("REVISION{index}"));
     }
     // Replacing digits inside strings leaves JSON what it was.
     serde_json::from_str(&text).unwrap_or_else(|_| case.clone())
@@ -162,8 +162,8 @@ fn allow_no_token(variable: &mut Map<String, Value>) {
     }
 }
 
-/// A profiler of the reference is given up when its node is drained. A rule that only passes over disruptions may
-/// stand; with one, the API server has another default for when a pod is replaced.
+/// A profiler of the reference is given up when its node is drained. A rule that only passes over disruptions is
+/// allowed; with one, the API server has another default for when a pod is replaced.
 fn allow_disruptions(job: &mut Value) {
     let Some(spec) = job.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let rules = spec.get("podFailurePolicy").and_then(|policy| policy.get("rules")).and_then(Value::as_array);
@@ -179,8 +179,8 @@ fn allow_disruptions(job: &mut Value) {
     }
 }
 
-/// The reference's Services of components without a type ask for pods whose type is an empty text, and select none.
-/// Ours ask for no type.
+/// The reference's Services of components without a type select pods whose type is an empty text, of which there are
+/// none. Ours select no type.
 fn select_pods_without_type(service: &mut Value) {
     if let Some(Value::Object(selector)) = service.pointer_mut("/spec/selector") {
         selector.retain(|key, value| key != labels::COMPONENT_TYPE || value.as_str() != Some(""));

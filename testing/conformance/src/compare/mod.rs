@@ -30,7 +30,7 @@ const DISCOVERY_BINDING: &str = "-k8s-service-discovery-binding";
 pub(super) fn compare(expected: &Value, actual: &Value) -> Vec<String> {
     let mut out = Vec::new();
     outcomes(expected, actual, &mut out);
-    let (expected, actual) = (mask::generations(expected), mask::generations(actual));
+    let (expected, actual) = (mask::revisions(expected), mask::revisions(actual));
     objects(&expected, &actual, &mut out);
     statuses(&expected, &actual, &mut out);
     out

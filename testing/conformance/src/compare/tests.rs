@@ -37,7 +37,7 @@ fn with_status(status: Value) -> Value {
 
 #[test]
 fn what_an_implementation_is_free_in_does_not_count() {
-    let generation = |hash: &str| {
+    let revision = |hash: &str| {
         let labels = json!({"nvidia.com/dynamo-worker-hash": hash});
         objects(&[deployment(
             &format!("worker-{hash}"),
@@ -74,7 +74,7 @@ fn what_an_implementation_is_free_in_does_not_count() {
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}});
     let web = deployment("web", json!({}));
     for (expected, got) in [
-        (generation("0a1b2c3d"), generation("ffffffff")),
+        (revision("0a1b2c3d"), revision("ffffffff")),
         (noted(json!({"nvidia.com/last-applied-hash": "1"})), noted(json!({"operator.dynamo/x": "y"}))),
         (owner("nvidia.com/v1beta1", "1"), owner("nvidia.com/v1alpha1", "2")),
         (script("wait.py", "a"), script("wait.py", "b")),
@@ -160,7 +160,7 @@ fn differences_are_reported_with_their_path() {
 }
 
 #[test]
-fn verdicts_of_admission_count_and_so_do_the_fields_a_rejection_names() {
+fn answers_of_admission_count_and_so_do_the_fields_a_rejection_names() {
     let outcome = |ok: bool, fields: Value, message: &str| {
         let applied = json!([{"kind": "Graph", "name": "g", "ok": ok, "fields": fields, "message": message}]);
         json!({"applied": applied, "objects": [], "crs": []})

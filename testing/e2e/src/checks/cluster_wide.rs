@@ -46,7 +46,7 @@ pub(super) async fn logs_and_network(harness: &Harness) -> Result<()> {
     let said = harness.logs(TEAM, &worker.name_any()).await?;
     ensure!(said.contains("mock engine listens on 9090"), "the worker said {said:?}");
     let address = worker.status.and_then(|status| status.pod_ip).context("the worker has no address")?;
-    let answer = http::ask(&format!("{address}:{SYSTEM_PORT}"), "GET", "/v1/loras").await?;
+    let answer = http::send(&format!("{address}:{SYSTEM_PORT}"), "GET", "/v1/loras").await?;
     ensure!(answer.contains("200 OK"), "the worker answers {answer:?}");
     Ok(())
 }
@@ -74,7 +74,7 @@ pub(super) async fn memory_exhausted(harness: &Harness) -> Result<()> {
     let before = transition(&harness.graphs(TEAM).get("chat").await?);
     let address = worker.status.as_ref().and_then(|status| status.pod_ip.clone()).context("no address")?;
     // The engine ends before it answers.
-    let _ = http::ask(&format!("{address}:{SYSTEM_PORT}"), "POST", "/exhaust").await;
+    let _ = http::send(&format!("{address}:{SYSTEM_PORT}"), "POST", "/exhaust").await;
     wait::until("the worker to have been killed", PATIENCE, async || {
         let pod = harness.pods(TEAM).get(&worker.name_any()).await.map_err(|error| error.to_string())?;
         let ends = containers(&pod).iter().filter(|container| container.restart_count > restarts);
@@ -103,7 +103,7 @@ fn transition(graph: &DynamoGraphDeployment) -> Option<String> {
     Some(ready.last_transition_time.0.to_string())
 }
 
-/// The API server reaches the webhook server through its Service, and trusts it: for admission and for conversion.
+/// The API server reaches the webhook server through its Service, by its CA: for admission and for conversion.
 pub(super) async fn webhooks(harness: &Harness) -> Result<()> {
     let mut wrong = graph("wrong", "1");
     wrong["spec"]["components"][1]["name"] = json!("Frontend");
@@ -130,7 +130,7 @@ pub(super) async fn adapter(harness: &Harness) -> Result<()> {
     let worker = harness.worker(TEAM, "tuned").await?;
     let address = worker.status.and_then(|status| status.pod_ip).context("no address")?;
     wait::until("the worker to hold the adapter", PATIENCE, async || {
-        let answer = http::ask(&format!("{address}:{SYSTEM_PORT}"), "GET", "/v1/loras").await;
+        let answer = http::send(&format!("{address}:{SYSTEM_PORT}"), "GET", "/v1/loras").await;
         let answer = answer.map_err(|error| format!("{error:#}"))?;
         if answer.contains("poet") { Ok(()) } else { Err(answer) }
     })

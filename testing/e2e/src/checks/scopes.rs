@@ -21,7 +21,7 @@ const MARKER: &str = "dynamo-operator-namespace-scope";
 /// A user with rights in that namespace only.
 const INSTALLER: &str = "installer";
 
-/// A second release takes one namespace over: its own controllers serve the graphs there, the others leave them alone.
+/// A second release takes one namespace over: its own controllers serve the graphs there, the others skip them.
 pub(super) async fn hybrid(harness: &Harness) -> Result<()> {
     harness.namespace(OWN, "privileged").await?;
     harness.install(OWN_RELEASE, OWN, &RESTRICTED).await?;

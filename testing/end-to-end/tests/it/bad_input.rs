@@ -16,7 +16,7 @@ fn refused(answer: Result<DynamoGraphDeployment, BoxError>) -> String {
 }
 
 #[tokio::test]
-async fn what_a_schema_can_tell_is_refused_at_admission() -> Result<(), BoxError> {
+async fn what_a_schema_can_check_is_refused_at_admission() -> Result<(), BoxError> {
     let harness = harness("admission").await?;
     let mut framework = disaggregated("chat", "1.0.0", 1, 1);
     framework["spec"]["backendFramework"] = json!("llamacpp");

@@ -93,7 +93,7 @@ const MARKERS: &str = "kubectl get lease -A --field-selector metadata.name=dynam
 const HOLDER: &str =
     "kubectl get lease -n my-namespace dynamo-operator-namespace-scope -o jsonpath='{.spec.holderIdentity}'";
 
-/// A shell with helm, kubectl and a docker that only writes down what it is asked for.
+/// A shell with helm, kubectl and a docker that only writes down its arguments.
 struct Shell {
     cluster: Cluster,
     dir: PathBuf,

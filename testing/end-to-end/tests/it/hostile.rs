@@ -84,7 +84,7 @@ fn large_map(number: usize) -> Value {
     })
 }
 
-/// Adapters of one component that ask for different replicas.
+/// Adapters of one component with different replicas.
 fn rival(number: u32) -> Value {
     json!({
         "apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeploymentScalingAdapter",

@@ -38,7 +38,7 @@ async fn anonymous(harness: &Harness) -> Result<Vec<String>, BoxError> {
         .iter()
         .filter_map(|d| d.labels().get("nvidia.com/dynamo-worker-hash").cloned())
         .collect();
-    let hide = |line: String| suffixes.iter().fold(line, |l, s| l.replace(s, "<generation>"));
+    let hide = |line: String| suffixes.iter().fold(line, |l, s| l.replace(s, "<revision>"));
     Ok(harness.inventory().await?.into_iter().map(hide).collect())
 }
 

@@ -1,4 +1,4 @@
-//! Changes of worker generation, with everything that users and other clients do meanwhile.
+//! Changes of worker revision, with everything that users and other clients do meanwhile.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -16,22 +16,22 @@ use crate::graphs::{annotate_component, disaggregated};
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Generations of the workers that exist.
-async fn generations(harness: &Harness) -> Result<BTreeSet<String>, BoxError> {
+/// Revisions of the workers that exist.
+async fn revisions(harness: &Harness) -> Result<BTreeSet<String>, BoxError> {
     let label = |d: &DynamoComponentDeployment| d.labels().get("nvidia.com/dynamo-worker-hash").cloned();
     Ok(harness.components().await?.iter().filter_map(label).collect())
 }
 
 #[tokio::test]
-async fn a_revert_in_the_middle_keeps_the_generation_that_serves() -> Result<(), BoxError> {
+async fn a_revert_in_the_middle_keeps_the_revision_that_serves() -> Result<(), BoxError> {
     let harness = harness("revert").await?;
     let _operators = Operators::of(&harness).await?;
     harness.apply(&disaggregated("chat", "1.0.0", 1, 4)).await?;
     harness.ready("chat").await?;
-    let first = generations(&harness).await?;
+    let first = revisions(&harness).await?;
     let uids = deployments(&harness).await?;
 
-    // The new generation fits on no node, so the change cannot end by itself.
+    // The new revision fits on no node, so the change cannot end by itself.
     let mut stuck = disaggregated("chat", "2.0.0", 1, 4);
     for worker in [1, 2] {
         stuck["spec"]["components"][worker]["podTemplate"]["spec"]["nodeSelector"] = json!({ "no": "such-node" });
@@ -43,23 +43,23 @@ async fn a_revert_in_the_middle_keeps_the_generation_that_serves() -> Result<(),
     harness.apply(&disaggregated("chat", "1.0.0", 1, 4)).await?;
     harness.ready("chat").await?;
 
-    assert_eq!(generations(&harness).await?, first);
+    assert_eq!(revisions(&harness).await?, first);
     assert_eq!(deployments(&harness).await?, uids, "the serving Deployments must be the same objects");
     Ok(())
 }
 
-/// Component, whether its generation is the first, expected and ready replicas.
+/// Component, whether its revision is the first, expected and ready replicas.
 type Count = (String, bool, Option<i32>, i32);
 
 /// New decode workers come up, new prefill workers do not: old and new ones do not talk to each other, so the old ones
 /// of both stay.
 #[tokio::test]
-async fn one_component_that_does_not_start_keeps_the_old_generation_whole() -> Result<(), BoxError> {
+async fn one_component_that_does_not_start_keeps_the_old_revision_whole() -> Result<(), BoxError> {
     let harness = harness("whole").await?;
     let _operators = Operators::of(&harness).await?;
     harness.apply(&disaggregated("chat", "1.0.0", 4, 4)).await?;
     harness.ready("chat").await?;
-    let first = generations(&harness).await?;
+    let first = revisions(&harness).await?;
     let mut stuck = disaggregated("chat", "2.0.0", 4, 4);
     stuck["spec"]["components"][1]["podTemplate"]["spec"]["nodeSelector"] = json!({ "no": "such-node" });
     harness.apply(&stuck).await?;
@@ -68,9 +68,9 @@ async fn one_component_that_does_not_start_keeps_the_old_generation_whole() -> R
         let all = harness.components().await?;
         let workers = all.iter().filter_map(|d| Some((d, d.labels().get("nvidia.com/dynamo-worker-hash")?)));
         let ready = |d: &DynamoComponentDeployment| d.status.as_ref()?.component.as_ref()?.ready_replicas;
-        let counts = workers.map(|(d, generation)| {
+        let counts = workers.map(|(d, revision)| {
             let component = &d.spec.component;
-            (component.name.clone(), first.contains(generation), component.replicas, ready(d).unwrap_or(0))
+            (component.name.clone(), first.contains(revision), component.replicas, ready(d).unwrap_or(0))
         });
         Ok(counts.collect())
     };
@@ -89,7 +89,7 @@ async fn one_component_that_does_not_start_keeps_the_old_generation_whole() -> R
 
     harness.apply(&disaggregated("chat", "2.0.0", 4, 4)).await?;
     harness.ready("chat").await?;
-    assert!(generations(&harness).await?.is_disjoint(&first), "a rollout whose components all come up ends");
+    assert!(revisions(&harness).await?.is_disjoint(&first), "a rollout whose components all come up ends");
     Ok(())
 }
 
@@ -100,7 +100,7 @@ async fn deployments(harness: &Harness) -> Result<BTreeSet<(String, String)>, Bo
 }
 
 #[tokio::test]
-async fn replaced_metadata_orphans_no_generation_and_rolls_no_pod() -> Result<(), BoxError> {
+async fn replaced_metadata_orphans_no_revision_and_rolls_no_pod() -> Result<(), BoxError> {
     let harness = harness("replace").await?;
     let _operators = Operators::of(&harness).await?;
     let mut graph = disaggregated("chat", "1.0.0", 1, 1);
@@ -120,7 +120,7 @@ async fn replaced_metadata_orphans_no_generation_and_rolls_no_pod() -> Result<()
     harness.ready("chat").await?;
 
     assert_eq!(deployments(&harness).await?, before);
-    assert!(pods.is_subset(&self::pods(&harness).await?), "pods of the first generation were replaced");
+    assert!(pods.is_subset(&self::pods(&harness).await?), "pods of the first revision were replaced");
     Ok(())
 }
 
@@ -129,7 +129,7 @@ async fn pods(harness: &Harness) -> Result<BTreeSet<String>, BoxError> {
 }
 
 #[tokio::test]
-async fn recreate_never_runs_two_generations_at_once() -> Result<(), BoxError> {
+async fn recreate_never_runs_two_revisions_at_once() -> Result<(), BoxError> {
     let harness = harness("recreate").await?;
     let _operators = Operators::of(&harness).await?;
     let recreate = |tag: &str| {
@@ -156,9 +156,9 @@ async fn recreate_never_runs_two_generations_at_once() -> Result<(), BoxError> {
     api.patch(&slow, &PatchParams::default(), &Patch::Merge(finalizers(&[]))).await?;
     let probe = async || {
         let pods = api.list(&decode).await.map_err(|e| e.to_string())?;
-        let generations: BTreeSet<_> =
+        let revisions: BTreeSet<_> =
             pods.iter().filter_map(|p| p.labels().get("nvidia.com/dynamo-worker-hash").cloned()).collect();
-        assert!(generations.len() <= 1, "pods of {generations:?} at the same time");
+        assert!(revisions.len() <= 1, "pods of {revisions:?} at the same time");
         let graph = harness.api::<DynamoGraphDeployment>().get("chat").await.map_err(|e| e.to_string())?;
         let status = graph.status.unwrap_or_default();
         let ready = status.observed_generation == graph.metadata.generation
@@ -179,12 +179,12 @@ async fn scaling_to_zero_and_back_is_nothing_special() -> Result<(), BoxError> {
         let decode = graph.status.and_then(|s| s.components.get("Decode").cloned());
         assert_eq!(decode.and_then(|d| d.ready_replicas), Some(replicas));
     }
-    // A change of generation at zero ends at once, and the way up leads to the new one.
+    // A change of revision at zero ends at once, and the way up leads to the new one.
     harness.apply(&disaggregated("chat", "2.0.0", 0, 0)).await?;
     harness.ready("chat").await?;
     harness.apply(&disaggregated("chat", "2.0.0", 1, 1)).await?;
     harness.ready("chat").await?;
-    assert_eq!(generations(&harness).await?.len(), 1);
+    assert_eq!(revisions(&harness).await?.len(), 1);
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 //! spec had been the first.
 //!
 //! `DYNAMO_ROLLOUT_SCRIPTS` says how many scripts run [default: 3], `DYNAMO_ROLLOUT_SEED` with which one they begin.
-//! Every second one is of workers that span nodes. Where a number is asked for, all of them have to run.
+//! Every second one is of workers that span nodes. Where a number is given, all of them have to run.
 
 use std::{
     collections::BTreeMap,
@@ -350,7 +350,7 @@ async fn left(harness: &Harness, name: &str) -> Result<Vec<String>, BoxError> {
         lines.extend(sets.iter().map(|set| format!("LeaderWorkerSet {} {:?}", set.name_any(), set.spec.replicas)));
     }
     lines.retain(|line| line.contains(name));
-    let hide = |line: String| suffixes.iter().fold(line, |l, suffix| l.replace(suffix, "<generation>"));
+    let hide = |line: String| suffixes.iter().fold(line, |l, suffix| l.replace(suffix, "<revision>"));
     let mut lines: Vec<_> = lines.into_iter().map(|line| hide(line).replace(name, "<graph>")).collect();
     lines.sort();
     Ok(lines)

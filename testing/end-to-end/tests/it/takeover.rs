@@ -97,11 +97,11 @@ async fn take_over(harness: &Harness, mode: &str, name: &str) -> Result<(), BoxE
     let image = at("podTemplate/spec/containers/0/image");
     edit(harness, json!([{ "op": "replace", "path": image, "value": "registry.example/other:2.0.0" }])).await?;
     // The garbage collector takes the workloads of the old revision a moment after its components.
-    let one_generation = async || {
+    let one_revision = async || {
         let live = workloads(harness).await.map_err(|e| e.to_string())?;
         if live.len() == before.len() { Ok(live) } else { Err(format!("{:?}", live.keys())) }
     };
-    let edited = wait::until("one generation to be left", PATIENCE, one_generation).await?;
+    let edited = wait::until("one revision to be left", PATIENCE, one_revision).await?;
     assert!(!edited.keys().eq(before.keys()), "an edit starts a revision");
     let notes = graphs.get(&name).await?.annotations().clone();
     let reported = notes.get("nvidia.com/current-worker-hash").cloned().unwrap_or_default();

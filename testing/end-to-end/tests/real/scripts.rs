@@ -34,7 +34,7 @@ fn number(variable: &str, otherwise: u64) -> Result<u64, BoxError> {
     Ok(std::env::var(variable).map_or(Ok(otherwise), |text| text.parse())?)
 }
 
-/// Plays the scripts that are asked for.
+/// Plays the scripts that are chosen.
 pub async fn play<S: Software>(shared: &'static Shared) -> Result<(), BoxError> {
     if !is_full() {
         skipped(&format!("random scripts with {}", S::NAME), "DYNAMO_REAL_SOFTWARE is not `full`");

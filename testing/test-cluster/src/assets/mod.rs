@@ -2,7 +2,7 @@
 //!
 //! `KUBEBUILDER_ASSETS` names a directory to look in first; it must hold at least `etcd` and `kube-apiserver`.
 //! Everything else comes from a cache outside the repository: `$DYNAMO_CACHE_DIR`, else `$XDG_CACHE_HOME`, else
-//! `~/.cache`, and in there `dynamo-operator/cluster/<hash>/bin`, where the hash is over all that decides what is
+//! `~/.cache`, and in there `dynamo-operator/cluster/<hash>/bin`, where the hash is over all that determines what is
 //! built. What is missing there is built from `xtask/cluster/go.mod` by the Go toolchain, which takes some minutes
 //! once. The NATS server and the image registry that tests talk to have modules of their own in `xtask/cluster`, and
 //! their places beside the others.

@@ -30,7 +30,7 @@ impl GoVersion {
         Some(Self(number(parts.next()?)?, number(parts.next()?)?, parts.next().map_or(Some(0), number)?))
     }
 
-    /// The version that a `go.mod` asks for; 0.0.0 if it asks for none.
+    /// The version that a `go.mod` requires; 0.0.0 if it requires none.
     fn of_module(go_mod: &str) -> Self {
         go_mod.lines().find_map(|line| Self::parse(line.strip_prefix("go ")?)).unwrap_or(Self(0, 0, 0))
     }
@@ -42,8 +42,8 @@ pub(super) struct Toolchain {
 }
 
 impl Toolchain {
-    /// Looks at the `go` at `executable`. A `go` that fetches the toolchain which the module in `module_dir` asks for
-    /// is asked there, so that it may do so.
+    /// Looks at the `go` at `executable`. A `go` that fetches the toolchain which the module in `module_dir` requires
+    /// is run there, so that it may do so.
     pub(super) fn check(executable: &Path, go_mod: &str, module_dir: &Path) -> Result<Self, AssetsError> {
         let needed = GoVersion::of_module(go_mod);
         let this = Self { executable: executable.to_owned() };

@@ -61,7 +61,7 @@ fn assert_known(expression: &str) {
 }
 
 #[test]
-fn there_are_none_unless_they_are_asked_for() {
+fn there_are_none_unless_values_enable_them() {
     let objects = render(&[]).unwrap();
     assert!(objects.iter().all(|object| object["kind"] != "PrometheusRule"));
     assert!(objects.iter().all(|object| !text(&object["metadata"]["name"]).contains("dashboard")));
@@ -85,7 +85,7 @@ fn each_alert_has_a_remedy_on_its_page_and_a_scenario() {
 }
 
 #[test]
-fn dashboards_ask_for_what_is_served() {
+fn dashboards_query_what_is_served() {
     let objects = render(&[DASHBOARDS]).unwrap();
     let mut identities = BTreeSet::new();
     for name in ["operator", "graphs"] {

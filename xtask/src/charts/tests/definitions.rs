@@ -36,7 +36,7 @@ fn one_deployment_applies_definitions_and_migrates_objects() {
 
 /// The webhook server publishes what the other program reads.
 #[test]
-fn both_programs_know_the_config_map_with_the_bundle_by_one_name() {
+fn both_programs_have_one_name_for_the_config_map_with_the_bundle() {
     let objects = render(&[]).unwrap();
     assert!(has_arg(&container(&objects, NAME), &format!("--ca-config-map=dyn/{CA}")));
     assert!(has_arg(&container(&objects, "rel-dynamo-operator-webhook-server"), &format!("--ca-config-map={CA}")));

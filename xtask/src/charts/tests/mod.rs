@@ -70,7 +70,7 @@ fn a_cluster_wide_install_has_each_program_with_its_own_account_and_role() {
 }
 
 #[test]
-fn no_program_reads_secrets_of_the_cluster_unless_it_is_asked_to() {
+fn no_program_reads_secrets_of_the_cluster_unless_values_enable_it() {
     let reads_secrets = |objects: &[Value]| {
         let roles = objects.iter().filter(|o| o["kind"] == "ClusterRole");
         let rules = roles.flat_map(|role| role["rules"].as_array().unwrap().clone());

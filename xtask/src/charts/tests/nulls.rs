@@ -63,7 +63,7 @@ fn keys(depth: usize) -> BTreeSet<String> {
 }
 
 /// Of an install that sets a value, neither this value nor a map around it.
-fn left_alone(keys: BTreeSet<String>, install: &[&str]) -> BTreeSet<String> {
+fn not_set_by(keys: BTreeSet<String>, install: &[&str]) -> BTreeSet<String> {
     let sets = |key: &str| {
         install.iter().any(|value| value.strip_prefix(key).is_some_and(|rest| rest.starts_with(['.', '='])))
     };
@@ -79,7 +79,7 @@ fn any_value_and_any_map_of_values_may_be_null() {
     assert!(deepest > 4, "{deepest}");
     for install in [&cluster_wide, &restricted] {
         for depth in 1..=deepest {
-            with_null(install, &left_alone(keys(depth), install));
+            with_null(install, &not_set_by(keys(depth), install));
         }
     }
     // What turns something on, and the maps around it.
@@ -89,7 +89,7 @@ fn any_value_and_any_map_of_values_may_be_null() {
 }
 
 #[test]
-fn null_is_what_nobody_has_set() {
+fn null_is_what_is_not_set() {
     // Null has a meaning of its own.
     let own = ["dynamo-operator.dynamo.ingress.tlsSecretName", "dynamo-operator.dynamo.serviceMesh.enabled", SWITCH];
     let all = values::defaults(&platform()).unwrap();

@@ -47,7 +47,7 @@ fn an_install_for_one_namespace_has_no_object_of_the_cluster() {
     }
 }
 
-/// The right to look at nodes is one in the cluster: an install for one namespace has it when it is asked for.
+/// The right to look at nodes is one in the cluster: an install for one namespace has it when values enable it.
 #[test]
 fn gpus_are_looked_for_where_nodes_may_be_read() {
     let (on, off) = ("dynamo-operator.gpuDiscovery.enabled=true", "dynamo-operator.gpuDiscovery.enabled=false");
@@ -78,7 +78,7 @@ fn gpus_are_looked_for_where_nodes_may_be_read() {
 }
 
 #[test]
-fn what_belongs_to_the_cluster_is_read_where_that_is_asked_for() {
+fn what_belongs_to_the_cluster_is_read_where_values_enable_it() {
     let objects = with_webhooks(&["dynamo-operator.namespaceRestriction.clusterReads=true"]);
     for (program, resources) in [
         ("graph-controller", &["nodes", "clustertopologybindings", "queues"][..]),

@@ -76,7 +76,7 @@ fn resources_and_ports_of_the_manager_are_those_of_its_programs() {
 }
 
 #[test]
-fn servers_for_development_keep_what_they_store_unless_they_are_told_not_to() {
+fn servers_for_development_keep_what_they_store_unless_values_turn_it_off() {
     for (keeps, value) in [(true, "true"), (false, "false")] {
         let values = [
             "global.nats.install=true".to_owned(),

@@ -72,7 +72,7 @@ fn the_names_are_those_of_the_release() {
 
 /// No program writes such a Secret.
 #[test]
-fn the_certificate_of_somebody_else_is_only_read() {
+fn the_certificate_of_another_issuer_is_only_read() {
     for install in [&[][..], &WITH_WEBHOOKS] {
         let writes = |values: &[&str]| {
             let objects = render(&[install, values].concat()).unwrap();

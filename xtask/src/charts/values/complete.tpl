@@ -1,5 +1,5 @@
 {{/*
-Made by `cargo xtask charts generate`. Puts what stands for null into the values of this chart and of those in it. Every template that
+Made by `cargo xtask charts generate`. Puts what replaces null into the values of this chart and of those in it. Every template that
 is not a part of another one begins with it.
 */}}
 {{- define "CHART.complete" -}}

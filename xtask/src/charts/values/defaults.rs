@@ -1,6 +1,6 @@
 //! Substitutes for null: `files/defaults.json` of a chart, and the template that puts it into the values.
 //!
-//! Helm removes a key whose value is null, so templates would have to mind for each key that it may be
+//! Helm removes a key whose value is null, so templates would have to check for each key whether it is
 //! missing.
 
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn null_stands_for_nothing_where_there_can_be_nothing_and_for_the_default_elsewhere() {
+    fn null_means_nothing_where_there_can_be_nothing_and_the_default_elsewhere() {
         let value = |path: &[&str], default: Value, null_means: bool| Setting {
             path: path.iter().map(|&key| key.to_owned()).collect(),
             meaning: "M".to_owned(),

@@ -3,7 +3,7 @@
 //!
 //! A comment that begins with `# --` is the meaning of the key below it. A type in brackets may come first, as in `# --
 //! (integer) …`; where the default is null, it has to. A map that has a meaning of its own is one value, whatever it
-//! holds. The type `null`, as in `# -- (boolean|null) …`, says that null is not the want of a value, but means
+//! holds. The type `null`, as in `# -- (boolean|null) …`, says that null is not a missing value, but means
 //! something itself.
 
 mod comments;

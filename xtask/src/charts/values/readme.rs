@@ -9,7 +9,7 @@ use super::{Chart, Setting};
 /// The text around the tables.
 const INTRODUCTION: &str = "\
 [docs/install.md](../../../docs/install.md) describes how to install the chart, and what the operator needs and does. This page names
-every value, its default and its meaning. Each stands in the `values.yaml` of its chart, whose comments this page is made from by
+every value, its default and its meaning. Each is in the `values.yaml` of its chart, whose comments this page is made from by
 `cargo xtask charts generate`. A value that is null is the default, a list or a map that is null is empty, unless its meaning says
 what null is.
 ";

@@ -38,7 +38,7 @@ fn insert(schema: &mut Value, path: &[String], what: Value) {
     if rest.is_empty() {
         match inner {
             Value::Null => *inner = what,
-            // Some of what stands in there is known here.
+            // Some of its keys are known here.
             _ if what == json!({}) && inner["additionalProperties"] == false => {
                 inner["additionalProperties"] = json!(true)
             }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_knows_is_refused_and_what_others_check_is_not() {
+    fn unknown_keys_are_refused_and_what_others_check_is_not() {
         let known: [&[&str]; 3] = [&["a", "b"], &["map"], &["global", "x"]];
         let values: Vec<_> =
             known.into_iter().chain([&["chart", "enabled"][..]]).map(|keys| value(keys, &["object"])).collect();

@@ -21,7 +21,7 @@ type Path = Vec<String>;
 /// A source file as a module.
 struct Module {
     file: String,
-    /// Names that the module imports, with what they stand for.
+    /// Names that the module imports, with their paths.
     bindings: BTreeMap<String, Path>,
     /// Names in the module, with the path from the root of the crate.
     named: BTreeSet<Path>,

@@ -6,7 +6,7 @@ use crate::tidy::{source::TextFile, violation::Violation};
 const MACHINE_PATHS: [&str; 3] = ["/Users/", "/home/", "/var/tmp/"];
 /// Homes of the users in images that pods run.
 const IMAGE_HOMES: [&str; 3] = ["/home/dynamo", "/home/nonroot", "/home/user/.local"];
-/// Beginnings of the hosts of package registries: where packages come from is everybody's own setting.
+/// Beginnings of the hosts of package registries: where packages come from is a setting of the machine.
 const REGISTRIES: [(&str, &str); 5] = [
     ("index", "crates.io"),
     ("static", "crates.io"),
@@ -42,9 +42,9 @@ fn machine_path<'a>(line: &str, root: &'a str) -> Option<&'a str> {
         !before.is_some_and(|c| c.is_alphanumeric() || "._-}>)".contains(c))
     };
     let in_image = |at: usize| IMAGE_HOMES.iter().any(|home| line[at..].starts_with(home));
-    let stands = |path: &str| line.match_indices(path).any(|(at, _)| is_start(at) && !in_image(at));
+    let is_in = |path: &str| line.match_indices(path).any(|(at, _)| is_start(at) && !in_image(at));
     let root = Some(root).filter(|root| root.matches('/').count() > 1);
-    MACHINE_PATHS.into_iter().chain(root).find(|path| stands(path))
+    MACHINE_PATHS.into_iter().chain(root).find(|path| is_in(path))
 }
 
 #[cfg(test)]

@@ -47,7 +47,7 @@ pub(crate) struct CrdsApplyArgs {
 enum Converter {
     /// The one that the live definition names, which the install of the webhook server has written.
     OfLive,
-    /// The one that was asked for.
+    /// The one that the arguments give.
     Given,
 }
 
@@ -220,10 +220,10 @@ async fn write(
 
 /// Waits until the API server serves the definition; fails as soon as it says that it will not.
 async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow::Result<()> {
-    let decided = |crd: Option<&CustomResourceDefinition>| {
+    let has_ended = |crd: Option<&CustomResourceDefinition>| {
         crd.is_none_or(|crd| is_crd_established().matches_object(Some(crd)) || rejection(crd).is_some())
     };
-    match await_condition(api.clone(), name, decided).await? {
+    match await_condition(api.clone(), name, has_ended).await? {
         Some(crd) => match rejection(&crd) {
             Some(rejection) => {
                 bail!("the API server rejects its names: {}", rejection.message.as_deref().unwrap_or("no reason"))
@@ -249,7 +249,7 @@ mod tests {
 
     const MODELS: &str = "dynamomodels.nvidia.com";
 
-    /// The definition of models as of a release that knows one more version, with that version stored or not.
+    /// The definition of models as of a release with one more version, with that version stored or not.
     fn later(ours: &CustomResourceDefinition, stored: bool) -> CustomResourceDefinition {
         let mut later = ours.clone();
         let mut version = later.spec.versions[0].clone();

@@ -37,7 +37,7 @@ const REPORTED: usize = 5;
 pub(crate) struct Migration {
     /// Objects stored anew.
     pub rewritten: usize,
-    /// Objects whose managed fields spoke of a version that is not served any more.
+    /// Objects whose managed fields had entries of a version that is not served any more.
     pub cleaned: usize,
 }
 

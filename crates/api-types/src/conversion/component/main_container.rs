@@ -13,7 +13,7 @@ use crate::conversion::value::{
     Object, copy, insert_filled, is_empty, is_quantity, is_true, list, name_of, named, object, places, put, text,
 };
 
-/// The ways to ask a container; a probe has one.
+/// The handlers of a probe; each probe has one.
 const HANDLERS: [&str; 4] = ["exec", "httpGet", "tcpSocket", "grpc"];
 
 /// The container `main` of a v1alpha1 component.
@@ -102,7 +102,7 @@ fn union_mounts(main: &mut Object, first: &Value) {
 fn merge_fields(main: &mut Object, key: &str, over: &Value) {
     let Some(over) = over.as_object() else { return };
     let mut fields = object(main, key).cloned().unwrap_or_default();
-    // A probe that asks in another way must not keep the way of the one below it.
+    // A probe with another handler must not keep the handler of the one below it.
     if HANDLERS.iter().any(|handler| over.contains_key(*handler) && !fields.contains_key(*handler)) {
         fields.retain(|key, _| !HANDLERS.contains(&key.as_str()));
     }

@@ -315,7 +315,7 @@ mod tests {
     /// Compares identities in lists: where they differ, the notes of a merge are about other fields than the API
     /// server's.
     #[test]
-    fn entries_of_lists_are_told_apart_as_in_the_schemas() {
+    fn entries_of_lists_are_distinguished_as_in_the_schemas() {
         let mut wrong = Vec::new();
         for crd in crate::crds::all().unwrap() {
             let kind = &crd.spec.names.kind;

@@ -3,11 +3,11 @@
 //! An object of v1beta1 that came from v1alpha1 keeps it in its annotations, in the format of the payloads of
 //! conversion. Only data that cannot contradict the live object is read: no field of v1beta1 has the same meaning.
 //!
-//! [`archive`] has the data of the legacy API; the rules by which components are scaled are here.
+//! [`legacy`] has the data of the legacy API; the rules by which components are scaled are here.
 
-pub mod archive;
 #[cfg(test)]
 mod autoscaling_tests;
+pub mod legacy;
 
 use std::collections::BTreeMap;
 

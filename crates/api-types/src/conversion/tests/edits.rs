@@ -179,7 +179,7 @@ fn a_component_whose_name_is_empty_keeps_its_saved_data() {
     assert_comes_back(&object(ApiVersion::V1Beta1, "DynamoGraphDeployment", &spec));
 }
 
-/// More standby engines than v1beta1 accepts from a user: v1alpha1 could always ask for them, and they stay.
+/// More standby engines than v1beta1 accepts from a user: v1alpha1 could always have them, and they stay.
 #[test]
 fn more_standby_engines_than_v1beta1_takes_from_an_author_stay() {
     let failover = json!({ "enabled": true, "mode": "interPod", "numShadows": 3 });

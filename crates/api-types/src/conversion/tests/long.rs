@@ -1,5 +1,5 @@
-//! Objects as long as the API server takes them. One that is slow to convert would keep everybody from reading the
-//! others.
+//! Objects as long as the API server takes them. One that is slow to convert would keep all clients from reading
+//! the others.
 
 use std::time::{Duration, Instant};
 

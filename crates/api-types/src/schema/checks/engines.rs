@@ -20,7 +20,7 @@ struct Words {
     memory: &'static str,
     /// Whether it is not shared between pods.
     not_between: &'static str,
-    /// Whether engines stand by.
+    /// Whether there are standby engines.
     failover: &'static str,
     /// CEL for the mode of that failover.
     failover_mode: &'static str,

@@ -99,13 +99,13 @@ fn the_pod_is_captured_once_it_is_there() {
     observed.job = Some(job(JOB, ""));
     assert!(plan(&observed).create_capture.is_none());
     observed.pod = Some(pod());
-    let asked = plan(&observed).create_capture.unwrap();
+    let created = plan(&observed).create_capture.unwrap();
     assert_eq!(
-        json!(asked.spec),
+        json!(created.spec),
         json!({ "source": { "podRef": { "name": "pod", "uid": "pod-uid", "containers": ["main"] } } })
     );
     let labels = json!({ "nvidia.com/snapshot-owner": "ckpt", "nvidia.com/snapshot-checkpoint-id": "0123" });
-    assert_eq!(json!(asked.metadata.labels), labels);
+    assert_eq!(json!(created.metadata.labels), labels);
     observed.serves_captures = false;
     let planned = plan(&observed);
     assert!(planned.create_capture.is_none());
@@ -272,7 +272,7 @@ fn the_job_of_another_version_waits_until_the_earlier_capture_is_gone() {
 }
 
 #[test]
-fn a_job_that_somebody_deleted_ends_the_checkpoint() {
+fn a_job_that_was_deleted_ends_the_checkpoint() {
     let mut gone = observed(creating());
     assert_eq!(failed(&plan(&gone)), reason::JOB_DELETED);
     gone.capture = Some(capture("Ready"));
@@ -318,8 +318,8 @@ fn another_version_is_captured_anew() {
     observed.pod = Some(ObjectMeta { uid: Some("new-pod".to_owned()), ..pod() });
     assert!(plan(&observed).delete_capture.is_some());
     observed.capture = None;
-    let asked = plan(&observed).create_capture.unwrap();
-    assert_eq!(asked.spec.source.pod_ref.uid, "new-pod");
+    let created = plan(&observed).create_capture.unwrap();
+    assert_eq!(created.spec.source.pod_ref.uid, "new-pod");
 }
 
 /// With the upstream operator both of two checkpoints with one identifier fail, each because of the other.
@@ -350,9 +350,9 @@ fn the_younger_begins_when_the_elder_is_gone() {
     }
 }
 
-/// An earlier version named the Job in the status of one that gave way, and never tried it again.
+/// An earlier version named the Job in the status of a duplicate, and never tried it again.
 #[test]
-fn one_that_gave_way_begins_though_its_status_names_a_job() {
+fn a_duplicate_begins_when_its_elder_is_gone_though_its_status_names_a_job() {
     let failed = |why: &str| {
         json!({ "phase": "Failed", "jobName": JOB, "conditions": [{ "type": "JobCompleted", "status": "False",
             "reason": why, "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z" }] })

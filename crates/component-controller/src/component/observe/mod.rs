@@ -11,7 +11,7 @@ use std::{
 };
 
 use api_types::{
-    LEGACY_FINALIZER, annotations, conversion::preserved::archive::PreservedService, external::VirtualService, names,
+    LEGACY_FINALIZER, annotations, conversion::preserved::legacy::PreservedService, external::VirtualService, names,
     v1alpha1::DynamoComponent, v1beta1::DynamoComponentDeployment,
 };
 use controller_kit::{

@@ -111,11 +111,11 @@ impl BuildSlots {
     }
 
     /// The components that may build now, of the queue and the given one.
-    fn turns(&self, state: &SlotsState, asks: Option<&Key>) -> Vec<Key> {
+    fn turns(&self, state: &SlotsState, candidate: Option<&Key>) -> Vec<Key> {
         let mut in_use = self.in_use(state);
         let mut total: usize = in_use.values().sum();
-        let asks = asks.filter(|asks| !state.waiting.contains(asks));
-        let mut waiting: Vec<&Key> = state.waiting.iter().chain(asks).collect();
+        let candidate = candidate.filter(|key| !state.waiting.contains(key));
+        let mut waiting: Vec<&Key> = state.waiting.iter().chain(candidate).collect();
         let mut turns = Vec::new();
         loop {
             let own = |key: &Key| in_use.get(&key.namespace).copied().unwrap_or_default();

@@ -137,7 +137,7 @@ fn components_that_left_the_queue_do_not_block_it() {
     assert_eq!(bench.next_in_turn(), ["e"], "another left the queue");
 }
 
-/// In a long queue, each component asks again only after a long time, and slow registries add to it.
+/// In a long queue, each component tries again only after a long time, and slow registries add to it.
 #[test]
 fn a_place_in_the_queue_does_not_expire() {
     let mut bench = Bench::new();
@@ -154,7 +154,7 @@ fn a_place_in_the_queue_does_not_expire() {
 }
 
 #[test]
-fn components_that_ask_elsewhere_do_not_block_the_queue() {
+fn components_of_other_servers_do_not_block_the_queue() {
     for elsewhere in [BuildServer::Operator, BuildServer::Replica] {
         let (jobs, components) = (Store::new(), Store::new());
         for name in ["a", "b", "c", "d"] {

@@ -62,12 +62,12 @@ fn kaniko_builds_in_the_pod() {
 
 #[test]
 fn buildkit_builds_elsewhere() {
-    let asked = [("DYNAMO_IMAGE_BUILD_ENGINE", "buildkit"), ("BUILDKIT_URL", "tcp://b:1234")];
+    let buildkit = [("DYNAMO_IMAGE_BUILD_ENGINE", "buildkit"), ("BUILDKIT_URL", "tcp://b:1234")];
     let more = [("BUILDKIT_CACHE_REPO", "r.io/c"), ("ESTARGZ_ENABLED", "true")];
     let insecure = |component: &mut DynamoComponent| {
         component.metadata.annotations = Some([(annotations::INSECURE_REGISTRY.to_owned(), "true".to_owned())].into());
     };
-    let all: Vec<_> = asked.into_iter().chain(more).collect();
+    let all: Vec<_> = buildkit.into_iter().chain(more).collect();
     let job = made(insecure, &settings(&all), "r.io/d:t").unwrap();
     assert_eq!(
         script(&pod(&job).containers[0]),
@@ -78,8 +78,8 @@ fn buildkit_builds_elsewhere() {
          --export-cache 'type=registry,ref=r.io/c:buildcache,mode=max,compression=zstd,ignore-error=true' \
          --import-cache 'type=registry,ref=r.io/c:buildcache' --opt build-arg:'A=1' && exit 0 || exit 42"
     );
-    assert!(made(|_| {}, &settings(&asked[..1]), "r.io/d:t").unwrap_err().contains("BUILDKIT_URL"));
-    let rootless: Vec<_> = once(("DYNAMO_IMAGE_BUILD_ENGINE", "buildkit-rootless")).chain([asked[1]]).collect();
+    assert!(made(|_| {}, &settings(&buildkit[..1]), "r.io/d:t").unwrap_err().contains("BUILDKIT_URL"));
+    let rootless: Vec<_> = once(("DYNAMO_IMAGE_BUILD_ENGINE", "buildkit-rootless")).chain([buildkit[1]]).collect();
     let job = made(|_| {}, &settings(&rootless), "r.io/d:t").unwrap();
     let template = job.spec.unwrap().template;
     assert_eq!(template.metadata.unwrap().annotations.unwrap()[annotations::BUILDER_APPARMOR], "unconfined");
@@ -110,8 +110,8 @@ fn a_build_runs_without_root_and_needs_no_daemon_elsewhere() {
     assert_eq!((volumes.len(), builder.volume_mounts.as_ref().unwrap().len()), (4, 4));
 }
 
-/// The settings and the component say it for all that goes to the registry: a push by TLS to one that was asked without
-/// it only fails.
+/// The settings and the component specify it for all requests to the registry: a push by TLS to one that was queried
+/// without it only fails.
 #[test]
 fn a_registry_without_tls_is_pushed_to_without_it() {
     let annotated = |component: &mut DynamoComponent| {

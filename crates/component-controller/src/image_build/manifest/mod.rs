@@ -39,9 +39,9 @@ const LIMITS: Limits = Limits { patience: Duration::from_secs(15), longest: 65 <
 /// Pieces of an archive that wait for the parser.
 const PIECES: usize = 4;
 
-/// Whether a graph asks for the manifest and the status has no final result for the present generation.
+/// Whether a graph needs the manifest and the status has no final result for the present generation.
 pub fn is_due(component: &DynamoComponent) -> bool {
-    let asks = component.annotations().get(annotations::READ_MANIFEST).is_some_and(|value| value == labels::TRUE);
+    let is_needed = component.annotations().get(annotations::READ_MANIFEST).is_some_and(|value| value == labels::TRUE);
     let is_final = component.status.as_ref().is_some_and(|status| {
         // A definition of an earlier release drops the manifest.
         let is_final =
@@ -49,7 +49,7 @@ pub fn is_due(component: &DynamoComponent) -> bool {
         let read = find(&status.conditions, reason::MANIFEST_READ);
         read.is_some_and(|read| read.observed_generation == component.metadata.generation && is_final(read))
     });
-    asks && !is_final
+    is_needed && !is_final
 }
 
 /// Checks that the operator can read an address. The pod of a build may read others.

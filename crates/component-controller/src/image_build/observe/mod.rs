@@ -174,7 +174,7 @@ impl ImageBuildObserver {
             Ok(Some(secret)) => Ok(Ok(secret.data.and_then(|mut data| data.remove(DATA_KEY)).map(|data| data.0))),
             Err(error) if error.error_type() == ErrorType::Forbidden => {
                 let text = format!(
-                    "the operator may not read Secret {namespace}/{name}, with which it would ask for the image; let the \
+                    "the operator may not read Secret {namespace}/{name}, with which it would look up the image; let the \
                      component controller's ServiceAccount get it by a Role in namespace {namespace}, or install the chart with \
                      dynamo-operator.imagePullSecretDiscovery.enabled=true"
                 );

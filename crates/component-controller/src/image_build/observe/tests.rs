@@ -78,7 +78,7 @@ fn archive() -> String {
     String::from_utf8(archive.into_inner().unwrap()).unwrap()
 }
 
-fn asking(version: &str) -> DynamoComponent {
+fn with_manifest(version: &str) -> DynamoComponent {
     let spec = DynamoComponentSpec { dynamo_component: format!("chat:{version}"), ..Default::default() };
     let mut component = DynamoComponent::new(version, spec);
     component.metadata.generation = Some(1);
@@ -87,7 +87,7 @@ fn asking(version: &str) -> DynamoComponent {
 }
 
 #[tokio::test]
-async fn the_manifest_is_read_from_the_archive_where_a_graph_asks_for_it() {
+async fn the_manifest_is_read_from_the_archive_where_a_graph_requests_it() {
     let host = server(|method, path| {
         let path = path.trim_start_matches("/api/v1/dynamo_components/chat/versions/");
         match (method, path) {
@@ -101,10 +101,10 @@ async fn the_manifest_is_read_from_the_archive_where_a_graph_asks_for_it() {
     })
     .await;
     let observer = observer(&host);
-    let read = async |version: &str| observer.manifest(&asking(version)).await;
-    let mut plain = asking("v1");
+    let read = async |version: &str| observer.manifest(&with_manifest(version)).await;
+    let mut plain = with_manifest("v1");
     plain.metadata.annotations = None;
-    assert_eq!(observer.manifest(&plain).await, ManifestRead::default(), "no graph asks");
+    assert_eq!(observer.manifest(&plain).await, ManifestRead::default(), "no graph needs it");
 
     let ManifestRead { outcome: Some(Ok(manifest)), retry_after: None } = read("v1").await else { panic!("readable") };
     assert_eq!((manifest.dynamo_tag.as_str(), manifest.services.len()), ("graphs.agg:Frontend", 1));
@@ -121,7 +121,7 @@ async fn the_manifest_is_read_from_the_archive_where_a_graph_asks_for_it() {
     assert!(absent.retry_after.is_some() && paused.retry_after.is_some());
     assert_eq!(paused.outcome, None, "no request within the pause");
 
-    let mut elsewhere = asking("v1");
+    let mut elsewhere = with_manifest("v1");
     elsewhere.spec.download_url = Some("s3://b/k".to_owned());
     assert!(matches!(observer.manifest(&elsewhere).await.outcome, Some(Err(ImageBuildObstacle::Blocked(_)))));
 }
@@ -135,7 +135,7 @@ fn a_manifest_is_read_once_for_each_generation() {
         (1, "False", "Unreachable", true),
         (1, "False", "Blocked", true),
     ] {
-        let mut component = asking("v1");
+        let mut component = with_manifest("v1");
         component.metadata.generation = Some(generation);
         let manifest = (status == "True").then(|| json!({ "dynamoTag": "m:S", "services": [] }));
         let read = json!({ "manifest": manifest, "conditions": [{ "type": "ManifestRead", "status": status, "reason": reason, "message": "",
@@ -165,7 +165,7 @@ fn one_manifest_of_a_namespace_is_read_at_a_time() {
 
 /// In a registry that lets nodes in by who they are, the operator sees nothing.
 #[test]
-fn where_nodes_log_in_by_themselves_a_refusal_is_no_hindrance() {
+fn where_nodes_log_in_by_themselves_a_rejection_is_no_hindrance() {
     let refused = || Err(ImageBuildObstacle::Blocked("no".to_owned()));
     let away = || Err(ImageBuildObstacle::Unreachable("no".to_owned()));
     let table = [

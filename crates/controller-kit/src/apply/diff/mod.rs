@@ -80,7 +80,7 @@ impl Walk {
             (Some(Value::Object(live)), Value::Object(desired)) => self.object(live, desired, quantity),
             (Some(Value::Array(live)), Value::Array(desired)) => self.array(live, desired),
             (Some(live), desired) if same_leaf(live, desired, quantity) => {}
-            (live, _) => self.report(live),
+            (live, _) => self.add(live),
         }
     }
 
@@ -91,7 +91,7 @@ impl Walk {
             self.path.push(if self.path.is_empty() { field.clone() } else { format!(".{field}") });
             let found = live.get(field).filter(|found| !found.is_null());
             if found.is_none() && *element == Value::Bool(false) && TRUE_IF_ABSENT.contains(&field.as_str()) {
-                self.report(None);
+                self.add(None);
             } else {
                 self.value(live.get(field), element, below);
             }
@@ -106,13 +106,13 @@ impl Walk {
             self.path.push(format!("[{index}]"));
             match found {
                 Some(found) => self.value(Some(found), element, false),
-                None => self.report(None),
+                None => self.add(None),
             }
             self.path.pop();
         }
         // A list that should be empty and is not: nothing of it is ours, unless its elements have no identity.
         if desired.is_empty() && live.iter().any(|item| !item.is_object()) && !self.in_set() {
-            self.report(Some(&Value::Array(live.to_vec())));
+            self.add(Some(&Value::Array(live.to_vec())));
         }
     }
 
@@ -136,7 +136,7 @@ impl Walk {
         self.path.last().is_some_and(|last| SETS.contains(&last.trim_start_matches('.')))
     }
 
-    fn report(&mut self, live: Option<&Value>) {
+    fn add(&mut self, live: Option<&Value>) {
         self.found.push(Difference { path: self.path.concat(), live: live.cloned() });
     }
 }

@@ -114,7 +114,7 @@ impl WriteMemory {
         }
     }
 
-    /// True if the API server left exactly these differences the last time we applied the same: asking again is
+    /// True if the API server left exactly these differences the last time we applied the same: applying it again is
     /// useless.
     pub(super) fn is_residual(&self, parent: &str, id: &ObjectId, desired: &str, left: &[Difference]) -> bool {
         let known = self.parents.get(parent).and_then(|memory| memory.residuals.get(id));

@@ -69,7 +69,7 @@ pub fn plan_write(desired: &Value, live: &Value, parent_uid: &str, adoptable: bo
     }
 }
 
-/// What follows from the owner of the live object; `None` if it is ours or may become ours.
+/// The write that follows from the owner of the live object; `None` if it is ours or may become ours.
 fn owned_by_another(desired: &Value, live: &Value, parent_uid: &str, adoptable: bool) -> Option<Write> {
     let Some(owner) = controller_of(live) else {
         return (!adoptable).then(|| Write::Conflict { reason: "it has no controller".to_owned() });

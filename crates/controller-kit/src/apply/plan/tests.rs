@@ -79,7 +79,7 @@ fn a_field_that_is_no_longer_desired_is_an_update_though_every_leaf_is_covered()
 }
 
 #[test]
-fn whose_object_it_is_decides() {
+fn the_plan_depends_on_the_owner_of_the_object() {
     let owned_by = |owners: Value| {
         let mut object = live();
         object["metadata"]["ownerReferences"] = owners;

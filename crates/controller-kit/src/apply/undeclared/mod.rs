@@ -100,7 +100,7 @@ fn kind_of(id: &ObjectId) -> (String, String) {
     (id.group.clone(), id.kind.clone())
 }
 
-/// Stands for the items of a list, whichever was named: they have one schema.
+/// Placeholder for the items of a list, whichever was named: they have one schema.
 const ITEMS: &str = "[]";
 
 /// Reads `.status.endpoints[podName="a"].ready` as `.endpoints[].ready`; none for what is not below the status.

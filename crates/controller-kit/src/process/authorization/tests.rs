@@ -24,7 +24,7 @@ fn token(number: usize) -> Fingerprint {
 }
 
 #[test]
-fn an_answer_holds_for_a_minute_and_a_refusal_for_ten_seconds() {
+fn an_answer_holds_for_a_minute_and_a_rejection_for_ten_seconds() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
     let cases = [

@@ -1,4 +1,4 @@
-//! Tests of the fence: where a process may act, by what it knows and when.
+//! Tests of the fence: where a process may act, by what it has read and when.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ fn marker(second: u32) -> Marker {
 }
 
 impl Fence {
-    /// That of a cluster-wide process which knows of no marker.
+    /// That of a cluster-wide process that has seen no marker.
     pub(crate) fn open() -> Self {
         let fence = Self::of(Role::Cluster, None);
         locked(&fence.shared.observed).true_at = Some(Instant::now());
@@ -37,7 +37,7 @@ fn found(second: u32, started: Instant) -> MarkerLookup {
     Ok(MarkerAnswer { started, markers: HashMap::from([("team".to_owned(), marker(second))]) })
 }
 
-/// A cluster-wide process that knows of one marker, and reads it every two seconds until `seconds` have passed.
+/// A cluster-wide process that has seen one marker, and reads it every two seconds until `seconds` have passed.
 fn reading(seconds: u64) -> (Fence, Instant) {
     let fence = Fence::of(Role::Cluster, None);
     let start = Instant::now();
@@ -66,7 +66,7 @@ fn a_marker_that_seems_expired_keeps_us_out_until_the_api_server_says_so_too() {
 }
 
 #[test]
-fn a_process_that_was_stopped_acts_nowhere_before_it_has_asked() {
+fn a_process_that_was_stopped_acts_nowhere_before_it_has_read_markers() {
     let (fence, now) = reading(2);
     assert_eq!(fence.may_act_at("other", now), Ok(()));
     let wake = now + Duration::from_secs(60);
@@ -93,7 +93,11 @@ fn only_answers_of_the_api_server_refresh_what_is_believed() {
     }
     let now = now + Duration::from_secs(30);
     fence.conclude(found(0, now - Duration::from_secs(11)), now);
-    assert_eq!(fence.may_act_at("other", now), Err(Excluded::Unknown), "an answer counts from when it was asked for");
+    assert_eq!(
+        fence.may_act_at("other", now),
+        Err(Excluded::Unknown),
+        "an answer counts from when its request was sent"
+    );
 }
 
 #[test]

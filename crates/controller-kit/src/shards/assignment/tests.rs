@@ -50,7 +50,7 @@ fn a_member_that_joins_takes_an_equal_share_and_waits_for_its_former_owners() {
 }
 
 #[test]
-fn nobody_is_waited_for_who_is_gone_and_all_who_have_not_stopped_are() {
+fn no_member_that_is_gone_is_awaited_and_all_that_have_not_stopped_are() {
     let first = plan(None, "pod-0", &cluster(&[0, 1, 2], false), 1).unwrap();
     assert!(first.ranges.iter().all(|range| range.from.len() == 2), "it is not known who acted where");
     let second = plan(Some(&first), "pod-0", &cluster(&[0, 1], false), 0).unwrap();

@@ -1,4 +1,4 @@
-//! Tests of a process that starts, and of what it knows of others.
+//! Tests of a process that starts, and of what it has read about others.
 
 use std::time::Duration;
 

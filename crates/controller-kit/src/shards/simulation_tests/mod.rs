@@ -3,10 +3,10 @@
 //!
 //! `DYNAMO_SHARD_SCHEDULES` is the number of schedules (default 40), `DYNAMO_SHARD_SEED` the first seed.
 
+mod cluster;
 mod model;
-mod world;
 
-use self::world::World;
+use self::cluster::SimulatedCluster;
 
 fn variable(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -19,7 +19,7 @@ fn a_namespace_has_one_owner_whatever_happens() {
     let mut moves = 0;
     let mut longest = 0;
     for seed in first..first + schedules {
-        let outcome = World::new(seed).run();
+        let outcome = SimulatedCluster::new(seed).run();
         if let Err(fault) = &outcome.fault {
             panic!("seed {seed}: {fault}\n{}", outcome.log.join("\n"));
         }

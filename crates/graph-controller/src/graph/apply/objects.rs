@@ -133,7 +133,7 @@ async fn write_adapter(writer: Writer<'_>, caches: &GraphCaches, object: &Adapte
     Ok(written.reason())
 }
 
-/// Deletes the adapters of components that no longer ask for one, and the autoscalers that scaled them before.
+/// Deletes the adapters of components that no longer specify one, and the autoscalers that scaled them before.
 pub(super) async fn prune_adapters(writer: Writer<'_>, caches: &GraphCaches, objects: &GraphObjects) -> Tally {
     let mut tally = writer.prune(&caches.autoscalers, named_in(&objects.autoscalers)).await;
     let is_desired = |name: &str| objects.adapters.desired.iter().any(|desired| desired == name);
@@ -183,7 +183,7 @@ async fn model_service(writer: Writer<'_>, caches: &GraphCaches, object: &Servic
     }
 }
 
-/// Asks for the manifest in the archive of a DynamoComponent that another owner made.
+/// Requests the manifest in the archive of a DynamoComponent that another owner made.
 async fn manifest(writer: Writer<'_>, build: &DynamoComponent) -> WaitResult {
     let patch = MetadataPatch::default().annotation(annotations::READ_MANIFEST, Some(labels::TRUE));
     writer.applier.patch_metadata(build, writer.uid(), &patch).await.map(|_| None)

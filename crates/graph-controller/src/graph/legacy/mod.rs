@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use api_types::{
     annotations, conditions,
     conditions::image_build as reason,
-    conversion::preserved::archive::PreservedGraph,
+    conversion::preserved::legacy::PreservedGraph,
     env as env_names, labels, names,
     v1alpha1::{ArchiveManifest, DynamoComponent, DynamoComponentSpec},
     v1beta1::{ComponentSpec, ComponentType, DynamoGraphDeployment, DynamoGraphDeploymentSpec, MAIN_CONTAINER},
@@ -136,8 +136,9 @@ fn build(
     build.metadata.labels = Some([(labels::GRAPH.to_owned(), names::label_value(&graph.name_any()))].into());
     let handed_on =
         HANDED_ON.into_iter().filter_map(|key| Some((key.to_owned(), graph.annotations().get(key)?.clone())));
-    let asks = reads_manifest.then(|| (annotations::READ_MANIFEST.to_owned(), labels::TRUE.to_owned()));
-    build.metadata.annotations = Some(handed_on.chain(asks).collect()).filter(|all: &BTreeMap<_, _>| !all.is_empty());
+    let request = reads_manifest.then(|| (annotations::READ_MANIFEST.to_owned(), labels::TRUE.to_owned()));
+    build.metadata.annotations =
+        Some(handed_on.chain(request).collect()).filter(|all: &BTreeMap<_, _>| !all.is_empty());
     Some(build)
 }
 

@@ -78,7 +78,7 @@ pub fn component_deployment(
     }
 
     let own = [
-        (annotations::GENERATION_FINGERPRINT, placement.fingerprint),
+        (annotations::REVISION_FINGERPRINT, placement.fingerprint),
         (annotations::PREVIOUS_REVISIONS, placement.previous_revisions),
     ];
     let own = own.into_iter().filter(|_| component.is_worker());
@@ -123,7 +123,7 @@ fn object_annotations(graph: &ValidGraph<'_>, component: &ComponentSpec, of_revi
 /// Whether an annotation of the object is one that [`component_deployment`] may set.
 pub fn sets_annotation(key: &str) -> bool {
     [
-        annotations::GENERATION_FINGERPRINT,
+        annotations::REVISION_FINGERPRINT,
         annotations::PREVIOUS_REVISIONS,
         annotations::TOPOLOGY_LABEL_KEY,
         annotations::TOPOLOGY_NAME,

@@ -122,7 +122,7 @@ pub struct LegacyResources {
     /// The DynamoComponent that builds the image, without owner; none if no image is built, or by one that is not the
     /// graph's.
     pub build: Option<DynamoComponent>,
-    /// A DynamoComponent that is not the graph's, of whose archive the manifest is still to be asked for.
+    /// A DynamoComponent that is not the graph's, of whose archive the manifest is still to be requested.
     pub manifest_of: Option<DynamoComponent>,
     /// Volumes of single components.
     pub claims: Vec<PreservedClaim>,

@@ -131,7 +131,7 @@ pub struct GraphObjects {
     pub virtual_services: Vec<VirtualService>,
     /// Services of base models on Grove, which several graphs may share.
     pub model_services: Vec<Service>,
-    /// A DynamoComponent of another owner of whose archive the manifest is to be asked for.
+    /// A DynamoComponent of another owner of whose archive the manifest is to be requested.
     pub manifest_of: Option<DynamoComponent>,
     /// The build of the graph's image, if it is the graph's own.
     pub build: Option<DynamoComponent>,

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pods_that_lack_what_they_ask_for_are_looked_at() {
+    fn only_pods_that_lack_what_they_request_are_looked_at() {
         let (key, name) = ("nvidia.com/topology-label-key", "nvidia.com/topology-cluster-topology-name");
         let table = [
             (json!({}), json!({}), false),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::{
     annotations,
-    conversion::preserved::{add_implied_adapters, archive::PreservedGraph},
+    conversion::preserved::{add_implied_adapters, legacy::PreservedGraph},
     labels, names,
     v1alpha1::DynamoCheckpoint,
     v1beta1::{
@@ -52,7 +52,7 @@ pub fn cached(
     }
     let served = ClusterApis {
         grove: caches.grove.is_served(),
-        checkpoints: settings.snapshots.is_some(),
+        checkpoints: settings.checkpoints.is_some(),
         ..ClusterApis::default()
     };
     if has_set || served.grove {
@@ -183,8 +183,8 @@ fn cached_checkpoints(
 
 /// Storage of the checkpoints of a namespace.
 fn place(caches: &GraphCaches, settings: &GraphSettings, namespace: &str) -> StorageLocation {
-    let Some(snapshots) = &settings.snapshots else { return StorageLocation::Unknown };
-    match snapshots.storage.storage() {
+    let Some(checkpoints) = &settings.checkpoints else { return StorageLocation::Unknown };
+    match checkpoints.storage.storage() {
         Err(problem) => StorageLocation::Invalid(problem),
         // The claim was there, or made, before the first checkpoint became ready.
         Ok(Some(storage)) => StorageLocation::Named { storage, exists: true },

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_component_has_the_pod_that_tells_why() {
+    async fn every_component_has_the_pod_that_shows_the_cause() {
         let pod = |name: &str, component: Value, reason: &str| -> Pod {
             let condition =
                 json!({ "type": "PodScheduled", "status": "False", "reason": reason, "message": "no node" });

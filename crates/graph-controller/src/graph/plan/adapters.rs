@@ -19,8 +19,8 @@ use crate::graph::model::{Adapters, GraphObserved, ValidGraph};
 
 /// Plans the adapters of a graph.
 pub fn adapters(graph: &ValidGraph<'_>, observed: &GraphObserved) -> Adapters {
-    let asking = graph.spec.components.iter().filter(|component| component.scaling_adapter.is_some());
-    let all: Vec<_> = asking.map(|component| adapter(graph, component)).collect();
+    let scaled = graph.spec.components.iter().filter(|component| component.scaling_adapter.is_some());
+    let all: Vec<_> = scaled.map(|component| adapter(graph, component)).collect();
     let desired = all.iter().map(ResourceExt::name_any).collect();
     let write = all.into_iter().filter_map(|desired| to_write(observed, desired)).collect();
     Adapters { write, desired }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_component_that_does_not_ask_has_none() {
+    fn a_component_that_specifies_none_has_none() {
         let graph = graph_with(|_| {});
         let Adapters { write, desired } = adapters(&valid(&graph), &observed(&graph, vec![]));
         assert!(write.is_empty() && desired.is_empty());

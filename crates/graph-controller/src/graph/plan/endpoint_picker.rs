@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_selects_workers_of_every_generation() {
+    fn the_pool_selects_workers_of_every_revision() {
         let graph = inline();
         let pool = pool(&valid_with(&graph, settings())).unwrap();
         expect![[r#"

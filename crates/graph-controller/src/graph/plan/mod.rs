@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn the_go_operator_finds_the_live_generation_and_no_digest_of_another() {
+    fn the_go_operator_finds_the_live_revision_and_no_digest_of_another() {
         let (first, second) = (CURRENT_WORKER_HASH, CURRENT_WORKER_HASH_V2);
         let noted = MetadataPatch::default().annotation(first, Some("0a1b2c3d")).annotation(second, None);
         let noted = noted.only_if_unchanged();

@@ -10,9 +10,9 @@ use serde_json::Value;
 /// Scopes the spread constraints of a worker to its revision. What is live under the same name keeps what it has: a
 /// revision that another operator has made would be rolled by it.
 pub fn scope(desired: &mut DynamoComponentDeployment, live: Option<&DynamoComponentDeployment>) {
-    let has_generation = desired.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::WORKER_HASH));
-    let is_scoped = |live: &DynamoComponentDeployment| constraints(live).iter().any(names_generation);
-    if !has_generation || live.is_some_and(|live| !is_scoped(live)) {
+    let has_revision = desired.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::WORKER_HASH));
+    let is_scoped = |live: &DynamoComponentDeployment| constraints(live).iter().any(names_revision);
+    if !has_revision || live.is_some_and(|live| !is_scoped(live)) {
         return;
     }
     let template = desired.spec.component.pod_template.as_mut();
@@ -24,16 +24,15 @@ pub fn scope(desired: &mut DynamoComponentDeployment, live: Option<&DynamoCompon
 pub fn scope_clique(desired: &mut PodCliqueTemplate, live: Option<&PodCliqueTemplate>) {
     let Some(revision) = desired.labels.get(labels::WORKER_HASH) else { return };
     let same = live.filter(|live| live.labels.get(labels::WORKER_HASH) == Some(revision));
-    let is_scoped = |live: &PodCliqueTemplate| {
-        live.spec.pod_spec.topology_spread_constraints.iter().flatten().any(names_generation)
-    };
+    let is_scoped =
+        |live: &PodCliqueTemplate| live.spec.pod_spec.topology_spread_constraints.iter().flatten().any(names_revision);
     if same.is_none_or(is_scoped) {
         add(desired.spec.pod_spec.topology_spread_constraints.as_mut());
     }
 }
 
 fn add(constraints: Option<&mut Vec<TopologySpreadConstraint>>) {
-    for constraint in constraints.into_iter().flatten().filter(|constraint| !names_generation(constraint)) {
+    for constraint in constraints.into_iter().flatten().filter(|constraint| !names_revision(constraint)) {
         // Without a selector no pod counts, and the API server rejects further keys.
         if constraint.label_selector.is_some() {
             constraint.match_label_keys.get_or_insert_default().push(labels::WORKER_HASH.to_owned());
@@ -47,7 +46,7 @@ fn constraints(object: &DynamoComponentDeployment) -> &[TopologySpreadConstraint
 }
 
 /// Whether a constraint distinguishes revisions, by its selector or beside it.
-fn names_generation(constraint: &TopologySpreadConstraint) -> bool {
+fn names_revision(constraint: &TopologySpreadConstraint) -> bool {
     let by_key = constraint.match_label_keys.iter().flatten().any(|key| key == labels::WORKER_HASH);
     let selector = constraint.label_selector.as_ref();
     let label = selector.and_then(|selector| selector.match_labels.as_ref()?.get(labels::WORKER_HASH)).is_some();
@@ -99,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pods_of_one_generation_count() {
+    fn the_pods_of_one_revision_count() {
         let by_author = constraint(json!({ "matchLabelKeys": ["mine"] }));
         let unselective = json!({ "maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "ScheduleAnyway" });
         let desired = worker(Some("1a"), json!([constraint(json!({})), by_author, unselective]));
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generation_is_the_same_with_and_without() {
+    fn a_revision_is_the_same_with_and_without() {
         let plain =
             worker(Some("1a"), json!([constraint(json!({})), constraint(json!({ "matchLabelKeys": ["mine"] }))]));
         let mut made = plain.clone();

@@ -123,7 +123,7 @@ fn live_workers<'a>(
         let previous_revisions = match new {
             Some(live) => live.annotations().get(annotations::PREVIOUS_REVISIONS).cloned(),
             None => {
-                let own = suffix.map_or(labels::LEGACY_GENERATION, RevisionSuffix::as_str);
+                let own = suffix.map_or(labels::LEGACY_REVISION, RevisionSuffix::as_str);
                 revision_history::extended(own, workers)
             }
         };

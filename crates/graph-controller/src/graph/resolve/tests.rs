@@ -23,10 +23,10 @@ fn live(replicas: i32) -> Adapter {
 }
 
 #[test]
-fn a_live_adapter_of_the_graph_decides_on_the_count() {
-    let counts = |live: Vec<Adapter>, asks: bool| {
+fn a_live_adapter_of_the_graph_sets_the_count() {
+    let counts = |live: Vec<Adapter>, has_adapter: bool| {
         let graph = graph_with(|g| {
-            if asks {
+            if has_adapter {
                 g["spec"]["components"][1]["scalingAdapter"] = json!({});
             }
         });
@@ -39,7 +39,7 @@ fn a_live_adapter_of_the_graph_decides_on_the_count() {
     assert_eq!(counts(vec![live(0)], true), Some(vec![Some(1), Some(0)]));
     assert_eq!(counts(vec![live(4)], true), None, "the graph has that count");
     assert_eq!(counts(vec![], true), None);
-    assert_eq!(counts(vec![live(9)], false), None, "the component does not ask for an adapter");
+    assert_eq!(counts(vec![live(9)], false), None, "the component specifies no adapter");
     let mut foreign = live(9);
     foreign.metadata.owner_references = None;
     assert_eq!(counts(vec![foreign], true), None);

@@ -43,13 +43,13 @@ pub fn status(
     draft.status.checkpoints = checkpoints.map(|one| (one.component.clone(), one.status())).collect();
     match &plan.grove {
         Some(on_grove) => {
-            grove::report(&mut draft, observed, on_grove, applied);
+            grove::set_progress(&mut draft, observed, on_grove, applied);
             nodes_joined(&mut draft, &plan.unjoined);
             if let Some(message) = checkpoints_awaited(plan) {
                 wait_for_checkpoints(&mut draft, plan, &message);
             }
         }
-        None => report_components(&mut draft, plan, applied),
+        None => set_progress_of_components(&mut draft, plan, applied),
     }
     if let Some(rejection) = rejection {
         draft.obstruct(rejection);
@@ -58,7 +58,7 @@ pub fn status(
 }
 
 /// Sets the progress of a graph that runs as components.
-fn report_components(draft: &mut Draft, plan: &GraphPlan, applied: &GraphApplied) {
+fn set_progress_of_components(draft: &mut Draft, plan: &GraphPlan, applied: &GraphApplied) {
     let by_name: BTreeMap<String, &DynamoComponentDeployment> =
         applied.live.iter().map(|d| (d.name_any(), d)).collect();
     let desired: Vec<&DynamoComponentDeployment> =
@@ -210,7 +210,7 @@ fn carried_over(
     match unserved_fields(graph, provider, served) {
         fields if fields.is_empty() => draft.remove(c::SPEC_SERVED),
         fields => {
-            let message = format!("accepted, but not acted on: {}", fields.join(", "));
+            let message = format!("accepted, but without effect: {}", fields.join(", "));
             draft.set(c::SPEC_SERVED, false, c::graph::FIELDS_WITHOUT_EFFECT, &message);
         }
     }
@@ -266,7 +266,7 @@ fn waiting_for(plan: &GraphPlan, live: &BTreeMap<String, &DynamoComponentDeploym
         };
         let available = condition(d, c::AVAILABLE);
         if !is_current(d) {
-            waiting.push(format!("{name}: the latest spec has not been acted on yet"));
+            waiting.push(format!("{name}: the latest spec has not been reconciled yet"));
         } else if available.is_none_or(|a| a.status != "True") {
             let why = available.map_or("no status yet", |a| a.message.as_str());
             let secrets = condition(d, c::component::PULL_SECRETS_FOUND).filter(|s| s.status == "False");

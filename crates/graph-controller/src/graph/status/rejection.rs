@@ -40,7 +40,7 @@ const SWITCHED_OFF: &str =
     " (checkpoints are switched off; an administrator sets checkpoint.enabled in the operator's configuration)";
 
 /// Suffix of the path of a topology that must not be read.
-const HIDDEN: &str = " (the operator has no right to get clustertopologybindings.grove.io, so that pods know of the named domain only, and \
+const HIDDEN: &str = " (the operator has no right to get clustertopologybindings.grove.io, so that pods get the label of the named domain only, and \
                       it may have no label; an administrator grants it, in a namespace-restricted install by \
                       dynamo-operator.namespaceRestriction.clusterReads=true)";
 

@@ -53,16 +53,16 @@ fn a_graph_whose_components_are_available_is_ready() {
 }
 
 #[test]
-fn an_edit_is_not_ready_before_its_components_have_been_acted_on() {
+fn an_edit_is_not_ready_before_its_components_have_been_reconciled() {
     let mut live = fresh(&graph(), |n| n);
     live[0].metadata.generation = Some(2);
     let status = status_of(&graph(), live);
     assert_eq!(is(&status, "Ready").0, "False");
-    assert!(is(&status, "Ready").2.contains("the latest spec has not been acted on yet"));
+    assert!(is(&status, "Ready").2.contains("the latest spec has not been reconciled yet"));
 }
 
 #[test]
-fn a_change_of_generation_sums_old_and_new_and_keeps_the_serving_namespace() {
+fn a_change_of_revision_sums_old_and_new_and_keeps_the_serving_namespace() {
     let edited = graph_with(|g| set_image(g, "1.6.0"));
     let mut live = fresh(&graph(), |n| n);
     live.extend(fresh(&edited, |_| 1).into_iter().filter(|d| d.spec.component.is_worker()));
@@ -172,7 +172,7 @@ fn a_graph_whose_workers_wait_for_their_checkpoint_says_so() {
         g["spec"]["components"][1]["experimental"] = serde_json::json!({ "checkpoint": checkpoint });
     });
     let settings = crate::graph::settings::GraphSettings {
-        snapshots: Some(Default::default()),
+        checkpoints: Some(Default::default()),
         ..crate::graph::fixtures::settings().clone()
     };
     let valid = crate::graph::fixtures::valid_with(&graph, &settings);
@@ -214,7 +214,7 @@ fn a_graph_whose_replicas_span_nodes_names_the_secret_that_its_namespace_lacks()
         let plan = plan(&valid, &observed, NOW);
         assert_eq!(plan.components.len(), 2, "{what}");
         let status = status(&observed, &plan, &GraphApplied::default(), None, NOW);
-        // A graph that no API can run asks for it too, as it does of the upstream operator.
+        // A graph that no API can run names it too, as with the upstream operator.
         let rejection =
             GraphObstacle { ready_reason: "r", progress: ObstacleProgress::Stalled("s"), message: "m".into() };
         for status in [status, of_obstacle(&observed, &rejection, NOW)] {

@@ -213,7 +213,7 @@ mod tests {
         assert!(found(Some(GpuSku::B200Sxm)).is_err(), "no node has them");
         let mut without_labels = exported();
         add_labelled(&mut without_labels, std::iter::empty());
-        assert_eq!(without_labels, exported(), "the exporter speaks for a node without labels");
+        assert_eq!(without_labels, exported(), "a node without labels has the figures of its exporter");
     }
 
     /// The upstream operator writes the maker's text into a field that takes names of a list, and fails.
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn labels_tell_all_or_nothing() {
+    fn labels_count_only_if_they_are_complete() {
         let labels = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
         let all =
             [("nvidia.com/gpu.count", "8"), ("nvidia.com/gpu.product", "L40S"), ("nvidia.com/gpu.memory", "46068")];

@@ -101,14 +101,14 @@ impl Gpus {
         {
             return Ok(survey.clone());
         }
-        let survey = Arc::new(self.ask().await?);
+        let survey = Arc::new(self.read().await?);
         if !survey.nodes.is_empty() {
             *last = Some((Instant::now(), survey.clone()));
         }
         Ok(survey)
     }
 
-    async fn ask(&self) -> Result<Survey, ReadError> {
+    async fn read(&self) -> Result<Survey, ReadError> {
         let mut survey = Survey::default();
         let nodes: Api<Node> = Api::all(self.client.clone());
         let nodes = allowed("list nodes", nodes.list_metadata(&ListParams::default())).await?;
@@ -121,7 +121,7 @@ impl Gpus {
         };
         survey.rdma = nodes.iter().filter(|node| has_rdma(node.labels())).map(ResourceExt::name_any).collect();
         let known: BTreeSet<String> = nodes.iter().map(ResourceExt::name_any).collect();
-        self.ask_exporters(&mut survey, &known).await?;
+        self.read_exporters(&mut survey, &known).await?;
         let labelled = nodes.iter().filter_map(|node| of_labels(&node.name_any(), node.labels()));
         add_labelled(&mut survey.nodes, labelled);
         if survey.nodes.is_empty() && !nodes.is_empty() {
@@ -139,7 +139,7 @@ impl Gpus {
     }
 
     /// Queries the exporters of nodes: those that are `known`, or all if none is.
-    async fn ask_exporters(&self, survey: &mut Survey, known: &BTreeSet<String>) -> Result<(), ReadError> {
+    async fn read_exporters(&self, survey: &mut Survey, known: &BTreeSet<String>) -> Result<(), ReadError> {
         let mut pods_found = Vec::new();
         for namespace in &self.exporter_namespaces {
             let pods: Api<Packed<Pod>> = Api::namespaced(self.client.clone(), namespace);
@@ -171,8 +171,8 @@ impl Gpus {
             }
         };
         let count = exporters.len();
-        let asked = exporters.into_iter().map(|(node, address)| self.ask_exporter(&http, address, node));
-        let answers = stream::iter(asked).buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(PATIENCE));
+        let reads = exporters.into_iter().map(|(node, address)| self.read_exporter(&http, address, node));
+        let answers = stream::iter(reads).buffer_unordered(AT_ONCE).take_until(tokio::time::sleep(PATIENCE));
         let answers: Vec<Result<NodeGpus, String>> = answers.collect().await;
         if answers.len() < count {
             let (missing, seconds) = (count - answers.len(), PATIENCE.as_secs());
@@ -192,7 +192,7 @@ impl Gpus {
         Ok(())
     }
 
-    async fn ask_exporter(&self, http: &Outbound, address: String, node: String) -> Result<NodeGpus, String> {
+    async fn read_exporter(&self, http: &Outbound, address: String, node: String) -> Result<NodeGpus, String> {
         let address = if address.contains(':') { format!("[{address}]") } else { address };
         let endpoint = self.endpoint.replace("{POD_IP}", &address);
         let problem = |problem: String| format!("{endpoint} of node {node}: {problem}");
@@ -253,7 +253,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A tenant can start a thousand pods with the label of an exporter, and each was asked.
+    /// A tenant can start a thousand pods with the label of an exporter, and each got a request.
     #[test]
     fn a_node_has_one_exporter_however_many_pods_have_its_label() {
         let (old, new) = ("2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z");

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_stand_in_the_order_of_the_api_and_others_by_name() {
+    fn fields_are_in_the_order_of_the_api_and_others_by_name() {
         let spec = json!({ "autoApply": true, "model": "m", "sla": { "itl": 30.0, "ttft": 0.5 }, "overrides": {
             "profilingJob": { "template": { "spec": { "containers": [{ "image": "i", "name": "n" }], "volumes": [] } } } } });
         let text = profiler_config(&spec, &json!({ "vramMb": 81920.0, "gpuSku": "t4" }));

@@ -117,7 +117,7 @@ fn lay_over_pod(pod: &mut PodSpec, given: &PodSpec) {
         }
     }
     if let Some(given) = given.security_context.clone() {
-        // All fields but the newest, which the upstream operator does not know.
+        // All fields but the newest, which the upstream operator does not have.
         let given = PodSecurityContext { se_linux_change_policy: None, supplemental_groups_policy: None, ..given };
         pod.security_context.get_or_insert_default().merge_from(given);
     }
@@ -151,8 +151,8 @@ fn lay_over_profiler(own: &mut Container, given: &Container) {
 
 fn replace_resources(own: &mut Option<ResourceRequirements>, given: &Option<ResourceRequirements>) {
     let Some(resources) = given else { return };
-    let asked = [&resources.limits, &resources.requests].into_iter().flatten().any(|map| !map.is_empty());
-    if asked || resources.claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
+    let has_amounts = [&resources.limits, &resources.requests].into_iter().flatten().any(|map| !map.is_empty());
+    if has_amounts || resources.claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
         own.clone_from(given);
     }
 }

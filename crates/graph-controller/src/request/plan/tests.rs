@@ -121,8 +121,8 @@ fn a_wrong_spec_fails_with_every_violation_and_makes_nothing() {
     assert_eq!(reported(&observed, plan), (RequestPhase::Failed, "ValidationFailed".into()));
 }
 
-/// An exporter behind a NetworkPolicy, say: it may answer the next time, and the status must show what is
-/// asked.
+/// An exporter behind a NetworkPolicy, say: it may answer the next time, and the status must show its
+/// address.
 #[test]
 fn an_exporter_that_does_not_answer_leaves_the_request_pending_and_is_named() {
     let mut observed = observed_with(|r| r["spec"]["hardware"] = json!({}));
@@ -267,7 +267,7 @@ fn a_graph_that_served_and_no_longer_does_is_degraded_until_it_serves() {
 }
 
 #[test]
-fn a_graph_that_somebody_deleted_is_not_made_again() {
+fn a_graph_that_was_deleted_is_not_made_again() {
     let observed = known("Deployed", true, |s| s["conditions"] = deployment("DeploymentReady"));
     let plan = super::plan(&observed, now());
     assert!(plan.graph.is_none());
@@ -298,7 +298,7 @@ fn config_maps_become_the_graphs() {
 
 /// In the upstream operator, a Job that cannot be read ends the request.
 #[test]
-fn a_job_that_somebody_deleted_is_made_again_and_one_that_ended_is_not_needed() {
+fn a_job_that_was_deleted_is_made_again_and_one_that_ended_is_not_needed() {
     let mut observed = in_phase("Profiling");
     assert!(super::plan(&observed, now()).job.is_some());
     assert!(begins(&observed), "and its surroundings are looked at before");
@@ -328,7 +328,7 @@ fn a_job_that_somebody_deleted_is_made_again_and_one_that_ended_is_not_needed() 
 /// A foreign object of the name of the output is reported before the profiler runs for hours, and is neither taken nor
 /// deleted.
 #[test]
-fn a_config_map_of_somebody_else_keeps_the_profiler_from_starting() {
+fn a_config_map_of_another_owner_keeps_the_profiler_from_starting() {
     let mut observed = observed_with(|_| ());
     let mut foreign = output(json!({}));
     foreign.metadata.owner_references = None;
@@ -373,7 +373,7 @@ fn a_job_of_an_earlier_spec_goes_before_another_is_made() {
 
 /// In the upstream operator, any graph of the expected name is taken for the request's.
 #[test]
-fn a_graph_of_somebody_else_is_not_adopted() {
+fn a_graph_of_another_owner_is_not_adopted() {
     let mut observed = known("Deploying", true, |_| ());
     observed.graph = Some(graph("successful", Some("another-request")));
     let plan = super::plan(&observed, now());

@@ -76,7 +76,7 @@ fn remember(
             status.profiling_phase =
                 if profiling.begins { Some(ProfilingPhase::Initializing) } else { profiling.phase };
         }
-        // What it did when it failed is worth knowing.
+        // Its last step is part of the message.
         PlannedPhase::ProfilingFailed(_) | PlannedPhase::Ended => {}
         _ => status.profiling_phase = None,
     }

@@ -60,7 +60,7 @@ pub fn operator() -> Vec<Row> {
             "kubectl dynamo doctor",
         ),
         row(
-            "operator stopped after it had acted",
+            "operator stopped after a reconcile",
             |o| program(o, 0),
             "OperatorDown",
             GRAPH,

@@ -36,7 +36,7 @@ fn of_workloads() -> Vec<Row> {
             "ResourceQuota",
         ),
         row(
-            "quota that asks for requests",
+            "quota that requires requests",
             |o| rejected(o, "pods \"x\" is forbidden: failed quota: all: must specify limits.memory"),
             "QuotaNeedsRequests",
             DEPLOYMENT,

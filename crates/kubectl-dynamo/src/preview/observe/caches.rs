@@ -72,7 +72,7 @@ const WAYS_IN: LabelMatch = LabelMatch::HasButNot(labels::OWN_GRAPH, labels::OWN
 impl CacheSources<'_> {
     /// The caches of the graph controller.
     pub fn of_graphs(&self) -> GraphCaches {
-        let agents = self.configuration.checkpoint.snapshots().is_some()
+        let agents = self.configuration.checkpoint.if_enabled().is_some()
             && self.configuration.orchestrators.grove.enabled != Some(false);
         GraphCaches {
             graphs: self.store(&LabelMatch::All),
@@ -125,7 +125,7 @@ impl CacheSources<'_> {
 
     /// The caches of checkpoints.
     pub fn of_checkpoints(&self) -> CheckpointCaches {
-        let config = self.configuration.checkpoint.snapshots();
+        let config = self.configuration.checkpoint.if_enabled();
         let claim = config.as_ref().and_then(|config| config.storage.storage().ok().flatten()).map(|named| named.claim);
         let volumes = claim.map(|claim| {
             let all = self.list::<PersistentVolumeClaim>(&LabelMatch::All).unwrap_or_default();

@@ -48,7 +48,7 @@ pub async fn admit(client: &Client, namespace: &str, edit: &Edit) -> anyhow::Res
             Sent { status, body, .. } if status.is_success() => Some(body),
             sent => return Err(anyhow!("cannot read graph {namespace}/{name}: {}", sent.message())),
         };
-        let sent = ask(client, edit, live.as_ref(), &all, &path).await?;
+        let sent = dry_run(client, edit, live.as_ref(), &all, &path).await?;
         if sent.status.is_success() {
             let graph = convert(sent.body, ApiVersion::V1Beta1)?;
             return Ok(DryRunAnswer::Admitted(graph, sent.warnings));
@@ -73,7 +73,7 @@ pub async fn admit(client: &Client, namespace: &str, edit: &Edit) -> anyhow::Res
 }
 
 /// Sends the dry run of an edit. `all` is the path of all graphs, `path` that of the one.
-async fn ask(client: &Client, edit: &Edit, live: Option<&Value>, all: &str, path: &str) -> anyhow::Result<Sent> {
+async fn dry_run(client: &Client, edit: &Edit, live: Option<&Value>, all: &str, path: &str) -> anyhow::Result<Sent> {
     let options = "dryRun=All&fieldValidation=Strict";
     let client_side = format!("{options}&fieldManager=kubectl-client-side-apply");
     match (edit, live) {

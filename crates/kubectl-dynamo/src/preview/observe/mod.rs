@@ -184,7 +184,7 @@ async fn list(client: &Client, namespace: &str, resource: &ApiResource, params: 
     Read::Unknown(format!("there are more than {}", PAGE as usize * PAGES))
 }
 
-/// The operator that a preview speaks for.
+/// The operator whose plan a preview shows.
 pub struct Operator {
     pub(crate) configuration: OperatorConfiguration,
     /// Unknown facts about it.

@@ -57,10 +57,10 @@ impl MemoryServer {
         if parts.method == Method::POST {
             return accepted(&body);
         }
-        if is_read && !self.objects().knows(&target.key) {
+        if is_read && !self.objects().contains(&target.key) {
             return self.forward(parts).await;
         }
-        self.know(&target.key, &parts.uri).await?;
+        self.read_once(&target.key, &parts.uri).await?;
         let body: Value = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body)? };
         let type_ = parts.headers.get(http::header::CONTENT_TYPE).and_then(|type_| type_.to_str().ok());
         let result = match parts.method {
@@ -111,8 +111,8 @@ impl MemoryServer {
     }
 
     /// Reads an object that no list has shown. One that the user may not read counts as absent.
-    async fn know(&self, key: &ObjectKey, uri: &Uri) -> Result<(), BoxError> {
-        if self.objects().knows(key) {
+    async fn read_once(&self, key: &ObjectKey, uri: &Uri) -> Result<(), BoxError> {
+        if self.objects().contains(key) {
             return Ok(());
         }
         let path = uri.path().trim_end_matches("/status").trim_end_matches("/scale");
@@ -125,7 +125,7 @@ impl MemoryServer {
         Ok(())
     }
 
-    /// Sends a read as it is: of a Secret, for example, only metadata is asked for.
+    /// Sends a read as it is: of a Secret, for example, only metadata is requested.
     async fn forward(&self, parts: Parts) -> Result<Response<Body>, BoxError> {
         Ok(self.live.send(Request::from_parts(parts, Body::empty())).await?)
     }

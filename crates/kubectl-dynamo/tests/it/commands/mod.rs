@@ -130,7 +130,7 @@ async fn a_restart_sets_the_field_of_the_api_and_nothing_else() {
     assert_eq!(after.spec.restart.as_ref().unwrap().id, "today");
     assert_eq!(after.spec.components, before.spec.components);
     assert_eq!(after.metadata.annotations, before.metadata.annotations);
-    // No controller has acted on it yet.
+    // No controller has reconciled it yet.
     let (outcome, text) = team.run(&["rollout", "status", "chat", "--timeout", "0"]).await;
     assert_eq!(outcome, CommandOutcome::Unwell, "{text}");
     team.set_status(true).await;

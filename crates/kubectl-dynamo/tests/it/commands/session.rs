@@ -69,7 +69,7 @@ const PARTS: [Part; 6] = [
         ],
     ),
     (
-        "A new image, and 16 GPUs by mistake: no node has so many. `why` names the cause. The manifest is mended, its plan\n\
+        "A new image, and a request for 16 GPUs: no node has so many. `why` names the cause. The manifest is mended, its plan\n\
          shown, and applied.",
         &[
             ("sed -i -e 's/engine:1/engine:2/' -e 's/gpu: \"1\"/gpu: \"16\"/' chat.yaml", &[]),

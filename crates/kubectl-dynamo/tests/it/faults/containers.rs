@@ -115,20 +115,20 @@ fn of_setup() -> Vec<Fault> {
 
 fn of_ends() -> Vec<Fault> {
     vec![
-        fault("GPU memory", "an engine that asks for more GPU memory than there is")
+        fault("GPU memory", "an engine that needs more GPU memory than there is")
             .pods(Report::ended("Error", 1, "", CUDA))
             .is("GpuMemory", POD, "exit code 1", "lower the share of GPU memory"),
         fault("model needs a login", "an engine that loads a gated model without a token")
             .pods(Report::ended("Error", 1, "", GATED))
             .is("ModelLogin", POD, "exit code 1", "HF_TOKEN"),
-        fault("argument unknown", "an argument that the engine does not know")
+        fault("argument unknown", "an argument that the engine does not have")
             .step(Step::Nodes(Report::ended("Error", 2, "", ARGUMENTS)))
             .edit(|graph| main(graph)["args"] = json!(["-m", "dynamo.vllm", "--max-lenght", "4096"]))
             .is("ArgumentUnknown", POD, "exit code 2", "correct args"),
         fault("NATS unreachable from the pods", "an engine that does not reach NATS")
             .pods(Report::ended("Error", 1, "", NATS))
             .is("NatsUnreachable", POD, "exit code 1", "check that NATS runs"),
-        fault("crash", "an engine that ends with words that no rule knows")
+        fault("crash", "an engine that ends with words that no rule matches")
             .pods(Report::ended("Error", 1, "", "ValueError: no available layout for the KV cache\n"))
             .is("CrashLoop", POD, "exit code 1", "--previous"),
         fault("out of memory", "a container that uses more memory than its limit")

@@ -7,7 +7,7 @@ use super::{harness::Team, kubelet::Report};
 
 /// An action of a user, an administrator or a program of the cluster.
 pub enum Step {
-    /// Objects are applied. `NAMESPACE` in them stands for that of the test.
+    /// Objects are applied. `NAMESPACE` in them becomes that of the test.
     Apply(Value),
     /// The spec of the graph is edited.
     Edit(fn(&mut Value)),
@@ -25,7 +25,7 @@ pub struct Fault {
     pub name: &'static str,
     /// The injected fault, in words.
     pub injected: &'static str,
-    /// The object that `why` is asked about.
+    /// The object that `why` explains.
     pub target: &'static str,
     /// Steps before the graph is applied.
     pub before: Vec<Step>,
@@ -69,7 +69,7 @@ impl Fault {
         self
     }
 
-    /// `why` is asked about another object.
+    /// `why` explains another object.
     pub fn on(mut self, target: &'static str) -> Self {
         self.target = target;
         self

@@ -60,7 +60,7 @@ fn of_specs() -> Vec<Fault> {
                 })
             }))
             .is("ApiMissing", GRAPH, "Grove", "install Grove"),
-        fault("name taken", "a Service of someone else that has the name of a component")
+        fault("name taken", "a Service of another owner that has the name of a component")
             .apply(json!({ "apiVersion": "v1", "kind": "Service",
                 "metadata": { "name": "chat-web", "namespace": "NAMESPACE" }, "spec": { "ports": [{ "port": 80 }] } }))
             .edit(|graph| add(graph, component("web", &json!({ "type": "frontend" }))))
@@ -121,7 +121,7 @@ fn of_rollouts() -> Vec<Fault> {
 
 fn of_deletions() -> Vec<Fault> {
     vec![
-        fault("deletion waits for a finalizer", "the deletion of a graph with a finalizer of someone else")
+        fault("deletion waits for a finalizer", "the deletion of a graph with a finalizer of another controller")
             .graph(keep)
             .step(Step::Do(|team| {
                 Box::pin(async move {

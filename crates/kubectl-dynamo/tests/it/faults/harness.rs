@@ -42,9 +42,9 @@ const WITHIN: Duration = Duration::from_secs(2);
 const CHECKPOINTS: &str = "{enabled: true, cleanupImage: registry.example.com/shell:1}";
 
 /// Maximum number of concurrent calls.
-const ASKERS: usize = 2;
+const EXPLAINING: usize = 2;
 
-/// Namespace of the cluster-wide install. Its Deployments stand for the controllers, which run in this process.
+/// Namespace of the cluster-wide install. Its Deployments represent the controllers, which run in this process.
 const SYSTEM: &str = "dynamo-system";
 
 /// A control plane without Grove and without LeaderWorkerSets.
@@ -56,8 +56,8 @@ pub struct Harness {
     pub server: Server,
     /// The same with a certificate that is expired.
     pub expired: Server,
-    /// Those who ask at a time: a user has the machine mostly alone.
-    askers: Semaphore,
+    /// Limits how many run `why` at a time: a user has the machine mostly alone.
+    explaining: Semaphore,
     /// Fence of the cluster-wide controllers.
     fence: Fence,
     _controllers: Controllers,
@@ -94,7 +94,7 @@ impl Harness {
             kubelets,
             server,
             expired,
-            askers: Semaphore::new(ASKERS),
+            explaining: Semaphore::new(EXPLAINING),
             fence,
             _controllers: controllers,
         };
@@ -260,13 +260,13 @@ impl<'a> Team<'a> {
     }
 
     /// Asks the plugin as a user does.
-    pub async fn ask(&self, target: &str) -> Result<Answer, String> {
+    pub async fn explain(&self, target: &str) -> Result<Answer, String> {
         let args = ["why", target, "--output", "json"];
-        let asker = self.harness.askers.acquire().await.unwrap();
+        let permit = self.harness.explaining.acquire().await.unwrap();
         let begin = Instant::now();
         let printed = plugin::command(self.harness.cluster.kubeconfig(), &self.namespace, &args).await;
         let took = begin.elapsed();
-        drop(asker);
+        drop(permit);
         let (_, text) = printed.map_err(|error| format!("{error:#}"))?;
         let diagnosis = serde_json::from_str(&text).map_err(|error| error.to_string())?;
         Ok(Answer { text, diagnosis, took })
@@ -274,7 +274,7 @@ impl<'a> Team<'a> {
 
     /// Asks about the object of a fault. Returns how long the answer took, or what it says if that is not the fault.
     pub async fn names(&self, fault: &Fault) -> Result<Duration, String> {
-        let answer = self.ask(fault.target).await?;
+        let answer = self.explain(fault.target).await?;
         match fault.expected.is_named_in(&answer.diagnosis) {
             true => Ok(answer.took),
             false => Err(short(&answer.diagnosis)),
@@ -284,7 +284,7 @@ impl<'a> Team<'a> {
     /// Waits until the object is ready, as the plugin sees it.
     pub async fn ready(&self, target: &str) -> Result<Answer, String> {
         let look = async || {
-            let answer = self.ask(target).await?;
+            let answer = self.explain(target).await?;
             if answer.diagnosis["ready"] == true { Ok(answer) } else { Err(short(&answer.diagnosis)) }
         };
         wait::until(format!("{target} to be ready"), LIMIT, look).await.map_err(|error| error.to_string())
@@ -327,7 +327,7 @@ impl Named<'_> {
     }
 }
 
-/// Injects a fault, and asks until `why` names it.
+/// Injects a fault, and runs `why` until it names it.
 pub async fn play<'a>(harness: &'a Harness, fault: &Fault) -> Result<Named<'a>, String> {
     let team = Team::new(harness).await;
     let mut manifest = graph();
@@ -337,7 +337,7 @@ pub async fn play<'a>(harness: &'a Harness, fault: &Fault) -> Result<Named<'a>, 
         team.apply_graph(&manifest).await;
         not_yet(fault, &team.ready("chat").await?)?;
     }
-    match team.ask(fault.target).await {
+    match team.explain(fault.target).await {
         Ok(before) => not_yet(fault, &before)?,
         Err(absent) if absent.starts_with("there is no ") => {}
         Err(error) => return Err(error),

@@ -46,7 +46,7 @@ pub fn rows() -> Vec<Fault> {
             )))
             .edit(|graph| main(graph)["imagePullPolicy"] = json!("Never"))
             .is("ImageNeverPulled", POD, "pull policy of Never", "IfNotPresent"),
-        fault("registry asks for a login", "an image of a private registry, without a pull secret")
+        fault("registry requires a login", "an image of a private registry, without a pull secret")
             .image(Report::pull(
                 "failed to pull and unpack image \"{image}\": failed to resolve reference \"{image}\": failed to \
                  authorize: failed to fetch anonymous token: unexpected status from GET request to \
@@ -95,7 +95,7 @@ pub fn rows() -> Vec<Fault> {
                  from HEAD request to https://registry.example.com/v2/engine/manifests/2: 429 Too Many Requests",
             ))
             .is("RegistryRateLimit", POD, "429 Too Many Requests", "mirror"),
-        fault("registry without TLS", "an image whose registry speaks HTTP")
+        fault("registry without TLS", "an image whose registry serves HTTP")
             .image(Report::pull(
                 "failed to pull and unpack image \"{image}\": failed to resolve reference \"{image}\": failed to do \
                  request: Head \"https://registry.example.com/v2/engine/manifests/2\": http: server gave HTTP response \

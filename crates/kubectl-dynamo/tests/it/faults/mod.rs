@@ -4,7 +4,7 @@
 //! out by themselves is done for real: quotas, limits, policies, webhooks, certificates, claims, taints, rights, APIs
 //! that are missing, deletions. There are no machines behind the nodes: what a kubelet would report is written by
 //! `kubelet.rs` into the status of pods and into events, in the form and the words of a kubelet, and the logs of
-//! containers are served where the API server asks a kubelet for them. The provisioner of volumes, the agent that
+//! containers are served where the API server requests them of a kubelet. The provisioner of volumes, the agent that
 //! captures pods and the engines are played as well.
 //!
 //! Each fault is injected into a namespace of its own. Before that, `why` says that the graph is ready and nothing of

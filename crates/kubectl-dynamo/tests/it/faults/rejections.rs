@@ -70,7 +70,7 @@ fn of_quotas() -> Vec<Fault> {
             .step(Step::Do(|team| Box::pin(until_rejected(team, "exceeded quota"))))
             .edit(another_image)
             .is("QuotaExceeded", DEPLOYMENT, "exceeded quota: few", "raise the ResourceQuota"),
-        fault("quota asks for limits", "a ResourceQuota of CPUs, which the workers do not ask for")
+        fault("quota requires limits", "a ResourceQuota of CPUs, which the workers do not request")
             .graph(|graph| main(graph)["resources"] = json!({}))
             .apply(json!({ "apiVersion": "v1", "kind": "ResourceQuota",
                 "metadata": { "name": "cpus", "namespace": "NAMESPACE" },

@@ -81,7 +81,7 @@ pub fn rows() -> Vec<Fault> {
             .graph(scaled)
             .apply(second("decode"))
             .is("AnotherAdapterScales", SECOND, "is scaled by", "delete one of the two"),
-        fault("scaling rejected", "a policy against more than one worker, and an adapter that asks for three")
+        fault("scaling rejected", "a policy against more than one worker, and an adapter of three replicas")
             .graph(scaled)
             .apply(policy())
             .step(Step::Do(|team| Box::pin(until_limited(team))))

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::labels::BASE_MODEL_HASH;
 use controller_kit::apply::semantic_diff;
-use kubectl_dynamo::preview::{ObjectChange, Prediction, differences, replaced};
+use kubectl_dynamo::preview::{ObjectChange, Prediction, field_changes, replaced};
 use serde_json::Value;
 
 use super::harness::Objects;
@@ -72,7 +72,7 @@ fn mismatch(predicted: Option<&ObjectChange>, before: Option<&Value>, after: Opt
         (Some(_), None) => Some("delete"),
         (Some(before), Some(after)) if before["metadata"]["uid"] != after["metadata"]["uid"] => Some("replace"),
         (Some(before), Some(after)) => {
-            let changed = differences(before, after).into_iter().any(|change| change.path != FOREIGN);
+            let changed = field_changes(before, after).into_iter().any(|change| change.path != FOREIGN);
             changed.then_some("change")
         }
     };
@@ -80,7 +80,7 @@ fn mismatch(predicted: Option<&ObjectChange>, before: Option<&Value>, after: Opt
     let is_shared = after.is_some_and(|after| !after["metadata"]["labels"][BASE_MODEL_HASH].is_null());
     let known = |verb: &'static str| if is_shared && verb == "replace" { "change" } else { verb };
     if predicted.map(|change| known(change.verb)) != verb.map(known) {
-        let fields = before.zip(after).map(|(before, after)| differences(before, after));
+        let fields = before.zip(after).map(|(before, after)| field_changes(before, after));
         return Some(format!("predicted {predicted:?}, and it is {verb:?} {fields:?}"));
     }
     let (predicted, after) = (predicted?, after?);
@@ -89,7 +89,7 @@ fn mismatch(predicted: Option<&ObjectChange>, before: Option<&Value>, after: Opt
             let paths = changes.iter().map(|change| change.path.clone()).filter(|path| path != FOREIGN);
             paths.collect::<BTreeSet<_>>()
         };
-        let (expected, actual) = (paths(&predicted.fields), paths(&differences(before, after)));
+        let (expected, actual) = (paths(&predicted.fields), paths(&field_changes(before, after)));
         if expected != actual {
             return Some(format!("predicted fields {expected:?}, and they are {actual:?}"));
         }

@@ -110,7 +110,7 @@ impl Grove {
             self.remove_others(&set).await?;
             let status = json!({ "observedGeneration": set.metadata.generation, "currentGenerationHash": template,
                 "replicas": 1, "availableReplicas": 1, "updatedReplicas": 1 });
-            self.report(&resource, &set, status).await?;
+            self.write_status(&resource, &set, status).await?;
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Grove {
                 status["scheduleGatedReplicas"] = json!(0);
             }
         }
-        self.report(&child.resource, &live, status).await
+        self.write_status(&child.resource, &live, status).await
     }
 
     /// Makes and deletes pods. Returns how many replicas there are, and how many have all their pods ready.
@@ -205,7 +205,12 @@ impl Grove {
         Ok((exist, ready))
     }
 
-    async fn report(&self, resource: &ApiResource, live: &DynamicObject, status: Value) -> Result<(), kube::Error> {
+    async fn write_status(
+        &self,
+        resource: &ApiResource,
+        live: &DynamicObject,
+        status: Value,
+    ) -> Result<(), kube::Error> {
         let known = &live.data["status"];
         let differs = status.as_object().unwrap().iter().any(|(field, value)| known[field] != *value);
         if differs {

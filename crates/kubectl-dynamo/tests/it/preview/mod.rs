@@ -141,7 +141,7 @@ async fn a_rollout_has_its_capacity_and_its_revisions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_mistake_is_refused() {
+async fn a_violation_is_refused() {
     let harness = Harness::new("preview").await;
     harness.write(&only(&first_spec())).await.unwrap();
     harness.ready().await;

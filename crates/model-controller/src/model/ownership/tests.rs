@@ -38,7 +38,7 @@ fn unloaded(ownership: &Ownership) -> Vec<&str> {
 }
 
 #[test]
-fn nothing_is_loaded_that_nobody_would_remember() {
+fn nothing_is_loaded_that_no_status_records() {
     let model = remembered("m", 0, "a", "s3://1");
     assert_eq!(loaded(&settled(std::slice::from_ref(&model))), ["a"]);
     for (pointer, field, value) in [
@@ -68,7 +68,7 @@ fn earlier_names_are_unloaded() {
 }
 
 #[test]
-fn a_deleted_model_leaves_nothing_but_what_others_want() {
+fn a_deleted_model_leaves_nothing_but_what_others_desire() {
     let mut leaving = remembered("m", 0, "a", "s3://1");
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     leaving["status"]["adapter"]["superseded"] = json!(["b"]);
@@ -92,7 +92,7 @@ fn the_oldest_model_has_the_name() {
 }
 
 #[test]
-fn models_that_want_the_same_share_it() {
+fn models_that_desire_the_same_share_it() {
     let ownership = settled(&[remembered("x", 1, "a", "s3://1"), remembered("y", 0, "a", "s3://1")]);
     assert!(ownership.taken.is_empty());
     assert_eq!(ownership.desired.load[&"a".into()].models.len(), 2);

@@ -77,7 +77,7 @@ pub(crate) fn may_be_joined(main: &Container) -> bool {
     engine(main).is_some() && is_elastic_over_ray(main)
 }
 
-/// Whether the flags of a container ask for a Ray head, and there is no command that it could be started in front of.
+/// Whether the flags of a container require a Ray head, and there is no command that it could be started in front of.
 pub(crate) fn starts_ray_head_without_command(main: &Container) -> bool {
     engine(main).is_none() && is_elastic_over_ray(main)
 }

@@ -47,14 +47,14 @@ pub struct TemplateProgress {
     /// known.
     pub complete: Option<String>,
     /// Whether there are pods to follow, and Grove says which template they follow. Older versions do not.
-    pub is_told: bool,
+    pub is_reported: bool,
 }
 
 impl TemplateProgress {
     /// Whether pods are of another template than the one that Grove has accepted for the whole PodCliqueSet.
     #[must_use]
     pub fn is_behind(&self, accepted: &str) -> bool {
-        self.is_told && self.complete.as_deref() != Some(accepted)
+        self.is_reported && self.complete.as_deref() != Some(accepted)
     }
 }
 
@@ -125,7 +125,7 @@ pub fn group_readiness(name: &str, live: Option<&PodCliqueScalingGroup>) -> Grov
     counts.judge(name, blocked)
 }
 
-/// What a condition says if it is false for this reason: pods find no place.
+/// Message of a condition that is false for this reason: pods find no place.
 fn unscheduled(conditions: &[Condition], type_: &str, reason: &str) -> Option<(Classification, String)> {
     let found = conditions.iter().find(|condition| condition.type_ == type_)?;
     let is_so = found.status == "False" && found.reason == reason;
@@ -187,7 +187,7 @@ impl ReplicaCounts<'_> {
             replicas,
             not_ready,
             lacks_pods: self.serving < self.desired,
-            revision: TemplateProgress { complete, is_told: self.hash.is_some() && self.desired > 0 },
+            revision: TemplateProgress { complete, is_reported: self.hash.is_some() && self.desired > 0 },
         }
     }
 

@@ -68,7 +68,7 @@ impl Audit {
     }
 
     /// The API server was away.
-    pub fn nobody_could_write(&mut self, from: Timestamp, to: Timestamp) {
+    pub fn neither_side_could_write(&mut self, from: Timestamp, to: Timestamp) {
         self.outages.push((from, to));
     }
 
@@ -195,6 +195,6 @@ fn the_judge_sees_what_must_not_be() {
     let mut audit = Audit::new(PathBuf::new(), "team");
     let acts = [(at(0), wide), (at(20), own)];
     assert_eq!(audit.gaps(&acts, &bounds).len(), 1);
-    audit.nobody_could_write(at(2), at(12));
+    audit.neither_side_could_write(at(2), at(12));
     assert!(audit.gaps(&acts, &bounds).is_empty());
 }

@@ -166,7 +166,7 @@ impl<'a> Operators<'a> {
     }
 }
 
-/// A program with an account of its own, by which the audit log knows it.
+/// A program with an account of its own, by which the audit log names it.
 async fn program(harness: &Harness, binary: &str, side: Side, args: &[&str]) -> Result<Program, BoxError> {
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": side.account()},
@@ -245,7 +245,7 @@ async fn there_and_back(
             cluster.stop_apiserver().await?;
             tokio::time::sleep(frozen).await;
             cluster.start_apiserver().await?;
-            audit.nobody_could_write(begin, Timestamp::now());
+            audit.neither_side_could_write(begin, Timestamp::now());
             return written_by(audit, Side::Own, Timestamp::now()).await;
         }
     }

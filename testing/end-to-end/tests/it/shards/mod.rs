@@ -1,5 +1,5 @@
 //! Replicas of the graph controller share the namespaces, however they end, and when the API server is away. The audit
-//! log decides: no two of them write in a namespace out of order, every graph is reconciled, no namespace is without a
+//! log proves: no two of them write in a namespace out of order, every graph is reconciled, no namespace is without a
 //! replica for long, and namespaces of other replicas see no pause.
 //!
 //! `DYNAMO_SHARD_CHANGES` is how many changes there are (default 4), with bounds as in production; without it the
@@ -221,7 +221,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// A replica with an account of its own, by which the audit log knows it.
+/// A replica with an account of its own, by which the audit log names it.
 async fn program(harness: &Harness, number: usize, config: &str) -> Result<Program, BoxError> {
     let account = format!("{MEMBER}{number}");
     let binding = json!({

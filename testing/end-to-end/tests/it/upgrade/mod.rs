@@ -113,7 +113,7 @@ async fn an_upgrade_and_the_way_back_change_nothing_that_runs() -> Result<(), Bo
 
     release.helm(&["upgrade", RELEASE, &newer, "--reset-then-reuse-values"]).await?;
     assert_ne!(release.image().await?, old_image, "each version has images of its own");
-    assert!(!has_old_right(&harness).await?, "a right that is no longer asked for is gone");
+    assert!(!has_old_right(&harness).await?, "a right that is no longer needed is gone");
     assert_eq!(
         left(&release).await?,
         old_objects,

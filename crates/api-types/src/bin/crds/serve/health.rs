@@ -101,7 +101,7 @@ mod tests {
 
     use super::*;
 
-    async fn asked(address: SocketAddr, path: &str) -> String {
+    async fn answered(address: SocketAddr, path: &str) -> String {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes()).await.unwrap();
         let mut answer = String::new();
@@ -119,10 +119,10 @@ mod tests {
         for _ in 0..2 * CONNECTIONS {
             idle.push(TcpStream::connect(address).await.unwrap());
         }
-        assert_eq!(asked(address, "/healthz").await, "HTTP/1.1 200 OK");
-        assert_eq!(asked(address, "/readyz").await, "HTTP/1.1 503 Service Unavailable");
-        assert_eq!(asked(address, "/other").await, "HTTP/1.1 404 Not Found");
+        assert_eq!(answered(address, "/healthz").await, "HTTP/1.1 200 OK");
+        assert_eq!(answered(address, "/readyz").await, "HTTP/1.1 503 Service Unavailable");
+        assert_eq!(answered(address, "/other").await, "HTTP/1.1 404 Not Found");
         readiness.set(true);
-        assert_eq!(asked(address, "/readyz").await, "HTTP/1.1 200 OK");
+        assert_eq!(answered(address, "/readyz").await, "HTTP/1.1 200 OK");
     }
 }

@@ -34,7 +34,7 @@ pub fn unknown<'a>(component: &'a DynamoComponentDeployment, watched: Option<&Pu
     match watched {
         Some(watched) => {
             let namespace = component.metadata.namespace.as_deref().unwrap_or_default();
-            names.filter(|name| !watched.knows(namespace, name)).collect()
+            names.filter(|name| !watched.lists(namespace, name)).collect()
         }
         None => names.filter(|_| !were_found(component)).collect(),
     }

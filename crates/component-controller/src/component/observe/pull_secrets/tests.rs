@@ -69,7 +69,7 @@ fn status(found: Status, generation: i64) -> DynamoComponentDeploymentStatus {
 
 /// One denied read anywhere switched the check off in all namespaces until the process restarted.
 #[test]
-fn a_refusal_counts_in_its_namespace_and_not_for_ever() {
+fn a_rejection_counts_in_its_namespace_and_not_for_ever() {
     let (forbidden, now) = (ForbiddenNamespaces::default(), Instant::now());
     forbidden.mark("a", now);
     assert!(forbidden.is_marked("a", now + FORBIDDEN_FOR - Duration::from_secs(1)));

@@ -258,7 +258,7 @@ fn a_worker_gets_a_deployment_and_a_service() {
 }
 
 #[test]
-fn deciding_again_on_what_was_applied_writes_nothing() {
+fn planning_again_on_what_was_applied_writes_nothing() {
     let mut observed = observed(component("worker"));
     let first = planned(&observed, &PodSettings::default());
     observed.deployment = live(applied(first.workload.as_ref().unwrap()));
@@ -421,7 +421,7 @@ fn replicas_that_span_nodes_are_groups_of_a_leader_worker_set() {
 }
 
 #[test]
-fn deciding_again_on_an_applied_set_writes_nothing_and_zero_is_only_a_count() {
+fn planning_again_on_an_applied_set_writes_nothing_and_zero_is_only_a_count() {
     let mut observed = observed(spanning("worker"));
     let first = workload(&observed);
     observed.leader_worker_set = live(applied(&first));
@@ -476,7 +476,7 @@ fn claiming() -> Value {
 }
 
 #[test]
-fn nobody_starts_before_the_gpus_that_are_claimed_can_be_counted() {
+fn no_pod_starts_before_the_gpus_that_are_claimed_can_be_counted() {
     let mut observed = observed(claiming());
     let workload_with =
         |observed: &ComponentObserved, gpus| plan_with(observed, &PodSettings::default(), gpus).workload;

@@ -34,7 +34,7 @@ fn owner(uid: &str, controls: bool) -> Value {
     owner
 }
 
-/// What the component `uid` plans for the Service, with these serving components and these owners of the live Service.
+/// The write that the component `uid` plans for the Service, with these serving components and these owners of the live Service.
 fn step(uid: &str, serving: &[&str], live: Option<Value>) -> ChildStep {
     let service = live.map(|owners| {
         let live = json!({ "metadata": { "name": "dynamo-model-x", "namespace": "ns", "uid": "s",

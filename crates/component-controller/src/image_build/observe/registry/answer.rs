@@ -46,7 +46,7 @@ pub fn token(body: &[u8]) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("Bearer {}", text("token").or_else(|| text("access_token"))?)).ok()
 }
 
-/// The address of a token server, with what is asked of it.
+/// The address of a token server, with the query.
 pub fn token_address(realm: &str, service: Option<&str>, repository: &str) -> Option<(Uri, String)> {
     let uri: Uri = realm.parse().ok()?;
     let scope = format!("repository:{repository}:pull");

@@ -18,7 +18,7 @@ use outbound::{Limits, Outbound, Trust};
 use self::answer::Challenge;
 use crate::image_build::{image::ImageName, model::ImageBuildObstacle, settings::KnownRegistries};
 
-/// For all requests of one question.
+/// For all requests of one query.
 const TIMEOUT: Duration = Duration::from_secs(15);
 /// For each answer. Manifests are smaller.
 const LIMITS: Limits = Limits { patience: TIMEOUT, longest: 1 << 20 };
@@ -70,8 +70,8 @@ impl Registries {
         // Reads files, and authorities take their time.
         let client = tokio::task::spawn_blocking(move || client(authorities)).await;
         let client = client.unwrap_or_else(|error| Err(error.to_string())).map_err(unreachable)?;
-        let question = RegistryQuestion { registries: self, client, reference, secure, login };
-        let answer = tokio::time::timeout(TIMEOUT, question.ask()).await;
+        let query = RegistryQuery { registries: self, client, reference, secure, login };
+        let answer = tokio::time::timeout(TIMEOUT, query.send_query()).await;
         answer.unwrap_or_else(|_| Err(unreachable(format!("no answer within {} s", TIMEOUT.as_secs()))))
     }
 }
@@ -85,8 +85,8 @@ fn client(authorities: Option<PathBuf>) -> Result<Outbound, String> {
     Outbound::new(&Trust { additional, ..Trust::default() }).map_err(|error| error.to_string())
 }
 
-/// One question to one registry.
-struct RegistryQuestion<'a> {
+/// One query of one registry.
+struct RegistryQuery<'a> {
     registries: &'a Registries,
     client: Outbound,
     reference: &'a Reference,
@@ -94,8 +94,8 @@ struct RegistryQuestion<'a> {
     login: Option<(String, String)>,
 }
 
-impl RegistryQuestion<'_> {
-    async fn ask(&self) -> Result<bool, ImageBuildObstacle> {
+impl RegistryQuery<'_> {
+    async fn send_query(&self) -> Result<bool, ImageBuildObstacle> {
         let authorization = self.authorize().await?;
         let name = self.reference.digest().or(self.reference.tag()).unwrap_or("latest");
         let manifest = format!("{}/v2/{}/manifests/{name}", self.host(), self.reference.repository());

@@ -1,4 +1,4 @@
-//! Tests of misbehaving registries. A real one is asked in `tests/cluster/registry.rs`.
+//! Tests of misbehaving registries. A real one is queried in `tests/cluster/registry.rs`.
 
 use std::sync::{
     Arc, OnceLock,
@@ -54,7 +54,7 @@ fn user() -> Option<(String, String)> {
     Some(("u".to_owned(), "p".to_owned()))
 }
 
-async fn ask(host: &str, name: &str, login: Option<(String, String)>) -> Result<bool, ImageBuildObstacle> {
+async fn has(host: &str, name: &str, login: Option<(String, String)>) -> Result<bool, ImageBuildObstacle> {
     known(host).has(&named(&format!("{host}/{name}:v1")), false, login).await
 }
 
@@ -72,7 +72,7 @@ fn none() -> String {
 }
 
 #[tokio::test]
-async fn a_registry_may_ask_for_a_token() {
+async fn a_registry_may_require_a_token() {
     let host = server(|path, shown, host| match (path, shown) {
         ("/token?scope=repository%3Ateam%2Fthere%3Apull&service=r", Some("Basic dTpw")) => {
             (200, none(), r#"{"token":"t"}"#)
@@ -86,16 +86,16 @@ async fn a_registry_may_ask_for_a_token() {
         _ => (401, format!("Bearer realm=\"http://{host}/token\",service=\"r\""), ""),
     })
     .await;
-    assert_eq!(ask(&host, "team/there", user()).await, Ok(true));
-    assert_eq!(ask(&host, "team/gone", user()).await, Ok(false));
-    let refused = ask(&host, "team/there", None).await.unwrap_err();
-    // The realm may be anybody's: what it answers is not shown.
+    assert_eq!(has(&host, "team/there", user()).await, Ok(true));
+    assert_eq!(has(&host, "team/gone", user()).await, Ok(false));
+    let refused = has(&host, "team/there", None).await.unwrap_err();
+    // The realm may be any server: what it answers is not shown.
     let ImageBuildObstacle::Blocked(text) = &refused else { panic!("{refused:?}") };
     assert!(text.contains("see team/there; name a docker") && text.contains("dockerConfigJsonSecretName"), "{text}");
 }
 
 #[tokio::test]
-async fn a_registry_may_ask_for_a_password() {
+async fn a_registry_may_require_a_password() {
     let host = server(|path, shown, _| match (path, shown) {
         ("/v2/there/manifests/v1", Some("Basic dTpw")) => (200, none(), ""),
         (path, Some("Basic dTpw")) if path.starts_with("/v2/gone/") => {
@@ -107,14 +107,14 @@ async fn a_registry_may_ask_for_a_password() {
         _ => (401, "Basic realm=\"r\"".to_owned(), ""),
     })
     .await;
-    assert_eq!(ask(&host, "there", user()).await, Ok(true));
-    assert_eq!(ask(&host, "gone", user()).await, Ok(false));
-    let refused = ask(&host, "secret", user()).await.unwrap_err();
+    assert_eq!(has(&host, "there", user()).await, Ok(true));
+    assert_eq!(has(&host, "gone", user()).await, Ok(false));
+    let refused = has(&host, "secret", user()).await.unwrap_err();
     assert!(matches!(&refused, ImageBuildObstacle::Blocked(text) if text.contains("(not for you)")), "{refused:?}");
-    assert!(matches!(ask(&host, "there", None).await, Err(ImageBuildObstacle::Blocked(_))));
+    assert!(matches!(has(&host, "there", None).await, Err(ImageBuildObstacle::Blocked(_))));
 }
 
-/// Credentials are kept for no longer than a question takes.
+/// Credentials are kept for no longer than a query takes.
 #[tokio::test]
 async fn no_request_uses_the_login_of_another_registry() {
     let host = server(|_, shown, _| match shown {
@@ -131,16 +131,16 @@ async fn no_request_uses_the_login_of_another_registry() {
 #[tokio::test]
 async fn what_does_not_answer_is_not_taken_for_absent() {
     let broken = server(|path, _, _| if path == "/v2/" { (200, none(), "") } else { (500, none(), "oops") }).await;
-    let error = ask(&broken, "there", None).await.unwrap_err();
+    let error = has(&broken, "there", None).await.unwrap_err();
     assert_eq!(error, ImageBuildObstacle::Unreachable(format!("registry {broken}: it answered 500")));
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string();
-    let error = ask(&gone, "there", None).await.unwrap_err();
+    let error = has(&gone, "there", None).await.unwrap_err();
     let ImageBuildObstacle::Unreachable(error) = &error else { panic!("{error:?}") };
     assert!(error.starts_with(&format!("registry {gone}: ")), "{error}");
     assert!(error.contains("refused"), "the cause is missing: {error}");
     // A registry whose tokens cannot be had is not one that refuses.
     let alone = server(|_, _, _| (401, "Bearer realm=\"http://127.0.0.1:1/token\"".to_owned(), "")).await;
-    let error = ask(&alone, "there", None).await.unwrap_err();
+    let error = has(&alone, "there", None).await.unwrap_err();
     assert!(matches!(error, ImageBuildObstacle::Unreachable(_)), "{error:?}");
 }
 
@@ -162,24 +162,24 @@ fn a_password_is_shown_to_its_own_host_only() {
     assert_eq!(login(b"{", &RegistryHost::of_image("r.io/a")), None);
 }
 
-/// Counts the requests to a server that must not be asked.
+/// Counts the requests to a server that must get none.
 async fn internal_service() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
     let handler = any(move || {
         count.fetch_add(1, Ordering::SeqCst);
         async { r#"{"token":"secret"}"# }
     });
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(handler)).await });
-    (host, asked)
+    (host, requests)
 }
 
 /// A tenant's registry sent the operator to services that only the operator reaches.
 #[tokio::test]
 async fn a_registry_leads_to_no_other_server() {
-    let (internal, asked) = internal_service().await;
+    let (internal, requests) = internal_service().await;
     INTERNAL.set(internal).unwrap();
     let other = || format!("http://{}/t", INTERNAL.get().unwrap());
     let by_redirect = server(|path, _, _| match path {
@@ -190,10 +190,10 @@ async fn a_registry_leads_to_no_other_server() {
     let by_realm = server(|_, _, _| (401, format!("Bearer realm=\"http://{}/t\"", INTERNAL.get().unwrap()), "")).await;
     let by_scheme = server(|_, _, _| (401, "Bearer realm=\"https://r.io/t\"".to_owned(), "")).await;
     for host in [by_redirect, by_realm, by_scheme] {
-        let error = ask(&host, "there", user()).await.unwrap_err();
+        let error = has(&host, "there", user()).await.unwrap_err();
         assert!(matches!(&error, ImageBuildObstacle::Unreachable(_)), "{error:?}");
     }
-    assert_eq!(asked.load(Ordering::SeqCst), 0, "{} was asked", other());
+    assert_eq!(requests.load(Ordering::SeqCst), 0, "{} got a request", other());
 }
 
 static INTERNAL: OnceLock<String> = OnceLock::new();
@@ -208,8 +208,8 @@ async fn redirects_stay_on_their_host_and_end() {
         path => (302, path.to_owned(), ""),
     })
     .await;
-    assert_eq!(ask(&host, "moved", None).await, Ok(true));
-    let error = ask(&host, "round", None).await.unwrap_err();
+    assert_eq!(has(&host, "moved", None).await, Ok(true));
+    let error = has(&host, "round", None).await.unwrap_err();
     assert!(error.message().contains("redirects again and again"), "{error:?}");
 }
 
@@ -229,21 +229,21 @@ async fn an_answer_without_end_is_cut_off() {
         async move { Body::from_stream(endless) }
     });
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(handler)).await });
-    let error = ask(&host, "there", None).await.unwrap_err();
+    let error = has(&host, "there", None).await.unwrap_err();
     assert!(matches!(&error, ImageBuildObstacle::Unreachable(_)), "{error:?}");
     let sent = sent.load(Ordering::SeqCst);
     assert!(sent < 32 << 20, "{sent} bytes were sent, most of them into buffers of the sockets");
 }
 
-/// Tenants chose which servers inside the cluster were asked, and without TLS.
+/// Tenants chose which servers inside the cluster were queried, and without TLS.
 #[tokio::test]
-async fn only_listed_registries_are_asked_without_tls_or_inside_the_machine() {
-    let (internal, asked) = internal_service().await;
+async fn only_listed_registries_are_queried_without_tls_or_inside_the_machine() {
+    let (internal, requests) = internal_service().await;
     let image = named(&format!("{internal}/x:v1"));
     let error = Registries::default().has(&image, false, user()).await.unwrap_err();
     assert!(matches!(error, ImageBuildObstacle::Blocked(_)), "{error:?}");
     assert!(error.message().contains("DOCKER_REGISTRY_INSECURE_HOSTS"), "{error:?}");
     let error = Registries::default().has(&image, true, user()).await.unwrap_err();
     assert!(error.message().contains("inside the machine"), "{error:?}");
-    assert_eq!(asked.load(Ordering::SeqCst), 0);
+    assert_eq!(requests.load(Ordering::SeqCst), 0);
 }

@@ -45,7 +45,7 @@ fn the_manifest_says_what_services_run_that_do_not() {
 }
 
 #[test]
-fn a_graph_waits_for_the_manifest_and_asks_for_it() {
+fn a_graph_waits_for_the_manifest_and_requests_it() {
     let unreachable = with_manifest(ready("v1"), ("False", "Unreachable", "store answered 503"));
     let invalid = with_manifest(ready("v1"), ("False", "InvalidSpec", "no dynamo.yaml"));
     for (build, progress, message) in [
@@ -60,20 +60,20 @@ fn a_graph_waits_for_the_manifest_and_asks_for_it() {
             let obstacle = plan.obstacle.unwrap();
             assert_eq!(obstacle.progress, progress, "{}", obstacle.message);
             assert!(obstacle.message.contains(message), "{}", obstacle.message);
-            let asked = plan.objects.build.unwrap().metadata.annotations.unwrap();
-            assert_eq!(asked["nvidia.com/read-archive-manifest"], "true");
+            let requested = plan.objects.build.unwrap().metadata.annotations.unwrap();
+            assert_eq!(requested["nvidia.com/read-archive-manifest"], "true");
             assert!(plan.components.is_empty() && plan.delete.is_empty() && plan.objects.manifest_of.is_none());
         }
     }
     let mut theirs = ready("v1");
     theirs.metadata.owner_references = None;
-    let asked = |build: &DynamoComponent| {
+    let is_requested = |build: &DynamoComponent| {
         let (plan, _) = planned(&graph(silent()), Some(build.clone()), vec![]);
         (plan.objects.build.is_some(), plan.objects.manifest_of.is_some())
     };
-    assert_eq!(asked(&theirs), (false, true), "a build of another owner is annotated");
+    assert_eq!(is_requested(&theirs), (false, true), "a build of another owner is annotated");
     theirs.metadata.annotations = Some([("nvidia.com/read-archive-manifest".to_owned(), "true".to_owned())].into());
-    assert_eq!(asked(&theirs), (false, false), "once");
+    assert_eq!(is_requested(&theirs), (false, false), "once");
 }
 
 #[test]

@@ -172,7 +172,7 @@ fn a_graph_that_waits_can_be_scaled() {
 }
 
 #[test]
-fn a_build_of_somebody_else_is_used_as_it_is() {
+fn a_build_of_another_owner_is_used_as_it_is() {
     let mut theirs = ready("v1");
     theirs.metadata.owner_references = None;
     let (plan, _) = planned(&graph(spec("v1")), Some(theirs), vec![]);
@@ -189,7 +189,7 @@ fn a_service_that_names_an_image_keeps_it() {
 }
 
 #[test]
-fn an_image_that_nobody_runs_is_not_built() {
+fn an_image_that_no_component_runs_is_not_built() {
     let mut own = spec("v1");
     for service in ["Frontend", "Worker"] {
         own["services"][service]["extraPodSpec"] = json!({ "mainContainer": { "image": "own:1" } });

@@ -11,7 +11,7 @@ const ZONE: &str = "nvidia.com/dynamo-topology.zone";
 const RACK: &str = "nvidia.com/dynamo-topology.rack";
 
 /// A small cluster, and what was read of it.
-struct World {
+struct Harness {
     pods: Vec<Pod>,
     memory: TopologyMemory,
     now: Instant,
@@ -30,7 +30,7 @@ struct Pod {
     labels: BTreeMap<String, String>,
 }
 
-impl World {
+impl Harness {
     fn with_pods(count: usize) -> Self {
         let pod = || Pod { version: 1, node: None, labels: BTreeMap::new() };
         Self {
@@ -111,98 +111,98 @@ impl World {
 
 #[test]
 fn pods_are_labelled_once_and_then_skipped() {
-    let mut world = World::with_pods(3);
-    assert_eq!(world.pass(), [1, 3, 0], "no pod has a node");
-    assert_eq!(world.pass(), [0, 0, 0], "no pod has changed");
-    world.change(0, |pod| pod.node = Some(1));
-    assert_eq!(world.pass(), [1, 1, 1], "only who has changed is looked at");
+    let mut harness = Harness::with_pods(3);
+    assert_eq!(harness.pass(), [1, 3, 0], "no pod has a node");
+    assert_eq!(harness.pass(), [0, 0, 0], "no pod has changed");
+    harness.change(0, |pod| pod.node = Some(1));
+    assert_eq!(harness.pass(), [1, 1, 1], "only who has changed is looked at");
     assert_eq!(
-        world.pods[0].labels,
+        harness.pods[0].labels,
         BTreeMap::from([(ZONE.to_owned(), "z1".to_owned()), (RACK.to_owned(), "r1".to_owned())])
     );
-    assert_eq!(world.pass(), [0, 0, 0], "its labels are ours");
-    world.change(0, |_| {});
-    assert_eq!(world.pass(), [0, 0, 0], "a change of something else");
+    assert_eq!(harness.pass(), [0, 0, 0], "its labels are ours");
+    harness.change(0, |_| {});
+    assert_eq!(harness.pass(), [0, 0, 0], "a change of something else");
     for index in [1, 2] {
-        world.change(index, |pod| pod.node = Some(1));
+        harness.change(index, |pod| pod.node = Some(1));
     }
-    assert_eq!(world.pass(), [1, 2, 1], "a node is read once for all");
+    assert_eq!(harness.pass(), [1, 2, 1], "a node is read once for all");
 }
 
 #[test]
 fn a_pod_that_has_one_label_and_not_the_other_is_looked_at() {
-    let mut world = World::with_pods(2);
-    for pod in &mut world.pods {
+    let mut harness = Harness::with_pods(2);
+    for pod in &mut harness.pods {
         (pod.node, pod.labels) = (Some(2), BTreeMap::from([(ZONE.to_owned(), "z2".to_owned())]));
     }
-    world.pods[1].labels.insert(RACK.to_owned(), "r2".to_owned());
-    assert_eq!(world.pass(), [1, 1, 1], "the other has both, and is not even read");
-    assert_eq!(world.pods[0].labels[RACK], "r2");
-    assert_eq!(world.changes, 1);
-    world.change(0, |pod| drop(pod.labels.remove(RACK)));
-    assert_eq!(world.pass(), [1, 0, 1], "its node is known");
-    assert_eq!(world.pods[0].labels[RACK], "r2");
+    harness.pods[1].labels.insert(RACK.to_owned(), "r2".to_owned());
+    assert_eq!(harness.pass(), [1, 1, 1], "the other has both, and is not even read");
+    assert_eq!(harness.pods[0].labels[RACK], "r2");
+    assert_eq!(harness.changes, 1);
+    harness.change(0, |pod| drop(pod.labels.remove(RACK)));
+    assert_eq!(harness.pass(), [1, 0, 1], "its node is known");
+    assert_eq!(harness.pods[0].labels[RACK], "r2");
 }
 
 #[test]
-fn a_node_that_does_not_say_everything_is_asked_again_ever_more_rarely() {
-    let mut world = World::with_pods(2);
-    (world.pods[0].node, world.pods[1].node) = (Some(0), Some(1));
-    assert_eq!(world.pass(), [1, 2, 2]);
-    assert_eq!(world.pods[0].labels.keys().collect::<Vec<_>>(), [ZONE]);
-    world.change(0, |_| {});
-    assert_eq!(world.pass(), [0, 0, 0], "not yet");
+fn a_node_with_missing_labels_is_read_again_ever_more_rarely() {
+    let mut harness = Harness::with_pods(2);
+    (harness.pods[0].node, harness.pods[1].node) = (Some(0), Some(1));
+    assert_eq!(harness.pass(), [1, 2, 2]);
+    assert_eq!(harness.pods[0].labels.keys().collect::<Vec<_>>(), [ZONE]);
+    harness.change(0, |_| {});
+    assert_eq!(harness.pass(), [0, 0, 0], "not yet");
     let mut pauses = Vec::new();
     while pauses.len() < 9 {
-        pauses.push(world.wait().unwrap().as_secs());
-        assert_eq!(world.pass(), [1, 0, 1], "the node of the one pod alone");
-        assert_eq!(world.pass(), [0, 0, 0]);
+        pauses.push(harness.wait().unwrap().as_secs());
+        assert_eq!(harness.pass(), [1, 0, 1], "the node of the one pod alone");
+        assert_eq!(harness.pass(), [0, 0, 0]);
     }
     assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
-    assert_eq!(world.changes, 2, "no label has changed");
+    assert_eq!(harness.changes, 2, "no label has changed");
 }
 
 #[test]
 fn a_node_that_gets_its_label_late_is_noticed() {
-    let mut world = World::with_pods(1);
-    world.pods[0].node = Some(0);
-    world.pass();
-    world.wait().unwrap();
-    world.pass();
-    world.complete = true;
-    assert_eq!(world.pass(), [0, 0, 0], "not yet");
-    world.wait().unwrap();
-    assert_eq!(world.pass(), [1, 0, 1]);
-    assert_eq!(world.pods[0].labels[RACK], "r0");
-    assert_eq!(world.wait(), None, "there is nothing more to learn");
-    assert_eq!(world.pass(), [0, 0, 0]);
+    let mut harness = Harness::with_pods(1);
+    harness.pods[0].node = Some(0);
+    harness.pass();
+    harness.wait().unwrap();
+    harness.pass();
+    harness.complete = true;
+    assert_eq!(harness.pass(), [0, 0, 0], "not yet");
+    harness.wait().unwrap();
+    assert_eq!(harness.pass(), [1, 0, 1]);
+    assert_eq!(harness.pods[0].labels[RACK], "r0");
+    assert_eq!(harness.wait(), None, "there is nothing more to learn");
+    assert_eq!(harness.pass(), [0, 0, 0]);
 }
 
 #[test]
 fn pods_that_go_are_not_waited_for() {
-    let mut world = World::with_pods(1);
-    world.pods[0].node = Some(0);
-    world.pass();
-    let mut leaving = world.metadata();
+    let mut harness = Harness::with_pods(1);
+    harness.pods[0].node = Some(0);
+    harness.pass();
+    let mut leaving = harness.metadata();
     leaving[0].deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-    assert_eq!(world.memory.due(&leaving, world.now), None);
-    let late = world.now + LONGEST_PAUSE;
+    assert_eq!(harness.memory.due(&leaving, harness.now), None);
+    let late = harness.now + LONGEST_PAUSE;
     assert_eq!(
-        world.memory.due(&world.metadata(), late),
+        harness.memory.due(&harness.metadata(), late),
         None,
         "what hinders a look that is due is tried again by itself"
     );
-    assert!(world.memory.due(&world.metadata(), world.now).is_some());
+    assert!(harness.memory.due(&harness.metadata(), harness.now).is_some());
 }
 
 #[test]
 fn pods_that_could_not_be_looked_at_are_the_next_time() {
-    let world = World::with_pods(1);
-    let (metadata, mut memory) = (world.metadata(), TopologyMemory::default());
-    let mut lookup = TopologyLookup::at(&metadata, &memory, world.now);
+    let harness = Harness::with_pods(1);
+    let (metadata, mut memory) = (harness.metadata(), TopologyMemory::default());
+    let mut lookup = TopologyLookup::at(&metadata, &memory, harness.now);
     lookup.resolve_levels(&BTreeMap::new(), &mut memory);
     assert!(lookup.unplaced().is_empty(), "there is no such topology");
-    let mut lookup = TopologyLookup::at(&metadata, &memory, world.now);
+    let mut lookup = TopologyLookup::at(&metadata, &memory, harness.now);
     lookup.resolve_levels(
         &BTreeMap::from([("t".to_owned(), vec![LabelCopy { from: "k".into(), to: labels::topology("d") }])]),
         &mut memory,
@@ -210,8 +210,8 @@ fn pods_that_could_not_be_looked_at_are_the_next_time() {
     assert_eq!(lookup.unplaced(), ["0"]);
     lookup.resolve_nodes(&BTreeMap::new(), &mut memory);
     assert!(lookup.nodes().is_empty(), "the API server did not answer");
-    assert_eq!(TopologyLookup::at(&metadata, &memory, world.now).topologies().len(), 1);
-    let mut lookup = TopologyLookup::at(&metadata, &memory, world.now);
+    assert_eq!(TopologyLookup::at(&metadata, &memory, harness.now).topologies().len(), 1);
+    let mut lookup = TopologyLookup::at(&metadata, &memory, harness.now);
     lookup.resolve_levels(&BTreeMap::from([("t".to_owned(), Vec::new())]), &mut memory);
     assert!(memory.exceeds(0));
     memory.keep(|_| false);
@@ -222,26 +222,26 @@ proptest! {
     /// Pods come up in any order, with a pass after any change, as events make them.
     #[test]
     fn reads_grow_with_changes_and_not_with_their_square(events in prop::collection::vec((0usize..20, 0usize..4), 1..200)) {
-        let mut world = World::with_pods(20);
-        world.pass();
+        let mut harness = Harness::with_pods(20);
+        harness.pass();
         let mut passes = 1;
         for (index, what) in &events {
-            world.change(*index, |pod| match what {
+            harness.change(*index, |pod| match what {
                 0 => pod.node = pod.node.or(Some(index % 3)),
                 1 => drop(pod.labels.remove(ZONE)),
                 _ => {}
             });
-            let [topologies, pods, nodes] = world.pass();
+            let [topologies, pods, nodes] = harness.pass();
             prop_assert!(topologies <= 1 && pods <= 1 && nodes <= 1, "one pod has changed");
             passes += 1;
         }
-        prop_assert!(world.topologies <= passes);
-        for (index, reads) in &world.pod_reads {
+        prop_assert!(harness.topologies <= passes);
+        for (index, reads) in &harness.pod_reads {
             let changes = events.iter().filter(|(changed, _)| changed == index).count();
             prop_assert!(*reads <= 1 + changes, "pod {index} was read {reads} times");
         }
-        prop_assert_eq!(world.pass(), [0, 0, 0]);
-        for pod in world.pods.iter().filter(|pod| pod.node.is_some()) {
+        prop_assert_eq!(harness.pass(), [0, 0, 0]);
+        for pod in harness.pods.iter().filter(|pod| pod.node.is_some()) {
             let node = pod.node.unwrap();
             prop_assert_eq!(&pod.labels[ZONE], &format!("z{node}"));
             prop_assert_eq!(pod.labels.contains_key(RACK), node != 0);

@@ -54,7 +54,7 @@ pub fn checkpoints(
     revision: Option<&RevisionSuffix>,
     origin_version: &str,
 ) -> Vec<ComponentCheckpoint> {
-    if graph.settings.snapshots.is_none() {
+    if graph.settings.checkpoints.is_none() {
         return Vec::new();
     }
     let components = graph.spec.components.iter();
@@ -68,7 +68,7 @@ pub fn stale<'a>(
     observed: &'a GraphObserved,
     desired: &[ComponentCheckpoint],
 ) -> Vec<&'a DynamoCheckpoint> {
-    if graph.settings.snapshots.is_none() {
+    if graph.settings.checkpoints.is_none() {
         return Vec::new();
     }
     let ours = observed.checkpoints.all.iter().filter(|found| observed.is_owner(*found) && is_automatic(found));

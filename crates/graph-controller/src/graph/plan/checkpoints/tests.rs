@@ -15,7 +15,7 @@ use crate::graph::{
 
 fn switched_on() -> &'static GraphSettings {
     static SETTINGS: LazyLock<GraphSettings> =
-        LazyLock::new(|| GraphSettings { snapshots: Some(Default::default()), ..settings().clone() });
+        LazyLock::new(|| GraphSettings { checkpoints: Some(Default::default()), ..settings().clone() });
     &SETTINGS
 }
 
@@ -34,10 +34,10 @@ fn edited(checkpoint: Value, edit: impl FnOnce(&mut Value)) -> DynamoGraphDeploy
 }
 
 fn planned(graph: &DynamoGraphDeployment, components: Vec<DynamoComponentDeployment>) -> GraphPlan {
-    decided_with(graph, components, vec![])
+    planned_with(graph, components, vec![])
 }
 
-fn decided_with(
+fn planned_with(
     graph: &DynamoGraphDeployment,
     components: Vec<DynamoComponentDeployment>,
     checkpoints: Vec<DynamoCheckpoint>,
@@ -106,7 +106,7 @@ fn a_revision_has_one_checkpoint_after_any_number_of_reconciles() {
     let graph = graph(json!({}));
     let first = planned(&graph, vec![]);
     let components: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();
-    let again = decided_with(&graph, components, vec![as_live(&first, CheckpointPhase::Creating)]);
+    let again = planned_with(&graph, components, vec![as_live(&first, CheckpointPhase::Creating)]);
     assert_eq!(again.checkpoints[0].name, first.checkpoints[0].name);
     assert_eq!(again.rollout.target, first.rollout.target);
     assert_eq!(reference(worker(&again)), reference(worker(&first)));
@@ -122,10 +122,10 @@ fn pods_that_wait_come_with_their_checkpoint() {
     assert_eq!(frontend.spec.component.replicas, Some(1));
     let mut components: Vec<_> = first.components.iter().map(|d| live(d, 0)).collect();
     let creating = as_live(&first, CheckpointPhase::Creating);
-    let held = decided_with(&graph, components.clone(), vec![creating]);
+    let held = planned_with(&graph, components.clone(), vec![creating]);
     assert_eq!(worker(&held).spec.component.replicas, Some(0));
     let ready = as_live(&first, CheckpointPhase::Ready);
-    let started = decided_with(&graph, components.clone(), vec![ready.clone()]);
+    let started = planned_with(&graph, components.clone(), vec![ready.clone()]);
     assert_eq!(worker(&started).spec.component.replicas, Some(4));
     assert_eq!(started.checkpoints[0].status().ready, Some(true));
 
@@ -133,35 +133,35 @@ fn pods_that_wait_come_with_their_checkpoint() {
     components.iter_mut().filter(|d| d.spec.component.is_worker()).for_each(|d| d.spec.component.replicas = Some(3));
     let mut again = ready;
     again.status = serde_json::from_value(json!({ "phase": "Creating" })).unwrap();
-    let kept = decided_with(&graph, components, vec![again]);
+    let kept = planned_with(&graph, components, vec![again]);
     assert_eq!(worker(&kept).spec.component.replicas, Some(3));
 }
 
 #[test]
-fn who_serves_goes_on_while_the_checkpoint_of_the_next_generation_is_made() {
+fn what_serves_goes_on_while_the_checkpoint_of_the_next_revision_is_made() {
     let old = graph(json!({ "startupPolicy": WAIT }));
     let first = planned(&old, vec![]);
     let mut components: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();
     for d in components.iter_mut().filter(|d| d.spec.component.is_worker()) {
         d.spec.component.replicas = Some(4);
-        crate::graph::fixtures::report(d, 4);
+        crate::graph::fixtures::set_available(d, 4);
     }
     let of_old = as_live(&first, CheckpointPhase::Ready);
     let new = edited(json!({ "startupPolicy": WAIT }), |g| set_image(g, "2"));
-    let plan = decided_with(&new, components.clone(), vec![of_old.clone()]);
+    let plan = planned_with(&new, components.clone(), vec![of_old.clone()]);
     assert_ne!(plan.checkpoints[0].name, first.checkpoints[0].name);
     assert_eq!(worker(&plan).spec.component.replicas, Some(0));
     assert_eq!(plan.old.iter().map(|d| d.spec.component.replicas).collect::<Vec<_>>(), [Some(4)]);
     assert_eq!((plan.delete.len(), plan.stale_checkpoints.len()), (0, 0));
 
     let ready = as_live(&plan, CheckpointPhase::Ready);
-    let plan = decided_with(&new, components, vec![of_old, ready]);
+    let plan = planned_with(&new, components, vec![of_old, ready]);
     assert_eq!(worker(&plan).spec.component.replicas, Some(1), "within the surge");
     assert_eq!(plan.old.iter().map(|d| d.spec.component.replicas).collect::<Vec<_>>(), [Some(3)]);
 }
 
 #[test]
-fn a_checkpoint_goes_with_the_last_of_its_generation_unless_somebody_starts_from_it() {
+fn a_checkpoint_goes_with_the_last_of_its_revision_unless_a_pod_starts_from_it() {
     let graph = graph(json!({}));
     let first = planned(&graph, vec![]);
     let components: Vec<_> = first.components.iter().map(|d| live(d, d.spec.component.desired_replicas())).collect();
@@ -191,7 +191,7 @@ fn a_graph_that_was_left_behind_and_applied_again_keeps_its_checkpoint() {
     let mut checkpoint = as_live(&first, CheckpointPhase::Ready);
     checkpoint.metadata.owner_references = None;
     let again = edited(json!({}), |g| g["metadata"]["uid"] = json!("another-uid"));
-    let plan = decided_with(&again, orphans, vec![checkpoint]);
+    let plan = planned_with(&again, orphans, vec![checkpoint]);
     assert_eq!(plan.checkpoints[0].name, first.checkpoints[0].name);
     assert_eq!(reference(worker(&plan)), reference(worker(&first)));
 }
@@ -202,7 +202,7 @@ fn what_another_operator_made_is_recognised_with_its_checkpoint() {
     let first = planned(&graph, vec![]);
     let mut theirs: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();
     theirs.iter_mut().for_each(|d| d.metadata.annotations = None);
-    let plan = decided_with(&graph, theirs, vec![as_live(&first, CheckpointPhase::Ready)]);
+    let plan = planned_with(&graph, theirs, vec![as_live(&first, CheckpointPhase::Ready)]);
     assert_eq!(plan.rollout.target, first.rollout.target);
     assert_eq!(reference(worker(&plan)), reference(worker(&first)));
 }
@@ -215,7 +215,7 @@ fn a_checkpoint_that_the_author_names_is_not_made() {
             "metadata": { "name": "mine", "namespace": "team-a" }, "status": { "phase": "Ready", "checkpointID": "id" },
             "spec": { "identity": { "model": "m", "backendFramework": "vllm" }, "job": { "podTemplateSpec": {} } } });
         let live = found.then(|| serde_json::from_value(checkpoint).unwrap());
-        let plan = decided_with(&graph, vec![], live.into_iter().collect());
+        let plan = planned_with(&graph, vec![], live.into_iter().collect());
         assert_eq!(plan.checkpoints[0].desired, None);
         let checkpoint = &plan.checkpoints[0];
         (checkpoint.awaited.is_some(), worker(&plan).spec.component.replicas, checkpoint.capture)
@@ -234,13 +234,13 @@ fn a_retained_checkpoint_has_no_owner_and_keeps_what_was_written_first() {
     live.spec.job.active_deadline_seconds = Some(7);
     let graph = edited(json!({ "deletionPolicy": "Retain" }), |_| {});
     // The policy is part of the component, so the revision is another: looked at as the first one's.
-    let mut plan = decided_with(&graph, vec![], vec![live.clone()]);
+    let mut plan = planned_with(&graph, vec![], vec![live.clone()]);
     let desired = plan.checkpoints.remove(0).desired.unwrap();
     assert!(!desired.goes_with_graph);
     assert_eq!(desired.object.annotations()[annotations::CHECKPOINT_DELETION_POLICY], "Retain");
 
     let again =
-        decided_with(&self::graph(json!({})), vec![], vec![live.clone()]).checkpoints.remove(0).desired.unwrap();
+        planned_with(&self::graph(json!({})), vec![], vec![live.clone()]).checkpoints.remove(0).desired.unwrap();
     assert_eq!(again.object.annotations()[annotations::ARTIFACT_VERSION], "2");
     assert_eq!(again.object.spec, live.spec);
 }
@@ -284,7 +284,7 @@ fn what_becomes_of_a_checkpoint_is_no_reason_to_roll() {
 }
 
 #[test]
-fn workers_change_generation_together_or_wait_together() {
+fn workers_change_revision_together_or_wait_together() {
     let two = |image: &str| {
         edited(json!({ "startupPolicy": WAIT }), |g| {
             let mut other = g["spec"]["components"][1].clone();
@@ -298,9 +298,9 @@ fn workers_change_generation_together_or_wait_together() {
     let mut components: Vec<_> = first.components.iter().map(|d| live(d, 4)).collect();
     for d in components.iter_mut().filter(|d| d.spec.component.is_worker()) {
         d.spec.component.replicas = Some(4);
-        crate::graph::fixtures::report(d, 4);
+        crate::graph::fixtures::set_available(d, 4);
     }
-    let plan = decided_with(&two("2"), components, vec![as_live(&first, CheckpointPhase::Ready)]);
+    let plan = planned_with(&two("2"), components, vec![as_live(&first, CheckpointPhase::Ready)]);
     let old: Vec<_> = plan.old.iter().map(|d| d.spec.component.replicas).collect();
     assert_eq!((old, plan.delete.len()), (vec![Some(4), Some(4)], 0));
     let new = plan.components.iter().filter(|d| d.spec.component.is_worker());
@@ -330,10 +330,10 @@ fn step(before: [i32; 2], reported: &[Value]) -> [i32; 2] {
     for d in components.iter_mut().filter(|d| d.spec.component.is_worker()) {
         let replicas = before[usize::from(d.spec.component.name == "Prefill")];
         d.spec.component.replicas = Some(replicas);
-        crate::graph::fixtures::report(d, replicas);
+        crate::graph::fixtures::set_available(d, replicas);
     }
     let new = recreated("2", reported.len());
-    let begun = decided_with(&new, components.clone(), vec![]);
+    let begun = planned_with(&new, components.clone(), vec![]);
     assert_eq!(begun.checkpoints.len(), reported.len());
     let made = begun.checkpoints.iter().zip(reported).filter(|(_, reported)| !reported.is_null());
     let made = made.map(|(checkpoint, reported)| {
@@ -343,7 +343,7 @@ fn step(before: [i32; 2], reported: &[Value]) -> [i32; 2] {
         live["status"] = reported["status"].clone();
         serde_json::from_value(live).unwrap()
     });
-    let plan = decided_with(&new, components, made.collect());
+    let plan = planned_with(&new, components, made.collect());
     assert!(plan.delete.is_empty());
     let replicas = |name: &str| {
         let old = plan.old.iter().find(|d| d.spec.component.name == name).unwrap();
@@ -399,6 +399,6 @@ fn who_was_emptied_for_a_capture_that_came_is_back_if_another_one_is_lost() {
 fn a_checkpoint_that_failed_is_known_as_such() {
     let graph = graph(json!({ "startupPolicy": WAIT }));
     let first = planned(&graph, vec![]);
-    let failed = |phase| decided_with(&graph, vec![], vec![as_live(&first, phase)]).checkpoints[0].failed;
+    let failed = |phase| planned_with(&graph, vec![], vec![as_live(&first, phase)]).checkpoints[0].failed;
     assert_eq!((failed(CheckpointPhase::Failed), failed(CheckpointPhase::Creating)), (true, false));
 }

@@ -18,7 +18,7 @@ use crate::graph::{
 };
 
 /// A graph and its live components, pass by pass.
-struct World {
+struct Harness {
     annotations: Value,
     image: &'static str,
     second: &'static str,
@@ -28,11 +28,11 @@ struct World {
     components: Vec<DynamoComponentDeployment>,
 }
 
-impl World {
+impl Harness {
     /// Two workers that serve, of image `1.0.0`.
     fn new() -> Self {
         let (status, components) = (None, vec![]);
-        let mut world = Self {
+        let mut harness = Self {
             annotations: json!({}),
             image: "1.0.0",
             second: "Prefill",
@@ -41,8 +41,8 @@ impl World {
             status,
             components,
         };
-        world.settle(|_| true);
-        world
+        harness.settle(|_| true);
+        harness
     }
 
     fn edit(image: &'static str, annotations: Value) -> Self {
@@ -122,158 +122,162 @@ fn a_graph_without_edit_is_ready_whatever_its_annotations() {
     let all = json!({ "operator.dynamo/rollout": "paused", "operator.dynamo/rollout-step": "1",
         "operator.dynamo/progress-deadline": "1s" });
     for annotations in [all, json!({ "operator.dynamo/rollout": "undone" })] {
-        let mut world = World::edit("1.0.0", annotations);
-        let before = world.workers();
-        world.settle(|_| true);
-        assert_eq!(world.condition(c::READY).unwrap().0, "True");
-        assert_eq!((world.workers(), world.condition(c::ROLLOUT_PROGRESSING)), (before, None));
+        let mut harness = Harness::edit("1.0.0", annotations);
+        let before = harness.workers();
+        harness.settle(|_| true);
+        assert_eq!(harness.condition(c::READY).unwrap().0, "True");
+        assert_eq!((harness.workers(), harness.condition(c::ROLLOUT_PROGRESSING)), (before, None));
     }
 }
 
 #[test]
 fn a_paused_edit_is_reconciling_and_names_the_remedy() {
-    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/rollout": "paused" }));
-    let before = world.workers();
-    world.settle(|_| true);
-    assert_eq!(world.workers(), before);
-    let (status, reason, message) = world.condition(c::RECONCILING).unwrap();
+    let mut harness = Harness::edit("2.0.0", json!({ "operator.dynamo/rollout": "paused" }));
+    let before = harness.workers();
+    harness.settle(|_| true);
+    assert_eq!(harness.workers(), before);
+    let (status, reason, message) = harness.condition(c::RECONCILING).unwrap();
     assert_eq!((status, reason), ("True", "RolloutPaused"));
     assert!(message.contains("remove annotation operator.dynamo/rollout"), "{message}");
-    assert_eq!(world.condition(c::READY).unwrap().1, "rolling_update_held");
-    assert_eq!(world.condition(c::STALLED).unwrap().0, "False");
-    assert_eq!(world.status.as_ref().unwrap().state, GraphState::Pending);
+    assert_eq!(harness.condition(c::READY).unwrap().1, "rolling_update_held");
+    assert_eq!(harness.condition(c::STALLED).unwrap().0, "False");
+    assert_eq!(harness.status.as_ref().unwrap().state, GraphState::Pending);
 }
 
 #[test]
 fn a_pause_in_the_middle_keeps_both_revisions_and_a_further_edit_starts_none() {
-    let mut world = World::edit("2.0.0", json!({}));
-    world.pass(|_| true);
-    world.pass(|_| true);
-    let middle = world.workers();
+    let mut harness = Harness::edit("2.0.0", json!({}));
+    harness.pass(|_| true);
+    harness.pass(|_| true);
+    let middle = harness.workers();
     assert_eq!(middle.len(), 4);
-    world.annotations = json!({ "operator.dynamo/rollout": "paused" });
+    harness.annotations = json!({ "operator.dynamo/rollout": "paused" });
     for image in ["2.0.0", "3.0.0", "1.0.0"] {
-        world.image = image;
-        world.settle(|_| true);
-        assert_eq!(world.workers(), middle, "{image}");
-        let (status, reason, message) = world.condition(c::RECONCILING).unwrap();
+        harness.image = image;
+        harness.settle(|_| true);
+        assert_eq!(harness.workers(), middle, "{image}");
+        let (status, reason, message) = harness.condition(c::RECONCILING).unwrap();
         assert_eq!((status, reason), ("True", "RolloutPaused"));
         assert!(message.contains("Decode has") && message.contains("desired workers"), "{message}");
     }
-    (world.image, world.annotations) = ("2.0.0", json!({}));
-    world.settle(|_| true);
-    assert_eq!((world.workers().len(), world.condition(c::READY).unwrap().0), (2, "True"));
+    (harness.image, harness.annotations) = ("2.0.0", json!({}));
+    harness.settle(|_| true);
+    assert_eq!((harness.workers().len(), harness.condition(c::READY).unwrap().0), (2, "True"));
 }
 
 #[test]
 fn a_canary_is_held_until_its_step_is_raised() {
-    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/rollout-step": "25%" }));
-    world.settle(|_| true);
-    let mut replicas: Vec<_> = world.workers().into_iter().map(|(_, replicas)| replicas).collect();
+    let mut harness = Harness::edit("2.0.0", json!({ "operator.dynamo/rollout-step": "25%" }));
+    harness.settle(|_| true);
+    let mut replicas: Vec<_> = harness.workers().into_iter().map(|(_, replicas)| replicas).collect();
     replicas.sort_unstable();
     assert_eq!(replicas, [1, 1, 3, 3]);
-    let (status, reason, message) = world.condition(c::RECONCILING).unwrap();
+    let (status, reason, message) = harness.condition(c::RECONCILING).unwrap();
     assert_eq!((status, reason), ("True", "RolloutHeld"));
     assert!(message.contains("operator.dynamo/rollout-step 25%: Decode has 1 new and 3 old of 4"), "{message}");
-    assert_eq!(world.condition(c::STALLED).unwrap().0, "False");
-    world.annotations = json!({ "operator.dynamo/rollout-step": "100%" });
-    world.settle(|_| true);
-    assert_eq!((world.workers().len(), world.condition(c::READY).unwrap().0), (2, "True"));
+    assert_eq!(harness.condition(c::STALLED).unwrap().0, "False");
+    harness.annotations = json!({ "operator.dynamo/rollout-step": "100%" });
+    harness.settle(|_| true);
+    assert_eq!((harness.workers().len(), harness.condition(c::READY).unwrap().0), (2, "True"));
 }
 
 #[test]
 fn a_deadline_that_passes_returns_the_workers_and_says_why() {
-    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "20s" }));
-    let first = world.workers();
-    let begun = world.seconds;
-    let plan = world.pass(all_but_second);
+    let mut harness = Harness::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "20s" }));
+    let first = harness.workers();
+    let begun = harness.seconds;
+    let plan = harness.pass(all_but_second);
     assert_eq!(plan.rollout.again, Some(Timestamp::from_second(begun + 20).unwrap()));
-    assert_eq!(world.condition(c::ROLLOUT_PROGRESSING).unwrap().1, "WorkersAwaited");
-    world.settle(all_but_second);
-    let waiting = world.condition(c::ROLLOUT_PROGRESSING).unwrap().2.to_owned();
-    world.pass(all_but_second);
-    assert_eq!(world.condition(c::ROLLOUT_PROGRESSING).unwrap().2, waiting, "nothing is written while nothing changes");
-    world.settle(all_but_second);
-    assert_eq!(world.workers(), first);
-    let (status, reason, message) = world.condition(c::ROLLOUT_PROGRESSING).unwrap();
+    assert_eq!(harness.condition(c::ROLLOUT_PROGRESSING).unwrap().1, "WorkersAwaited");
+    harness.settle(all_but_second);
+    let waiting = harness.condition(c::ROLLOUT_PROGRESSING).unwrap().2.to_owned();
+    harness.pass(all_but_second);
+    assert_eq!(
+        harness.condition(c::ROLLOUT_PROGRESSING).unwrap().2,
+        waiting,
+        "nothing is written while nothing changes"
+    );
+    harness.settle(all_but_second);
+    assert_eq!(harness.workers(), first);
+    let (status, reason, message) = harness.condition(c::ROLLOUT_PROGRESSING).unwrap();
     assert_eq!((status, reason), ("False", "RolloutUndone"));
     assert!(message.contains("progress-deadline 20s") && message.contains("0 of"), "{message}");
     assert!(message.contains("spec.components change"), "{message}");
-    assert_eq!(world.condition(c::STALLED).unwrap().1, "RolloutUndone");
-    let rolled = world.status.as_ref().unwrap().rolling_update.as_ref().unwrap();
+    assert_eq!(harness.condition(c::STALLED).unwrap().1, "RolloutUndone");
+    let rolled = harness.status.as_ref().unwrap().rolling_update.as_ref().unwrap();
     assert_eq!(rolled.phase, Some(RollingUpdatePhase::Failed));
 
     // The rejection is in the status alone: without annotation and after a restart of the controller it holds.
-    world.annotations = json!({});
-    world.settle(|_| true);
-    assert_eq!(world.workers(), first);
-    world.image = "3.0.0";
-    world.settle(|_| true);
-    assert_eq!((world.condition(c::READY).unwrap().0, world.condition(c::ROLLOUT_PROGRESSING)), ("True", None));
-    assert!(world.workers().iter().all(|worker| !first.contains(worker)));
+    harness.annotations = json!({});
+    harness.settle(|_| true);
+    assert_eq!(harness.workers(), first);
+    harness.image = "3.0.0";
+    harness.settle(|_| true);
+    assert_eq!((harness.condition(c::READY).unwrap().0, harness.condition(c::ROLLOUT_PROGRESSING)), ("True", None));
+    assert!(harness.workers().iter().all(|worker| !first.contains(worker)));
 }
 
 #[test]
 fn a_deadline_begins_anew_with_each_new_worker() {
-    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "3s" }));
+    let mut harness = Harness::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "3s" }));
     // A worker needs less than the deadline, all of them more.
     for _ in 0..12 {
-        world.pass(|_| true);
-        world.seconds += 1;
+        harness.pass(|_| true);
+        harness.seconds += 1;
     }
-    assert_eq!(world.condition(c::READY).unwrap().0, "True");
-    assert_eq!(world.workers().len(), 2);
+    assert_eq!(harness.condition(c::READY).unwrap().0, "True");
+    assert_eq!(harness.workers().len(), 2);
 }
 
 #[test]
 fn a_pause_stops_the_deadline() {
-    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "5s" }));
-    world.pass(all_but_second);
-    world.annotations["operator.dynamo/rollout"] = json!("paused");
-    world.seconds += 100;
-    world.settle(all_but_second);
-    assert_eq!(world.condition(c::ROLLOUT_PROGRESSING), None);
-    world.annotations = json!({ "operator.dynamo/progress-deadline": "5s" });
-    world.pass(all_but_second);
-    assert_eq!(world.condition(c::ROLLOUT_PROGRESSING).unwrap().1, "WorkersAwaited");
+    let mut harness = Harness::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "5s" }));
+    harness.pass(all_but_second);
+    harness.annotations["operator.dynamo/rollout"] = json!("paused");
+    harness.seconds += 100;
+    harness.settle(all_but_second);
+    assert_eq!(harness.condition(c::ROLLOUT_PROGRESSING), None);
+    harness.annotations = json!({ "operator.dynamo/progress-deadline": "5s" });
+    harness.pass(all_but_second);
+    assert_eq!(harness.condition(c::ROLLOUT_PROGRESSING).unwrap().1, "WorkersAwaited");
 }
 
 #[test]
 fn a_rollout_without_anything_to_return_to_is_stalled_and_goes_on_by_itself() {
-    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "5s" }));
-    world.settle(|_| false);
-    let (status, reason, message) = world.condition(c::STALLED).unwrap();
+    let mut harness = Harness::edit("2.0.0", json!({ "operator.dynamo/progress-deadline": "5s" }));
+    harness.settle(|_| false);
+    let (status, reason, message) = harness.condition(c::STALLED).unwrap();
     assert_eq!((status, reason), ("True", "ProgressDeadlineExceeded"));
     assert!(message.contains("No older revision serves"), "{message}");
-    assert_eq!(world.condition(c::ROLLOUT_PROGRESSING).unwrap().1, "ProgressDeadlineExceeded");
-    world.settle(|_| true);
-    assert_eq!((world.workers().len(), world.condition(c::READY).unwrap().0), (2, "True"));
+    assert_eq!(harness.condition(c::ROLLOUT_PROGRESSING).unwrap().1, "ProgressDeadlineExceeded");
+    harness.settle(|_| true);
+    assert_eq!((harness.workers().len(), harness.condition(c::READY).unwrap().0), (2, "True"));
 }
 
 #[test]
 fn an_undone_edit_keeps_components_that_the_spec_has_not_any_more() {
-    let mut world = World { second: "Other", ..World::edit("2.0.0", json!({})) };
-    let first = world.workers();
-    world.pass(|_| true);
-    world.annotations = json!({ "operator.dynamo/rollout": "undone" });
-    world.settle(|_| true);
-    assert_eq!(world.workers(), first);
-    let (status, reason, message) = world.condition(c::RECONCILING).unwrap();
+    let mut harness = Harness { second: "Other", ..Harness::edit("2.0.0", json!({})) };
+    let first = harness.workers();
+    harness.pass(|_| true);
+    harness.annotations = json!({ "operator.dynamo/rollout": "undone" });
+    harness.settle(|_| true);
+    assert_eq!(harness.workers(), first);
+    let (status, reason, message) = harness.condition(c::RECONCILING).unwrap();
     assert_eq!((status, reason), ("True", "RolloutUndone"));
     assert!(message.contains("set the workers in spec.components back"), "{message}");
     // What the message says ends it.
-    (world.image, world.second) = ("1.0.0", "Prefill");
-    world.settle(|_| true);
-    assert_eq!((world.workers(), world.condition(c::READY).unwrap().0), (first, "True"));
+    (harness.image, harness.second) = ("1.0.0", "Prefill");
+    harness.settle(|_| true);
+    assert_eq!((harness.workers(), harness.condition(c::READY).unwrap().0), (first, "True"));
 }
 
 #[test]
 fn a_revision_that_does_not_start_replaces_nothing_of_the_live_one() {
-    let mut world = World::edit("2.0.0", json!({ "operator.dynamo/rollout": "paused" }));
-    let plan = world.pass(|_| true);
+    let mut harness = Harness::edit("2.0.0", json!({ "operator.dynamo/rollout": "paused" }));
+    let plan = harness.pass(|_| true);
     assert!(plan.rollout.is_behind && !plan.rollout.is_complete() && !plan.rollout.in_progress());
     assert!(plan.delete.is_empty());
-    world.replicas = 6;
-    world.settle(|_| true);
-    assert!(world.workers().iter().any(|(name, replicas)| name.starts_with("chat-decode") && *replicas == 6));
+    harness.replicas = 6;
+    harness.settle(|_| true);
+    assert!(harness.workers().iter().any(|(name, replicas)| name.starts_with("chat-decode") && *replicas == 6));
 }

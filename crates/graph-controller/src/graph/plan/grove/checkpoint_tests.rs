@@ -34,7 +34,7 @@ fn graph(policy: &str, image: &str) -> DynamoGraphDeployment {
 
 fn planned(observed: &GraphObserved) -> GraphPlan {
     let settings =
-        GraphSettings { snapshots: Some(Default::default()), ..crate::graph::fixtures::grove::settings().clone() };
+        GraphSettings { checkpoints: Some(Default::default()), ..crate::graph::fixtures::grove::settings().clone() };
     plan::plan(&validate(observed, &settings).unwrap(), observed, NOW)
 }
 
@@ -129,7 +129,7 @@ fn who_serves_on_grove_goes_on_when_its_checkpoint_is_made_anew_or_is_gone() {
 }
 
 #[test]
-fn an_edit_before_the_first_checkpoint_starts_nobody_cold() {
+fn an_edit_before_the_first_checkpoint_starts_no_pod_cold() {
     let first = planned(&observed(&graph(WAIT, "1")));
     let mut waiting = after(&graph(WAIT, "1"), &first, 0, "Failed");
     waiting.grove.cliques[1].spec.replicas = 0;

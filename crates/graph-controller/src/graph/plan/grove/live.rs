@@ -175,7 +175,7 @@ pub fn target(graph: &ValidGraph<'_>, observed: &GraphObserved) -> GroveTarget {
     let Some(set) = observed.grove.set() else { return new(Some(RevisionSuffix::of(&fingerprint, 0))) };
     let suffix = suffix_of(graph, set);
     let same = GroveTarget { suffix: suffix.clone(), unchanged: true, ..new(None) };
-    let stays = match set.annotations().get(annotations::GENERATION_FINGERPRINT) {
+    let stays = match set.annotations().get(annotations::REVISION_FINGERPRINT) {
         Some(known) if *known == fingerprint => true,
         Some(known) if revision::is_current_recipe(known) => false,
         _ => holds(graph, observed, set, &GroveTarget { unchanged: is_as_reported(observed), ..same.clone() }),
@@ -187,7 +187,7 @@ pub fn target(graph: &ValidGraph<'_>, observed: &GraphObserved) -> GroveTarget {
     new(free.find(|free| Some(free) != suffix.as_ref()))
 }
 
-/// Whether the status speaks of the present spec: then an operator has carried it out, and programs that it wrote into
+/// Whether the status is about the present spec: then an operator has carried it out, and programs that it wrote into
 /// pods are those for this spec.
 fn is_as_reported(observed: &GraphObserved) -> bool {
     let reported = observed.graph.status.as_ref().and_then(|status| status.observed_generation);

@@ -74,7 +74,7 @@ fn plan_target(graph: &ValidGraph<'_>, target: &GroveTarget, observed: &GraphObs
     let held_back = live.is_some() && !awaited.is_empty() && (changes || serving);
     let mut set = rendered.set;
     if graph.workers().next().is_some() {
-        let fingerprint = (annotations::GENERATION_FINGERPRINT.to_owned(), target.fingerprint.clone());
+        let fingerprint = (annotations::REVISION_FINGERPRINT.to_owned(), target.fingerprint.clone());
         set.metadata.annotations.get_or_insert_default().extend([fingerprint]);
     }
     plan.objects.services.extend(rendered.services);
@@ -264,7 +264,7 @@ fn start_of(
     }
     let facts = CheckpointFacts {
         namespace: graph.namespace.clone(),
-        settings: graph.settings.snapshots.clone(),
+        settings: graph.settings.checkpoints.clone(),
         live: live.cloned(),
         place: observed.checkpoints.place.clone(),
     };

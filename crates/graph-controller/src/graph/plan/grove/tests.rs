@@ -61,10 +61,10 @@ fn a_graph_becomes_one_set_with_a_clique_and_a_service_for_each_component() {
     let services: Vec<_> = plan.objects.services.iter().map(ResourceExt::name_any).collect();
     assert_eq!(services, ["chat-frontend", "chat-decode"]);
     let service = &plan.objects.services[0];
-    assert_eq!(service.labels()["operator.dynamo/component"], "Frontend", "the reference's Services do not tell");
+    assert_eq!(service.labels()["operator.dynamo/component"], "Frontend", "the reference's Services lack it");
 }
 
-/// Defect of the upstream operator: the Service of a component without a type asks for an empty one, and selects no
+/// Defect of the upstream operator: the Service of a component without a type selects an empty one, and thereby no
 /// pod.
 #[test]
 fn a_service_selects_the_pods_of_its_component() {
@@ -81,7 +81,7 @@ fn a_service_selects_the_pods_of_its_component() {
 }
 
 #[test]
-fn a_frontend_has_a_way_in_that_is_the_graphs_where_the_operator_is_told_of_one() {
+fn a_frontend_has_a_way_in_that_is_the_graphs_where_one_is_configured() {
     let way_in = |class: Option<&str>, gateway: Option<&str>| {
         let mut settings = fixtures::grove::settings().clone();
         settings.pods.exposure.ingress_class = class.map(str::to_owned);
@@ -162,7 +162,7 @@ fn a_graph_that_begins_with_no_replicas_is_made_with_the_least_and_scaled_down()
 }
 
 #[test]
-fn an_edit_makes_a_new_generation_and_nothing_else_does() {
+fn an_edit_makes_a_new_revision_and_nothing_else_does() {
     let before = graph();
     let set = live_set(&before);
     let first = revision(&set);
@@ -191,7 +191,7 @@ fn nothing_is_remembered_on_the_graph() {
 }
 
 #[test]
-fn what_another_operator_made_keeps_its_generation() {
+fn what_another_operator_made_keeps_its_revision() {
     let graph = graph();
     let theirs = made_elsewhere(&graph);
     let ours = set_of(&observed_with(&graph, theirs.clone()));
@@ -204,7 +204,7 @@ fn what_another_operator_made_keeps_its_generation() {
 
 /// While a revision follows the other, the pods that go must not count.
 #[test]
-fn spread_constraints_count_the_pods_of_one_generation_on_grove_too() {
+fn spread_constraints_count_the_pods_of_one_revision_on_grove_too() {
     let spread_with = |tag: &str| {
         graph_with(|g| {
             set_image(g, tag);
@@ -239,7 +239,7 @@ fn spread_constraints_count_the_pods_of_one_generation_on_grove_too() {
 }
 
 #[test]
-fn workers_older_than_generations_get_one_with_their_next_change() {
+fn workers_older_than_revisions_get_one_with_their_next_change() {
     let graph = graph();
     let mut older = made_elsewhere(&graph);
     let clique = &mut older.spec.template.cliques[1];
@@ -273,7 +273,7 @@ fn programs_of_another_operator_stay_as_long_as_the_author_changes_nothing() {
     assert_eq!(set_of(&observed_with(&multinode(1, "m"), kept.clone())).spec, theirs.spec, "and from then on");
     for (graph, live, why) in [
         (multinode(2, "m"), theirs, "no operator has carried out this spec"),
-        (multinode(1, "other"), kept, "we know what was carried out"),
+        (multinode(1, "other"), kept, "the status records what was carried out"),
     ] {
         let set = set_of(&observed_with(&graph, live));
         let args = find(&set, "decode-ldr").spec.pod_spec.containers[0].args.clone();
@@ -363,7 +363,7 @@ fn a_live_order_and_restarts_stay() {
 
 #[test]
 fn a_restart_goes_from_component_to_component_and_scales_and_regenerates_nothing() {
-    let asked = graph_with(|g| g["spec"]["restart"] = json!({ "id": "r1" }));
+    let restarting = graph_with(|g| g["spec"]["restart"] = json!({ "id": "r1" }));
     let set = live_set(&graph());
     let marked = |observed: &GraphObserved| {
         let plan = planned(observed);
@@ -378,7 +378,7 @@ fn a_restart_goes_from_component_to_component_and_scales_and_regenerates_nothing
         set.status = serde_json::from_value(status).unwrap();
         as_live(set)
     };
-    let mut observed = observed_with(&asked, looked_at(set, "hash"));
+    let mut observed = observed_with(&restarting, looked_at(set, "hash"));
     observed.grove.cliques = vec![clique("Frontend", 1), clique("Decode", 4)];
     let (names, phase, set) = marked(&observed);
     assert_eq!((names, phase), (vec!["decode".to_owned()], RestartPhase::Restarting));
@@ -391,7 +391,7 @@ fn a_restart_goes_from_component_to_component_and_scales_and_regenerates_nothing
     assert_eq!(marked(&observed).1, RestartPhase::Completed);
 }
 
-/// A restart that gave way to an edit would leave out everybody but the workers: Grove replaces no other pods for it.
+/// A restart that was dropped for an edit would leave out all but the workers: Grove replaces no other pods for it.
 #[test]
 fn a_restart_that_comes_with_an_edit_of_workers_is_carried_out() {
     let in_order = |names: &[&str]| {
@@ -438,13 +438,13 @@ fn a_graph_without_workers_is_restarted_too() {
             g["spec"]["restart"] = restart;
         })
     };
-    let asked = frontend_only(json!({ "id": "r1" }));
+    let restarting = frontend_only(json!({ "id": "r1" }));
     let looked_at = |mut set: PodCliqueSet| {
         let status = json!({ "observedGeneration": 1, "currentGenerationHash": "hash" });
         set.status = serde_json::from_value(status).unwrap();
         as_live(set)
     };
-    let mut observed = observed_with(&asked, looked_at(live_set(&frontend_only(Value::Null))));
+    let mut observed = observed_with(&restarting, looked_at(live_set(&frontend_only(Value::Null))));
     observed.grove.cliques = vec![clique("Frontend", 1)];
     let reported = planned(&observed);
     assert_eq!(reported.restart.unwrap().phase, Some(RestartPhase::Restarting));

@@ -47,8 +47,8 @@ fn a_topology_that_gets_a_level_replaces_no_workers() {
     assert_eq!(later(&frontend).1, before, "nothing about the workers has changed");
     for (changed, why) in [
         (exchanging("racks", "rack", |graph| set_image(graph, "1.6.0")), "they are replaced anyway"),
-        (exchanging("racks", "host", |_| {}), "they do not know the domain yet"),
-        (exchanging("rows", "rack", |_| {}), "they know of another topology"),
+        (exchanging("racks", "host", |_| {}), "they do not have the domain yet"),
+        (exchanging("rows", "rack", |_| {}), "they have another topology"),
     ] {
         let (same, domains) = later(&changed);
         assert!(!same, "{why}");

@@ -1,4 +1,4 @@
-//! Plans the restarts that `spec.restart` asks for.
+//! Plans the restarts that `spec.restart` requests.
 //!
 //! A restart sets an annotation of the pod template of a component, which rolls its pods in place; it makes no new
 //! revision. Live components carry the annotation, so the progress is recomputed from them and not lost with the

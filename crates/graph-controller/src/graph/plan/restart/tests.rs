@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::graph::{
-    fixtures::{NOW, graph_with, live, observed, report, set_image, valid},
+    fixtures::{NOW, graph_with, live, observed, set_available, set_image, valid},
     plan::plan,
 };
 
@@ -28,7 +28,7 @@ impl System {
         self.graph.status = status;
     }
 
-    fn ask(&mut self, restart: Value) {
+    fn request(&mut self, restart: Value) {
         self.edit(|g| g["spec"]["restart"] = restart);
     }
 
@@ -40,7 +40,7 @@ impl System {
                 Some(d) if d.spec == desired.spec => {}
                 Some(d) => {
                     d.spec = desired.spec.clone();
-                    d.metadata.generation = d.metadata.generation.map(|revision| revision + 1);
+                    d.metadata.generation = d.metadata.generation.map(|generation| generation + 1);
                 }
                 None => self.components.push(live(desired, desired.spec.component.desired_replicas())),
             }
@@ -51,7 +51,7 @@ impl System {
 
     fn serve(&mut self, component: &str) {
         for d in self.components.iter_mut().filter(|d| d.spec.component.name == component) {
-            report(d, d.spec.component.desired_replicas());
+            set_available(d, d.spec.component.desired_replicas());
         }
     }
 
@@ -76,7 +76,7 @@ fn expect(system: &System, phase: RestartPhase, in_progress: &[&str], reported: 
 #[test]
 fn components_restart_one_after_the_other() {
     let mut system = System::new();
-    system.ask(json!({ "id": "1" }));
+    system.request(json!({ "id": "1" }));
     system.pass();
     expect(&system, RestartPhase::Restarting, &["Decode"], &["Decode=1"]);
     system.pass();
@@ -95,7 +95,7 @@ fn components_restart_one_after_the_other() {
 #[test]
 fn the_author_may_say_in_which_order() {
     let mut system = System::new();
-    system.ask(json!({ "id": "1", "strategy": { "type": "Sequential", "order": ["Frontend"] } }));
+    system.request(json!({ "id": "1", "strategy": { "type": "Sequential", "order": ["Frontend"] } }));
     system.pass();
     expect(&system, RestartPhase::Restarting, &["Frontend"], &["Frontend=1"]);
     system.serve("Frontend");
@@ -106,7 +106,7 @@ fn the_author_may_say_in_which_order() {
 #[test]
 fn components_restart_all_at_once() {
     let mut system = System::new();
-    system.ask(json!({ "id": "1", "strategy": { "type": "Parallel" } }));
+    system.request(json!({ "id": "1", "strategy": { "type": "Parallel" } }));
     system.pass();
     expect(&system, RestartPhase::Restarting, &["Decode", "Frontend"], &["Decode=1", "Frontend=1"]);
     system.serve("Frontend");
@@ -120,10 +120,10 @@ fn components_restart_all_at_once() {
 #[test]
 fn a_second_restart_begins_again_and_keeps_the_last_status() {
     let mut system = System::new();
-    system.ask(json!({ "id": "1" }));
+    system.request(json!({ "id": "1" }));
     system.pass();
     system.serve("Decode");
-    system.ask(json!({ "id": "2", "strategy": { "order": ["Frontend", "Decode"] } }));
+    system.request(json!({ "id": "2", "strategy": { "order": ["Frontend", "Decode"] } }));
     system.pass();
     expect(&system, RestartPhase::Restarting, &["Frontend"], &["Decode=1", "Frontend=2"]);
     system.edit(|_| {});
@@ -152,7 +152,7 @@ fn a_change_of_workers_overtakes_a_restart_for_good() {
 #[test]
 fn an_unknown_phase_is_no_phase() {
     let mut system = System::new();
-    system.ask(json!({ "id": "1" }));
+    system.request(json!({ "id": "1" }));
     let unknown = json!({ "state": "pending", "restart": { "observedID": "1", "phase": "Thinking" } });
     system.graph.status = Some(serde_json::from_value(unknown.clone()).unwrap());
     assert_eq!(json!(system.graph.status)["restart"], unknown["restart"], "kept as it is");
@@ -165,7 +165,7 @@ fn an_unknown_phase_is_no_phase() {
 fn a_lost_status_changes_nothing() {
     for serving in [&["Decode"][..], &["Decode", "Frontend"]] {
         let mut system = System::new();
-        system.ask(json!({ "id": "1" }));
+        system.request(json!({ "id": "1" }));
         system.pass();
         for component in serving {
             system.serve(component);
@@ -179,9 +179,9 @@ fn a_lost_status_changes_nothing() {
 }
 
 #[test]
-fn a_restart_makes_no_new_generation() {
+fn a_restart_makes_no_new_revision() {
     let mut system = System::new();
-    system.ask(json!({ "id": "1" }));
+    system.request(json!({ "id": "1" }));
     assert!(!system.pass().rollout.in_progress());
     assert_eq!(system.components.len(), 2);
 }

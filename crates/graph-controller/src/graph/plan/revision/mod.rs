@@ -25,7 +25,7 @@ use crate::graph::{
 /// Version of the fingerprint's recipe. Fingerprints of other versions are not comparable; contents are compared then.
 const RECIPE: &str = "v1";
 
-/// Stands for the revision while its fingerprint is computed.
+/// Placeholder for the revision while its fingerprint is computed.
 const PLACEHOLDER: &str = "generation";
 
 /// The revision that the spec asks for.
@@ -39,7 +39,7 @@ pub struct TargetRevision {
 
 /// Suffix of the revision that a live worker belongs to; `None` for workers older than revisions.
 pub fn suffix_of(live: &DynamoComponentDeployment) -> Option<RevisionSuffix> {
-    live.labels().get(labels::WORKER_HASH).filter(|v| *v != labels::LEGACY_GENERATION).map(RevisionSuffix::from_label)
+    live.labels().get(labels::WORKER_HASH).filter(|v| *v != labels::LEGACY_REVISION).map(RevisionSuffix::from_label)
 }
 
 /// Finds the target revision among the live workers, or names a new one.
@@ -65,7 +65,7 @@ pub fn target(graph: &ValidGraph<'_>, workers: &[&DynamoComponentDeployment]) ->
 }
 
 fn fingerprint_in(live: &DynamoComponentDeployment) -> Option<&String> {
-    live.annotations().get(annotations::GENERATION_FINGERPRINT)
+    live.annotations().get(annotations::REVISION_FINGERPRINT)
 }
 
 /// Whether a fingerprint is of the present recipe. One of another is not comparable.
@@ -92,7 +92,7 @@ fn desired_like(
 ) -> DynamoComponentDeployment {
     let made = member.spec.component.checkpoint().and_then(Checkpoint::reference);
     let named = component.checkpoint().and_then(Checkpoint::reference);
-    let checkpoint = made.filter(|_| graph.settings.snapshots.is_some() && named.is_none());
+    let checkpoint = made.filter(|_| graph.settings.checkpoints.is_some() && named.is_none());
     let placement = PlannedFields { revision, checkpoint, ..PlannedFields::default() };
     let mut desired = component_deployment(graph, component, placement);
     // It names the engine that was found in the command when the member was made.
@@ -130,11 +130,11 @@ fn holds(graph: &ValidGraph<'_>, suffix: Option<&RevisionSuffix>, members: &[&Dy
     }
     members.iter().all(|member| {
         let Some(component) = graph.workers().find(|c| c.name == member.spec.component.name) else { return false };
-        let asked = desired_like(graph, component, suffix, member);
-        let (desired, live) = (identity(&asked), identity(member));
+        let expected = desired_like(graph, component, suffix, member);
+        let (desired, live) = (identity(&expected), identity(member));
         // Others may have put labels on the object; what makes pods what they are is in the spec.
         let same_spec = includes(&desired["spec"], &live["spec"]) && includes(&live["spec"], &desired["spec"]);
-        member.name_any() == asked.name_any() && same_spec && includes(&live, &desired)
+        member.name_any() == expected.name_any() && same_spec && includes(&live, &desired)
     })
 }
 

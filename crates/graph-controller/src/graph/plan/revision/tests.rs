@@ -28,7 +28,7 @@ fn worker(graph: &DynamoGraphDeployment) -> DynamoComponentDeployment {
     live(plan.components.iter().find(|d| d.spec.component.is_worker()).unwrap(), 4)
 }
 
-/// The same made by an operator that knows no fingerprints, under its own suffix.
+/// The same made by an operator without fingerprints, under its own suffix.
 fn foreign_worker(graph: &DynamoGraphDeployment, suffix: &str) -> DynamoComponentDeployment {
     let own = worker(graph);
     let own_suffix = suffix_of(&own).unwrap().to_string();
@@ -45,7 +45,7 @@ fn a_fresh_graph_gets_the_suffix_of_its_fingerprint() {
 }
 
 #[test]
-fn what_does_not_reach_pods_is_no_new_generation() {
+fn what_does_not_reach_pods_is_no_new_revision() {
     let base = target_of(&graph(), &[]).fingerprint;
     let edits: [Edit; 6] = [
         ("replicas", |g| g["spec"]["components"][1]["replicas"] = json!(9)),
@@ -99,7 +99,7 @@ fn what_only_grove_serves_stays_out_of_components() {
 }
 
 #[test]
-fn what_reaches_worker_pods_is_a_new_generation() {
+fn what_reaches_worker_pods_is_a_new_revision() {
     let base = target_of(&graph(), &[]).fingerprint;
     let edits: [Edit; 5] = [
         ("image", |g| set_image(g, "1.6.0")),
@@ -123,7 +123,7 @@ fn a_known_fingerprint_keeps_its_suffix_even_if_contents_drifted() {
 }
 
 #[test]
-fn a_generation_of_another_operator_is_adopted_if_it_holds_what_is_expected() {
+fn a_revision_of_another_operator_is_adopted_if_it_holds_what_is_expected() {
     let foreign = foreign_worker(&graph(), "a7137ff9");
     assert_eq!(target_of(&graph(), &[&foreign]).suffix, Some(RevisionSuffix::from_label("a7137ff9")));
     let edited = graph_with(|g| set_image(g, "1.6.0"));
@@ -131,7 +131,7 @@ fn a_generation_of_another_operator_is_adopted_if_it_holds_what_is_expected() {
 }
 
 #[test]
-fn going_back_finds_the_old_generation_again() {
+fn going_back_finds_the_old_revision_again() {
     let (first, second) = (graph(), graph_with(|g| set_image(g, "1.6.0")));
     let (old, new) = (worker(&first), worker(&second));
     assert_eq!(target_of(&second, &[&old, &new]).suffix, suffix_of(&new));
@@ -139,7 +139,7 @@ fn going_back_finds_the_old_generation_again() {
 }
 
 #[test]
-fn a_suffix_that_is_taken_by_another_generation_is_not_used_again() {
+fn a_suffix_that_is_taken_by_another_revision_is_not_used_again() {
     let desired = target_of(&graph(), &[]).suffix.unwrap();
     let other = graph_with(|g| set_image(g, "0.9.0"));
     let squatter = foreign_worker(&other, desired.as_str());
@@ -148,7 +148,7 @@ fn a_suffix_that_is_taken_by_another_generation_is_not_used_again() {
 }
 
 #[test]
-fn a_label_that_others_put_on_the_object_is_no_other_generation() {
+fn a_label_that_others_put_on_the_object_is_no_other_revision() {
     let mut foreign = foreign_worker(&graph(), "a7137ff9");
     foreign.metadata.labels.get_or_insert_default().insert("cost-center".to_owned(), "7".to_owned());
     assert_eq!(target_of(&graph(), &[&foreign]).suffix, Some(RevisionSuffix::from_label("a7137ff9")));
@@ -195,7 +195,7 @@ fn the_fingerprint_of_a_spec_is_for_ever() {
 
 /// A change that does not reach pods, or reaches them in place, must not take away from the old revision what it has.
 #[test]
-fn an_old_generation_keeps_what_the_graph_gave_it() {
+fn an_old_revision_keeps_what_the_graph_gave_it() {
     let policy = json!({ "labelKey": "zone", "domain": "zone" });
     let alpha = json!({ "spec": { "services": { "Decode": { "dynamoNamespace": "shared" } } } }).to_string();
     let carrying = |g: &mut Value| {

@@ -56,7 +56,7 @@ impl Controls {
     }
 
     /// Writes the status. Gives whether another revision is refused than before, or none any more.
-    pub(super) fn report(
+    pub(super) fn write_status(
         &mut self,
         observed: &GraphObserved,
         plan: &GraphPlan,
@@ -105,7 +105,7 @@ impl ControlGuard {
                 let desired = system.component(&d.spec.component.name);
                 let lacks = desired.is_some_and(|desired| {
                     let floor = desired.replicas - desired.steps.bounds(desired.replicas).1;
-                    system.asked_for(desired.name) < floor
+                    system.requested(desired.name) < floor
                 });
                 (d.name_any(), (d.spec.component.desired_replicas(), lacks))
             });
@@ -173,7 +173,7 @@ fn pass(system: &mut System, broken: Option<&RevisionSuffix>, dice: &mut Dice) {
         let d = &system.components[which];
         let is_broken = revision::suffix_of(d).as_ref() == broken && broken.is_some();
         let replicas = d.spec.component.desired_replicas();
-        system.tell(which, if is_broken { 0 } else { replicas }, true);
+        system.set_component_status(which, if is_broken { 0 } else { replicas }, true);
     }
     let names: BTreeSet<_> = system.components.iter().map(ResourceExt::name_any).collect();
     system.pods.retain(|name, _| names.contains(name));
@@ -195,7 +195,7 @@ fn a_rollout_without_progress_is_undone_and_stays_undone_until_the_spec_changes(
             system.controls.as_mut().unwrap().seconds += i64::from(dice.replicas(5));
         }
         assert_eq!(suffixes(&system), first, "seed {seed}");
-        assert_eq!((system.asked_for("Decode"), system.asked_for("Prefill")), (4, 4));
+        assert_eq!((system.requested("Decode"), system.requested("Prefill")), (4, 4));
         // Neither time, failing workers, scaling nor a removed annotation brings it back.
         for _ in 0..50 {
             let controls = system.controls.as_mut().unwrap();
@@ -203,7 +203,7 @@ fn a_rollout_without_progress_is_undone_and_stays_undone_until_the_spec_changes(
             controls.has_deadline = dice.below(2) == 0;
             system.desired[0].replicas = 1 + dice.replicas(5);
             let which = dice.below(system.components.len() as u64);
-            system.tell(which, 0, true);
+            system.set_component_status(which, 0, true);
             system.reconcile(&system.components.clone(), 99, &mut dice);
             assert_eq!(suffixes(&system), first, "seed {seed}");
         }
@@ -226,7 +226,7 @@ fn a_paused_edit_starts_nothing_and_the_live_revision_scales() {
     for replicas in [6, 2] {
         system.desired[0].replicas = replicas;
         system.settle(&mut dice);
-        assert_eq!((suffixes(&system), system.asked_for("Decode")), (first.clone(), replicas));
+        assert_eq!((suffixes(&system), system.requested("Decode")), (first.clone(), replicas));
     }
     system.controls.as_mut().unwrap().stop = None;
     system.settle(&mut dice);

@@ -26,7 +26,7 @@ impl Guard {
         let each = each.collect();
         let ceilings = counted.iter().map(|desired| {
             let ceiling = desired.replicas + desired.steps.bounds(desired.replicas).0;
-            ceiling.max(system.asked_for(desired.name))
+            ceiling.max(system.requested(desired.name))
         });
         let ceilings = ceilings.collect();
         Self { capacity: capacity.min(graph) - waste, each, ceilings, counted }
@@ -40,8 +40,8 @@ impl Guard {
             assert!(serving >= *floor, "{serving} of {desired:?} serve, and {floor} must");
         }
         for (desired, ceiling) in self.counted.iter().zip(&self.ceilings) {
-            let asked_for = system.asked_for(desired.name);
-            assert!(asked_for <= *ceiling, "{asked_for} of {desired:?} are asked for, and {ceiling} may");
+            let requested = system.requested(desired.name);
+            assert!(requested <= *ceiling, "{requested} of {desired:?} are requested, and {ceiling} may");
         }
     }
 }
@@ -78,8 +78,8 @@ impl System {
         (shares.iter().map(|(_, share)| share).sum(), waste)
     }
 
-    /// Workers of a component that are asked for, of all revisions.
-    pub(super) fn asked_for(&self, name: &str) -> i32 {
+    /// Requested workers of a component, of all revisions.
+    pub(super) fn requested(&self, name: &str) -> i32 {
         let of_component = self.components.iter().filter(|d| d.spec.component.name == name);
         of_component.map(|d| d.spec.component.desired_replicas()).sum()
     }

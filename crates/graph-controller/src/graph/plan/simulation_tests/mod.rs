@@ -19,7 +19,7 @@ use self::{
 };
 use super::*;
 use crate::graph::{
-    fixtures::{graph_with, live, observed, owner, report, set_image},
+    fixtures::{graph_with, live, observed, owner, set_available, set_image},
     model::{ClusterApis, RunningPods},
     validate::validate,
 };
@@ -201,7 +201,7 @@ impl System {
         }
         let live = self.components.clone();
         if let Some(controls) = self.controls.as_mut().filter(|_| left > plan.delete.len())
-            && controls.report(&observed, &plan, live)
+            && controls.write_status(&observed, &plan, live)
         {
             // As with an edit: a process that sees a rejection has seen what was written before it.
             self.past.clear();
@@ -266,15 +266,15 @@ impl System {
         }
     }
 
-    /// The component controller reports one object. Its surplus pods have ended, or not.
-    fn tell(&mut self, which: usize, ready: i32, ended: bool) {
+    /// Sets the status that the component controller writes of one object. Its surplus pods have ended, or not.
+    fn set_component_status(&mut self, which: usize, ready: i32, ended: bool) {
         let version = self.tick();
         let Some(d) = self.components.get_mut(which) else { return };
         let (name, replicas) = (d.name_any(), d.spec.component.desired_replicas());
         if ready.min(replicas) < serving(d) {
             self.past.clear();
         }
-        report(d, ready.min(replicas));
+        set_available(d, ready.min(replicas));
         d.metadata.resource_version = Some(version);
         let component = d.spec.component.name.clone();
         let pods = self.pods.entry(name.clone()).or_insert(RunningPods { component, count: 0 });
@@ -338,7 +338,7 @@ impl System {
                     1 => before,
                     _ => replicas,
                 };
-                self.tell(which, ready, dice.below(3) > 0);
+                self.set_component_status(which, ready, dice.below(3) > 0);
             }
             _ => {}
         }
@@ -368,7 +368,7 @@ impl System {
             self.pods.retain(|name, _| names.contains(name));
             for which in 0..self.components.len() {
                 let replicas = self.components[which].spec.component.desired_replicas();
-                self.tell(which, replicas, true);
+                self.set_component_status(which, replicas, true);
             }
             if settled {
                 return;
@@ -449,7 +449,7 @@ fn two_workers(steps: Steps) -> System {
 
 /// A pipeline deploys a broken image under a new tag with every commit, and renames a component now and then.
 #[test]
-fn superseded_generations_are_collected_at_once() {
+fn superseded_revisions_are_collected_at_once() {
     let mut dice = Dice(1);
     let mut system = two_workers(Steps::Default);
     system.settle(&mut dice);
@@ -460,7 +460,7 @@ fn superseded_generations_are_collected_at_once() {
             system.reconcile(&system.components.clone(), 99, &mut dice);
             for which in 0..system.components.len() {
                 let ready = serving(&system.components[which]);
-                system.tell(which, ready, true);
+                system.set_component_status(which, ready, true);
             }
         }
         // A frontend, the revision that serves, and the target.
@@ -483,7 +483,7 @@ fn recreate_waits_for_pods_of_a_deleted_object() {
             system.pods.retain(|_, pods| pods.component != "Decode");
         }
         system.reconcile(&system.components.clone(), 99, &mut dice);
-        let asked_for = NAMES[..2].iter().map(|name| system.asked_for(name)).collect::<Vec<_>>();
-        assert_eq!(asked_for, [if pods_end { 4 } else { 0 }, 0]);
+        let requested = NAMES[..2].iter().map(|name| system.requested(name)).collect::<Vec<_>>();
+        assert_eq!(requested, [if pods_end { 4 } else { 0 }, 0]);
     }
 }

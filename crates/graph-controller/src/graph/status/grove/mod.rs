@@ -27,14 +27,14 @@ use crate::graph::{
 /// Whether pods of a graph on Grove do not serve and must be diagnosed.
 pub fn waits_for_pods(observed: &GraphObserved, plan: &GrovePlan) -> bool {
     let waits = |readiness: &GroveReadiness| {
-        let acted = readiness.not_ready.as_ref().is_some_and(|(why, _)| *why != Classification::NotLookedAt);
-        readiness.lacks_pods || acted
+        let is_reconciled = readiness.not_ready.as_ref().is_some_and(|(why, _)| *why != Classification::NotLookedAt);
+        readiness.lacks_pods || is_reconciled
     };
     all_readiness(observed, &plan.set.name_any()).iter().any(|(_, readiness)| waits(readiness))
 }
 
 /// Sets the progress of a graph on Grove.
-pub(super) fn report(draft: &mut Draft, observed: &GraphObserved, plan: &GrovePlan, applied: &GraphApplied) {
+pub(super) fn set_progress(draft: &mut Draft, observed: &GraphObserved, plan: &GrovePlan, applied: &GraphApplied) {
     let (graph, set) = (&observed.graph, applied.grove.as_ref());
     let name = plan.set.name_any();
     let mut all = all_readiness(observed, &name);
@@ -139,8 +139,8 @@ fn components(
             let of_component = |clique: &&grove::PodCliqueTemplate| {
                 clique.labels.get(api_types::labels::COMPONENT) == Some(&component.name)
             };
-            let generation = cliques.filter(of_component).find_map(revision_of);
-            Some(names::runtime_namespace(&base, generation.as_ref().map(|suffix| suffix.as_str())))
+            let revision = cliques.filter(of_component).find_map(revision_of);
+            Some(names::runtime_namespace(&base, revision.as_ref().map(|suffix| suffix.as_str())))
         } else {
             before.and_then(|all| all.get(&component.name)?.runtime_namespace.clone())
         };

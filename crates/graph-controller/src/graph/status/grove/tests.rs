@@ -67,7 +67,7 @@ fn a_graph_is_ready_when_all_its_cliques_are() {
 
 /// Reported: ready at once after an edit, because the pods of before were all there.
 #[test]
-fn pods_of_an_older_template_make_nobody_ready() {
+fn pods_of_an_older_template_make_no_component_ready() {
     let of_groups = graph_with(|g| g["spec"]["components"][1]["multinode"] = json!({ "nodeCount": 2 }));
     let reported = |graph: &DynamoGraphDeployment, hash: Option<&str>, accepted: Option<&str>, replicas: i32| {
         let (mut frontend, mut alone, mut grouped) =
@@ -213,7 +213,7 @@ fn a_component_scaled_to_zero_is_ready_when_its_pods_are_gone() {
 }
 
 #[test]
-fn the_pod_that_somebody_can_help_is_named() {
+fn the_pod_that_a_user_can_help_is_named() {
     let unready = |component: &str, replicas: i32| {
         let mut clique = clique(component, replicas);
         clique.status.as_mut().unwrap().ready_replicas = 0;
@@ -250,7 +250,7 @@ fn pods_are_looked_at_when_grove_has_made_them_and_they_do_not_serve() {
 }
 
 #[test]
-fn replicas_that_were_asked_for_just_now_are_not_there() {
+fn replicas_that_were_requested_just_now_are_not_there() {
     let scaled = graph_with(|g| g["spec"]["components"][1]["replicas"] = json!(6));
     let status = status_of(&with(&scaled, vec![clique("Frontend", 1), clique("Decode", 4)]));
     assert_eq!(ready(&status).1, c::graph::UPDATING);

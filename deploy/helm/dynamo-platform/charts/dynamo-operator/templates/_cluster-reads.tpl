@@ -1,5 +1,5 @@
 {{/*
-Cluster-scoped reads of an install for one namespace, where the values ask for them: call with (dict "root" $ "programs" <list>).
+Cluster-scoped reads of an install for one namespace, where the values enable them: call with (dict "root" $ "programs" <list>).
 */}}
 {{- define "dynamo-operator.clusterReads" -}}
 {{- $root := .root }}

@@ -135,7 +135,7 @@ fn zero_is_a_normal_state() {
 }
 
 #[test]
-fn the_oldest_generation_gives_first() {
+fn the_oldest_revision_gives_first() {
     let got = plan_one(&quarter(), 4, live(2, 2), &[live(2, 2), live(1, 1)], false);
     assert_eq!(got.old, vec![0, 1]);
 }

@@ -1,6 +1,6 @@
 {{/* A copy from the chart dynamo-operator, made by `cargo xtask charts generate`. */}}
 {{/*
-Made by `cargo xtask charts generate`. Puts what stands for null into the values of this chart and of those in it. Every template that
+Made by `cargo xtask charts generate`. Puts what replaces null into the values of this chart and of those in it. Every template that
 is not a part of another one begins with it.
 */}}
 {{- define "dynamo-operator.complete" -}}

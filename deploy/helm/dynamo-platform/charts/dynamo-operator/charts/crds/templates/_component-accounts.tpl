@@ -4,7 +4,7 @@
 {{- $full := include "dynamo-operator.fullname" . }}
 {{- $labels := include "dynamo-operator.labels" (dict "root" . "name" "rbac") }}
 {{- $restricted := include "dynamo-operator.restricted" . }}
-{{- /* Where the pods are that the chart can know of. */}}
+{{- /* Namespaces of the pods that the values show. */}}
 {{- $served := ternary (include "dynamo-operator.target" .) .Release.Namespace (not (empty $restricted)) }}
 {{- $registry := .Values.dynamo.dockerRegistry }}
 {{- $secret := "" }}

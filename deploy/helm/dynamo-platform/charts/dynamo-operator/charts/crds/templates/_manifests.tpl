@@ -64,7 +64,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ $name }}}
 subjects:
   - {kind: ServiceAccount, name: {{ $name }}, namespace: {{ $root.Release.Namespace }}}
 ---
-# What a user needs beside `admin` to install a release for his namespace. Bound by a cluster administrator.
+# Rights that a user needs beside `admin` to install a release for his namespace. Bound by a cluster administrator.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:

@@ -195,7 +195,7 @@ subjects:
 {{- end -}}
 
 {{/*
-The role that a program asks for (files/role.yaml, printed by the program itself), in the whole cluster or in the one namespace
+The role that a program needs (files/role.yaml, printed by the program itself), in the whole cluster or in the one namespace
 that is served. Secrets are left out unless image pull secrets are to be found, but for the one with the MPI key and the one with which images
 of builds are looked for; so is the list of nodes where GPUs are not looked for, and
 the review of tokens where metrics need none. ClusterRoles that it may bind and webhook configurations that it may change have the names of this release,

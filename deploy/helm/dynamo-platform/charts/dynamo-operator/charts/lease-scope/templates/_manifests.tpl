@@ -23,7 +23,7 @@
 {{ include "dynamo-operator.role" $program }}
 {{- if $root.Values.hardened }}
 ---
-# What the policy of a hardened install for the whole cluster asks of who marks the namespace.
+# The right that the policy of a hardened install for the whole cluster requires of who marks the namespace.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:

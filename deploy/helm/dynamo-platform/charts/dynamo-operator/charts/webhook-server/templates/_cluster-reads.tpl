@@ -1,6 +1,6 @@
 {{/* A copy from the chart dynamo-operator, made by `cargo xtask charts generate`. */}}
 {{/*
-Cluster-scoped reads of an install for one namespace, where the values ask for them: call with (dict "root" $ "programs" <list>).
+Cluster-scoped reads of an install for one namespace, where the values enable them: call with (dict "root" $ "programs" <list>).
 */}}
 {{- define "dynamo-operator.clusterReads" -}}
 {{- $root := .root }}

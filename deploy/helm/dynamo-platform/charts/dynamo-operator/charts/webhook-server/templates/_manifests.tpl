@@ -68,7 +68,7 @@ subjects:
 {{- $suffix := ternary (printf "-%s" $root.Release.Namespace) "" (not (empty $restricted)) }}
 {{- if and $restricted (not $others) }}
 ---
-# Webhook configurations belong to the cluster: who makes its own certificate has to tell the API server about it. They are found by
+# Webhook configurations belong to the cluster: who makes its own certificate has to set its CA in them. They are found by
 # their labels, and only those of this release may be changed.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole

@@ -24,7 +24,7 @@ const TICK: u64 = 500;
 const REQUEST_TIMEOUT: u64 = 3_000;
 const PROCESSES: usize = 5;
 
-pub struct World {
+pub struct SimulatedCluster {
     random: Random,
     zero: Instant,
     now: u64,
@@ -47,9 +47,9 @@ pub struct World {
     log: Vec<String>,
 }
 
-impl World {
+impl SimulatedCluster {
     pub fn new(seed: u64) -> Self {
-        let mut world = Self {
+        let mut cluster = Self {
             random: Random(seed),
             zero: Instant::now(),
             now: 0,
@@ -69,28 +69,28 @@ impl World {
             stale: None,
             log: Vec::new(),
         };
-        let members = 2 + world.random.below(PROCESSES as u64 - 1);
+        let members = 2 + cluster.random.below(PROCESSES as u64 - 1);
         for index in 0..members as usize {
-            let process = world.process(0);
-            world.processes.push(process);
-            let at = world.random.below(20_000);
-            world.at(at, index, Event::Start);
+            let process = cluster.process(0);
+            cluster.processes.push(process);
+            let at = cluster.random.below(20_000);
+            cluster.at(at, index, Event::Start);
         }
         let mut at = 10_000;
         while at < LENGTH - QUIET {
-            at += world.random.below(15_000);
-            let index = world.random.below(members) as usize;
-            let disturbance = match world.random.below(12) {
+            at += cluster.random.below(15_000);
+            let index = cluster.random.below(members) as usize;
+            let disturbance = match cluster.random.below(12) {
                 0..=2 => Disturbance::Kill,
                 3..=5 => Disturbance::Stop,
-                6..=8 => Disturbance::Pause(world.random.below(40_000)),
-                9 => Disturbance::HangingWatches(world.random.below(30_000)),
-                10 => Disturbance::Outage(world.random.below(25_000)),
-                _ => Disturbance::Deletion(world.random.below(9) as usize),
+                6..=8 => Disturbance::Pause(cluster.random.below(40_000)),
+                9 => Disturbance::HangingWatches(cluster.random.below(30_000)),
+                10 => Disturbance::Outage(cluster.random.below(25_000)),
+                _ => Disturbance::Deletion(cluster.random.below(9) as usize),
             };
-            world.at(at, index, Event::Disturb(disturbance));
+            cluster.at(at, index, Event::Disturb(disturbance));
         }
-        world
+        cluster
     }
 
     fn process(&mut self, life: u64) -> Process {
@@ -147,11 +147,11 @@ impl World {
             }
             self.now = time;
             let process = &self.processes[index];
-            let is_world = matches!(event, Event::Arrives(..) | Event::Disturb(_) | Event::Start);
-            if !is_world && (!process.alive || process.life != life) {
+            let is_external = matches!(event, Event::Arrives(..) | Event::Disturb(_) | Event::Start);
+            if !is_external && (!process.alive || process.life != life) {
                 continue;
             }
-            if !is_world && process.paused_until > time {
+            if !is_external && process.paused_until > time {
                 let resume = process.paused_until;
                 self.at(resume, index, event);
                 continue;

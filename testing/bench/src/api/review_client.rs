@@ -14,7 +14,7 @@ pub(super) const DEFAULT: &str = "/mutate/nvidia.com/v1beta1/dynamographdeployme
 /// Path of the validating webhook of graphs.
 pub(super) const VALIDATE: &str = "/validate/nvidia.com/v1beta1/dynamographdeployments";
 
-pub(super) struct Asker {
+pub(super) struct ReviewClient {
     client: Client,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Converted {
     pub(super) took: Duration,
 }
 
-impl Asker {
+impl ReviewClient {
     pub(super) async fn new(server: &WebhookServer, cluster: &Cluster) -> Result<Self> {
         Ok(Self { client: server.client(cluster).await? })
     }

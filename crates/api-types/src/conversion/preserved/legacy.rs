@@ -67,8 +67,8 @@ impl Privilege {
     ];
 
     fn of(service: &Object) -> BTreeSet<Self> {
-        let asked = |key: &str| object(service, "annotations").and_then(|all| text(all, key)) == Some(labels::TRUE);
-        Self::ANNOTATIONS.into_iter().filter(|(key, _)| asked(key)).map(|(_, privilege)| privilege).collect()
+        let is_on = |key: &str| object(service, "annotations").and_then(|all| text(all, key)) == Some(labels::TRUE);
+        Self::ANNOTATIONS.into_iter().filter(|(key, _)| is_on(key)).map(|(_, privilege)| privilege).collect()
     }
 }
 
@@ -199,7 +199,7 @@ mod tests {
     /// Defect: `mountPath`, by which the document of the legacy API names it, was pruned, and a claim with a size was
     /// not created.
     #[test]
-    fn a_claim_with_a_size_is_created_where_an_image_is_built_unless_the_user_decides() {
+    fn a_claim_with_a_size_is_created_where_an_image_is_built_unless_the_user_sets_create() {
         let volume = |source: bool, create: Option<bool>, size: &str| {
             let mut pvc = json!({ "name": "models", "mountPath": "/models", "size": size });
             if let Some(create) = create {
@@ -235,9 +235,9 @@ mod tests {
 
     #[test]
     fn privileges_are_those_of_a_built_image_alone() {
-        let asked = json!({ "nvidia.com/enable-container-ptrace": "true", "nvidia.com/enable-host-ipc": "true",
+        let given = json!({ "nvidia.com/enable-container-ptrace": "true", "nvidia.com/enable-host-ipc": "true",
             "nvidia.com/enable-host-pid": "false", "other": "true" });
-        let services = json!({ "Worker": { "annotations": asked } });
+        let services = json!({ "Worker": { "annotations": given } });
         let expected = BTreeSet::from([Privilege::Ptrace, Privilege::HostIpc]);
         let built = kept_of(GRAPH, &json!({ "dynamoGraph": "chat:v1", "services": services }));
         assert_eq!(PreservedGraph::of(&built).unwrap().services["Worker"].privileges, expected);
@@ -245,7 +245,7 @@ mod tests {
         let of = |spec: &Value| {
             PreservedService::of_component_deployment(&kept_of(COMPONENT_DEPLOYMENT, spec)).unwrap().privileges
         };
-        let mut alone = json!({ "dynamoTag": "m:S", "annotations": asked });
+        let mut alone = json!({ "dynamoTag": "m:S", "annotations": given });
         assert_eq!(of(&alone), BTreeSet::new());
         alone["dynamoComponent"] = json!("chat:v1");
         assert_eq!(of(&alone), expected);

@@ -13,7 +13,7 @@ use sha1::{Digest, Sha1};
 
 /// The folder of the kit, with inputs and the reference's outputs.
 #[derive(Debug)]
-pub(super) struct Kit {
+pub(super) struct ConformanceKit {
     root: PathBuf,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Case {
     pub(super) name: String,
     /// The path of the input below the folder of inputs.
     pub(super) example: String,
-    /// The input, as it stands in the kit.
+    /// The input, as it is in the kit.
     pub(super) input: String,
     /// Result of the reference.
     pub(super) expected: Value,
@@ -48,7 +48,7 @@ pub(super) struct Selection {
     pub(super) part: Option<String>,
 }
 
-impl Kit {
+impl ConformanceKit {
     /// Finds the kit.
     pub(super) fn find() -> Result<Self> {
         let root = test_cluster::conformance_kit().context("there is nothing to compare with")?;
@@ -101,7 +101,7 @@ fn listed(path: &Path) -> Result<BTreeSet<String>> {
     Ok(lines.filter(|line| !line.is_empty()).map(|line| line.trim_end_matches(".json").to_owned()).collect())
 }
 
-/// `*` stands for any characters, `?` for one. The ending of an expectation may be there or not.
+/// `*` matches any characters, `?` one. The ending of an expectation may be there or not.
 fn pattern(glob: &str) -> Result<Regex> {
     let escaped = regex::escape(glob.trim_end_matches(".json")).replace(r"\*", ".*").replace(r"\?", ".");
     Regex::new(&format!("^{escaped}$")).with_context(|| format!("`{glob}` is not a pattern"))

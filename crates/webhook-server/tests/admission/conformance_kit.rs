@@ -11,7 +11,7 @@ use serde_json::Value;
 use test_cluster::conformance_kit;
 use webhook_server::admission::{AdmissionPath, Answer, Facts, review};
 
-use crate::support::{change, creation, facts, facts_with, kit::documents, patched, validates};
+use crate::support::{change, conformance_kit::documents, creation, facts, facts_with, patched, validates};
 
 /// Kinds with a path for defaults.
 fn defaults(kind: &str) -> Option<AdmissionPath> {

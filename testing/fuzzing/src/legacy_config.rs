@@ -3,7 +3,7 @@
 //! it is also an archive in which a manifest is looked for.
 
 use api_types::{
-    conversion::preserved::archive::{PreservedGraph, PreservedService},
+    conversion::preserved::legacy::{PreservedGraph, PreservedService},
     env::DYN_DEPLOYMENT_CONFIG,
     v1beta1::{DynamoComponentDeployment, DynamoGraphDeployment},
 };

@@ -28,15 +28,15 @@ const NAMES: [&str; 3] = ["name", "mountPath", "uid"];
 const METADATA: [&str; 6] =
     ["managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "deletionTimestamp"];
 
-/// Returns the differences between two objects, without their status and the metadata that the API server sets. An
+/// Returns the fields in which two objects differ, without their status and the metadata that the API server sets. An
 /// empty value counts as absent.
-pub fn differences(before: &Value, after: &Value) -> Vec<FieldChange> {
+pub fn field_changes(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare(String::new(), [Some(&content(before)), Some(&content(after))], is_empty, &mut found);
     found
 }
 
-/// Differences of an edit, where empty fields count: `scalingAdapter: {}` has a meaning.
+/// Returns the field changes of an edit, where empty fields count: `scalingAdapter: {}` has a meaning.
 pub fn edits(before: &Value, after: &Value) -> Vec<FieldChange> {
     let mut found = Vec::new();
     compare(String::new(), [Some(&content(before)), Some(&content(after))], is_absent, &mut found);
@@ -144,7 +144,7 @@ mod tests {
             ),
         ];
         for (before, after, expected) in table {
-            let found = differences(&before, &after);
+            let found = field_changes(&before, &after);
             assert_eq!(found.iter().map(|change| change.path.as_str()).collect::<Vec<_>>(), expected);
         }
     }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn what_is_empty_counts_in_edits_only() {
         let (without, with) = (json!({ "spec": {} }), json!({ "spec": { "scalingAdapter": {} } }));
-        assert_eq!(differences(&without, &with), []);
+        assert_eq!(field_changes(&without, &with), []);
         let change = FieldChange { path: "spec.scalingAdapter".to_owned(), before: None, after: Some(json!({})) };
         assert_eq!(edits(&without, &with), [change]);
         assert_eq!(edits(&without, &json!({ "spec": { "scalingAdapter": null } })), []);
@@ -162,7 +162,7 @@ mod tests {
     fn elements_come_and_go_by_name() {
         let env =
             |names: &[&str]| json!({ "env": names.iter().map(|name| json!({ "name": name })).collect::<Vec<_>>() });
-        let found = differences(&env(&["A", "B"]), &env(&["C", "B"]));
+        let found = field_changes(&env(&["A", "B"]), &env(&["C", "B"]));
         let expected = [
             FieldChange { path: "env[A]".to_owned(), before: Some(json!({ "name": "A" })), after: None },
             FieldChange { path: "env[C]".to_owned(), before: None, after: Some(json!({ "name": "C" })) },

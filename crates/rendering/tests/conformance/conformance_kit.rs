@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 /// The kit's folder.
-pub struct Kit(PathBuf);
+pub struct ConformanceKit(PathBuf);
 
 /// Result of the upstream operator for one example.
 pub struct Case {
@@ -15,7 +15,7 @@ pub struct Case {
     input: String,
 }
 
-impl Kit {
+impl ConformanceKit {
     /// The kit; says so when there is none.
     pub fn find() -> Option<Self> {
         test_cluster::conformance_kit().map(Self)
