@@ -118,11 +118,10 @@ impl Metrics {
             let mut counts = KindCounts::new();
             let mut known = locked(&states);
             let mut current = States::new();
-            for key in store.keys() {
-                let Some(object) = store.get(&key) else { continue };
-                let version = object.metadata.resource_version.as_deref().and_then(|version| version.parse().ok());
+            for (key, version) in store.versions() {
                 let before = known.remove(&key).filter(|(before, _)| version == Some(*before));
-                let state = before.map_or_else(|| state(&object), |(_, state)| state);
+                let state = before.map(|(_, state)| state).or_else(|| store.get(&key).map(|object| state(&object)));
+                let Some(state) = state else { continue };
                 if fence.serves(&key.namespace) {
                     *counts.entry((key.namespace.clone(), state)).or_default() += 1;
                 }

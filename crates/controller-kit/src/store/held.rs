@@ -6,11 +6,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, core::PartialObjectMeta};
 use lz4_flex::block::{compress_prepend_size, decompress_size_prepended};
 
-use super::keep::Cut;
+use super::keep::{Cut, controller_of};
 
-/// An object that a cache holds. Cheap to clone.
+/// An object that a cache holds, and what a cache compares of it. Cheap to clone.
 #[derive(Debug)]
-pub(super) enum HeldObject<O> {
+pub(super) struct HeldObject<O> {
+    /// Its resourceVersion.
+    pub(super) version: Option<Arc<str>>,
+    /// Uid of its controller owner.
+    pub(super) owner: Option<Arc<str>>,
+    form: Form<O>,
+}
+
+#[derive(Debug)]
+enum Form<O> {
     /// As it is used.
     Whole(Arc<O>),
     /// Compressed, and the function that reads it.
@@ -19,33 +28,60 @@ pub(super) enum HeldObject<O> {
 
 impl<O> Clone for HeldObject<O> {
     fn clone(&self) -> Self {
-        match self {
-            Self::Whole(object) => Self::Whole(Arc::clone(object)),
-            Self::Compressed(compressed, read) => Self::Compressed(compressed.clone(), *read),
-        }
+        let form = match &self.form {
+            Form::Whole(object) => Form::Whole(Arc::clone(object)),
+            Form::Compressed(compressed, read) => Form::Compressed(compressed.clone(), *read),
+        };
+        Self { version: self.version.clone(), owner: self.owner.clone(), form }
     }
 }
 
 impl<O> HeldObject<O> {
     /// The object. A compressed one is read anew on every call.
     pub(super) fn object(&self) -> Arc<O> {
-        match self {
-            Self::Whole(object) => Arc::clone(object),
-            Self::Compressed(compressed, read) => Arc::new(read(compressed)),
+        match &self.form {
+            Form::Whole(object) => Arc::clone(object),
+            Form::Compressed(compressed, read) => Arc::new(read(compressed)),
         }
     }
 
-    /// Holds an object as it is.
-    pub(super) fn whole(object: O) -> Self {
-        Self::Whole(Arc::new(object))
+    /// The resourceVersion as a number.
+    pub(super) fn number(&self) -> Option<u64> {
+        number(self.version.as_deref())
     }
 }
 
-impl<O: Compress> HeldObject<O> {
-    /// Holds an object compressed.
-    pub(super) fn compressed(object: O) -> Self {
-        Self::Compressed(object.compress(), O::read)
+impl<O: Resource> HeldObject<O> {
+    /// Holds an object as it is.
+    pub(super) fn whole(object: O) -> Self {
+        let (version, owner) = version_and_owner(&object);
+        Self { version, owner, form: Form::Whole(Arc::new(object)) }
     }
+
+    /// Holds an object compressed.
+    pub(super) fn compressed(object: O) -> Self
+    where
+        O: Compress,
+    {
+        let (version, owner) = version_and_owner(&object);
+        Self { version, owner, form: Form::Compressed(object.compress(), O::read) }
+    }
+
+    /// Whether an object is as it was known. One without a version is compared by its metadata.
+    pub(super) fn is_same(&self, known: &Self) -> bool {
+        let has_version = self.version.is_some();
+        self.version == known.version && (has_version || self.object().meta() == known.object().meta())
+    }
+}
+
+fn version_and_owner<O: Resource>(object: &O) -> (Option<Arc<str>>, Option<Arc<str>>) {
+    let owner = controller_of(object.meta()).map(|owner| owner.uid.as_str());
+    (object.meta().resource_version.as_deref().map(Arc::from), owner.map(Arc::from))
+}
+
+/// A resourceVersion as a number.
+pub(super) fn number(version: Option<&str>) -> Option<u64> {
+    version?.parse().ok()
 }
 
 /// An object that a cache can hold compressed.

@@ -1,7 +1,6 @@
 //! Unused places in NATS and etcd. Pure: time is an argument.
 //!
-//! A place is in use while a graph, a component or a pod uses it. Pods count, because a graph that was deleted
-//! with
+//! A place is in use while a graph, a component or a pod uses it. Pods count, because a graph that was deleted with
 //! `--cascade=orphan` goes on serving, and because workers that end still answer.
 
 use std::{
@@ -40,12 +39,12 @@ pub enum RuntimePlace {
 /// Pods get the namespace of their graph, or of their component if it has no graph. Theirs may be labelled with
 /// any other, which other programs may use: of that one, they are a component and no more.
 pub fn places_of(namespace: &str, labels: &BTreeMap<String, String>) -> BTreeSet<RuntimePlace> {
-    let generation = labels.get(labels::WORKER_HASH).map(String::as_str);
+    let revision = labels.get(labels::WORKER_HASH).map(String::as_str);
     let graph = labels.get(labels::GRAPH).map(String::as_str).filter(|graph| !graph.is_empty());
     let own = graph.or_else(|| component_of(labels)).map(|name| names::dynamo_namespace(namespace, name, false));
-    let own = own.map(|own| names::runtime_namespace(&own, generation)).filter(|own| is_name(own));
+    let own = own.map(|own| names::runtime_namespace(&own, revision)).filter(|own| is_name(own));
     let labelled = labels.get(labels::DYNAMO_NAMESPACE).filter(|labelled| !labelled.is_empty());
-    let labelled = labelled.map(|labelled| names::runtime_namespace(labelled, generation));
+    let labelled = labelled.map(|labelled| names::runtime_namespace(labelled, revision));
     let components = components_of(labels);
     let components = own.iter().chain(&labelled).flat_map(|namespace| {
         components.iter().map(|name| RuntimePlace::Component { namespace: namespace.clone(), name: name.clone() })
@@ -96,7 +95,7 @@ pub struct Leftovers {
 }
 
 impl Leftovers {
-    /// Takes in what is in use now, and says what is to be cleaned now.
+    /// Takes in what is in use now, and returns what is to be cleaned now.
     pub fn see(&mut self, in_use: BTreeSet<RuntimePlace>, now: Duration) -> Vec<RuntimePlace> {
         for place in self.known.difference(&in_use) {
             self.due.insert(place.clone(), Due::from(now));
@@ -112,8 +111,14 @@ impl Leftovers {
             }
             place => !in_use.contains(place),
         });
-        // Nor is a namespace cleaned while a program may be a component of it.
-        let namespaces = in_use.iter().filter_map(|place| match place {
+        self.known = in_use;
+        self.due(now)
+    }
+
+    /// Returns what is to be cleaned now, if nothing else is in use than before.
+    pub fn due(&mut self, now: Duration) -> Vec<RuntimePlace> {
+        // A namespace is not cleaned while a program may be a component of it.
+        let namespaces = self.known.iter().filter_map(|place| match place {
             RuntimePlace::Component { namespace, .. } => Some(namespace),
             RuntimePlace::Namespace(_) => None,
         });
@@ -123,7 +128,6 @@ impl Leftovers {
                 *due = Due::from(now);
             }
         }
-        self.known = in_use;
         self.due.iter().filter(|(_, due)| due.next <= now).map(|(place, _)| place.clone()).collect()
     }
 
@@ -194,14 +198,14 @@ mod tests {
     #[test]
     fn pods_use_the_namespace_in_their_environment_and_not_that_of_their_label() {
         let label = (labels::DYNAMO_NAMESPACE, "inference");
-        let (set, generation) = ((labels::LEADER_WORKER_SET, "x-0"), (labels::WORKER_HASH, "0badcafe"));
+        let (set, revision) = ((labels::LEADER_WORKER_SET, "x-0"), (labels::WORKER_HASH, "0badcafe"));
         let of = |more: &[(&str, &str)]| namespaces(&[&[label], more].concat());
         assert_eq!(of(&[]), []);
         assert_eq!(of(&[(labels::SELECTOR, "x")]), [namespace("team-x")]);
         assert_eq!(of(&[set]), [namespace("team-x")], "these pods have no other label of their component");
-        assert_eq!(of(&[set, generation]), [namespace("team-x-0badcafe")]);
+        assert_eq!(of(&[set, revision]), [namespace("team-x-0badcafe")]);
         assert_eq!(of(&[(labels::SELECTOR, "chat-x"), (labels::GRAPH, "chat")]), [namespace("team-chat")]);
-        assert_eq!(of(&[set, generation, (labels::GRAPH, "chat.v1")]), [namespace("team-chat-v1-0badcafe")]);
+        assert_eq!(of(&[set, revision, (labels::GRAPH, "chat.v1")]), [namespace("team-chat-v1-0badcafe")]);
         let of_set = places(&[label, set, (labels::COMPONENT, "w")]);
         for namespace in ["inference", "team-x"] {
             let component = RuntimePlace::Component { namespace: namespace.to_owned(), name: "w".to_owned() };
@@ -209,7 +213,7 @@ mod tests {
         }
     }
 
-    /// A pod that was deleted took the streams of another tenant's graph along: NATS knows no capitals.
+    /// A pod that was deleted took the streams of another tenant's graph along: NATS ignores case.
     #[test]
     fn a_label_that_names_no_object_uses_no_namespace() {
         for graph in ["A-llm", "a_llm", "Chat"] {
@@ -237,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_cleaned_only_when_nobody_is_labelled_with_it() {
+    fn a_namespace_is_cleaned_only_when_no_pod_is_labelled_with_it() {
         let mut leftovers = Leftovers::default();
         leftovers.see([namespace("a"), component("x")].into(), at(0));
         assert!(leftovers.see([component("x")].into(), at(100)).is_empty());

@@ -43,6 +43,12 @@ impl PlaceCaches {
         }
     }
 
+    /// Number of changes so far: the same places are in use while it is the same.
+    pub fn change_count(&self) -> u64 {
+        let pods: u64 = self.pods.iter().map(Store::change_count).sum();
+        self.graphs.change_count() + self.components.change_count() + pods
+    }
+
     /// The places in use, without the namespace that all graphs share.
     pub fn in_use(&self) -> BTreeSet<RuntimePlace> {
         let mut places = BTreeSet::new();

@@ -101,9 +101,9 @@ async fn follow(
         };
         let good = health == Health::Ready;
         let was_good = *sender.borrow() == Health::Ready;
-        let report = good || !was_good || doubted;
+        let is_confirmed = good || !was_good || doubted;
         doubted = !good && was_good && !doubted;
-        let changed = report && *sender.borrow() != health;
+        let changed = is_confirmed && *sender.borrow() != health;
         if changed {
             match &health {
                 Health::Ready => info!("NATS and etcd can be used, as far as they are configured"),
@@ -125,6 +125,8 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// with a lease expire.
 pub struct Cleaner {
     places: PlaceCaches,
+    /// Changes of the caches that `leftovers` has seen.
+    seen_changes: u64,
     start: Instant,
     leftovers: Leftovers,
 }
@@ -133,13 +135,14 @@ impl Cleaner {
     /// Waits until it is known what is in use; misses nothing from then on.
     pub async fn begin(places: PlaceCaches) -> Self {
         places.known().await;
+        let seen_changes = places.change_count();
         let mut leftovers = Leftovers::default();
         leftovers.see(places.in_use(), Duration::ZERO);
-        Self { places, start: Instant::now(), leftovers }
+        Self { places, seen_changes, start: Instant::now(), leftovers }
     }
 
-    /// Cleans until it is dropped. Of several replicas that act, the elected one cleans; the others know what it has to
-    /// go on with when one of them is elected.
+    /// Cleans until it is dropped. Of several replicas that act, the elected one cleans; the others record what it
+    /// has to go on with when one of them is elected.
     pub async fn run(mut self, source: ServerSource, fence: &Fence) {
         loop {
             for place in self.due().into_iter().filter(|_| fence.is_elected()) {
@@ -156,6 +159,11 @@ impl Cleaner {
     }
 
     fn due(&mut self) -> Vec<RuntimePlace> {
+        // Counted first: a change in between is seen the next time.
+        let changes = self.places.change_count();
+        if std::mem::replace(&mut self.seen_changes, changes) == changes {
+            return self.leftovers.due(self.start.elapsed());
+        }
         self.leftovers.see(self.places.in_use(), self.start.elapsed())
     }
 }

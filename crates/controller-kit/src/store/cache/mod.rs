@@ -13,8 +13,7 @@ use tokio::sync::{Notify, watch};
 
 use super::{
     Key, StaticKind,
-    held::{Compress, HeldObject},
-    packed::controller_owner,
+    held::{Compress, HeldObject, number},
 };
 
 /// An object that appeared, changed or went.
@@ -159,7 +158,7 @@ impl<O: Resource> Store<O> {
     #[must_use]
     pub fn children_of(&self, uid: &str) -> Vec<Arc<O>> {
         self.read(|content| {
-            let first = (Some(uid.to_owned()), Key::new("", ""));
+            let first = (Some(uid.into()), Key::new("", ""));
             let keys = content.by_owner.range(first..).take_while(|(owner, _)| owner.as_deref() == Some(uid));
             keys.filter_map(|(_, key)| content.objects.get(key).map(HeldObject::object)).collect()
         })
@@ -170,7 +169,7 @@ impl<O: Resource> Store<O> {
     pub fn orphans(&self, namespace: &str) -> Vec<Arc<O>> {
         self.read(|content| {
             let first = (None, Key::new(namespace, ""));
-            let is_here = |(owner, key): &&(Option<String>, Key)| owner.is_none() && key.namespace == namespace;
+            let is_here = |(owner, key): &&(Option<Arc<str>>, Key)| owner.is_none() && key.namespace == namespace;
             let keys = content.by_owner.range(first..).take_while(is_here);
             keys.filter_map(|(_, key)| content.objects.get(key).map(HeldObject::object)).collect()
         })
@@ -180,6 +179,18 @@ impl<O: Resource> Store<O> {
     #[must_use]
     pub fn keys(&self) -> Vec<Key> {
         self.read(|content| content.objects.keys().cloned().collect())
+    }
+
+    /// The keys of all objects and their resourceVersions as numbers, in order.
+    #[must_use]
+    pub fn versions(&self) -> Vec<(Key, Option<u64>)> {
+        self.read(|content| content.objects.iter().map(|(key, held)| (key.clone(), held.number())).collect())
+    }
+
+    /// Number of changes so far: what was derived from all objects is current while it is the same.
+    #[must_use]
+    pub fn change_count(&self) -> u64 {
+        self.read(|content| content.change_count)
     }
 
     /// Whether there are objects in this namespace.
@@ -314,16 +325,24 @@ impl<O: Resource + Send + Sync> CacheView for Store<O> {
 struct CacheContent<O> {
     objects: BTreeMap<Key, HeldObject<O>>,
     /// Uids of controller owners and their children, and before them the objects that no controller owns.
-    by_owner: BTreeSet<(Option<String>, Key)>,
+    by_owner: BTreeSet<(Option<Arc<str>>, Key)>,
     /// Objects of a list that is not complete yet.
     incoming: BTreeMap<Key, HeldObject<O>>,
     latest: u64,
+    change_count: u64,
     hold: fn(O) -> HeldObject<O>,
 }
 
 impl<O> CacheContent<O> {
     fn new(hold: fn(O) -> HeldObject<O>) -> Self {
-        Self { objects: BTreeMap::new(), by_owner: BTreeSet::new(), incoming: BTreeMap::new(), latest: 0, hold }
+        Self {
+            objects: BTreeMap::new(),
+            by_owner: BTreeSet::new(),
+            incoming: BTreeMap::new(),
+            latest: 0,
+            change_count: 0,
+            hold,
+        }
     }
 
     fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &HeldObject<O>> {
@@ -345,9 +364,9 @@ impl<O: Resource> CacheContent<O> {
                 Vec::new()
             }
             Event::InitDone => self.replace_all(),
-            Event::Apply(object) => vec![self.put(object)],
+            Event::Apply(object) => vec![self.put(Key::of(&object), (self.hold)(object))],
             Event::Delete(object) => {
-                self.see(&object);
+                self.see(number(object.meta().resource_version.as_deref()));
                 self.take(&Key::of(&object)).into_iter().collect()
             }
         }
@@ -358,19 +377,16 @@ impl<O: Resource> CacheContent<O> {
         let incoming = std::mem::take(&mut self.incoming);
         // The watch accepts an older list only from an API server that was restored; its versions count from there.
         let is_older = |(key, held): (&Key, &HeldObject<O>)| {
-            self.objects.get(key).is_some_and(|known| number(known.object().as_ref()) > number(held.object().as_ref()))
+            self.objects.get(key).is_some_and(|known| known.number() > held.number())
         };
         if incoming.iter().any(is_older) {
-            let numbers = incoming.values().filter_map(|held| number(held.object().as_ref()));
-            self.latest = numbers.max().unwrap_or_default();
+            self.latest = incoming.values().filter_map(HeldObject::number).max().unwrap_or_default();
         }
         let gone: Vec<Key> = self.objects.keys().filter(|key| !incoming.contains_key(*key)).cloned().collect();
         let mut changes: Vec<_> = gone.iter().filter_map(|key| self.take(key)).collect();
         for (key, held) in incoming {
-            let (object, known) = (held.object(), self.objects.get(&key).map(HeldObject::object));
-            if known.is_none_or(|known| !is_same(known.as_ref(), object.as_ref())) {
-                self.see(&object);
-                changes.push(self.insert(key, owner_uid(object.as_ref()), held));
+            if self.objects.get(&key).is_none_or(|known| !held.is_same(known)) {
+                changes.push(self.put(key, held));
             }
         }
         changes
@@ -386,62 +402,46 @@ impl<O: Resource> CacheContent<O> {
         }
         let mut changes = Vec::new();
         for key in self.objects.keys().cloned().collect::<Vec<_>>() {
-            let Some(known) = self.objects.get(&key).map(HeldObject::object) else { continue };
-            match kept(&known) {
+            let Some(known) = self.objects.get(&key) else { continue };
+            match kept(&known.object()) {
                 Kept::Whole => {}
-                Kept::As(other) if is_same(known.as_ref(), &other) => {}
-                Kept::As(other) => changes.push(self.put(other)),
+                Kept::As(other) => {
+                    let other = (self.hold)(other);
+                    if !other.is_same(known) {
+                        changes.push(self.put(key, other));
+                    }
+                }
                 Kept::Not => changes.extend(self.take(&key)),
             }
         }
         changes
     }
 
-    fn put(&mut self, object: O) -> HeldChange<O> {
-        self.see(&object);
-        let (key, owner) = (Key::of(&object), owner_uid(&object));
-        self.insert(key, owner, (self.hold)(object))
-    }
-
-    fn insert(&mut self, key: Key, owner: Option<String>, held: HeldObject<O>) -> HeldChange<O> {
+    fn put(&mut self, key: Key, held: HeldObject<O>) -> HeldChange<O> {
+        self.see(held.number());
         let before = self.objects.insert(key.clone(), held.clone());
         if let Some(before) = &before {
-            self.unlink(&before.object(), &key);
+            self.unlink(before, &key);
         }
-        self.by_owner.insert((owner, key));
+        self.by_owner.insert((held.owner.clone(), key));
+        self.change_count += 1;
         HeldChange { before, after: Some(held) }
     }
 
     fn take(&mut self, key: &Key) -> Option<HeldChange<O>> {
         let before = self.objects.remove(key)?;
-        self.unlink(&before.object(), key);
+        self.unlink(&before, key);
+        self.change_count += 1;
         Some(HeldChange { before: Some(before), after: None })
     }
 
-    fn unlink(&mut self, object: &O, key: &Key) {
-        self.by_owner.remove(&(owner_uid(object), key.clone()));
+    fn unlink(&mut self, object: &HeldObject<O>, key: &Key) {
+        self.by_owner.remove(&(object.owner.clone(), key.clone()));
     }
 
-    fn see(&mut self, object: &O) {
-        self.latest = self.latest.max(number(object).unwrap_or_default());
+    fn see(&mut self, version: Option<u64>) {
+        self.latest = self.latest.max(version.unwrap_or_default());
     }
-}
-
-/// Whether an object is as it was known. One that is kept without a version is compared by what is kept.
-fn is_same<O: Resource>(known: &O, object: &O) -> bool {
-    version(known) == version(object) && (version(object).is_some() || known.meta() == object.meta())
-}
-
-fn version<O: Resource>(object: &O) -> Option<&str> {
-    object.meta().resource_version.as_deref()
-}
-
-fn number<O: Resource>(object: &O) -> Option<u64> {
-    version(object)?.parse().ok()
-}
-
-fn owner_uid<O: Resource>(object: &O) -> Option<String> {
-    controller_owner(object).map(|owner| owner.uid.clone())
 }
 
 #[cfg(test)]
