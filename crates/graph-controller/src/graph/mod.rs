@@ -8,7 +8,7 @@
 //! | validate the spec | `validate.rs` | pure |
 //! | plan the writes | `plan/` | pure |
 //! | write what differs | `apply/` | API server |
-//! | compute status and events | `status/`, `events.rs` | pure |
+//! | compute status, events and the next pass | `status/`, `events.rs`, `requeue.rs` | pure |
 
 pub mod apply;
 pub mod caches;
@@ -23,6 +23,7 @@ pub mod node_topology;
 pub mod observe;
 pub mod plan;
 pub mod provider;
+mod requeue;
 mod resolve;
 pub mod settings;
 pub mod status;
@@ -51,22 +52,16 @@ use observe::read::{pods_of, troubles};
 use tracing::{info, warn};
 
 use self::{
-    caches::GraphCaches,
-    node_topology::apply::{LabelingResult, TopologyLabeler},
-    observe::read::read,
-    resolve::resolve,
-    settings::GraphSettings,
-    status::rejection::rejection,
-    validate::validate,
+    caches::GraphCaches, node_topology::apply::TopologyLabeler, observe::read::read, resolve::resolve,
+    settings::GraphSettings, status::rejection::rejection, validate::validate,
 };
 use crate::{
-    graph::model::{GraphApplied, GraphBlocked, GraphObserved, GraphObstacle, GraphPlan, Troubles},
+    graph::model::{
+        AppliedPlan, GraphApplied, GraphBlocked, GraphObserved, GraphObstacle, GraphPlan, GraphWrites, Troubles,
+    },
     nats_etcd,
     nats_etcd::HealthReceiver,
 };
-
-/// Retry interval for an obstacle that no watch shows, such as a foreign object that holds a name.
-const OBSTACLE_RETRY: Duration = Duration::from_secs(15);
 
 /// Reconciles graphs.
 pub struct GraphReconciler {
@@ -98,7 +93,7 @@ impl Reconcile for GraphReconciler {
     }
 
     /// Takes off the finalizer of another operator, and nothing else. Owner references do the rest, in whichever way the
-    /// deletion asked for.
+    /// deletion specifies.
     async fn finalize(&self, packed: &Packed<DynamoGraphDeployment>) -> Result<Action, Interruption> {
         self.outputs.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
         Ok(Action::await_change())
@@ -169,23 +164,15 @@ impl Reconcile for GraphReconciler {
     }
 
     fn conclude(&self, observed: &GraphObserved, pass: &GraphWrites, now: Timestamp) -> Conclusion<Self::Status> {
-        let (mut status, next) = match &pass.written {
-            Err(GraphBlocked { obstacle, rejected }) => {
-                let next = if *rejected { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() };
-                (status::of_obstacle(observed, obstacle, now), next)
-            }
-            Ok(WrittenPlan { plan, applied, rejection, diagnose_after }) => {
-                let status = status::status(observed, plan, applied, rejection.as_ref(), now);
-                let waits = !applied.tally.waiting.is_empty() || plan.obstacle.is_some() || rejection.is_some();
-                let next = if waits { Action::requeue(OBSTACLE_RETRY) } else { Action::await_change() };
-                let next = diagnose_after.map_or(next, |after| next.no_later_than(after));
-                (status, plan.rollout.again.map_or(next, |at| next.no_later_than(until(at, now))))
+        let mut status = match &pass.written {
+            Err(GraphBlocked { obstacle, .. }) => status::of_obstacle(observed, obstacle, now),
+            Ok(AppliedPlan { plan, applied, rejection, .. }) => {
+                status::status(observed, plan, applied, rejection.as_ref(), now)
             }
         };
         let (health, generation) = (self.nats_etcd.current(), observed.graph.metadata.generation);
         nats_etcd::set_health(&mut status, &health, generation, now);
-        let next = pass.labeled.again.map_or(next, |after| next.no_later_than(after));
-        let next = if pass.labeled.failed.is_some() { next.no_later_than(OBSTACLE_RETRY) } else { next };
+        let next = requeue::next(pass, now);
         let status_events = events::events(observed.graph.status.as_ref(), &status);
         Conclusion { status: Some(status), pace: StatusPace::Limited, status_events, next, ..Conclusion::default() }
     }
@@ -203,30 +190,9 @@ impl Reconcile for GraphReconciler {
     }
 }
 
-/// Time from now until a deadline; none if it has passed. Deadlines have whole seconds, so it is not below one.
-fn until(deadline: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(deadline.duration_since(now)).unwrap_or_default().max(Duration::from_secs(1))
-}
-
-/// Result of the writes of one reconcile.
-pub struct GraphWrites {
-    written: Result<WrittenPlan, GraphBlocked>,
-    labeled: LabelingResult,
-}
-
-/// Result of the writes that advance a graph.
-struct WrittenPlan {
-    plan: GraphPlan,
-    applied: GraphApplied,
-    /// Rejection by the API server.
-    rejection: Option<GraphObstacle>,
-    /// Delay until pods are diagnosed again.
-    diagnose_after: Option<Duration>,
-}
-
 impl GraphReconciler {
     /// Writes what differs from the plan, and diagnoses pods that do not become ready.
-    async fn write(&self, observed: &GraphObserved, plan: GraphPlan) -> Result<WrittenPlan, RequestError> {
+    async fn write(&self, observed: &GraphObserved, plan: GraphPlan) -> Result<AppliedPlan, RequestError> {
         let mut applied =
             apply::apply(&self.outputs.applier, &self.outputs.events, &self.caches, observed, &plan).await;
         let diagnose_after = self.diagnose_pods(observed, &plan, &mut applied, Timestamp::now()).await;
@@ -239,7 +205,7 @@ impl GraphReconciler {
         for error in applied.tally.failed.iter().filter(|error| error.class() == Class::Transient) {
             info!(graph = observed.graph.name_any(), %error, "a write failed and will be retried");
         }
-        Ok(WrittenPlan { plan, applied, rejection, diagnose_after })
+        Ok(AppliedPlan { plan, applied, rejection, diagnose_after })
     }
 
     /// Diagnoses the pods of a graph on Grove that do not become ready; returns when to repeat it. The component

@@ -3,7 +3,10 @@
 
 use api_types::{annotations, conditions, grove};
 use kube::ResourceExt;
-use rendering::WorkloadProvider;
+use rendering::{
+    WorkloadProvider,
+    rules::{ProviderChoice, provider_of_new},
+};
 
 use crate::graph::{
     model::{GraphObserved, GraphObstacle},
@@ -32,11 +35,11 @@ pub fn choose(cached: &GraphObserved, settings: &GraphSettings) -> Result<Worklo
         (true, false) => return Ok(WorkloadProvider::Grove),
         (true, true) => {}
     }
-    let given = |key| cached.graph.annotations().get(key).map(String::as_str);
-    match given(annotations::WORKLOAD_PROVIDER) {
-        Some(annotations::PROVIDER_COMPONENT) => Ok(WorkloadProvider::Component),
-        Some(annotations::PROVIDER_GROVE) => Ok(WorkloadProvider::Grove),
-        Some(other) => Err(GraphObstacle::stalled(
+    let metadata = &cached.graph.metadata;
+    match ProviderChoice::of(metadata) {
+        ProviderChoice::Selected(provider) => Ok(provider),
+        ProviderChoice::Unselected => Ok(provider_of_new(metadata, settings.grove.enabled && cached.served.grove)),
+        ProviderChoice::Unknown(other) => Err(GraphObstacle::stalled(
             conditions::graph::PROVIDER_UNSUPPORTED,
             conditions::graph::INVALID_SPEC,
             format!(
@@ -44,11 +47,6 @@ pub fn choose(cached: &GraphObserved, settings: &GraphSettings) -> Result<Worklo
                 annotations::WORKLOAD_PROVIDER
             ),
         )),
-        None => {
-            let declined = given(annotations::ENABLE_GROVE).is_some_and(|value| value.eq_ignore_ascii_case("false"));
-            let offered = settings.grove.enabled && cached.served.grove;
-            Ok(if offered && !declined { WorkloadProvider::Grove } else { WorkloadProvider::Component })
-        }
     }
 }
 
@@ -140,8 +138,8 @@ mod tests {
             graph_with(|g| g["metadata"]["annotations"] = json!({ annotations::WORKLOAD_PROVIDER: provider }))
         };
         let (on_grove, as_components) = (pinned("grove"), pinned("component"));
-        let decided = crate::graph::plan::plan(&valid(&as_components), &observed(&as_components, vec![]), NOW);
-        let components: Vec<_> = decided.components.iter().map(|d| live(d, 1)).collect();
+        let planned = crate::graph::plan::plan(&valid(&as_components), &observed(&as_components, vec![]), NOW);
+        let components: Vec<_> = planned.components.iter().map(|d| live(d, 1)).collect();
         assert_eq!(
             choose(&observed(&on_grove, components.clone()), grove::settings()).unwrap(),
             WorkloadProvider::Component

@@ -16,15 +16,13 @@ pub mod observe;
 pub mod output;
 pub mod phase;
 pub mod plan;
+mod requeue;
 pub mod settings;
 pub mod status;
 pub mod validate;
 
-use std::time::Duration;
-
 use api_types::{
     LEGACY_FINALIZER,
-    conditions::WEBHOOK_UNAVAILABLE,
     v1beta1::{DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestStatus},
 };
 use controller_kit::{
@@ -35,14 +33,9 @@ use controller_kit::{
 use k8s_openapi::jiff::Timestamp;
 
 use self::{
-    model::{PlannedPhase, Profiling, RequestApplied, RequestObserved, RequestPlan},
+    model::{RequestApplied, RequestObserved, RequestPlan},
     observe::RequestObserver,
 };
-
-/// Retry interval for an obstacle that no watch shows, such as a foreign object that holds a name.
-const OBSTACLE_RETRY: Duration = Duration::from_secs(15);
-/// Retry interval for what a spec depends on: claims, and nodes with GPUs.
-const DEPENDENCY_RETRY: Duration = Duration::from_secs(60);
 
 /// Reconciles requests.
 pub struct RequestReconciler {
@@ -107,25 +100,7 @@ impl Reconcile for RequestReconciler {
     ) -> Conclusion<Self::Status> {
         let status = status::status(observed, applied, now);
         let status_events = events::events(observed, applied, &status);
-        let next = next(observed, &applied.phase, now);
+        let next = requeue::next(observed, &applied.phase, now);
         Conclusion { status_events, next, ..Conclusion::of_status(status) }
-    }
-}
-
-fn next(observed: &RequestObserved, phase: &PlannedPhase, now: Timestamp) -> Action {
-    match phase {
-        PlannedPhase::Invalid { outside: true, .. } | PlannedPhase::Waiting(_) => Action::requeue(DEPENDENCY_RETRY),
-        PlannedPhase::Blocked { .. }
-        | PlannedPhase::Deploying { stuck: true, .. }
-        | PlannedPhase::Deploying { reason: WEBHOOK_UNAVAILABLE, .. } => Action::requeue(OBSTACLE_RETRY),
-        PlannedPhase::Profiling(Profiling { until: Some(until), .. }) => {
-            let rest = until.duration_since(now).as_secs().clamp(0, 3600);
-            Action::requeue(Duration::from_secs(u64::try_from(rest).unwrap_or_default() + 1))
-        }
-        // Pods are in no cache: that of the profiler, and those of the graphs it measures.
-        PlannedPhase::Profiling(Profiling { begins: false, .. }) => {
-            Action::requeue(observed.waits.look_again.map_or(DEPENDENCY_RETRY, |after| after.min(DEPENDENCY_RETRY)))
-        }
-        _ => Action::await_change(),
     }
 }

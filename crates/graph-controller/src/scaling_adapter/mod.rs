@@ -8,21 +8,19 @@ pub mod events;
 pub mod model;
 pub mod observe;
 pub mod plan;
+mod requeue;
 pub mod status;
 #[cfg(test)]
 mod tests;
 pub mod validate;
 
-use std::{
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::{sync::Mutex, time::Instant};
 
 use api_types::v1beta1::{
     DynamoGraphDeploymentScalingAdapter as Adapter, DynamoGraphDeploymentScalingAdapterStatus as Status,
 };
 use controller_kit::{
-    controller::{Action, Conclusion, Outputs, Reconcile},
+    controller::{Conclusion, Outputs, Reconcile},
     request::Interruption,
     store::Packed,
     sync::locked,
@@ -34,10 +32,6 @@ use self::{
     observe::ScalingAdapterCaches,
     plan::Paces,
 };
-
-/// Pause before a rejected change is retried, if neither graph nor adapter changes: the cause may be a policy or a
-/// quota.
-const REJECTED_RETRY: Duration = Duration::from_secs(15);
 
 /// Reconciles scaling adapters.
 pub struct ScalingAdapterReconciler {
@@ -88,11 +82,7 @@ impl Reconcile for ScalingAdapterReconciler {
         applied: &ScalingAdapterApplied,
         now: Timestamp,
     ) -> Conclusion<Status> {
-        let next = match (&applied.outcome, &applied.plan) {
-            (ScaleOutcome::Rejected(_), _) => Action::requeue(REJECTED_RETRY),
-            (_, Ok(ScalingAdapterPlan { delayed: Some(rest), .. })) => Action::requeue(*rest),
-            _ => Action::await_change(),
-        };
+        let next = requeue::next(applied);
         let events = events::of_applied(applied).into_iter().collect();
         Conclusion { status: status::of_applied(applied, now), events, next, ..Conclusion::default() }
     }

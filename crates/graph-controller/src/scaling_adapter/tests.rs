@@ -1,4 +1,6 @@
-//! Tests of the pure phases: what an adapter asks for, and what its status and its events say.
+//! Tests of the pure phases: what an adapter requests, and its status and events.
+
+use std::time::Duration;
 
 use controller_kit::events::{Event, EventType};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};

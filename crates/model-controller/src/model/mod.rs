@@ -12,6 +12,7 @@ pub mod model;
 pub mod observe;
 pub mod ownership;
 pub mod plan;
+mod requeue;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -30,9 +31,6 @@ use jiff::Timestamp;
 use kube::Resource;
 use model::{FINALIZER, ModelApplied, ModelClaim, ModelObserved, ModelPlan};
 use observe::ModelObserver;
-
-/// Pause before a rejected write is retried.
-const REJECTED_RETRY: Duration = Duration::from_secs(15);
 
 /// Reconciles models.
 pub struct ModelReconciler {
@@ -109,10 +107,7 @@ impl Reconcile for ModelReconciler {
     fn conclude(&self, observed: &Self::Observed, applied: &Self::Applied, now: Timestamp) -> Conclusion<Self::Status> {
         let before = observed.model.status.as_ref();
         let conclusion = concluded(before, status::of_applied(before, applied, now));
-        match applied.rejection {
-            Some(_) => Conclusion { next: Action::requeue(REJECTED_RETRY), ..conclusion },
-            None => conclusion,
-        }
+        Conclusion { next: requeue::next(applied), ..conclusion }
     }
 
     async fn after_status(&self, observed: Self::Observed, applied: Self::Applied) -> Result<(), Interruption> {

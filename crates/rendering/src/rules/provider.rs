@@ -62,7 +62,7 @@ pub fn lacks_grove(metadata: &ObjectMeta, grove: bool) -> Option<String> {
         ProviderChoice::Selected(WorkloadProvider::Grove) => return None,
         ProviderChoice::Unselected if provider_of_new(metadata, grove) == WorkloadProvider::Grove => return None,
         ProviderChoice::Unknown(other) => format!(
-            "needs Grove, and annotation {} names the unknown program {other:?}; {fixed}, or remove the field",
+            "needs Grove, and annotation {} names the unknown provider {other:?}; {fixed}, or remove the field",
             annotations::WORKLOAD_PROVIDER
         ),
         ProviderChoice::Selected(_) | ProviderChoice::Unselected if !grove => unavailable(),

@@ -6,7 +6,7 @@ use crate::tidy::{source::RustFile, violation::Violation};
 /// Files and folders of a controller that may hold a client.
 const SHELLS: [&str; 5] = ["observe", "apply", "run", "main", "lib"];
 /// Files and folders of a controller that only compute.
-const PURE: [&str; 7] = ["admission", "events", "merge", "plan", "resolve", "status", "validate"];
+const PURE: [&str; 8] = ["admission", "events", "merge", "plan", "requeue", "resolve", "status", "validate"];
 /// Crates whose library only computes; their normal dependencies hold nothing asynchronous.
 pub const PURE_CRATES: [&str; 2] = ["api-types", "rendering"];
 /// Crates that are all shell; `infrastructure` is one to other servers, and cannot reach the API server.

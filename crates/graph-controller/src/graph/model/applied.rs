@@ -1,13 +1,63 @@
-//! Live objects after the writes of a reconcile, and the waits of the writes.
+//! Results of the writes of a reconcile: live objects, waits and failures.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use api_types::{grove::PodCliqueSet, v1beta1::DynamoComponentDeployment};
 use controller_kit::apply::RequestError;
 use rendering::PodDiagnosis;
 
+use super::{GraphBlocked, GraphObstacle, GraphPlan};
+
 /// Reasons why pods do not serve, by component.
 pub type Troubles = BTreeMap<String, PodDiagnosis>;
+
+/// Result of the writes of one reconcile.
+pub struct GraphWrites {
+    /// Writes that advance the graph.
+    pub written: Result<AppliedPlan, GraphBlocked>,
+    /// Topology labels of pods.
+    pub labeled: LabelingResult,
+}
+
+/// Result of the writes that advance a graph.
+pub struct AppliedPlan {
+    /// The plan.
+    pub plan: GraphPlan,
+    /// Live objects after the writes.
+    pub applied: GraphApplied,
+    /// Rejection by the API server.
+    pub rejection: Option<GraphObstacle>,
+    /// Delay until pods are diagnosed again.
+    pub diagnose_after: Option<Duration>,
+}
+
+/// Result of labeling the pods of a graph.
+#[derive(Debug, Default)]
+pub struct LabelingResult {
+    /// Delay until a repetition because of something that no watch shows.
+    pub again: Option<Duration>,
+    /// The first error. Pods that it does not concern are labeled.
+    pub failed: Option<RequestError>,
+}
+
+impl LabelingResult {
+    /// Repeats it after this long, or sooner.
+    pub(in crate::graph) fn retry_after(&mut self, after: Duration) {
+        self.again = Some(self.again.map_or(after, |sooner| sooner.min(after)));
+    }
+
+    /// Keeps the first error; returns the results.
+    pub(in crate::graph) fn collect<T>(&mut self, answers: Vec<Result<T, RequestError>>) -> Vec<T> {
+        let mut good = Vec::new();
+        for answer in answers {
+            match answer {
+                Ok(answer) => good.push(answer),
+                Err(error) => self.failed = self.failed.take().or(Some(error)),
+            }
+        }
+        good
+    }
+}
 
 /// Live objects after the writes.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ mod rollout;
 mod valid;
 
 pub use self::{
-    applied::{GraphApplied, Tally, Troubles},
+    applied::{AppliedPlan, GraphApplied, GraphWrites, LabelingResult, Tally, Troubles},
     observed::{
         ClusterApis, GraphObserved, LegacyResources, LiveCheckpoints, LiveGrove, MARKS, RunningPods, is_controller,
         is_current, is_stalled,

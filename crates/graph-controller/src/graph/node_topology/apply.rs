@@ -26,6 +26,7 @@ use super::{
 };
 use crate::graph::{
     apply::bounded,
+    model::LabelingResult,
     observe::{grove::topology_bindings, read::get},
 };
 
@@ -41,34 +42,6 @@ pub struct TopologyLabeler {
     outputs: Outputs,
     pods: Store<PartialObjectMeta<Pod>>,
     memory: Arc<Mutex<TopologyMemory>>,
-}
-
-/// Result of labeling the pods of a graph.
-#[derive(Debug, Default)]
-pub struct LabelingResult {
-    /// Delay until a repetition because of something that no watch shows.
-    pub again: Option<Duration>,
-    /// The first error. Pods that it does not concern are labeled.
-    pub failed: Option<RequestError>,
-}
-
-impl LabelingResult {
-    /// Repeats it after this long, or sooner.
-    fn retry_after(&mut self, after: Duration) {
-        self.again = Some(self.again.map_or(after, |sooner| sooner.min(after)));
-    }
-
-    /// Keeps the first error; returns the results.
-    fn collect<T>(&mut self, answers: Vec<Result<T, RequestError>>) -> Vec<T> {
-        let mut good = Vec::new();
-        for answer in answers {
-            match answer {
-                Ok(answer) => good.push(answer),
-                Err(error) => self.failed = self.failed.take().or(Some(error)),
-            }
-        }
-        good
-    }
 }
 
 impl TopologyLabeler {
@@ -91,10 +64,10 @@ impl TopologyLabeler {
             .filter(|pod| pod.labels().get(labels::GRAPH) == Some(&key.name))
             .collect();
         let mut lookup = TopologyLookup::at(pods.iter().map(|pod| &pod.metadata), &locked(&self.memory), now);
-        let asked = lookup.topologies();
-        let read = bounded(asked.iter().map(|name| self.levels(name)).collect()).await;
+        let needed = lookup.topologies();
+        let read = bounded(needed.iter().map(|name| self.levels(name)).collect()).await;
         let levels: BTreeMap<String, Vec<LabelCopy>> = labeled.collect(read).into_iter().flatten().collect();
-        if levels.len() < asked.len() {
+        if levels.len() < needed.len() {
             // It may be created at any time and is not watched.
             labeled.retry_after(ABSENT_RETRY);
         }
@@ -103,10 +76,10 @@ impl TopologyLabeler {
         let read = bounded(unplaced.iter().map(|pod| self.node_of(&key.namespace, pod)).collect()).await;
         let placed = labeled.collect(read).into_iter().collect();
         lookup.resolve_nodes(&placed, &mut locked(&self.memory));
-        let asked = lookup.nodes();
-        let read = bounded(asked.iter().map(|node| self.node(node)).collect()).await;
+        let needed = lookup.nodes();
+        let read = bounded(needed.iter().map(|node| self.node(node)).collect()).await;
         let nodes: BTreeMap<String, NodeLabels> = labeled.collect(read).into_iter().flatten().collect();
-        if nodes.len() < asked.len() {
+        if nodes.len() < needed.len() {
             labeled.retry_after(ABSENT_RETRY);
         }
         let known = nodes.iter().map(|(name, labels)| (name.clone(), labels.clone().unwrap_or_default())).collect();
