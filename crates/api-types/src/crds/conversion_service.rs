@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceConversion, CustomResourceDefinition, ServiceReference, WebhookClientConfig, WebhookConversion,
+    CustomResourceConversion, ServiceReference, WebhookClientConfig, WebhookConversion,
 };
 
 /// Path of the Service under which conversion is served.
@@ -61,10 +61,9 @@ impl fmt::Display for ConversionService {
 }
 
 impl ConversionService {
-    /// Whether a definition names this Service, at whatever port.
+    /// Whether the section of a definition about conversion names this Service, at whatever port.
     #[must_use]
-    pub fn is_named_by(&self, definition: &CustomResourceDefinition) -> bool {
-        let conversion = definition.spec.conversion.as_ref();
+    pub fn is_named_by(&self, conversion: Option<&CustomResourceConversion>) -> bool {
         let client = conversion.and_then(|conversion| conversion.webhook.as_ref()?.client_config.as_ref());
         let service = client.and_then(|client| client.service.as_ref());
         service.is_some_and(|service| service.namespace == self.namespace && service.name == self.name)

@@ -9,11 +9,13 @@ use anyhow::Context;
 use api_types::crds::{self, CrdError};
 use futures::{Stream, StreamExt, TryStreamExt, future, stream::BoxStream};
 use k8s_openapi::{
-    ByteString, api::core::v1::ConfigMap,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    ByteString,
+    api::core::v1::ConfigMap,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::{CustomResourceConversion, CustomResourceDefinition},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{
-    Client, ResourceExt,
+    Client, Resource, ResourceExt,
     api::{Api, Patch, PatchParams},
     core::PartialObjectMeta,
     runtime::{
@@ -21,6 +23,7 @@ use kube::{
         watcher::{self, Event, watcher},
     },
 };
+use serde::Deserialize;
 use serde_json::json;
 use tokio::{
     select,
@@ -39,6 +42,29 @@ const KEY: &str = "ca.crt";
 
 /// Watched part of a definition: metadata, because a whole one of ours takes a megabyte.
 type DefinitionMetadata = PartialObjectMeta<CustomResourceDefinition>;
+
+/// A definition without its schemas.
+#[derive(Clone, Debug, Deserialize, Resource)]
+#[resource(inherit = CustomResourceDefinition)]
+struct ConvertedDefinition {
+    metadata: ObjectMeta,
+    spec: ConvertedDefinitionSpec,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct ConvertedDefinitionSpec {
+    conversion: Option<CustomResourceConversion>,
+}
+
+/// Result of setting the bundle in a definition.
+enum Injection {
+    /// There is no such definition.
+    Missing,
+    /// It holds the bundle, or names another Service.
+    Unchanged(DefinitionRevision),
+    /// It was as `read`, and is as `after`.
+    Set { read: DefinitionRevision, after: DefinitionRevision },
+}
 
 type WatcherStream<K> = BoxStream<'static, watcher::Result<Event<K>>>;
 
@@ -71,7 +97,7 @@ impl<'a> DefinitionKeeper<'a> {
     pub fn new(args: &'a CrdsServeArgs, client: Client, readiness: DefinitionReadiness) -> anyhow::Result<Self> {
         let (mut ours, mut converted) = (BTreeSet::new(), Vec::new());
         for crd in crds::all_converted_by(&args.webhook_service)? {
-            let (name, is_converted) = (crd.name_any(), args.webhook_service.is_named_by(&crd));
+            let (name, is_converted) = (crd.name_any(), args.webhook_service.is_named_by(crd.spec.conversion.as_ref()));
             if is_converted || !args.bundle_only {
                 ours.insert(name.clone());
             }
@@ -276,18 +302,23 @@ impl<'a> DefinitionKeeper<'a> {
         if is_new { self.inject().await } else { true }
     }
 
-    /// Sets the bundle in all definitions that our Service converts. Returns whether all hold it.
+    /// Sets the bundle in all definitions that our Service converts, in all at once: the API server needs some hundred
+    /// milliseconds for each. Returns whether all hold it.
     async fn inject(&mut self) -> bool {
         let bundle = self.bundle().cloned();
         if bundle.is_none() && !self.args.bundle_only {
             return true;
         }
+        let all = self.converted.iter().map(|name| self.inject_one(name, bundle.as_deref()));
+        let injections = future::join_all(all.map(|injection| self.args.cluster.in_time(injection))).await;
         let mut is_done = true;
-        for name in self.converted.clone() {
-            let limit = &self.args.cluster;
-            if let Err(error) = limit.in_time(self.inject_one(&name, bundle.as_deref())).await {
-                is_done = false;
-                eprintln!("error: cannot set the CA bundle of {name}: {error:#}");
+        for (name, injection) in self.converted.clone().into_iter().zip(injections) {
+            match injection {
+                Ok(injection) => self.take_injection(name, injection),
+                Err(error) => {
+                    is_done = false;
+                    eprintln!("error: cannot set the CA bundle of {name}: {error:#}");
+                }
             }
         }
         self.injected = bundle;
@@ -295,32 +326,20 @@ impl<'a> DefinitionKeeper<'a> {
     }
 
     /// Sets the bundle in one definition, if it is still as it was read: its owner may write it at the same time.
-    async fn inject_one(&mut self, name: &str, bundle: Option<&str>) -> anyhow::Result<()> {
-        let api: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+    async fn inject_one(&self, name: &str, bundle: Option<&str>) -> anyhow::Result<Injection> {
+        let api: Api<ConvertedDefinition> = Api::all(self.client.clone());
         loop {
-            let Some(live) = api.get_opt(name).await? else {
-                // One that we apply stays among those that were left, so that its deletion makes a pass due.
-                if self.args.bundle_only {
-                    self.left.remove(name);
-                }
-                return Ok(());
-            };
+            let Some(live) = api.get_opt(name).await? else { return Ok(Injection::Missing) };
             let read = DefinitionRevision::of(&live.metadata);
-            if self.args.bundle_only {
-                self.left.insert(name.to_owned(), read.clone());
-            }
-            let Some(patch) = bundle.and_then(|bundle| self.patch(&live, bundle)) else { return Ok(()) };
+            let Some(patch) = bundle.and_then(|bundle| self.patch(&live, bundle)) else {
+                return Ok(Injection::Unchanged(read));
+            };
             let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
             let patch = Patch::Json::<()>(serde_json::from_value(patch)?);
             match api.patch_metadata(name, &params, &patch).await {
                 Ok(after) => {
                     println!("{name} CA bundle set");
-                    self.wrote = true;
-                    // What another wrote since the definition was applied is left for the next pass.
-                    if self.left.get(name) == Some(&read) {
-                        self.left.insert(name.to_owned(), DefinitionRevision::of(&after.metadata));
-                    }
-                    return Ok(());
+                    return Ok(Injection::Set { read, after: DefinitionRevision::of(&after.metadata) });
                 }
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => sleep(PAUSE).await,
                 Err(kube::Error::Api(status)) if status.code == 422 => {
@@ -333,12 +352,31 @@ impl<'a> DefinitionKeeper<'a> {
         }
     }
 
+    /// Remembers the definition as it was left.
+    fn take_injection(&mut self, name: String, injection: Injection) {
+        let is_others = self.args.bundle_only;
+        match injection {
+            // One that we apply stays among those that were left, so that its deletion makes a pass due.
+            Injection::Missing if is_others => drop(self.left.remove(&name)),
+            Injection::Unchanged(read) if is_others => drop(self.left.insert(name, read)),
+            Injection::Missing | Injection::Unchanged(_) => {}
+            Injection::Set { read, after } => {
+                self.wrote = true;
+                // What another wrote since the definition was applied is left for the next pass.
+                if is_others || self.left.get(&name) == Some(&read) {
+                    self.left.insert(name, after);
+                }
+            }
+        }
+    }
+
     /// Returns the patch that sets the bundle; none if the definition holds it, or names another Service.
-    fn patch(&self, live: &CustomResourceDefinition, bundle: &str) -> Option<serde_json::Value> {
-        if !self.args.webhook_service.is_named_by(live) {
+    fn patch(&self, live: &ConvertedDefinition, bundle: &str) -> Option<serde_json::Value> {
+        let conversion = live.spec.conversion.as_ref();
+        if !self.args.webhook_service.is_named_by(conversion) {
             return None;
         }
-        let client = live.spec.conversion.as_ref()?.webhook.as_ref()?.client_config.as_ref()?;
+        let client = conversion?.webhook.as_ref()?.client_config.as_ref()?;
         let bundle = ByteString(bundle.as_bytes().to_vec());
         (client.ca_bundle.as_ref() != Some(&bundle)).then(|| {
             json!([
