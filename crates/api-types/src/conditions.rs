@@ -36,9 +36,23 @@ pub const COMPONENT_READY: &str = "DynamoComponentReady";
 
 /// Reason of `Reconciling`, of several kinds: a webhook that the API server has to call for an object does not answer.
 pub const WEBHOOK_UNAVAILABLE: &str = "WebhookUnavailable";
+/// Reason of `Stalled`, of several kinds: the spec has a violation that only the user can correct.
+pub const INVALID_SPEC: &str = "InvalidSpec";
+/// Reason of `Stalled`, of several kinds: an object that is not ours has a name that we need.
+pub const NAME_TAKEN: &str = "NameTaken";
+/// Reason of `Stalled`, of several kinds: the cluster does not serve an API that the object needs.
+pub const API_MISSING: &str = "ApiMissing";
+/// Reason of `Reconciling` or `Stalled`, of several kinds: a right or a quota is missing.
+pub const FORBIDDEN: &str = "Forbidden";
+/// Reason of `Reconciling`, of several kinds: children are being written or are coming up.
+pub const PROGRESSING: &str = "Progressing";
 
 /// Reasons of a graph's conditions.
 pub mod graph {
+    pub use super::{
+        API_MISSING, FORBIDDEN, INVALID_SPEC, NAME_TAKEN, PROGRESSING, WEBHOOK_UNAVAILABLE, component::GPUS_UNKNOWN,
+    };
+
     /// `Ready`: everything is ready.
     pub const ALL_READY: &str = "all_resources_are_ready";
     /// `Ready`: at least one component is not ready.
@@ -69,12 +83,6 @@ pub mod graph {
     pub const IMAGE_NOT_READY: &str = "dynamoComponent_is_not_ready";
     /// `Reconciling`: the same.
     pub const IMAGE_AWAITED: &str = "ImageAwaited";
-    /// `Stalled`: the spec has a violation that only the user can correct.
-    pub const INVALID_SPEC: &str = "InvalidSpec";
-    /// `Stalled`: an object that is not ours has a name that we need.
-    pub const NAME_TAKEN: &str = "NameTaken";
-    /// `Stalled`: the cluster does not serve an API that the graph needs.
-    pub const API_MISSING: &str = "ApiMissing";
     /// `Stalled`: live objects of two programs run the graph.
     pub const CONFLICTING_PROVIDERS: &str = "ConflictingProviders";
     /// `Stalled`: the scheduler's queue does not exist.
@@ -87,8 +95,6 @@ pub mod graph {
     pub const PODS_NOT_READY: &str = "pods_not_ready";
     /// `Ready`: components are not ready for different reasons.
     pub const MIXED: &str = "mixed_not_ready_reasons";
-    /// `Reconciling`: the GPUs that an engine has through claims cannot be counted.
-    pub const GPUS_UNKNOWN: &str = super::component::GPUS_UNKNOWN;
     /// `Ready`: pods of a component wait for their checkpoint.
     pub const WAITING_FOR_CHECKPOINT: &str = "waiting_for_checkpoint";
     /// `Stalled`: pods of a component wait for a checkpoint that failed.
@@ -105,12 +111,6 @@ pub mod graph {
     pub const FIELDS_WITHOUT_EFFECT: &str = "FieldsWithoutEffect";
     /// `MPIKeyAvailable`: the Secret does not exist yet.
     pub const SECRET_MISSING: &str = "SecretMissing";
-    /// `Reconciling`: a right or a quota is missing.
-    pub const FORBIDDEN: &str = "Forbidden";
-    /// `Reconciling`: a webhook that the API server has to call for an object does not answer.
-    pub const WEBHOOK_UNAVAILABLE: &str = super::WEBHOOK_UNAVAILABLE;
-    /// `Reconciling`: children are being written or are coming up.
-    pub const PROGRESSING: &str = "Progressing";
     /// `Reconciling`: nothing left to do.
     pub const SETTLED: &str = "Settled";
     /// `Stalled`: nothing is in the way.
@@ -129,6 +129,8 @@ pub mod infrastructure {
 
 /// Reasons of a component's conditions.
 pub mod component {
+    pub use super::{API_MISSING, INVALID_SPEC, NAME_TAKEN, PROGRESSING, WEBHOOK_UNAVAILABLE};
+
     /// `Available`: the Deployment is ready.
     pub const DEPLOYMENT_READY: &str = "DeploymentReady";
     /// `Available`: the Deployment is not ready.
@@ -141,14 +143,6 @@ pub mod component {
     pub const READY: &str = "ComponentReady";
     /// `DynamoComponentReady`: not ready.
     pub const NOT_READY: &str = "ComponentNotReady";
-    /// `Stalled`: the spec has a violation that only the user can correct.
-    pub const INVALID_SPEC: &str = "InvalidSpec";
-    /// `Stalled`: an object that is not ours has a name that we need.
-    pub const NAME_TAKEN: &str = "NameTaken";
-    /// `Stalled`: the cluster does not serve an API that the component needs.
-    pub const API_MISSING: &str = "ApiMissing";
-    /// `Reconciling`: children are being written or are coming up.
-    pub const PROGRESSING: &str = "Progressing";
     /// `Reconciling`: a container cannot be set up, because a Secret or ConfigMap is missing, for example.
     pub const CONTAINER_CONFIG: &str = "ContainerConfigInvalid";
     /// `Reconciling`: a volume cannot be mounted, because the Secret or ConfigMap that it is of is missing, for
@@ -175,8 +169,6 @@ pub mod component {
     /// `Reconciling`: the GPUs that an engine has through claims cannot be counted, because a claim or its class is
     /// missing.
     pub const GPUS_UNKNOWN: &str = "GpuCountUnknown";
-    /// `Reconciling`: a webhook that the API server has to call for an object of the component does not answer.
-    pub const WEBHOOK_UNAVAILABLE: &str = super::WEBHOOK_UNAVAILABLE;
     /// Reasons of `Reconciling` that need an action of a user, the most urgent first.
     pub const TROUBLES: [&str; 9] = [
         GPUS_UNKNOWN,
@@ -208,6 +200,8 @@ pub mod component {
 
 /// Types and reasons of a model's conditions.
 pub mod model {
+    pub use super::INVALID_SPEC;
+
     /// Type: the model is served on every endpoint.
     pub const ENDPOINTS_READY: &str = "EndpointsReady";
     /// Type: there are Services for workers of the base model.
@@ -222,8 +216,6 @@ pub mod model {
     pub const NOT_READY: &str = "NotReady";
     /// `EndpointsReady`: there is no endpoint.
     pub const NO_ENDPOINTS: &str = "NoEndpoints";
-    /// `Stalled`: the spec has a violation that only the user can correct.
-    pub const INVALID_SPEC: &str = "InvalidSpec";
     /// `Stalled`: another model has loaded an adapter of this name from another source.
     pub const NAME_TAKEN: &str = "NameTaken";
     /// `Reconciling`: a right is missing, or a policy refuses the model's finalizer.
@@ -266,6 +258,8 @@ pub mod image_build {
 
 /// Types and reasons of a checkpoint's conditions.
 pub mod checkpoint {
+    pub use super::{API_MISSING, FORBIDDEN, INVALID_SPEC, NAME_TAKEN};
+
     /// Type: the Job whose pod is captured was made.
     pub const JOB_CREATED: &str = "JobCreated";
     /// Type: the Job ended, and the capture with it.
@@ -274,8 +268,6 @@ pub mod checkpoint {
     pub const CREATED: &str = "JobCreated";
     /// `JobCreated`: it was deleted before anything was captured.
     pub const JOB_DELETED: &str = "JobDeleted";
-    /// `JobCreated`, `Stalled`: the spec has a violation that only the user can correct.
-    pub const INVALID_SPEC: &str = "InvalidSpec";
     /// `JobCreated`: the pod template lacks what processes need that share GPU memory.
     pub const NOT_PREPARED: &str = "GMSPodTemplateNotPrepared";
     /// `JobCompleted`, `Ready`: the processes are captured, and the Job has ended well.
@@ -294,12 +286,6 @@ pub mod checkpoint {
     pub const DUPLICATE: &str = "DuplicateIdentifier";
     /// `Stalled`: checkpoints are switched off.
     pub const DISABLED: &str = "CheckpointDisabled";
-    /// `Stalled`: the cluster does not serve PodSnapshots.
-    pub const API_MISSING: &str = "ApiMissing";
-    /// `Stalled`: an object that is not ours has a name that we need.
-    pub const NAME_TAKEN: &str = "NameTaken";
-    /// `Stalled`: a right or a quota is missing.
-    pub const FORBIDDEN: &str = "Forbidden";
     /// `Stalled`: the checkpoint is given up.
     pub const FAILED: &str = "CheckpointFailed";
     /// `Stalled`: storage is missing or its settings are invalid.
@@ -310,6 +296,8 @@ pub mod checkpoint {
 
 /// Types and reasons of a request's conditions.
 pub mod request {
+    pub use super::{FORBIDDEN, NAME_TAKEN, WEBHOOK_UNAVAILABLE};
+
     /// Type: all in all.
     pub const SUCCEEDED: &str = "Succeeded";
     /// Type: the spec can be carried out.
@@ -346,8 +334,6 @@ pub mod request {
     pub const DEPLOYMENT_DEGRADED: &str = "DeploymentDegraded";
     /// `DeploymentReady`: the graph was deleted.
     pub const DEPLOYMENT_DELETED: &str = "DeploymentDeleted";
-    /// `DeploymentReady`: a webhook that the API server has to call for the graph does not answer.
-    pub const WEBHOOK_UNAVAILABLE: &str = super::WEBHOOK_UNAVAILABLE;
     /// `DeploymentReady`: the API server rejects the graph.
     pub const DEPLOYMENT_REJECTED: &str = "DeploymentRejected";
     /// `Succeeded`: not begun.
@@ -360,10 +346,6 @@ pub mod request {
     pub const FAILED: &str = "Failed";
     /// `SpecServed`: the spec was changed after profiling had begun.
     pub const SPEC_CHANGE_REJECTED: &str = "SpecChangeRejected";
-    /// `Stalled`: an object that is not ours has a name that we need.
-    pub const NAME_TAKEN: &str = "NameTaken";
-    /// `Stalled`: a right or a quota is missing.
-    pub const FORBIDDEN: &str = "Forbidden";
     /// `Stalled`: the pod of the profiler cannot start.
     pub const POD_CANNOT_START: &str = "PodCannotStart";
 }

@@ -70,10 +70,7 @@ pub fn dynamo_namespace(namespace: &str, graph: &str, global: bool) -> String {
 
 /// Dynamo namespace under which a worker registers: with the revision's suffix if it has one.
 pub fn runtime_namespace(dynamo_namespace: &str, revision: Option<&str>) -> String {
-    match revision {
-        Some(suffix) => format!("{dynamo_namespace}-{suffix}"),
-        None => dynamo_namespace.to_owned(),
-    }
+    revision.map_or_else(|| dynamo_namespace.to_owned(), |suffix| format!("{dynamo_namespace}-{suffix}"))
 }
 
 /// Tag of a component's image: `dynamo.[<prefix>.]<name>.<version><suffix>`. One that is too long keeps its prefix and

@@ -70,15 +70,12 @@ enum Suffix {
 
 impl<'a> QuantityParts<'a> {
     fn read(text: &'a str) -> Option<Self> {
-        let (negative, unsigned) = match text.strip_prefix('-') {
-            Some(rest) => (true, rest),
-            None => (false, text.strip_prefix('+').unwrap_or(text)),
-        };
+        let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
         let end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
         let (number, suffix) = unsigned.split_at(end);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         let is_number = (!whole.is_empty() || !fraction.is_empty()) && !fraction.contains('.');
-        is_number.then_some(Self { negative, whole, fraction, suffix: Suffix::read(suffix)? })
+        is_number.then_some(Self { negative: text.starts_with('-'), whole, fraction, suffix: Suffix::read(suffix)? })
     }
 
     /// The value as a whole number times a power of ten, in billionths.

@@ -92,8 +92,7 @@ pub fn rollout_control(
 ) -> Result<RolloutControl, Vec<Violation<&'static str>>> {
     let value = |key: &str| annotations.get(key).map(String::as_str).filter(|value| !value.is_empty());
     if on_grove {
-        let set = KEYS.into_iter().filter(|key| value(key).is_some());
-        let violations: Vec<_> = set.map(on_grove_violation).collect();
+        let violations: Vec<_> = KEYS.into_iter().filter(|key| value(key).is_some()).map(on_grove_violation).collect();
         return if violations.is_empty() { Ok(RolloutControl::default()) } else { Err(violations) };
     }
     let mut violations = Vec::new();

@@ -274,7 +274,7 @@ pub const FAILOVER_ALONE: &str = "needs the GPU memory service; set experimental
 pub const FAILOVER_MODE: &str = "differs from gpuMemoryService.mode; give both the same mode: engines take over from each \
                                  other where they share memory";
 /// Several standby engines within a pod.
-pub const SHADOWS: &str = "a pod has one standby engine; write 1, or share GPU memory between pods";
+pub const SHADOWS: &str = "a pod has at most one standby engine; write 1, or share GPU memory between pods";
 /// A checkpoint of several pods.
 pub const CHECKPOINT_BETWEEN_PODS: &str =
     "checkpoints do not cover GPU memory that is shared between pods; use mode IntraPod";

@@ -11,9 +11,19 @@ use rendering::LeaderWorkerSet;
 use super::image_build::settings::CONFIG_MAP;
 use crate::component::model::PodGroup;
 
+/// Objects that the controller makes.
+const fn own(group: &'static str, resource: &'static str, why: &'static str) -> Access {
+    Access::new(group, resource, Verb::OWN, why)
+}
+
+/// Objects that the controller only reads.
+const fn cached(group: &'static str, resource: &'static str, why: &'static str) -> Access {
+    Access::new(group, resource, Verb::CACHE, why)
+}
+
 /// Every right of the controller, and why it needs it.
 pub const ACCESS: &[Access] = &[
-    Access::new(GROUP, "dynamocomponentdeployments", Verb::CACHE, "the objects it serves"),
+    cached(GROUP, "dynamocomponentdeployments", "the objects it serves"),
     Access::new(
         GROUP,
         "dynamocomponentdeployments",
@@ -22,16 +32,10 @@ pub const ACCESS: &[Access] = &[
     ),
     Access::sub(GROUP, "dynamocomponentdeployments", "status", &[Verb::Patch], "writes the status of components"),
     Access::owner(GROUP, "dynamocomponentdeployments"),
-    Access::new(
-        "apps",
-        "deployments",
-        Verb::OWN,
-        "the pods of a component; deleted when its replicas span nodes instead",
-    ),
-    Access::new(
+    own("apps", "deployments", "the pods of a component; deleted when its replicas span nodes instead"),
+    own(
         LeaderWorkerSet::GROUP,
         LeaderWorkerSet::URL_PATH_SEGMENT,
-        Verb::OWN,
         "the pods of a component whose replicas span nodes; deleted when they no longer do",
     ),
     Access::new(
@@ -40,26 +44,19 @@ pub const ACCESS: &[Access] = &[
         &[Verb::Get, Verb::List, Verb::Watch, Verb::Delete],
         "removes what operators that made a LeaderWorkerSet for each replica have left",
     ),
-    Access::new("", "services", Verb::OWN, "the name of a component; deleted when discovery no longer needs it"),
-    Access::new(
-        "networking.k8s.io",
-        "ingresses",
-        Verb::OWN,
-        "the way in to a frontend; deleted when the frontend needs none",
-    ),
-    Access::new(
+    own("", "services", "the name of a component; deleted when discovery no longer needs it"),
+    own("networking.k8s.io", "ingresses", "the way in to a frontend; deleted when the frontend needs none"),
+    own(
         "networking.istio.io",
         "virtualservices",
-        Verb::OWN,
         "the way in to a frontend through Istio; deleted when the frontend needs none",
     ),
-    Access::new(
+    own(
         "autoscaling",
         "horizontalpodautoscalers",
-        Verb::OWN,
         "scale standalone components whose autoscaling is enabled in v1alpha1; deleted when it is disabled",
     ),
-    Access::new(GROUP, "dynamocheckpoints", Verb::CACHE, "the checkpoints it makes, and from which components start"),
+    cached(GROUP, "dynamocheckpoints", "the checkpoints it makes, and from which components start"),
     Access::new(
         GROUP,
         "dynamocheckpoints",
@@ -68,25 +65,14 @@ pub const ACCESS: &[Access] = &[
     ),
     Access::sub(GROUP, "dynamocheckpoints", "status", &[Verb::Patch], "writes the status of checkpoints"),
     Access::owner(GROUP, "dynamocheckpoints"),
-    Access::new(GROUP, "dynamocomponents", Verb::CACHE, "the images it builds"),
+    cached(GROUP, "dynamocomponents", "the images it builds"),
     Access::sub(GROUP, "dynamocomponents", "status", &[Verb::Patch], "writes the status of image builds"),
     Access::owner(GROUP, "dynamocomponents"),
-    Access::new(
-        GROUP,
-        "podsnapshots",
-        Verb::OWN,
-        "requests the capture of a pod, and withdraws requests for other versions",
-    ),
-    Access::new(
-        "batch",
-        "jobs",
-        Verb::OWN,
-        "the pod that is captured, the removal of what a checkpoint kept, and builds of images",
-    ),
-    Access::new(
+    own(GROUP, "podsnapshots", "requests the capture of a pod, and withdraws requests for other versions"),
+    own("batch", "jobs", "the pod that is captured, the removal of what a checkpoint kept, and builds of images"),
+    cached(
         "",
         "pods",
-        Verb::CACHE,
         "finds the pod that is captured and that of a build that failed; says why the pods of a workload, a build or a \
          capture do not come up, and looks at them only then",
     ),
@@ -94,29 +80,22 @@ pub const ACCESS: &[Access] = &[
     device_claims::READS_TEMPLATES,
     device_claims::READS_CLAIMS,
     device_claims::READS_CLASSES,
-    Access::new(
-        "apps",
-        "daemonsets",
-        Verb::CACHE,
-        "reads the checkpoint storage of the agents that take and restore checkpoints",
-    ),
+    cached("apps", "daemonsets", "reads the checkpoint storage of the agents that take and restore checkpoints"),
     Access::new(
         "",
         "persistentvolumeclaims",
         &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Patch],
         "creates the PersistentVolumeClaim for checkpoints if the configuration requests it; never deletes one",
     ),
-    Access::new(
+    cached(
         "",
         "secrets",
-        Verb::CACHE,
         "finds image pull secrets by registry, keeps host names only, and reports missing ones; reads the \
          one with which an image is looked for in its registry",
     ),
-    Access::new(
+    cached(
         "",
         "serviceaccounts",
-        Verb::CACHE,
         "finds the accounts that administrators label for component pods and for builds; only metadata is read",
     ),
     pods::ACCESS,

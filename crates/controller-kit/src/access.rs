@@ -64,13 +64,11 @@ pub struct Access {
 
 impl Access {
     /// A right on a kind.
-    #[must_use]
     pub const fn new(group: &'static str, resource: &'static str, verbs: &'static [Verb], why: &'static str) -> Self {
         Self { group, resource, subresource: None, names: &[], verbs, why }
     }
 
     /// A right on objects by name.
-    #[must_use]
     pub const fn named(
         group: &'static str,
         resource: &'static str,
@@ -82,7 +80,6 @@ impl Access {
     }
 
     /// A right on a subresource.
-    #[must_use]
     pub const fn sub(
         group: &'static str,
         resource: &'static str,
@@ -94,7 +91,6 @@ impl Access {
     }
 
     /// The right to make objects of this kind the controllers of others.
-    #[must_use]
     pub const fn owner(group: &'static str, resource: &'static str) -> Self {
         Self::sub(
             group,
@@ -144,7 +140,6 @@ pub const METRICS: &[Access] = &[
 /// namespaces may be followed, which every process does ([`crate::scope`]). A ClusterRole grants [`METRICS`], too. Lines
 /// of one resource are merged, resources of one group with the same verbs share a rule; the order is that of groups and
 /// names. Rights on objects by name come last, each in a rule of its own.
-#[must_use]
 pub fn role(name: &str, namespace: Option<&str>, access: &[Access]) -> Value {
     let metrics = if namespace.is_none() { METRICS } else { &[] };
     exact_role(name, namespace, access.iter().chain(metrics).chain([&MARKERS]))

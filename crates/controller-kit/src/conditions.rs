@@ -5,20 +5,12 @@
 
 use std::time::Duration;
 
+pub use api_types::conditions::{READY, RECONCILING, STALLED};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-/// Condition type: the object serves as specified.
-pub const READY: &str = "Ready";
-
-/// Condition type: the controller is still working towards the spec.
-pub const RECONCILING: &str = "Reconciling";
-
 /// Reason of [`RECONCILING`]: work goes on without a user.
 pub const PROGRESSING: &str = "Progressing";
-
-/// Condition type: the controller cannot go on without help.
-pub const STALLED: &str = "Stalled";
 
 /// Value of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,7 +25,6 @@ pub enum Status {
 
 impl Status {
     /// As the API writes it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -105,13 +96,11 @@ pub enum Progress {
 
 impl Progress {
     /// Under way, for this reason in CamelCase.
-    #[must_use]
     pub fn working(reason: &str, message: impl Into<String>) -> Self {
         Self::Working { reason: reason.to_owned(), message: message.into() }
     }
 
     /// A user has to change something, for this reason in CamelCase.
-    #[must_use]
     pub fn stuck(reason: &str, message: impl Into<String>) -> Self {
         Self::Stuck { reason: reason.to_owned(), message: message.into() }
     }
@@ -142,19 +131,16 @@ pub fn set_progress(
 }
 
 /// The condition of this type.
-#[must_use]
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
 
 /// The condition of this type, if it has this status.
-#[must_use]
 pub fn find_with<'a>(conditions: &'a [Condition], type_: &str, status: Status) -> Option<&'a Condition> {
     find(conditions, type_).filter(|condition| condition.status == status.as_str())
 }
 
 /// True if the condition of this type is there and true.
-#[must_use]
 pub fn is_true(conditions: &[Condition], type_: &str) -> bool {
     find_with(conditions, type_, Status::True).is_some()
 }
@@ -166,13 +152,9 @@ fn whole_seconds(time: Timestamp) -> Timestamp {
 
 /// For how long things have been as they are, by the younger one of `Ready` and `Stalled`; zero if nothing was said
 /// yet.
-#[must_use]
 pub fn age(conditions: &[Condition], now: Timestamp) -> Duration {
-    let since = conditions
-        .iter()
-        .filter(|c| [READY, STALLED].contains(&c.type_.as_str()))
-        .map(|c| c.last_transition_time.0)
-        .max();
+    let known = [READY, STALLED].into_iter().filter_map(|type_| find(conditions, type_));
+    let since = known.map(|condition| condition.last_transition_time.0).max();
     since.and_then(|since| Duration::try_from(now.duration_since(since)).ok()).unwrap_or_default()
 }
 

@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use api_types::names::sha256_hex;
 use k8s_openapi::{
     api::{core::v1::ObjectReference, events::v1},
     apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta},
@@ -17,7 +18,6 @@ use kube::{
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::json;
-use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
 
@@ -60,13 +60,11 @@ pub struct Event {
 
 impl Event {
     /// An event of type Normal.
-    #[must_use]
     pub fn normal(reason: impl Into<String>, action: impl Into<String>, note: impl Into<String>) -> Self {
         Self { type_: EventType::Normal, reason: reason.into(), action: action.into(), note: note.into() }
     }
 
     /// An event of type Warning.
-    #[must_use]
     pub fn warning(reason: impl Into<String>, action: impl Into<String>, note: impl Into<String>) -> Self {
         Self { type_: EventType::Warning, reason: reason.into(), action: action.into(), note: note.into() }
     }
@@ -92,7 +90,6 @@ impl EventSink {
     /// Starts the background task. `controller` is the reporting controller in the events.
     ///
     /// Must be called inside a Tokio runtime.
-    #[must_use]
     pub fn new(client: Client, controller: &str) -> Self {
         let controller = controller.to_owned();
         let instance = std::env::var("POD_NAME").unwrap_or_else(|_| controller.clone());
@@ -130,15 +127,9 @@ impl EventSink {
 /// The name of the event that says something about an object once. Another object of its name gets another.
 fn once_name(regarding: &ObjectReference, reason: &str, about: &str) -> String {
     let uid = regarding.uid.as_deref().unwrap_or_default();
-    let print = Sha256::digest([uid, reason, about].join("/"));
-    let print: String = print.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let print = sha256_hex([uid, reason, about].join("/").as_bytes(), 16);
     let name = regarding.name.as_deref().unwrap_or_default();
     format!("{}.{print}", name.get(..LONGEST_NAME).unwrap_or(name))
-}
-
-/// The name of another event. Two about one object differ in time or in what they say.
-fn event_name(regarding: &ObjectReference, event: &Event, now: Timestamp) -> String {
-    once_name(regarding, &event.reason, &format!("{}/{}/{now}", event.action, event.note))
 }
 
 /// Sends events.
@@ -195,7 +186,9 @@ impl EventSender {
                 answer => return answer.map(drop),
             }
         }
-        let name = event_name(&regarding, &event, Timestamp::now());
+        // Two events about one object differ in time or in what they say.
+        let about = format!("{}/{}/{}", event.action, event.note, Timestamp::now());
+        let name = once_name(&regarding, &event.reason, &about);
         self.create(&events, name.clone(), &regarding, &event).await?;
         self.series.insert(key, EventSeries { event: name, count: 1, last: Instant::now() });
         Ok(())

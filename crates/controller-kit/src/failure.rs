@@ -78,7 +78,6 @@ pub enum Class {
 
 impl ErrorType {
     /// Returns the reaction to it.
-    #[must_use]
     pub fn class(self) -> Class {
         match self {
             Self::Validation | Self::BadRequest | Self::TooLarge => Class::Invalid,
@@ -89,7 +88,6 @@ impl ErrorType {
     }
 
     /// The type of an error of the Kubernetes client.
-    #[must_use]
     pub fn of(error: &kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::of_status(status),
@@ -100,10 +98,8 @@ impl ErrorType {
     }
 
     pub(crate) fn of_status(status: &kube::core::Status) -> Self {
-        let terminating = status
-            .details
-            .as_ref()
-            .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        let terminating = causes.any(|cause| cause.reason == "NamespaceTerminating");
         let says = |text: &str| status.message.contains(text);
         match (status.code, status.reason.as_str()) {
             // Refused for good, although the API server calls it its own failure.

@@ -1,6 +1,6 @@
 //! Names and times of the Leases by which replicas of a controller exclude each other.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
@@ -29,26 +29,17 @@ pub const RETRY_PERIOD: Duration = Duration::from_secs(1);
 pub(crate) const WORK_GRACE: Duration = GRACE.saturating_sub(Duration::from_secs(3));
 
 /// Reason for the end of a leader's work.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Ended<E> {
     /// The work itself failed.
+    #[error("{0}")]
     Work(E),
     /// The lease could not be renewed in time, or another replica has taken it.
+    #[error("lost the leader election lease {lease}; another replica acts now, this one starts over")]
     Lost {
         /// The Lease.
         lease: String,
     },
-}
-
-impl<E: fmt::Display> fmt::Display for Ended<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Work(error) => error.fmt(f),
-            Self::Lost { lease } => {
-                write!(f, "lost the leader election lease {lease}; another replica acts now, this one starts over")
-            }
-        }
-    }
 }
 
 /// The configured namespace, else that of the only namespace served, else `kube-system`, which all installs of a

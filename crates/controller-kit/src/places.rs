@@ -9,7 +9,6 @@ const SPREAD: [u64; 2] = [0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
 
 /// The place of a namespace: the 64-bit FNV-1a of its name, spread. The last letters of a name hardly change the upper
 /// half of an FNV-1a, so that `team-000` to `team-199` would all be neighbours, and belong to one member.
-#[must_use]
 pub fn place(namespace: &str) -> u64 {
     let hash = fnv_1a(namespace);
     let hash = (hash ^ (hash >> 30)).wrapping_mul(SPREAD[0]);
@@ -35,7 +34,6 @@ impl Span {
     pub const ALL: Self = Self { first: 0, last: u64::MAX };
 
     /// Number of places.
-    #[must_use]
     pub fn size(self) -> u128 {
         u128::from(self.last - self.first) + 1
     }
@@ -59,7 +57,6 @@ pub struct Places(Vec<Span>);
 
 impl Places {
     /// The places of these spans.
-    #[must_use]
     pub fn of(spans: impl IntoIterator<Item = Span>) -> Self {
         let mut spans: Vec<Span> = spans.into_iter().collect();
         spans.sort_by_key(|span| span.first);
@@ -74,7 +71,6 @@ impl Places {
     }
 
     /// Whether a place is in it.
-    #[must_use]
     pub fn contains(&self, place: u64) -> bool {
         let after = self.0.partition_point(|span| span.first <= place);
         after.checked_sub(1).and_then(|index| self.0.get(index)).is_some_and(|span| place <= span.last)
@@ -103,19 +99,16 @@ impl Places {
     }
 
     /// Whether there are none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// The spans, in order.
-    #[must_use]
     pub fn spans(&self) -> &[Span] {
         &self.0
     }
 
     /// Share of all places, from 0 to 1.
-    #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "a share for people")]
     pub fn share(&self) -> f64 {
         self.0.iter().map(|span| span.size()).sum::<u128>() as f64 / Span::ALL.size() as f64

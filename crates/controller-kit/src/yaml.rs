@@ -2,20 +2,15 @@
 
 use serde_json::Value;
 
-/// Error of a text that is not YAML.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct NoYaml(serde_saphyr::Error);
-
 /// Reads one document. Only `true` and `false` are no text: a namespace may be called `n` or `on`.
 ///
 /// As a value and not as the type that is needed: a parser of YAML for each type is a twentieth of a program.
 ///
 /// # Errors
 /// If it is no YAML, or more than one document.
-pub fn read(text: &str) -> Result<Value, NoYaml> {
+pub fn read(text: &str) -> Result<Value, serde_saphyr::Error> {
     let options = serde_saphyr::options! { strict_booleans: true };
-    serde_saphyr::from_str_with_options(text, options).map_err(NoYaml)
+    serde_saphyr::from_str_with_options(text, options)
 }
 
 #[cfg(test)]

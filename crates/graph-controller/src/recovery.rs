@@ -46,8 +46,8 @@ impl Recovery {
     /// # Errors
     /// The API server rejects the request, or does not answer.
     pub async fn restart_group(&self, packed: Arc<Packed<Pod>>) -> Result<Action, RequestError> {
-        let Ok(pod) = packed.unpack() else { return Ok(Action::await_change()) };
-        let Some(group) = lost_group(&pod) else { return Ok(Action::await_change()) };
+        let Ok(pod) = packed.unpack() else { return Ok(Action::AwaitChange) };
+        let Some(group) = lost_group(&pod) else { return Ok(Action::AwaitChange) };
         let uid = pod.uid().unwrap_or_default();
         let here = self.pods.in_namespace(pod.metadata.namespace.as_deref().unwrap_or_default());
         let members: Vec<_> = here.iter().filter(|member| group.has(&member.metadata)).collect();
@@ -60,10 +60,8 @@ impl Recovery {
         let mut refused = None;
         let deleted = to_delete.len();
         for member in to_delete {
-            if member.uid().as_deref() == Some(&uid)
-                && let Some(error) = refused.take()
-            {
-                return Err(error);
+            if refused.is_some() && member.uid().as_deref() == Some(&uid) {
+                break;
             }
             if let Err(error) = self.applier.delete_at_once(member.as_ref(), &uid).await {
                 warn!(pod = %member.name_any(), %group, %error, "failed to delete a pod of a group that begins anew");
@@ -83,7 +81,7 @@ impl Recovery {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
         let note = format!("the pod has ended ({phase}); all engines of {group} begin anew");
         self.events.publish(&pod.object_ref(&()), Event::warning("FailoverCascade", "Delete", note));
-        Ok(Action::await_change())
+        Ok(Action::AwaitChange)
     }
 
     /// The server that holds a restored engine's memory has started anew: what the engine was restored with is gone,
@@ -92,15 +90,15 @@ impl Recovery {
     /// # Errors
     /// The API server rejects the request, or does not answer.
     pub async fn replace_after_gms_restart(&self, packed: Arc<Packed<Pod>>) -> Result<Action, RequestError> {
-        let Ok(pod) = packed.unpack() else { return Ok(Action::await_change()) };
+        let Ok(pod) = packed.unpack() else { return Ok(Action::AwaitChange) };
         if !lost_gpu_memory(&pod) {
-            return Ok(Action::await_change());
+            return Ok(Action::AwaitChange);
         }
         self.applier.delete(&pod, &pod.uid().unwrap_or_default()).await?;
         debug!(pod = %pod.name_any(), "replaced: its memory server started anew");
         let note = "the server of its GPU memory has started anew; the pod is replaced";
         self.events.publish(&pod.object_ref(&()), Event::warning("GpuMemoryLost", "Delete", note));
-        Ok(Action::await_change())
+        Ok(Action::AwaitChange)
     }
 }
 

@@ -62,12 +62,8 @@ pub enum InfrastructureError {
 /// An address without the credentials that a URL may hold.
 pub fn shown(address: &str) -> String {
     let address = address.trim();
-    match address.rsplit_once('@') {
-        Some((before, host)) => {
-            before.split_once("://").map_or_else(|| host.to_owned(), |(scheme, _)| format!("{scheme}://{host}"))
-        }
-        None => address.to_owned(),
-    }
+    let Some((before, host)) = address.rsplit_once('@') else { return address.to_owned() };
+    before.split_once("://").map_or_else(|| host.to_owned(), |(scheme, _)| format!("{scheme}://{host}"))
 }
 
 #[cfg(test)]

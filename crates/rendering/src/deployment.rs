@@ -12,10 +12,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta},
 };
 
-use crate::{
-    RenderInput, ValidatedComponent, digest::digest_of, metadata::pod_template, pod,
-    pod::pull_secrets::add_pull_secrets,
-};
+use crate::{RenderInput, ValidatedComponent, digest::digest_of, metadata::pod_template, pod};
 
 /// The Deployment that runs a component.
 ///
@@ -24,7 +21,7 @@ pub fn render_deployment(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>
     let pod = pod::render(input, valid, None);
     let mut template = pod_template(valid.pod_labels(input), valid.pod_annotations(input), pod);
     let digest = digest_of(&template);
-    add_pull_secrets(template.spec.get_or_insert_default(), input, valid);
+    pod::add_pull_secrets(template.spec.get_or_insert_default(), input, valid);
     let mut all_annotations = valid.workload_annotations();
     all_annotations.insert(annotations::TEMPLATE_DIGEST.to_owned(), digest);
     let selector = BTreeMap::from([(labels::SELECTOR.to_owned(), valid.name.to_owned())]);

@@ -52,24 +52,20 @@ impl ExposureSettings {
     pub fn departures(&self, requested: &PreservedIngress, object: ExposureObject) -> Vec<String> {
         let exposure = desired(requested, self);
         let mut departures = Vec::new();
-        match object {
+        let is_route = object == ExposureObject::VirtualService;
+        let (given, configured, field, what) = match object {
             ExposureObject::Ingress => {
-                let Some((class, _)) = exposure.ingress else { return departures };
-                match &self.ingress_class {
-                    Some(only) if *only == class => {}
-                    Some(only) => departures.push(format!("ingressControllerClassName: only {only:?} is configured")),
-                    None => departures.push("ingressControllerClassName: no class is configured".to_owned()),
-                }
+                let class = exposure.ingress.map(|(class, _)| class);
+                (class, &self.ingress_class, "ingressControllerClassName", "class")
             }
-            ExposureObject::VirtualService => {
-                let Some(gateway) = exposure.gateway else { return departures };
-                match &self.gateway {
-                    Some(only) if *only == gateway => {}
-                    _ if gateway == MESH => departures.push(MESH_DEPARTURE.to_owned()),
-                    Some(only) => departures.push(format!("virtualServiceGateway: only {only:?} is configured")),
-                    None => departures.push("virtualServiceGateway: no gateway is configured".to_owned()),
-                }
-            }
+            ExposureObject::VirtualService => (exposure.gateway, &self.gateway, "virtualServiceGateway", "gateway"),
+        };
+        let Some(given) = given else { return departures };
+        match configured {
+            Some(only) if *only == given => {}
+            _ if is_route && given == MESH => departures.push(MESH_DEPARTURE.to_owned()),
+            Some(only) => departures.push(format!("{field}: only {only:?} is configured")),
+            None => departures.push(format!("{field}: no {what} is configured")),
         }
         if !self.holds_host(&exposure.host) {
             let domain = self.host_suffix.as_deref().unwrap_or(DEFAULT_SUFFIX);
@@ -151,37 +147,30 @@ pub fn render_virtual_service(input: &RenderInput<'_>, valid: &ValidatedComponen
     })
 }
 
-/// The exposure that the component specifies, else the configured one; `None` for everything that is no frontend of a
-/// graph.
+/// The exposure that the component specifies, without what the settings exclude, else the configured one; `None` for
+/// everything that is no frontend of a graph.
 fn exposure(settings: &ExposureSettings, valid: &ValidatedComponent<'_>) -> Option<Exposure> {
     if valid.spec().type_ != Some(ComponentType::Frontend) {
         return None;
     }
-    match &valid.preserved.ingress {
-        Some(requested) => requested.enabled.then(|| permitted(requested, settings)),
-        None => {
-            let graph = valid.graph()?;
-            let suffix = settings.host_suffix.as_deref().unwrap_or(DEFAULT_SUFFIX);
-            let class = settings.ingress_class.clone();
-            Some(Exposure {
-                host: format!("{graph}.{suffix}"),
-                ingress: class.map(|class| (class, settings.tls_secret.clone())),
-                gateway: settings.gateway.clone(),
-                labels: Pairs::new(),
-                annotations: Pairs::new(),
-            })
-        }
-    }
-}
-
-/// The component's exposure, without what the settings exclude.
-fn permitted(requested: &PreservedIngress, settings: &ExposureSettings) -> Exposure {
+    let Some(requested) = &valid.preserved.ingress else {
+        let graph = valid.graph()?;
+        let suffix = settings.host_suffix.as_deref().unwrap_or(DEFAULT_SUFFIX);
+        let class = settings.ingress_class.clone();
+        return Some(Exposure {
+            host: format!("{graph}.{suffix}"),
+            ingress: class.map(|class| (class, settings.tls_secret.clone())),
+            gateway: settings.gateway.clone(),
+            labels: Pairs::new(),
+            annotations: Pairs::new(),
+        });
+    };
     let exposure = desired(requested, settings);
-    Exposure {
+    requested.enabled.then(|| Exposure {
         ingress: exposure.ingress.filter(|_| settings.permits(requested, ExposureObject::Ingress)),
         gateway: exposure.gateway.filter(|_| settings.permits(requested, ExposureObject::VirtualService)),
         ..exposure
-    }
+    })
 }
 
 /// The component's exposure as its `ingress` describes it.

@@ -51,7 +51,6 @@ pub mod legacy;
 mod lws;
 mod metadata;
 mod model;
-mod model_service;
 mod pod;
 mod pull_secrets;
 mod readiness;
@@ -59,6 +58,7 @@ pub mod rules;
 mod service;
 mod strategy;
 mod validate;
+mod version;
 mod violation;
 
 pub use self::{
@@ -82,11 +82,10 @@ pub use self::{
         CheckpointUse, DiscoveryBackend, ExposureSettings, PodSettings, RenderInput, SharedGpus, ValidatedComponent,
         WorkloadProvider,
     },
-    model_service::{answers_requests, render_model_service},
     pod::{hold_memory_of_rank, rank_claim, use_memory_of_rank},
     pull_secrets::{PullSecretIndex, RegistryHost, RegistryHosts},
     readiness::{JobEnd, NotReady, WorkloadObject},
-    service::render_service,
+    service::{answers_requests, render_model_service, render_service},
     strategy::RolloutStrategy,
     validate::{validate, validate_on},
 };

@@ -36,19 +36,12 @@ impl ValidatedComponent<'_> {
         let mut all = self.dcd.metadata.labels.clone().unwrap_or_default();
         all.extend(self.preserved.labels.clone());
         all.extend(self.spec().pod_labels().cloned().unwrap_or_default());
-        if let Some(model) = self.model() {
-            all.insert(labels::BASE_MODEL_HASH.to_owned(), names::base_model_hash(model));
-        }
-        if let Some(sub_type) = self.sub_type() {
-            all.insert(labels::SUB_COMPONENT_TYPE.to_owned(), sub_type);
-        }
+        all.extend(self.model().map(|model| (labels::BASE_MODEL_HASH.to_owned(), names::base_model_hash(model))));
+        all.extend(self.sub_type().map(|sub_type| (labels::SUB_COMPONENT_TYPE.to_owned(), sub_type)));
         all.insert(labels::COMPONENT.to_owned(), self.component_name().to_owned());
         all.insert(labels::DYNAMO_NAMESPACE.to_owned(), self.dynamo_namespace());
-        for key in OWNED_BY_COMPONENT {
-            if let Some(value) = self.own_label(key) {
-                all.insert(key.to_owned(), value.to_owned());
-            }
-        }
+        let own = |key: &str| Some((key.to_owned(), self.own_label(key)?.to_owned()));
+        all.extend(OWNED_BY_COMPONENT.into_iter().filter_map(own));
         all
     }
 
@@ -60,12 +53,9 @@ impl ValidatedComponent<'_> {
         if self.annotation(annotations::ENABLE_METRICS) != Some("false") {
             all.insert(labels::METRICS_ENABLED.to_owned(), labels::TRUE.to_owned());
         }
-        if let Some(graph) = self.own_label(labels::GRAPH).or_else(|| self.graph()) {
-            all.insert(labels::GRAPH.to_owned(), graph.to_owned());
-        }
-        if let Some(component_type) = self.workload_type(input) {
-            all.insert(labels::COMPONENT_TYPE.to_owned(), component_type.to_string());
-        }
+        let graph = self.own_label(labels::GRAPH).or_else(|| self.graph());
+        all.extend(graph.map(|graph| (labels::GRAPH.to_owned(), graph.to_owned())));
+        all.extend(self.workload_type(input).map(|type_| (labels::COMPONENT_TYPE.to_owned(), type_.to_string())));
         all.insert(labels::SELECTOR.to_owned(), self.name.to_owned());
         all.extend(self.discovery_labels(input));
         input.restore.label(&mut all);
@@ -98,9 +88,7 @@ impl ValidatedComponent<'_> {
     /// Annotations of the Deployment, of its pods and of the Service.
     pub(crate) fn workload_annotations(&self) -> Pairs {
         let mut all = self.annotations.clone();
-        if let Some(model) = self.model() {
-            all.insert(annotations::BASE_MODEL.to_owned(), model.to_owned());
-        }
+        all.extend(self.model().map(|model| (annotations::BASE_MODEL.to_owned(), model.to_owned())));
         all.remove(annotations::ORIGIN_VERSION);
         let own = self.dcd.metadata.annotations.as_ref();
         for key in TOPOLOGY_KEYS {
@@ -114,12 +102,8 @@ impl ValidatedComponent<'_> {
 
     /// Metadata of an object of the component.
     pub(crate) fn object_meta(&self, name: String, labels: Pairs, annotations: Pairs) -> ObjectMeta {
-        ObjectMeta {
-            labels: some(labels),
-            annotations: some(annotations),
-            owner_references: Some(vec![owner::controller::<DynamoComponentDeployment>(self.name, self.uid)]),
-            ..named(name, self.namespace)
-        }
+        let owner = owner::controller::<DynamoComponentDeployment>(self.name, self.uid);
+        ObjectMeta { owner_references: Some(vec![owner]), ..marked(name, self.namespace, labels, annotations) }
     }
 
     /// An annotation that the user gave the component.
@@ -154,6 +138,11 @@ pub(crate) fn named(name: String, namespace: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() }
 }
 
+/// Metadata of an object without owner, with these labels and annotations.
+pub(crate) fn marked(name: String, namespace: &str, labels: Pairs, annotations: Pairs) -> ObjectMeta {
+    ObjectMeta { labels: some(labels), annotations: some(annotations), ..named(name, namespace) }
+}
+
 /// A pod template with these labels and annotations.
 pub(crate) fn pod_template(labels: Pairs, annotations: Pairs, pod: PodSpec) -> PodTemplateSpec {
     let metadata = ObjectMeta { labels: some(labels), annotations: some(annotations), ..ObjectMeta::default() };
@@ -161,6 +150,6 @@ pub(crate) fn pod_template(labels: Pairs, annotations: Pairs, pod: PodSpec) -> P
 }
 
 /// The API server drops empty maps; so do we, that nothing differs.
-pub(crate) fn some(pairs: Pairs) -> Option<Pairs> {
+fn some(pairs: Pairs) -> Option<Pairs> {
     (!pairs.is_empty()).then_some(pairs)
 }

@@ -1,12 +1,16 @@
-//! The Service of a component.
+//! The Service of a component, and the headless Service by which the pods of a base model are found.
 
-use api_types::{labels, names, ports, v1beta1::ComponentType};
+use api_types::{annotations, labels, names, ports, v1beta1::ComponentType};
 use k8s_openapi::{
     api::core::v1::{Service, ServicePort, ServiceSpec},
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
 
-use crate::{DiscoveryBackend, NodeRole, RenderInput, ValidatedComponent, metadata::Pairs};
+use crate::{
+    DiscoveryBackend, NodeRole, RenderInput, ValidatedComponent,
+    grove::only_assists,
+    metadata::{Pairs, marked},
+};
 
 /// The Service through which a component is reached; `None` if there must be none.
 ///
@@ -26,6 +30,25 @@ pub fn render_service(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -
     }
     let metadata = valid.object_meta(names::service(valid.name), all_labels, valid.workload_annotations());
     Some(of(metadata, selector, port(component_type)))
+}
+
+/// Whether a pod answers requests, by its labels. Of a replica that spans nodes, only the leader does; the Service has
+/// all pods, because one that left some out would not have those of an earlier version, which lack the label.
+pub fn answers_requests(labels: &Pairs) -> bool {
+    let follows = labels.get(labels::ROLE).is_some_and(|role| role == NodeRole::Worker.as_str());
+    !follows && !only_assists(labels)
+}
+
+/// The Service of a base model in a namespace, without owner: shared by all components that serve the model there.
+pub fn render_model_service(namespace: &str, model: &str) -> Service {
+    let hash = Pairs::from([(labels::BASE_MODEL_HASH.to_owned(), names::base_model_hash(model))]);
+    let mut own_labels = hash.clone();
+    own_labels.insert(labels::MODEL_MANAGED_BY.to_owned(), labels::OPERATOR.to_owned());
+    let own_annotations = Pairs::from([(annotations::BASE_MODEL.to_owned(), model.to_owned())]);
+    let metadata = marked(names::model_service(model), namespace, own_labels, own_annotations);
+    let mut service = of(metadata, hash, tcp(ports::SYSTEM_NAME, ports::SYSTEM, IntOrString::Int(ports::SYSTEM)));
+    service.spec.get_or_insert_default().cluster_ip = Some("None".to_owned());
+    service
 }
 
 /// A Service of the pods with these labels.

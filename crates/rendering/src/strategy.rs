@@ -45,12 +45,9 @@ impl RolloutStrategy {
             keep(&mut violations, step(annotations::MAX_UNAVAILABLE, value(annotations::MAX_UNAVAILABLE)));
         match (surge, unavailable) {
             (Some(max_surge), Some(max_unavailable)) if is_zero(&max_surge) && is_zero(&max_unavailable) => {
-                Err(vec![Violation::invalid(
-                    format!("{FIELD}[{}]", annotations::MAX_UNAVAILABLE),
-                    value(annotations::MAX_UNAVAILABLE),
-                    "is zero while the surge is zero as well, so no pod could ever be replaced",
-                    "raise one of the two",
-                )])
+                let key = annotations::MAX_UNAVAILABLE;
+                let problem = "is zero while the surge is zero as well, so no pod could ever be replaced";
+                Err(vec![Violation::invalid(format!("{FIELD}[{key}]"), value(key), problem, "raise one of the two")])
             }
             (Some(max_surge), Some(max_unavailable)) => Ok(Self::RollingUpdate { max_surge, max_unavailable }),
             _ => Err(violations),
@@ -79,12 +76,11 @@ fn step(key: &str, value: &str) -> Result<IntOrString, Violation> {
     match number {
         Some(_) if digits.len() < value.len() => Ok(IntOrString::String(value.to_owned())),
         Some(count) => Ok(IntOrString::Int(count)),
-        None => Err(Violation::invalid(
-            format!("{FIELD}[{key}]"),
-            value,
-            "is neither a count nor a percentage",
-            "write a whole number such as 1, or a percentage such as 25%",
-        )),
+        None => {
+            let (problem, remedy) =
+                ("is neither a count nor a percentage", "write a whole number such as 1, or a percentage such as 25%");
+            Err(Violation::invalid(format!("{FIELD}[{key}]"), value, problem, remedy))
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use api_types::{labels, names};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use serde::Serialize;
 
 /// The component that a pod is of.
 pub fn component_of(pod: &Pod) -> Option<&str> {
@@ -29,7 +30,8 @@ fn phase(pod: &Pod) -> Option<&str> {
 }
 
 /// Phase of a pod's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum PodPhase {
     Ready,
     Starting,
@@ -54,13 +56,7 @@ impl PodPhase {
 
 impl fmt::Display for PodPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Ready => "ready",
-            Self::Starting => "starting",
-            Self::Unscheduled => "unscheduled",
-            Self::Ending => "ending",
-            Self::Failed => "failed",
-        })
+        self.serialize(f)
     }
 }
 

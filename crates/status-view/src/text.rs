@@ -54,13 +54,8 @@ pub fn line(state: &State) -> String {
         _ => &state.state,
     };
     let components = state.components.iter().map(|one| format!("{} {}/{}", one.component, one.ready, one.desired));
-    let rollout = match state.rollout {
-        true => {
-            let (updated, desired) = state.progress();
-            format!("; rollout {updated}/{desired}")
-        }
-        false => String::new(),
-    };
+    let (updated, desired) = state.progress();
+    let rollout = if state.rollout { format!("; rollout {updated}/{desired}") } else { String::new() };
     let message = if state.stalled { format!("; {}", state.message) } else { String::new() };
     one_line(&format!(
         "{}/{} {word}: {}{rollout}{message}",

@@ -2,6 +2,7 @@
 //! namespace has no right that reaches beyond it, except where it makes its own certificates: webhook configurations
 //! belong to the cluster.
 
+use api_types::GROUP;
 use controller_kit::access::{Access, Verb};
 
 /// Default name of the ConfigMap with the CA bundle for definitions.
@@ -36,18 +37,13 @@ const fn sets_authority(resource: &'static str, names: &'static [&'static str]) 
 /// Rights in the namespaces that are served. The chart puts the configured name in place of that of the Secret.
 pub const SERVED: &[Access] = &[
     Access::new(
-        api_types::GROUP,
+        GROUP,
         "dynamographdeployments",
         Verb::CACHE,
         "reads from their status which namespaces need the SSH key for MPI, and whether a graph has the Dynamo \
          namespace of another one",
     ),
-    Access::new(
-        api_types::GROUP,
-        "dynamocheckpoints",
-        &[Verb::Get],
-        "finds the checkpoint that a pod is to start from",
-    ),
+    Access::new(GROUP, "dynamocheckpoints", &[Verb::Get], "finds the checkpoint that a pod is to start from"),
     Access::new(
         "authorization.k8s.io",
         "localsubjectaccessreviews",

@@ -50,12 +50,7 @@ impl Side for DeploymentFrame {
             return edits;
         }
         if let Some(names) = at(saved, &["status", "service"]).and_then(Value::as_object) {
-            edits.push(Box::new(move |body| {
-                let status = body.get_mut("status").and_then(Value::as_object_mut);
-                if let Some(Value::Object(service)) = status.and_then(|status| status.get_mut("service")) {
-                    put_names(service, names);
-                }
-            }));
+            edits.push(Box::new(move |body| put_names(body, &["status", "service"], names)));
         }
         if let Some(selector) = at(saved, &["status", "podSelector"]).filter(|selector| !is_empty(selector)) {
             edits.push(Box::new(move |body| put_in_part(body, &["status", "podSelector"], selector)));
@@ -108,25 +103,18 @@ pub(super) fn convert_component_deployment(source: ConversionSource<'_>) -> (Obj
 fn split(mut body: Object) -> (Object, Option<Object>) {
     let Some(Value::Object(spec)) = body.get_mut("spec") else { return (body, None) };
     let mut component = std::mem::take(spec);
-    if let Some(backend) = component.remove(BACKEND) {
-        spec.insert(BACKEND.to_owned(), backend);
-    }
+    spec.extend(component.remove_entry(BACKEND));
     (body, Some(component))
 }
 
 fn split_saved(mut saved: Saved) -> (Saved, Saved) {
-    let sparse = match saved.sparse.remove("spec") {
-        Some(Value::Object(spec)) => spec,
-        _ => Object::new(),
-    };
-    let of_component = |residue: &Residue| {
-        residue.path.first().is_some_and(|key| key == "spec") && residue.path.get(1).is_some_and(|key| key != BACKEND)
-    };
+    let sparse = if let Some(Value::Object(spec)) = saved.sparse.remove("spec") { spec } else { Object::new() };
+    let of_component =
+        |residue: &Residue| matches!(residue.path.as_slice(), [spec, key, ..] if spec == "spec" && key != BACKEND);
     let (mut inner, exact): (Vec<_>, Vec<_>) = std::mem::take(&mut saved.exact).into_iter().partition(of_component);
     for residue in &mut inner {
         residue.path.remove(0);
     }
     let seal = saved.seals.remove(PART).map(|seal| (WHOLE.to_owned(), seal));
-    let component = Saved { sparse, exact: inner, seals: seal.into_iter().collect() };
-    (component, Saved { exact, ..saved })
+    (Saved { sparse, exact: inner, seals: seal.into_iter().collect() }, Saved { exact, ..saved })
 }

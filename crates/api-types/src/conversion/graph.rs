@@ -12,7 +12,7 @@ use super::{
     lens,
     lens::{RestoreEdit, Saved, Side, WHOLE},
     residue::Residue,
-    value::{Object, at, copy, copy_as, each_part, name_of, object, put, put_in_part},
+    value::{Object, at, copy, copy_as, each_part, filled, name_of, object, put, put_in_part},
 };
 
 /// Prefix of the names of a component's seals.
@@ -46,8 +46,7 @@ pub(super) fn convert_graph(source: ConversionSource<'_>) -> (Object, Option<Sav
         }
         converted.push((name, component));
     }
-    let order = saved_for.as_ref().map_or(&[][..], |saved| &saved.order);
-    join(&mut target, converted, source.to, order);
+    join(&mut target, converted, source.to, saved_for.as_ref().map_or(&[][..], |saved| &saved.order));
     join_saved(&mut saved, lost, from);
     (target, (!saved.is_empty()).then_some(saved))
 }
@@ -58,8 +57,7 @@ fn split(mut body: Object, version: ApiVersion) -> (Object, Vec<(String, Object)
     let Some(Value::Object(spec)) = body.get_mut("spec") else { return (body, components) };
     match spec.get_mut(place(version)) {
         Some(Value::Object(services)) if version == ApiVersion::V1Alpha1 => {
-            let all = std::mem::take(services);
-            for (name, service) in all {
+            for (name, service) in std::mem::take(services) {
                 match service {
                     Value::Object(service) => components.push((name, service)),
                     other => drop(services.insert(name, other)),
@@ -166,7 +164,6 @@ fn split_saved(mut saved: Saved, version: ApiVersion) -> SavedParts {
 }
 
 fn join_saved(saved: &mut Saved, lost: Vec<(String, Saved)>, version: ApiVersion) {
-    let mut services = Object::new();
     let mut components = Vec::new();
     for (name, missing) in lost {
         for residue in missing.exact {
@@ -178,23 +175,14 @@ fn join_saved(saved: &mut Saved, lost: Vec<(String, Saved)>, version: ApiVersion
         let mut sparse = missing.sparse;
         match version {
             ApiVersion::V1Alpha1 if sparse.is_empty() => {}
-            ApiVersion::V1Alpha1 => drop(services.insert(name, Value::Object(sparse))),
+            ApiVersion::V1Alpha1 => put(&mut saved.sparse, &["spec", "services", &name], Some(Value::Object(sparse))),
             ApiVersion::V1Beta1 => {
                 sparse.insert("name".to_owned(), json!(name));
                 components.push(Value::Object(sparse));
             }
         }
     }
-    if services.is_empty() && components.is_empty() {
-        return;
-    }
-    if let Value::Object(spec) = saved.sparse.entry("spec").or_insert_with(|| json!({})) {
-        if !components.is_empty() {
-            spec.insert("components".to_owned(), Value::Array(components));
-        } else if let Value::Object(into) = spec.entry("services").or_insert_with(|| json!({})) {
-            into.extend(services);
-        }
-    }
+    put(&mut saved.sparse, &["spec", "components"], filled(components));
 }
 
 /// Fields of the spec that are the same in both versions.
@@ -252,12 +240,7 @@ impl Side for Frame {
         let statuses = at(saved, &["status", "services"]).and_then(Value::as_object);
         for (name, names) in statuses.into_iter().flatten() {
             let Some(names) = names.as_object() else { continue };
-            edits.push(Box::new(move |body| {
-                let services = body.get_mut("status").and_then(|status| status.get_mut("services"));
-                if let Some(Value::Object(service)) = services.and_then(|services| services.get_mut(name)) {
-                    put_names(service, names);
-                }
-            }));
+            edits.push(Box::new(move |body| put_names(body, &["status", "services", name], names)));
         }
         edits
     }
@@ -294,7 +277,6 @@ impl Frame {
         put(&mut projected, &[name], each(status, key, change));
         if let Some(rollout) = object(status, "rollingUpdate") {
             let mut renamed = rollout.clone();
-            renamed.remove(to_updated);
             let list = renamed.remove(updated);
             put(&mut renamed, &[to_updated], list);
             projected.insert("rollingUpdate".to_owned(), Value::Object(renamed));

@@ -121,9 +121,8 @@ pub(super) fn convert_part(
         edit(&mut rebuilt);
     }
     from.complete(&mut rebuilt);
-    let exact = difference(&rebuilt, source);
-    let mut new = Saved { sparse, exact, seals: BTreeMap::new() };
-    // Everything put back is exactly the source, by what a difference is. It is put back in any case where
+    let mut new = Saved { sparse, exact: difference(&rebuilt, source), seals: BTreeMap::new() };
+    // Everything put back is exactly the source, by what a difference is. Whether it is put back needs no check where
     // the target is nothing but a projection of the source.
     let comes_back = saved.is_none()
         || equivalent_objects(&from.project(source), &target)
@@ -185,8 +184,7 @@ const MANY: usize = 64;
 /// The groups that are put back together: each edit alone, unless there are [`MANY`].
 pub(super) fn in_groups<T: Copy>(things: Vec<T>) -> impl Iterator<Item = Vec<T>> {
     let size = if things.len() > MANY { things.len() } else { 1 };
-    let groups: Vec<Vec<T>> = things.chunks(size).map(<[T]>::to_vec).collect();
-    groups.into_iter()
+    things.chunks(size).map(<[T]>::to_vec).collect::<Vec<_>>().into_iter()
 }
 
 /// Applies the edits that stay invisible in `live`, one by one, to an object and its projection.

@@ -106,10 +106,8 @@ impl FromStr for ApiVersion {
     type Err = ConversionError;
 
     fn from_str(api_version: &str) -> Result<Self, ConversionError> {
-        [Self::V1Alpha1, Self::V1Beta1]
-            .into_iter()
-            .find(|version| version.api_version() == api_version)
-            .ok_or_else(|| ConversionError::Version { given: api_version.to_owned() })
+        let version = [Self::V1Alpha1, Self::V1Beta1].into_iter().find(|version| version.api_version() == api_version);
+        version.ok_or_else(|| ConversionError::Version { given: api_version.to_owned() })
     }
 }
 
@@ -246,26 +244,37 @@ fn convert_within(object: Value, to: ApiVersion, extent: Extent) -> Result<Value
     Ok(Value::Object(target))
 }
 
-/// A document that cannot be converted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("document {number}: {error}")]
-pub struct DocumentError {
-    /// Its number in the file, from 1.
-    pub number: usize,
-    /// Reason for the failure.
-    pub error: ConversionError,
+/// Reason why manifests cannot be converted.
+#[derive(Debug, thiserror::Error)]
+pub enum ManifestConversionError {
+    /// Not YAML, of which JSON is a part.
+    #[error("not YAML: {0}")]
+    Form(Box<serde_saphyr::Error>),
+    /// A document cannot be converted; its number in the text, from 1, and the reason.
+    #[error("document {0}: {1}")]
+    Document(usize, ConversionError),
+    /// The YAML writer fails.
+    #[error(transparent)]
+    Write(#[from] serde_saphyr::ser::Error),
 }
 
-/// Converts all documents of kinds that have two versions. Others pass unchanged, and empty ones are left out.
+/// Converts manifests, YAML or JSON with any number of documents. Documents of kinds that have one version only pass
+/// unchanged, and empty ones are left out.
 ///
 /// # Errors
-/// A document cannot be converted.
-pub fn convert_manifests(documents: Vec<Value>, to: ApiVersion) -> Result<Vec<Value>, DocumentError> {
-    let convert_one = |(index, document): (usize, Value)| {
-        let result = if has_two_versions(&document) { convert(document, to) } else { Ok(document) };
-        result.map_err(|error| DocumentError { number: index + 1, error })
-    };
-    documents.into_iter().filter(|document| !document.is_null()).enumerate().map(convert_one).collect()
+/// The text is not YAML, or a document cannot be converted.
+pub fn convert_manifests(text: &str, to: ApiVersion) -> Result<String, ManifestConversionError> {
+    let options = serde_saphyr::options! { emit_comments: false };
+    let documents = serde_saphyr::from_multiple_with_options::<Value>(text, options);
+    let documents = documents.map_err(|error| ManifestConversionError::Form(Box::new(error)))?;
+    let mut out = String::new();
+    for (index, document) in documents.into_iter().filter(|document| !document.is_null()).enumerate() {
+        let converted = if has_two_versions(&document) { convert(document, to) } else { Ok(document) };
+        let converted = converted.map_err(|error| ManifestConversionError::Document(index + 1, error))?;
+        out.push_str("---\n");
+        out.push_str(&serde_saphyr::to_string(&converted)?);
+    }
+    Ok(out)
 }
 
 fn has_two_versions(document: &Value) -> bool {

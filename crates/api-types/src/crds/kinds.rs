@@ -1,8 +1,6 @@
 //! The versions of each kind: columns of `kubectl get`, rules, and edits of the schema.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceColumnDefinition, CustomResourceDefinition,
-};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::core::{
     CustomResourceExt,
     object::{HasSpec, HasStatus},
@@ -37,37 +35,28 @@ where
 const GRAPH: &str = "An inference graph: components that serve a model together.";
 
 pub(super) fn graph(sources: &SchemaSources) -> VersionDefinitions {
-    let version = || KindVersion::new(sources, GRAPH, graph_columns());
-    both::<DynamoGraphDeployment>(version(), version())
-}
-
-fn graph_columns() -> Vec<CustomResourceColumnDefinition> {
     let ready = column("Ready", r#".status.conditions[?(@.type=="Ready")].status"#, "Whether the graph serves");
-    vec![ready, backend_column(), age_column("Age")]
+    let columns = vec![ready, backend_column(), age_column("Age")];
+    let version = |columns| KindVersion::new(sources, GRAPH, columns);
+    both::<DynamoGraphDeployment>(version(columns.clone()), version(columns))
 }
 
 const COMPONENT_DEPLOYMENT: &str = "One component of an inference graph, of one revision.";
 
 pub(super) fn component_deployment(sources: &SchemaSources) -> VersionDefinitions {
-    let new = |columns| KindVersion::new(sources, COMPONENT_DEPLOYMENT, columns);
-    both::<DynamoComponentDeployment>(
-        KindVersion { edit: outside_of_graphs, ..new(component_deployment_alpha_columns()) },
-        KindVersion { edit: stand_alone, ..new(component_deployment_columns()) },
-    )
-}
-
-fn component_deployment_columns() -> Vec<CustomResourceColumnDefinition> {
     let available = column(
         "Available",
         r#".status.conditions[?(@.type=="Available")].status"#,
         "Whether enough replicas of the component serve",
     );
-    vec![available, backend_column(), age_column("Age")]
-}
-
-fn component_deployment_alpha_columns() -> Vec<CustomResourceColumnDefinition> {
+    let columns = vec![available, backend_column(), age_column("Age")];
     let image = column("DynamoComponent", ".spec.dynamoComponent", "Source of the image; empty if none is built");
-    std::iter::once(image).chain(component_deployment_columns()).collect()
+    let alpha_columns = std::iter::once(image).chain(columns.clone()).collect();
+    let new = |columns| KindVersion::new(sources, COMPONENT_DEPLOYMENT, columns);
+    both::<DynamoComponentDeployment>(
+        KindVersion { edit: outside_of_graphs, ..new(alpha_columns) },
+        KindVersion { edit: stand_alone, ..new(columns) },
+    )
 }
 
 /// A component on its own takes its name from its object.
@@ -89,28 +78,25 @@ const SCALING_ADAPTER: &str = "The replicas of one component of a graph, with a 
 pub(super) fn scaling_adapter(sources: &SchemaSources) -> VersionDefinitions {
     let component = column("COMPONENT", ".spec.dgdRef.componentName", "The component");
     let service = column("SERVICE", ".spec.dgdRef.serviceName", "The service");
-    let version = |target| KindVersion::new(sources, SCALING_ADAPTER, scaling_adapter_columns(target));
+    let version = |target| {
+        let graph = column("DGD", ".spec.dgdRef.name", "The graph");
+        let count = count_column("REPLICAS", ".status.replicas", "Replicas of the component");
+        KindVersion::new(sources, SCALING_ADAPTER, vec![graph, target, count, age_column("AGE")])
+    };
     both::<DynamoGraphDeploymentScalingAdapter>(version(service), version(component))
-}
-
-fn scaling_adapter_columns(target: CustomResourceColumnDefinition) -> Vec<CustomResourceColumnDefinition> {
-    vec![
-        column("DGD", ".spec.dgdRef.name", "The graph"),
-        target,
-        count_column("REPLICAS", ".status.replicas", "Replicas of the component"),
-        age_column("AGE"),
-    ]
 }
 
 const REQUEST: &str = "A model with its targets, from which the operator makes an inference graph.";
 
 pub(super) fn request(sources: &SchemaSources) -> VersionDefinitions {
-    let version = |columns| KindVersion::new(sources, REQUEST, columns);
-    both::<DynamoGraphDeploymentRequest>(version(request_alpha_columns()), version(request_columns()))
-}
-
-fn request_columns() -> Vec<CustomResourceColumnDefinition> {
-    vec![
+    let alpha_columns = vec![
+        column("Model", ".spec.model", "The model"),
+        column("Backend", ".status.backend", "Engine family"),
+        column("State", ".status.state", "Phase of the request"),
+        column("DGD-State", ".status.deployment.state", "Phase of the graph"),
+        age_column("Age"),
+    ];
+    let columns = vec![
         column("Model", ".spec.model", "The model"),
         column("Backend", ".spec.backend", "Engine family: auto, sglang, trtllm or vllm"),
         column("Phase", ".status.phase", "Phase of the request"),
@@ -123,17 +109,9 @@ fn request_columns() -> Vec<CustomResourceColumnDefinition> {
         ),
         column("DGD", ".status.dgdName", "The graph"),
         age_column("Age"),
-    ]
-}
-
-fn request_alpha_columns() -> Vec<CustomResourceColumnDefinition> {
-    vec![
-        column("Model", ".spec.model", "The model"),
-        column("Backend", ".status.backend", "Engine family"),
-        column("State", ".status.state", "Phase of the request"),
-        column("DGD-State", ".status.deployment.state", "Where the graph is in its life"),
-        age_column("Age"),
-    ]
+    ];
+    let version = |columns| KindVersion::new(sources, REQUEST, columns);
+    both::<DynamoGraphDeploymentRequest>(version(alpha_columns), version(columns))
 }
 
 const MODEL: &str = "A model on the workers of a base model, such as a LoRA adapter.";
@@ -155,7 +133,7 @@ pub(super) fn checkpoint(sources: &SchemaSources) -> VersionDefinitions {
     let columns = vec![
         column("Model", ".spec.identity.model", "The model"),
         column("Backend", ".spec.identity.backendFramework", "Engine family: vllm, sglang or trtllm"),
-        column("Phase", ".status.phase", "Where the checkpoint is in its life"),
+        column("Phase", ".status.phase", "Phase of the checkpoint"),
         column("CheckpointID", ".status.checkpointID", "Identifier of the artifact"),
         age_column("Age"),
     ];

@@ -44,8 +44,7 @@ pub fn revision_of(worker: &DynamoComponentDeployment) -> &str {
 /// The revisions that live workers list and that are not live, newest first.
 #[must_use]
 pub fn replaced(workers: &[&DynamoComponentDeployment]) -> Vec<PreviousRevision> {
-    let live = workers.iter().map(|worker| revision_of(worker).to_owned()).collect();
-    remembered(workers, live)
+    remembered(workers, workers.iter().map(|worker| revision_of(worker).to_owned()).collect())
 }
 
 /// The annotation of a new worker of the revision `own`, from all live workers of its graph; nothing for the first

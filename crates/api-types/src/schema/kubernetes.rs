@@ -37,8 +37,6 @@ pub const AUTOSCALER_METRIC: &str = "io.k8s.api.autoscaling.v2.MetricSpec";
 /// Definitions that our types refer to; with all that they refer to in turn they make up `schemas/kubernetes.json`.
 pub const ROOTS: [&str; 6] =
     [POD_TEMPLATE, ENV_VAR, CONFIG_MAP_KEY_SELECTOR, JOB_SPEC, AUTOSCALER_BEHAVIOR, AUTOSCALER_METRIC];
-/// The API server's documents that hold the definitions.
-pub const DOCUMENTS: [&str; 3] = ["/openapi/v3/api/v1", "/openapi/v3/apis/batch/v1", "/openapi/v3/apis/autoscaling/v2"];
 
 /// [`POD_TEMPLATE`] with the rules for pods of components; ours, not Kubernetes'.
 pub const COMPONENT_POD_TEMPLATE: &str = "ComponentPodTemplate";

@@ -110,9 +110,7 @@ fn with_enum(mut schema: Map<String, Value>) -> Map<String, Value> {
     for variant in variants {
         match (variant.get("const"), variant.get("enum").and_then(Value::as_array)) {
             (Some(value), _) => {
-                if let (Some(value), Some(meaning)) =
-                    (value.as_str(), variant.get("description").and_then(Value::as_str))
-                {
+                if let (Some(value), Some(meaning)) = (value.as_str(), variant["description"].as_str()) {
                     meanings.push_str(&format!("\n- `{value}`: {meaning}"));
                 }
                 values.push(value.clone());

@@ -119,6 +119,19 @@ pub enum ComponentKind {
     LeaderWorkerSet,
 }
 
+impl ComponentKind {
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PodClique => "PodClique",
+            Self::PodCliqueScalingGroup => "PodCliqueScalingGroup",
+            Self::Deployment => "Deployment",
+            Self::LeaderWorkerSet => "LeaderWorkerSet",
+        }
+    }
+}
+
 /// Progress of a restart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]

@@ -53,7 +53,7 @@ impl Reconcile for CheckpointReconciler {
     async fn finalize(&self, packed: &Packed<Self::Object>) -> Result<Action, Interruption> {
         let mut finalizers = packed.metadata.finalizers.iter().flatten();
         if !finalizers.any(|finalizer| finalizer == LEGACY_FINALIZER) {
-            return Ok(Action::await_change());
+            return Ok(Action::AwaitChange);
         }
         let Ok(checkpoint) = packed.unpack() else { return self.release(packed).await };
         let observed = self.observer.observe(checkpoint).await?;
@@ -82,12 +82,8 @@ impl Reconcile for CheckpointReconciler {
         Some(Conclusion::of_status(status))
     }
 
-    async fn observe(
-        &self,
-        _: &Packed<Self::Object>,
-        checkpoint: Self::Object,
-    ) -> Result<Self::Observed, Interruption> {
-        self.observer.observe(checkpoint).await
+    async fn observe(&self, _: &Packed<Self::Object>, object: Self::Object) -> Result<Self::Observed, Interruption> {
+        self.observer.observe(object).await
     }
 
     fn plan(&self, observed: &Self::Observed, _: Timestamp) -> Self::Plan {
@@ -113,6 +109,6 @@ impl Reconcile for CheckpointReconciler {
 impl CheckpointReconciler {
     async fn release(&self, packed: &Packed<DynamoCheckpoint>) -> Result<Action, Interruption> {
         self.outputs.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
-        Ok(Action::await_change())
+        Ok(Action::AwaitChange)
     }
 }

@@ -19,7 +19,7 @@ use k8s_openapi::{
     },
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
-use kube::core::PartialObjectMeta;
+use kube::{ResourceExt, core::PartialObjectMeta};
 use rendering::{
     PodDiagnosis,
     checkpoint::{CheckpointConfig, StorageLocation, artifact_version, checkpoint_id, claims_of, storage_of_agents},
@@ -54,14 +54,10 @@ impl CheckpointObserver {
         let uid = checkpoint.metadata.uid.clone().unwrap_or_default();
         let id = checkpoint_id(&checkpoint);
         let desired = names::checkpoint_job(&id, artifact_version(&checkpoint));
-        let (mut job, mut other_jobs) = (None, Vec::new());
-        for packed in self.jobs.children_of(&uid) {
-            let found = packed.unpack()?;
-            match found.metadata.name.as_ref() == Some(&desired) {
-                true => job = Some(found),
-                false => other_jobs.push(found),
-            }
-        }
+        let jobs = self.jobs.children_of(&uid);
+        let jobs = jobs.iter().map(|packed| packed.unpack()).collect::<Result<Vec<_>, _>>()?;
+        let (mut own, other_jobs): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.name_any() == desired);
+        let job = own.pop();
         let cleanup = Key::new(&namespace, &names::checkpoint_cleanup_job(&id));
         let pod = job.as_ref().and_then(|job| self.pod_of(job));
         if pod.is_some() {

@@ -17,15 +17,15 @@ const CLEANUP_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 pub fn next(observed: &CheckpointObserved, applied: &CheckpointApplied) -> Action {
     match applied.phase {
         // A failed checkpoint stays failed.
-        CapturePhase::Failed { .. } => Action::await_change(),
-        _ if applied.rejected => Action::requeue(RETRY_INTERVAL),
+        CapturePhase::Failed { .. } => Action::AwaitChange,
+        _ if applied.rejected => Action::Requeue(RETRY_INTERVAL),
         CapturePhase::Blocked { .. } | CapturePhase::Waiting(_) | CapturePhase::Capturing { stalled: Some(_), .. } => {
-            Action::requeue(RETRY_INTERVAL)
+            Action::Requeue(RETRY_INTERVAL)
         }
         CapturePhase::Capturing { stalled: None, .. } => {
-            observed.waits.look_again.map_or_else(Action::await_change, Action::requeue)
+            observed.waits.look_again.map_or(Action::AwaitChange, Action::Requeue)
         }
-        CapturePhase::Invalid { .. } | CapturePhase::Settled | CapturePhase::Ready(_) => Action::await_change(),
+        CapturePhase::Invalid { .. } | CapturePhase::Settled | CapturePhase::Ready(_) => Action::AwaitChange,
     }
 }
 
@@ -33,7 +33,7 @@ pub fn next(observed: &CheckpointObserved, applied: &CheckpointApplied) -> Actio
 pub fn next_of_cleanup(observed: &CheckpointObserved, now: Timestamp) -> Action {
     let rest =
         cleanup_rest(observed, now).and_then(|rest| Duration::try_from(rest.max(SignedDuration::from_secs(1))).ok());
-    rest.map_or(Action::await_change(), Action::requeue)
+    rest.map_or(Action::AwaitChange, Action::Requeue)
 }
 
 /// Whether the removal has exceeded its deadline.

@@ -6,6 +6,10 @@ use rendering::checkpoint::{CaptureSettings, check_shared_gpu_memory, render_cap
 
 use super::model::{CapturePhase, CheckpointObserved};
 
+/// The message while checkpoints are switched off.
+pub const SWITCHED_OFF: &str = "checkpoints are switched off; an administrator switches them on with \
+                                checkpoint.enabled in the operator's configuration";
+
 /// Objects that a valid checkpoint needs, without owners.
 #[derive(Debug, PartialEq)]
 pub struct ValidatedCheckpoint {
@@ -21,28 +25,17 @@ pub struct ValidatedCheckpoint {
 /// The phase of a checkpoint that is invalid, or that something outside it stops or delays.
 pub fn validate(observed: &CheckpointObserved) -> Result<ValidatedCheckpoint, CapturePhase> {
     let Some(config) = &observed.config else {
-        return Err(CapturePhase::Blocked { reason: reason::DISABLED, message: disabled() });
+        return Err(CapturePhase::Blocked { reason: reason::DISABLED, message: SWITCHED_OFF.to_owned() });
     };
-    let missing_volume = observed
-        .location
-        .missing_claim(&observed.namespace, &config.storage)
-        .map_err(|message| CapturePhase::Blocked { reason: reason::NO_STORAGE, message })?;
+    let missing_volume = observed.location.missing_claim(&observed.namespace, &config.storage);
+    let missing_volume =
+        missing_volume.map_err(|message| CapturePhase::Blocked { reason: reason::NO_STORAGE, message })?;
     let claimed_gpus = observed.claimed_gpus.clone().map_err(CapturePhase::Waiting)?;
-    let capture_settings = CaptureSettings {
-        seccomp_profile: config.seccomp_profile.as_deref(),
-        storage: observed.location.named(),
-        claimed_gpus,
-    };
-    let capture_job = render_capture_job(&observed.checkpoint, &observed.id, capture_settings)
-        .map_err(|violations| invalid(observed, &violations))?;
+    let (seccomp_profile, storage) = (config.seccomp_profile.as_deref(), observed.location.named());
+    let settings = CaptureSettings { seccomp_profile, storage, claimed_gpus };
+    let capture_job = render_capture_job(&observed.checkpoint, &observed.id, settings);
+    let capture_job = capture_job.map_err(|violations| invalid(observed, &violations))?;
     Ok(ValidatedCheckpoint { missing_volume, capture_job })
-}
-
-/// The message while checkpoints are switched off.
-pub fn disabled() -> String {
-    "checkpoints are switched off; an administrator switches them on with checkpoint.enabled in the operator's \
-     configuration"
-        .to_owned()
 }
 
 fn invalid(observed: &CheckpointObserved, violations: &[Violation]) -> CapturePhase {

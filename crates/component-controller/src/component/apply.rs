@@ -1,8 +1,7 @@
 //! Writes the children of a component.
 
 use controller_kit::{
-    apply,
-    apply::{Applier, ApplyOutcome, Desired, ObjectId, Removed},
+    apply::{self, Applier, ApplyOutcome, Desired, ObjectId, Removed},
     failure::Class,
     request::Interruption,
 };
@@ -29,167 +28,152 @@ pub async fn apply(
     observed: &ComponentObserved,
     plan: &ComponentPlan,
 ) -> Result<ComponentApplied, Interruption> {
-    let mut applied = ComponentApplied {
+    let writer = || ChildWriter { applier, observed, applied: ComponentApplied::default() };
+    let applied = ComponentApplied {
         waiting: plan.waiting.clone(),
         lacks_api: plan.lacks_api,
         joins_nodes: plan.joins_nodes,
         runtime_namespace: plan.runtime_namespace.clone(),
         ..ComponentApplied::default()
     };
+    let mut whole = ChildWriter { applied, ..writer() };
     for volume in &plan.volumes {
-        create_if_missing(applier, volume, &mut applied).await?;
+        whole.create_if_missing(volume).await?;
     }
-    let service = step(applier, observed, &plan.service, observed.service.as_ref());
-    let ingress = step(applier, observed, &plan.ingress, observed.ingress.as_ref());
-    let virtual_service = step(applier, observed, &plan.virtual_service, observed.virtual_service.as_ref());
-    let autoscaler = step(applier, observed, &plan.autoscaler, observed.autoscaler.as_ref());
-    let model_services = write_model_services(applier, observed, plan);
-    let workload = write_workload(applier, observed, plan);
+    let service = writer().step(&plan.service, observed.service.as_ref());
+    let ingress = writer().step(&plan.ingress, observed.ingress.as_ref());
+    let virtual_service = writer().step(&plan.virtual_service, observed.virtual_service.as_ref());
+    let autoscaler = writer().step(&plan.autoscaler, observed.autoscaler.as_ref());
+    let model_services = writer().write_model_services(plan);
+    let workload = writer().write_workload(plan);
     let (service, ingress, virtual_service, autoscaler, model_services, workload) =
         join!(service, ingress, virtual_service, autoscaler, model_services, workload);
     for part in [service, ingress, virtual_service, autoscaler, model_services, workload] {
-        applied.append(part?);
+        whole.applied.append(part?);
     }
-    applied.workload = applied.workload.or_else(|| observed.own_workload());
-    if applied.workload.is_some() {
-        let uid = &observed.uid;
+    whole.applied.workload = whole.applied.workload.or_else(|| observed.own_workload());
+    if whole.applied.workload.is_some() {
         for object in &observed.obsolete {
             match object {
-                ObsoleteObject::Deployment(object) => delete(applier, object.as_ref(), uid, &mut applied).await?,
-                ObsoleteObject::LeaderWorkerSet(object) => delete(applier, object.as_ref(), uid, &mut applied).await?,
-                ObsoleteObject::PodGroup(object) => delete(applier, object.as_ref(), uid, &mut applied).await?,
+                ObsoleteObject::Deployment(object) => whole.delete(object.as_ref()).await?,
+                ObsoleteObject::LeaderWorkerSet(object) => whole.delete(object.as_ref()).await?,
+                ObsoleteObject::PodGroup(object) => whole.delete(object.as_ref()).await?,
             }
         }
     }
-    Ok(applied)
+    Ok(whole.applied)
 }
 
-/// Applies or deletes a child that is not always desired.
-async fn step<K: Resource<DynamicType = ()>>(
-    applier: &Applier,
-    observed: &ComponentObserved,
-    step: &ChildStep,
-    live: Option<&LiveObject<K>>,
-) -> Result<ComponentApplied, Interruption> {
-    let mut applied = ComponentApplied::default();
-    match (step, live) {
-        (ChildStep::Apply(desired), live) => {
-            apply_one(applier, desired, live.map(|live| &live.value), &mut applied).await?;
-        }
-        (ChildStep::Delete, Some(live)) => {
-            delete(applier, &live.object, &observed.uid, &mut applied).await?;
-        }
-        (ChildStep::Release(desired), Some(live)) => {
-            applier.release(desired, &live.value).await.or_else(|error| record_rejection(error, &mut applied))?;
-        }
-        (ChildStep::Delete | ChildStep::Release(_) | ChildStep::Nothing, _) => {}
-    }
-    Ok(applied)
+/// Writes children of a component, and keeps what was done.
+struct ChildWriter<'a> {
+    applier: &'a Applier,
+    observed: &'a ComponentObserved,
+    applied: ComponentApplied,
 }
 
-/// Applies the workload.
-async fn write_workload(
-    applier: &Applier,
-    observed: &ComponentObserved,
-    plan: &ComponentPlan,
-) -> Result<ComponentApplied, Interruption> {
-    let mut applied = ComponentApplied::default();
-    let Some(workload) = &plan.workload else { return Ok(applied) };
-    let kind = WorkloadKind::of(&observed.component);
-    let live = match kind {
-        WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| &live.value),
-        WorkloadKind::Deployment => observed.deployment.as_ref().map(|live| &live.value),
-    };
-    let answer = apply_one(applier, workload, live, &mut applied).await?;
-    applied.workload = answer.map(|answer| read_workload(kind, workload, answer)).transpose()?;
-    Ok(applied)
-}
-
-/// Applies the Services of models, which several components share. A Service of another owner serves as well.
-async fn write_model_services(
-    applier: &Applier,
-    observed: &ComponentObserved,
-    plan: &ComponentPlan,
-) -> Result<ComponentApplied, Interruption> {
-    let mut applied = ComponentApplied::default();
-    for (model, service) in observed.models.iter().zip(&plan.model_services) {
-        let mut written = step(applier, observed, service, model.service.as_ref()).await?;
-        if !model.owners.iter().any(|owner| owner.uid == observed.uid) {
-            // A Service that the component no longer needs says nothing about the component.
-            for rejection in std::mem::take(&mut written.rejections) {
-                warn!(service = %rejection.object, error = rejection.message, "failed to release the Service of a model");
+impl ChildWriter<'_> {
+    /// Applies or deletes a child that is not always desired.
+    async fn step<K: Resource<DynamicType = ()>>(
+        mut self,
+        step: &ChildStep,
+        live: Option<&LiveObject<K>>,
+    ) -> Result<ComponentApplied, Interruption> {
+        match (step, live) {
+            (ChildStep::Apply(desired), live) => drop(self.write(desired, live.map(|live| &live.value)).await?),
+            (ChildStep::Delete, Some(live)) => self.delete(&live.object).await?,
+            (ChildStep::Release(desired), Some(live)) => {
+                let released = self.applier.release(desired, &live.value).await;
+                released.or_else(|error| self.record_rejection(error))?;
             }
+            (ChildStep::Delete | ChildStep::Release(_) | ChildStep::Nothing, _) => {}
         }
-        applied.append(written);
+        Ok(self.applied)
     }
-    applied.rejections.retain(|rejection| rejection.class != Class::Foreign);
-    Ok(applied)
-}
 
-/// Deletes an object that is no longer desired, if `uid` still controls it.
-async fn delete<K: Resource<DynamicType = ()>>(
-    applier: &Applier,
-    object: &K,
-    uid: &str,
-    applied: &mut ComponentApplied,
-) -> Result<(), Interruption> {
-    match applier.delete(object, uid).await {
-        Ok(Removed::Accepted) => {
-            let object = ObjectId::of(object);
-            applied.changes.push(ChildWrite { verb: ChildVerb::Deleted, object, generation: None });
+    /// Applies the workload.
+    async fn write_workload(mut self, plan: &ComponentPlan) -> Result<ComponentApplied, Interruption> {
+        let Some(workload) = &plan.workload else { return Ok(self.applied) };
+        let observed = self.observed;
+        let kind = WorkloadKind::of(&observed.component);
+        let live = match kind {
+            WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| &live.value),
+            WorkloadKind::Deployment => observed.deployment.as_ref().map(|live| &live.value),
+        };
+        let answer = self.write(workload, live).await?;
+        self.applied.workload = answer.map(|answer| read_workload(kind, workload, answer)).transpose()?;
+        Ok(self.applied)
+    }
+
+    /// Applies the Services of models, which several components share. A Service of another owner serves as well.
+    async fn write_model_services(mut self, plan: &ComponentPlan) -> Result<ComponentApplied, Interruption> {
+        let (applier, observed) = (self.applier, self.observed);
+        for (model, service) in observed.models.iter().zip(&plan.model_services) {
+            let writer = ChildWriter { applier, observed, applied: ComponentApplied::default() };
+            let mut written = writer.step(service, model.service.as_ref()).await?;
+            if !model.owners.iter().any(|owner| owner.uid == observed.uid) {
+                // A Service that the component no longer needs says nothing about the component.
+                for Rejection { object, message, .. } in std::mem::take(&mut written.rejections) {
+                    warn!(service = %object, error = message, "failed to release the Service of a model");
+                }
+            }
+            self.applied.append(written);
         }
-        Ok(Removed::Gone) => {}
-        Err(error) => record_rejection(error, applied)?,
+        self.applied.rejections.retain(|rejection| rejection.class != Class::Foreign);
+        Ok(self.applied)
     }
-    Ok(())
-}
 
-/// Applies one object; returns the API server's answer if it was written.
-async fn apply_one(
-    applier: &Applier,
-    desired: &Desired,
-    live: Option<&Value>,
-    applied: &mut ComponentApplied,
-) -> Result<Option<Value>, Interruption> {
-    let (verb, answer) = match applier.apply(desired, live).await {
-        Ok(ApplyOutcome::Created(answer)) => (ChildVerb::Created, answer),
-        Ok(ApplyOutcome::Updated(answer)) => (ChildVerb::Updated, answer),
-        Ok(ApplyOutcome::Unchanged) => return Ok(None),
-        Ok(ApplyOutcome::Waiting { reason }) => {
-            applied.waiting.push(format!("waiting for {}: {reason}", desired.id()));
-            return Ok(None);
+    /// Deletes an object that is no longer desired, if the component still controls it.
+    async fn delete<K: Resource<DynamicType = ()>>(&mut self, object: &K) -> Result<(), Interruption> {
+        match self.applier.delete(object, &self.observed.uid).await {
+            Ok(Removed::Accepted) => {
+                let object = ObjectId::of(object);
+                self.applied.changes.push(ChildWrite { verb: ChildVerb::Deleted, object, generation: None });
+            }
+            Ok(Removed::Gone) => {}
+            Err(error) => self.record_rejection(error)?,
         }
-        Err(error) => return record_rejection(error, applied).map(|()| None),
-    };
-    let generation = answer.pointer("/metadata/generation").and_then(Value::as_i64);
-    applied.changes.push(ChildWrite { verb, object: desired.id().clone(), generation });
-    Ok(Some(answer))
-}
-
-fn record_rejection(error: apply::RequestError, applied: &mut ComponentApplied) -> Result<(), Interruption> {
-    let class = error.class();
-    if class == Class::Transient {
-        return Err(error.into());
+        Ok(())
     }
-    applied.rejections.push(Rejection { class, object: error.object().clone(), message: error.to_string() });
-    Ok(())
-}
 
-/// Creates an object without owner, unless it exists.
-async fn create_if_missing(
-    applier: &Applier,
-    desired: &Desired,
-    applied: &mut ComponentApplied,
-) -> Result<(), Interruption> {
-    match applier.apply(desired, None).await {
-        Ok(ApplyOutcome::Created(_)) => {
-            let object = desired.id().clone();
-            applied.changes.push(ChildWrite { verb: ChildVerb::Created, object, generation: None });
+    /// Applies one object; returns the API server's answer if it was written.
+    async fn write(&mut self, desired: &Desired, live: Option<&Value>) -> Result<Option<Value>, Interruption> {
+        let (verb, answer) = match self.applier.apply(desired, live).await {
+            Ok(ApplyOutcome::Created(answer)) => (ChildVerb::Created, answer),
+            Ok(ApplyOutcome::Updated(answer)) => (ChildVerb::Updated, answer),
+            Ok(ApplyOutcome::Unchanged) => return Ok(None),
+            Ok(ApplyOutcome::Waiting { reason }) => {
+                self.applied.waiting.push(format!("waiting for {}: {reason}", desired.id()));
+                return Ok(None);
+            }
+            Err(error) => return self.record_rejection(error).map(|()| None),
+        };
+        let generation = answer.pointer("/metadata/generation").and_then(Value::as_i64);
+        self.applied.changes.push(ChildWrite { verb, object: desired.id().clone(), generation });
+        Ok(Some(answer))
+    }
+
+    /// Creates an object without owner, unless it exists.
+    async fn create_if_missing(&mut self, desired: &Desired) -> Result<(), Interruption> {
+        match self.applier.apply(desired, None).await {
+            Ok(ApplyOutcome::Created(_)) => {
+                let object = desired.id().clone();
+                self.applied.changes.push(ChildWrite { verb: ChildVerb::Created, object, generation: None });
+            }
+            Err(error) if error.class() != Class::Foreign => self.record_rejection(error)?,
+            Ok(_) | Err(_) => {}
         }
-        Err(error) if error.class() != Class::Foreign => record_rejection(error, applied)?,
-        Ok(_) | Err(_) => {}
+        Ok(())
     }
-    Ok(())
+
+    fn record_rejection(&mut self, error: apply::RequestError) -> Result<(), Interruption> {
+        let class = error.class();
+        if class == Class::Transient {
+            return Err(error.into());
+        }
+        let rejection = Rejection { class, object: error.object().clone(), message: error.to_string() };
+        self.applied.rejections.push(rejection);
+        Ok(())
+    }
 }
 
 fn read_workload(kind: WorkloadKind, desired: &Desired, answer: Value) -> Result<LiveWorkload, Interruption> {

@@ -60,7 +60,7 @@ impl Reconcile for ComponentReconciler {
     /// Removes the finalizer of the upstream operator. Children are deleted by their owner references.
     async fn finalize(&self, packed: &Packed<Self::Object>) -> Result<Action, Interruption> {
         self.outputs.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
-        Ok(Action::await_change())
+        Ok(Action::AwaitChange)
     }
 
     fn unreadable(
@@ -127,7 +127,7 @@ impl Reconcile for ComponentReconciler {
             Err(blocked) => Conclusion {
                 status: Some(status::status(live, &ComponentStatusInputs::from_blocked(observed, blocked), now)),
                 status_events: vec![events::blocked(blocked)],
-                next: blocked.retry.map_or_else(Action::await_change, Action::requeue),
+                next: blocked.retry.map_or(Action::AwaitChange, Action::Requeue),
                 ..Conclusion::default()
             },
         }

@@ -1,6 +1,6 @@
 //! Data of a pass over a component.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use api_types::{
     conversion::preserved::legacy::PreservedService, external::VirtualService, v1alpha1::DynamoComponent,
@@ -75,6 +75,14 @@ pub struct ComponentObserved {
 }
 
 impl ComponentObserved {
+    /// The live workload of the desired kind, with any owner.
+    pub fn live_workload(&self) -> Option<&dyn WorkloadObject> {
+        match WorkloadKind::of(&self.component) {
+            WorkloadKind::LeaderWorkerSet => Some(&self.leader_worker_set.as_ref()?.object),
+            WorkloadKind::Deployment => Some(&self.deployment.as_ref()?.object),
+        }
+    }
+
     /// The live workload of the desired kind, if the component owns it.
     pub fn own_workload(&self) -> Option<LiveWorkload> {
         match WorkloadKind::of(&self.component) {
@@ -311,15 +319,6 @@ impl WorkloadKind {
     }
 }
 
-impl fmt::Display for WorkloadKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Deployment => "Deployment",
-            Self::LeaderWorkerSet => "LeaderWorkerSet",
-        })
-    }
-}
-
 /// A live workload.
 #[derive(Clone, Debug)]
 pub enum LiveWorkload {
@@ -335,14 +334,6 @@ impl LiveWorkload {
         match self {
             Self::Deployment(deployment) => deployment.as_ref(),
             Self::LeaderWorkerSet(set) => set.as_ref(),
-        }
-    }
-
-    /// The kind.
-    pub fn kind(&self) -> WorkloadKind {
-        match self {
-            Self::Deployment(_) => WorkloadKind::Deployment,
-            Self::LeaderWorkerSet(_) => WorkloadKind::LeaderWorkerSet,
         }
     }
 }

@@ -55,7 +55,7 @@ pub fn next(
         || observed.claimed_gpus.is_err();
     let after = after(applied, &observed.named_pull_secrets, conditions, now);
     let pauses = [after, missing(lacks_claim, applied.lacks_api), applied.diagnose_after];
-    pauses.into_iter().flatten().fold(Action::await_change(), Action::no_later_than)
+    pauses.into_iter().flatten().fold(Action::AwaitChange, Action::no_later_than)
 }
 
 #[cfg(test)]

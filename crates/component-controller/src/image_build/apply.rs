@@ -22,7 +22,7 @@ use super::{
 /// Transient failures.
 pub async fn apply(
     applier: &Applier,
-    build_slots: &BuildSlots,
+    slots: &BuildSlots,
     component: &DynamoComponent,
     plan: ImageBuildPlan,
 ) -> Result<ImageBuildApplied, Interruption> {
@@ -30,19 +30,19 @@ pub async fn apply(
     let uid = component.metadata.uid.as_deref().unwrap_or_default();
     for job in &plan.delete {
         // A component that fails does not keep its place in the queue.
-        applier.delete(job, uid).await.inspect_err(|_| build_slots.dequeue(&key, Instant::now()))?;
+        applier.delete(job, uid).await.inspect_err(|_| slots.dequeue(&key, Instant::now()))?;
     }
     let mut applied = ImageBuildApplied { phase: plan.phase, created: false, backoff: None };
     let Some(job) = plan.create else {
-        build_slots.dequeue(&key, Instant::now());
+        slots.dequeue(&key, Instant::now());
         return Ok(applied);
     };
-    if !build_slots.try_acquire(&key, &Key::of(job.as_ref()), Instant::now()) {
-        let limit = build_slots.limit;
+    if !slots.try_acquire(&key, &Key::of(job.as_ref()), Instant::now()) {
+        let limit = slots.limit;
         applied.phase = BuildPhase::Queued(format!("at most {limit} builds run at a time, and others come first"));
         return Ok(applied);
     }
-    match create(applier, build_slots, uid, &job).await {
+    match create(applier, slots, uid, &job).await {
         Ok(outcome) => applied.created = matches!(outcome, ApplyOutcome::Created(_)),
         Err(error) => {
             let message = error.to_string();
@@ -58,24 +58,19 @@ pub async fn apply(
 }
 
 /// Creates the Job in its slot. While it is unknown whether the API server created it, the Job keeps the slot.
-async fn create(
-    applier: &Applier,
-    build_slots: &BuildSlots,
-    uid: &str,
-    job: &Job,
-) -> Result<ApplyOutcome, RequestError> {
+async fn create(applier: &Applier, slots: &BuildSlots, uid: &str, job: &Job) -> Result<ApplyOutcome, RequestError> {
     let key = Key::of(job);
-    let desired = Desired::of(job, uid).inspect_err(|_| build_slots.release(&key, Instant::now()))?;
+    let desired = Desired::of(job, uid).inspect_err(|_| slots.release(&key, Instant::now()))?;
     let answer = applier.apply(&desired, None).await;
     match &answer {
         Ok(ApplyOutcome::Created(live) | ApplyOutcome::Updated(live)) => {
             let version = live.pointer("/metadata/resourceVersion").and_then(|version| version.as_str()?.parse().ok());
-            build_slots.confirm(&key, version, Instant::now());
+            slots.confirm(&key, version, Instant::now());
         }
         Ok(ApplyOutcome::Unchanged) => {}
-        Ok(ApplyOutcome::Waiting { .. }) => build_slots.release(&key, Instant::now()),
+        Ok(ApplyOutcome::Waiting { .. }) => slots.release(&key, Instant::now()),
         Err(error) if error.class() != Class::Transient || error.is_not_found() => {
-            build_slots.release(&key, Instant::now());
+            slots.release(&key, Instant::now());
         }
         Err(_) => {}
     }

@@ -9,9 +9,8 @@ const ACTION: &str = "Build";
 /// The event that a build was started.
 pub fn started(observed: &ImageBuildObserved, applied: &ImageBuildApplied) -> Option<Event> {
     let image = observed.image.as_deref().unwrap_or_default();
-    applied
-        .created
-        .then(|| Event::normal("BuildStarted", ACTION, format!("building {image} by Job {}", observed.job_name)))
+    let note = || format!("building {image} by Job {}", observed.job_name);
+    applied.created.then(|| Event::normal("BuildStarted", ACTION, note()))
 }
 
 /// The event about the phase of a build whose status has changed.

@@ -61,7 +61,7 @@ impl Reconcile for ImageBuildReconciler {
     async fn finalize(&self, packed: &Packed<Self::Object>) -> Result<Action, Interruption> {
         locked(&self.backoff).clear(&Key::of(packed));
         self.observer.manifests.clear(&Key::of(packed));
-        Ok(Action::await_change())
+        Ok(Action::AwaitChange)
     }
 
     fn unreadable(

@@ -27,14 +27,14 @@ pub fn next(observed: &ImageBuildObserved, applied: &ImageBuildApplied, now: Tim
 fn of_build(observed: &ImageBuildObserved, applied: &ImageBuildApplied, now: Timestamp) -> Action {
     match &applied.phase {
         BuildPhase::Obstructed(_) | BuildPhase::Queued(_) => {
-            Action::requeue(applied.backoff.unwrap_or_default().max(RETRY_INTERVAL))
+            Action::Requeue(applied.backoff.unwrap_or_default().max(RETRY_INTERVAL))
         }
         BuildPhase::Failed { .. } => {
             let rest = observed.job.as_ref().and_then(|job| retry_after(job, now));
-            Action::requeue(rest.and_then(|rest| Duration::try_from(rest).ok()).unwrap_or(RETRY_INTERVAL))
+            Action::Requeue(rest.and_then(|rest| Duration::try_from(rest).ok()).unwrap_or(RETRY_INTERVAL))
         }
-        BuildPhase::Available => Action::requeue(RECHECK_INTERVAL),
-        BuildPhase::Building { .. } => observed.waits.look_again.map_or_else(Action::await_change, Action::requeue),
+        BuildPhase::Available => Action::Requeue(RECHECK_INTERVAL),
+        BuildPhase::Building { .. } => observed.waits.look_again.map_or(Action::AwaitChange, Action::Requeue),
     }
 }
 

@@ -131,6 +131,7 @@ impl BuildSettings {
     /// Reads the settings from variables, of which an empty one is none.
     pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let given = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let is_given = |name: &str| given(name).is_some();
         let is_true = |name: &str| given(name).as_deref() == Some("true");
         let or = |name: &str, default: &str| given(name).unwrap_or_else(|| default.to_owned());
         let engine = match given("DYNAMO_IMAGE_BUILD_ENGINE").as_deref() {
@@ -172,9 +173,7 @@ impl BuildSettings {
             known,
             authorities: given("DOCKER_REGISTRY_CA_FILE").map(PathBuf::from),
             secret: given("DOCKER_REGISTRY_SECRET_NAME"),
-            plain_login: ["DOCKER_REGISTRY_USERNAME", "DOCKER_REGISTRY_PASSWORD"]
-                .iter()
-                .any(|name| given(name).is_some()),
+            plain_login: is_given("DOCKER_REGISTRY_USERNAME") || is_given("DOCKER_REGISTRY_PASSWORD"),
             buildkit_url: given("BUILDKIT_URL"),
             buildkit_cache: given("BUILDKIT_CACHE_REPO"),
             kaniko_cache: given("KANIKO_CACHE_REPO"),

@@ -64,6 +64,7 @@ pub(super) async fn run(
         })
         // Another account counts from the next build on.
         .triggered_by(account_watch, |_| Vec::new());
+    let api_server = std::env::var("KUBERNETES_SERVICE_HOST").ok().and_then(|host| host.parse().ok());
     let reconciler = Arc::new(ImageBuildReconciler {
         observer: ImageBuildObserver {
             client: client.clone(),
@@ -72,11 +73,7 @@ pub(super) async fn run(
             registries: Registries {
                 authorities: settings.authorities.clone(),
                 known: settings.known.clone(),
-                barred: std::env::var("KUBERNETES_SERVICE_HOST")
-                    .ok()
-                    .and_then(|host| host.parse().ok())
-                    .into_iter()
-                    .collect(),
+                barred: api_server.into_iter().collect(),
             },
             manifests: ReadSlots::default(),
             pods: PodDiagnostics::new(client.clone()),

@@ -72,7 +72,6 @@ pub struct Applier {
 impl Applier {
     /// `field_manager` names us in `managedFields` and must never change between releases. `caches` are the stores that
     /// plans are based on: [`Applier::stale`] waits for writes of these kinds to come back through them.
-    #[must_use]
     pub fn new(client: Client, field_manager: &str, metrics: Metrics, caches: Vec<Arc<dyn CacheView>>) -> Self {
         let (memory, undeclared) = (Arc::default(), Arc::default());
         let (field_manager, caches, marks) = (field_manager.into(), caches.into(), Arc::default());
@@ -140,15 +139,11 @@ impl Applier {
         let mut body = desired.object.clone();
         body["metadata"]["resourceVersion"] = Value::String(OF_NO_OBJECT.to_owned());
         match self.send(desired, &body, WriteVerb::Create).await {
-            Ok(object) => {
-                info!(object = %desired.id, "created");
-                Ok(ApplyOutcome::Created(object))
-            }
             Err(error) if matches!(error.error_type(), ErrorType::Conflict | ErrorType::AlreadyExists) => {
                 let live = self.get(&desired.resource, &desired.id).await?.ok_or(error)?;
                 self.found(desired, &live).await
             }
-            Err(error) => Err(error),
+            answer => answer.map(ApplyOutcome::Created).inspect(|_| info!(object = %desired.id, "created")),
         }
     }
 

@@ -99,23 +99,18 @@ impl Desired {
     }
 
     /// Returns the identity of the object.
-    #[must_use]
     pub fn id(&self) -> &ObjectId {
         &self.id
     }
 
     /// The object as it will be sent, with its fingerprint.
-    #[must_use]
     pub fn object(&self) -> &Value {
         &self.object
     }
 
     pub(super) fn may_adopt(&self, live: &Value) -> bool {
-        let labels = live.get("metadata").and_then(|metadata| metadata.get("labels"));
-        !self.adopt_labels.is_empty()
-            && self.adopt_labels.iter().all(|(key, value)| {
-                labels.and_then(|labels| labels.get(key)).and_then(Value::as_str) == Some(value.as_str())
-            })
+        let labels = &live["metadata"]["labels"];
+        !self.adopt_labels.is_empty() && self.adopt_labels.iter().all(|(key, value)| labels[key] == *value)
     }
 }
 

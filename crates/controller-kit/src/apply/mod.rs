@@ -27,6 +27,6 @@ pub use self::{
     plan::{APPLIED_ANNOTATION, Write, fingerprint, plan_write, stamp},
     removal::Removed,
     root::MetadataPatch,
-    status_writer::{StatusWrite, carry_transition_times, is_urgent, only_begins, same_status},
+    status_writer::StatusWrite,
 };
 pub use crate::request::{ObjectId, RequestError, STEP_TIMEOUT, timed};

@@ -95,9 +95,7 @@ impl Applier {
             }
         }
     }
-}
 
-impl Applier {
     // Server-side apply takes an owner reference away only where no other manager set it. One that another manager set
     // as well, another operator by a plain update for example, would let the garbage collector take the object.
 

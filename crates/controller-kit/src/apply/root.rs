@@ -92,8 +92,7 @@ impl Applier {
     /// The API server rejects the request, or does not answer. [`Error::Changed`] if the list of finalizers is another
     /// by now.
     pub async fn remove_finalizer<K: StaticKind>(&self, object: &K, finalizer: &str) -> Result<bool, RequestError> {
-        let finalizers = object.meta().finalizers.iter().flatten();
-        let Some(index) = finalizers.enumerate().find_map(|(index, f)| (f == finalizer).then_some(index)) else {
+        let Some(index) = object.meta().finalizers.iter().flatten().position(|known| known == finalizer) else {
             return Ok(false);
         };
         let id = ObjectId::of(object);
@@ -106,10 +105,9 @@ impl Applier {
                 info!(object = %id, finalizer, "removed finalizer");
                 // Without finalizers an object that is being deleted is gone; the answer has no newer version than
                 // before.
-                let left =
-                    answer.pointer("/metadata/finalizers").and_then(Value::as_array).is_some_and(|f| !f.is_empty());
-                let gone = !left && answer.pointer("/metadata/deletionTimestamp").is_some();
-                if gone {
+                let metadata = &answer["metadata"];
+                let left = metadata["finalizers"].as_array().is_some_and(|left| !left.is_empty());
+                if !left && metadata.get("deletionTimestamp").is_some() {
                     locked(&self.memory).wait_until(Shown::Absent, uid, &id, uid, Instant::now());
                 } else {
                     self.wrote(uid, &id, &answer);
@@ -137,9 +135,7 @@ impl Applier {
             Err(error) => Err(error),
         }
     }
-}
 
-impl Applier {
     /// Asks for `to` replicas of exactly this object (by uid), if it still has `from`. `parent_uid` is the object being
     /// reconciled.
     ///
@@ -164,6 +160,34 @@ impl Applier {
         let answer = self.edit_exactly("scale", object, WriteVerb::Scale, operations).await?;
         info!(object = %id, from, to, "scaled");
         self.written(parent_uid, &id, Ok(answer)).map(drop)
+    }
+
+    /// Changes single annotations and labels of an object that others write as well. `parent_uid` is the object being
+    /// reconciled. Returns whether something was written.
+    ///
+    /// # Errors
+    /// The API server rejects the request, or does not answer. [`Error::Changed`] if the object is another of its name,
+    /// or of another resource version where the patch insists on it. An object that is gone is no error.
+    pub async fn patch_metadata<K: StaticKind>(
+        &self,
+        object: &K,
+        parent_uid: &str,
+        patch: &MetadataPatch,
+    ) -> Result<bool, RequestError> {
+        if patch.holds_in(object.meta()) {
+            return Ok(false);
+        }
+        let (resource, id) = address(object);
+        let body = patch.body(uid_of(&id, object.meta())?, object.meta());
+        let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
+        let body = Patch::Merge(&body);
+        let answer = match self.patch("change", (&resource, &id), WriteVerb::Update, &params, &body).await {
+            Err(error) if error.error_type() == ErrorType::Conflict => {
+                Err(RequestError::Changed { object: id.clone() })
+            }
+            answer => answer,
+        };
+        self.written(parent_uid, &id, answer)
     }
 }
 
@@ -200,7 +224,6 @@ impl MetadataPatch {
     }
 
     /// True if an object with this metadata has all of it.
-    #[must_use]
     pub fn holds_in(&self, metadata: &ObjectMeta) -> bool {
         let holds = |desired: &BTreeMap<String, Option<String>>, live: &Option<BTreeMap<String, String>>| {
             desired.iter().all(|(key, value)| live.as_ref().and_then(|live| live.get(key)) == value.as_ref())
@@ -220,39 +243,6 @@ impl MetadataPatch {
             fields.insert("resourceVersion".to_owned(), json!(metadata.resource_version));
         }
         json!({ "metadata": fields })
-    }
-}
-
-impl Applier {
-    /// Changes single annotations and labels of an object that others write as well. `parent_uid` is the object being
-    /// reconciled. Returns whether something was written.
-    ///
-    /// # Errors
-    /// The API server rejects the request, or does not answer. [`Error::Changed`] if the object is another of its name,
-    /// or of another resource version where the patch insists on it. An object that is gone is no error.
-    pub async fn patch_metadata<K>(
-        &self,
-        object: &K,
-        parent_uid: &str,
-        patch: &MetadataPatch,
-    ) -> Result<bool, RequestError>
-    where
-        K: StaticKind,
-    {
-        if patch.holds_in(object.meta()) {
-            return Ok(false);
-        }
-        let (resource, id) = address(object);
-        let body = patch.body(uid_of(&id, object.meta())?, object.meta());
-        let params = PatchParams { field_manager: Some(self.field_manager.to_string()), ..PatchParams::default() };
-        let body = Patch::Merge(&body);
-        let answer = match self.patch("change", (&resource, &id), WriteVerb::Update, &params, &body).await {
-            Err(error) if error.error_type() == ErrorType::Conflict => {
-                Err(RequestError::Changed { object: id.clone() })
-            }
-            answer => answer,
-        };
-        self.written(parent_uid, &id, answer)
     }
 }
 

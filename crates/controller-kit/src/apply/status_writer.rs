@@ -7,7 +7,6 @@ use kube::{
     api::{Patch, PatchParams},
     core::ApiResource,
 };
-use serde::Serialize;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
@@ -20,7 +19,7 @@ use super::{
 use crate::{
     conditions::{PROGRESSING, RECONCILING},
     metrics::WriteVerb,
-    request::{ObjectId, RequestError, to_value},
+    request::{ObjectId, RequestError},
     store::{Packed, StaticKind},
     sync::locked,
 };
@@ -44,14 +43,14 @@ impl Applier {
     ///
     /// # Errors
     /// As [`Applier::patch_status`].
-    pub async fn write_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<StatusWrite, RequestError>
-    where
-        K: StaticKind,
-        S: Serialize + Sync,
-    {
+    pub async fn write_status<K: StaticKind>(
+        &self,
+        object: &Packed<K>,
+        status: &Value,
+    ) -> Result<StatusWrite, RequestError> {
         let id = ObjectId::of(object);
         let uid = uid_of(&id, &object.metadata)?;
-        let (live, desired) = (object.status(), self.storable(&id, status)?);
+        let (live, desired) = (object.status(), self.storable(&id, status));
         if only_begins(&live, &desired)
             && let held = locked(&self.memory).held_back(uid, Instant::now())
             && let Some(rest) = self.initial_status_delay.checked_sub(held).filter(|rest| !rest.is_zero())
@@ -75,15 +74,11 @@ impl Applier {
     /// # Errors
     /// The API server rejects the request, or does not answer. An object that is gone, or replaced by another of its
     /// name, is no error: there is nothing left to report.
-    pub async fn patch_status<K, S>(&self, object: &Packed<K>, status: &S) -> Result<bool, RequestError>
-    where
-        K: StaticKind,
-        S: Serialize + Sync,
-    {
+    pub async fn patch_status<K: StaticKind>(&self, object: &Packed<K>, status: &Value) -> Result<bool, RequestError> {
         let (resource, id) = address(object);
         let uid = uid_of(&id, &object.metadata)?;
         let live = object.status();
-        let mut desired = self.storable(&id, status)?;
+        let mut desired = self.storable(&id, status);
         carry_transition_times(&mut desired, &live);
         let left = status_difference(&live, &desired);
         if left.is_empty() || locked(&self.memory).is_residual(uid, &id, &fingerprint(&desired), &left) {
@@ -92,12 +87,19 @@ impl Applier {
         }
         // A write is due anyway: the moment to see whether what is missing has come.
         if locked(&self.undeclared).try_again(&id, Instant::now()) {
-            desired = to_value(&id, status)?;
+            desired = status.clone();
             carry_transition_times(&mut desired, &live);
         }
+        let params = PatchParams::apply(&self.status_manager()).force();
         // Each turn takes at least one field away.
         let answer = loop {
-            match self.send_status(&resource, &id, uid, &desired).await {
+            let body = json!({
+                "apiVersion": resource.api_version, "kind": resource.kind,
+                "metadata": { "name": id.name, "namespace": id.namespace, "uid": uid },
+                "status": desired,
+            });
+            let patch = Patch::Apply(&body);
+            match self.patch("write the status of", (&resource, &id), WriteVerb::Status, &params, &patch).await {
                 Ok(answer) => break answer,
                 Err(error) if self.goes_without(&id, &error, &mut desired) => {
                     if same_status(&live, &desired) {
@@ -137,34 +139,16 @@ impl Applier {
 
     /// True if the API server has refused this field of the status of this kind as not declared, so that statuses go
     /// without it. What such a field is to remember needs another place.
-    #[must_use]
     pub fn cannot_store<K: StaticKind>(&self, field: &str) -> bool {
         let resource = ApiResource::erase::<K>(&K::DynamicType::default());
         locked(&self.undeclared).lacks(&ObjectId::new(&resource, "", ""), field)
     }
 
     /// The status without the fields that are known to be refused.
-    fn storable<S: Serialize>(&self, id: &ObjectId, status: &S) -> Result<Value, RequestError> {
-        let mut desired = to_value(id, status)?;
+    fn storable(&self, id: &ObjectId, status: &Value) -> Value {
+        let mut desired = status.clone();
         locked(&self.undeclared).strip(id, &mut desired);
-        Ok(desired)
-    }
-
-    async fn send_status(
-        &self,
-        resource: &ApiResource,
-        id: &ObjectId,
-        uid: &str,
-        desired: &Value,
-    ) -> Result<Value, RequestError> {
-        let body = json!({
-            "apiVersion": resource.api_version, "kind": resource.kind,
-            "metadata": { "name": id.name, "namespace": id.namespace, "uid": uid },
-            "status": desired,
-        });
-        let params = PatchParams::apply(&self.status_manager()).force();
-        let patch = Patch::Apply(&body);
-        self.patch("write the status of", (resource, id), WriteVerb::Status, &params, &patch).await
+        desired
     }
 
     /// Takes the fields off a status that the API server has just refused as not declared. False if it refused it for
@@ -193,8 +177,7 @@ fn status_difference(live: &Value, desired: &Value) -> Vec<Difference> {
 /// True if writing `desired` over `live` would change nothing but transition times. Both may be null.
 ///
 /// Unlike spec fields, status fields are all ours: one that is only live is a difference.
-#[must_use]
-pub fn same_status(live: &Value, desired: &Value) -> bool {
+pub(super) fn same_status(live: &Value, desired: &Value) -> bool {
     match (live, desired) {
         (Value::Object(a), Value::Object(b)) => {
             let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
@@ -208,7 +191,7 @@ pub fn same_status(live: &Value, desired: &Value) -> bool {
 }
 
 /// Gives every condition of `desired` whose `status` is the live one's the live `lastTransitionTime`.
-pub fn carry_transition_times(desired: &mut Value, live: &Value) {
+fn carry_transition_times(desired: &mut Value, live: &Value) {
     let Some(conditions) = desired.get_mut("conditions").and_then(Value::as_array_mut) else { return };
     let Some(found) = live.get("conditions").and_then(Value::as_array) else { return };
     for condition in conditions {
@@ -230,15 +213,13 @@ const USABLE: &[&str] = &["readyReplicas", "availableReplicas"];
 
 /// True if `desired` says something new that a user may wait for: a condition that turns, another state, a newer
 /// generation, fewer usable replicas. Other counts, growth, and wording alone are not urgent.
-#[must_use]
-pub fn is_urgent(live: &Value, desired: &Value) -> bool {
+fn is_urgent(live: &Value, desired: &Value) -> bool {
     let lost = COUNTS.iter().any(|field| live.get(*field).is_some_and(|counts| has_lost(counts, desired.get(*field))));
     lost || !same_status(&without_details(live), &without_details(desired))
 }
 
 /// Whether `desired` is the first status of an object and contains only that work has begun.
-#[must_use]
-pub fn only_begins(live: &Value, desired: &Value) -> bool {
+fn only_begins(live: &Value, desired: &Value) -> bool {
     let says = |condition: &Value, field: &str, text: &str| condition[field] == text;
     let conditions = desired["conditions"].as_array();
     let mut working = conditions.into_iter().flatten().filter(|condition| says(condition, "type", RECONCILING));

@@ -13,7 +13,7 @@ use tracing::info;
 use super::{
     Applier, Desired,
     plan::{fingerprint, text},
-    same_status,
+    status_writer::same_status,
 };
 use crate::{
     metrics::WriteVerb,
@@ -61,6 +61,42 @@ impl Applier {
         let marks: Map<String, Value> =
             self.marks.iter().filter_map(|mark| Some((mark.clone(), annotations.get(mark)?.clone()))).collect();
         (!marks.is_empty()).then(|| fingerprint(&Value::Object(marks)))
+    }
+
+    // Server-side apply removes a field only if no other manager owns it. The upstream operator wrote statuses by
+    // updates, so its fields would stay for ever. The API server ignores `managedFields` in requests for a subresource;
+    // the fields themselves go.
+
+    /// Replaces the status by what was applied, if the answer differs and the upstream operator owns a part of it.
+    /// Returns the object as it is then. A status with a third manager is left as it is.
+    ///
+    /// # Errors
+    /// [`Error::Changed`] if the object changed after the answer; otherwise what the API server answered.
+    pub(super) async fn remove_old_status(
+        &self,
+        resource: &ApiResource,
+        id: &ObjectId,
+        uid: &str,
+        applied: &Value,
+        answer: Value,
+    ) -> Result<Value, RequestError> {
+        if same_status(&answer["status"], applied) || !is_upstream_status(&answer, &self.status_manager()) {
+            return Ok(answer);
+        }
+        let operations = json!([
+            { "op": "test", "path": "/metadata/uid", "value": uid },
+            { "op": "test", "path": "/metadata/resourceVersion", "value": text(&answer, "/metadata/resourceVersion") },
+            { "op": "replace", "path": "/status", "value": applied },
+        ]);
+        let answer =
+            self.edit("remove old fields from the status of", (resource, id), WriteVerb::Status, operations).await?;
+        info!(object = %id, "removed status fields of the upstream operator");
+        Ok(answer)
+    }
+
+    /// The field manager of statuses.
+    pub(super) fn status_manager(&self) -> String {
+        format!("{}/status", self.field_manager)
     }
 }
 
@@ -129,44 +165,6 @@ fn keep(fields: &mut Value, set: &str, is_kept: impl Fn(&str) -> bool) {
 
 /// Field manager of the upstream operator's updates: the name of its binary.
 const UPSTREAM_MANAGER: &str = "manager";
-
-impl Applier {
-    // Server-side apply removes a field only if no other manager owns it. The upstream operator wrote statuses by
-    // updates, so its fields would stay for ever. The API server ignores `managedFields` in requests for a subresource;
-    // the fields themselves go.
-
-    /// Replaces the status by what was applied, if the answer differs and the upstream operator owns a part of it.
-    /// Returns the object as it is then. A status with a third manager is left as it is.
-    ///
-    /// # Errors
-    /// [`Error::Changed`] if the object changed after the answer; otherwise what the API server answered.
-    pub(super) async fn remove_old_status(
-        &self,
-        resource: &ApiResource,
-        id: &ObjectId,
-        uid: &str,
-        applied: &Value,
-        answer: Value,
-    ) -> Result<Value, RequestError> {
-        if same_status(&answer["status"], applied) || !is_upstream_status(&answer, &self.status_manager()) {
-            return Ok(answer);
-        }
-        let operations = json!([
-            { "op": "test", "path": "/metadata/uid", "value": uid },
-            { "op": "test", "path": "/metadata/resourceVersion", "value": text(&answer, "/metadata/resourceVersion") },
-            { "op": "replace", "path": "/status", "value": applied },
-        ]);
-        let answer =
-            self.edit("remove old fields from the status of", (resource, id), WriteVerb::Status, operations).await?;
-        info!(object = %id, "removed status fields of the upstream operator");
-        Ok(answer)
-    }
-
-    /// The field manager of statuses.
-    pub(super) fn status_manager(&self) -> String {
-        format!("{}/status", self.field_manager)
-    }
-}
 
 /// True if updates of the upstream operator own a part of the status, and no manager but it and `ours` does.
 fn is_upstream_status(object: &Value, ours: &str) -> bool {

@@ -44,13 +44,11 @@ pub struct Context {
 
 impl Context {
     /// The objects that watches read and caches keep: those of the namespaces that this replica serves.
-    #[must_use]
     pub fn source(&self) -> WatchSource {
         WatchSource::shared(self.client.clone(), &self.scope, self.fence.shard().map(|shard| shard.cached()))
     }
 
     /// Watch source with the objects of all replicas, for what is counted over all of them.
-    #[must_use]
     pub fn everywhere(&self) -> WatchSource {
         WatchSource::all(self.client.clone(), &self.scope)
     }
@@ -89,7 +87,6 @@ impl Readiness {
     }
 
     /// The gates that are closed, by name; `None` if the process is ready.
-    #[must_use]
     pub fn missing(&self) -> Option<Vec<String>> {
         let gates = self.gates.borrow();
         let mut closed: Vec<String> = gates.iter().filter(|gate| !gate.open).map(|gate| gate.name.clone()).collect();
@@ -114,7 +111,7 @@ impl Gate {
         self.set(true);
     }
 
-    /// It no longer holds.
+    /// Closes the gate.
     pub fn close(&self) {
         self.set(false);
     }
@@ -138,7 +135,6 @@ pub struct Shutdown {
 
 impl Shutdown {
     /// A shutdown that only [`Shutdown::request`] starts.
-    #[must_use]
     pub fn manual() -> Self {
         Self { requested: watch::Sender::new(false) }
     }

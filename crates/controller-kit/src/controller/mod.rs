@@ -50,7 +50,6 @@ pub struct Controller<K> {
 
 impl<K: StaticKind + Send + Sync + 'static> Controller<K> {
     /// A controller of the objects of this watch.
-    #[must_use]
     pub fn new(root: Watch<Packed<K>>) -> Self {
         let synced = vec![ready(&root.store)];
         let waits_for = format!("{} caches", root.store.kind());
@@ -104,10 +103,7 @@ impl<K: StaticKind + Send + Sync + 'static> Controller<K> {
     }
 
     /// [`Controller::run`] with a [`Reconcile`], tied to its applier as by [`Controller::writes_with`].
-    pub async fn drive<R>(self, context: &Context, reconciler: Arc<R>)
-    where
-        R: Reconcile<Object = K>,
-    {
+    pub async fn drive<R: Reconcile<Object = K>>(self, context: &Context, reconciler: Arc<R>) {
         let controller = self.writes_with(&reconciler.outputs().applier);
         let pass = move |object: Arc<Packed<K>>| {
             let reconciler = Arc::clone(&reconciler);
@@ -158,7 +154,6 @@ impl<K: StaticKind + Send + Sync + 'static> Controller<K> {
 }
 
 /// The key of the controller owner, if that is a `K`.
-#[must_use]
 pub fn owner_key<K: StaticKind, O: Resource>(object: &O) -> Option<Key> {
     let owner = controller_owner(object)?;
     is_a::<K>(owner).then(|| Key::new(object.meta().namespace.as_deref().unwrap_or_default(), &owner.name))

@@ -12,7 +12,7 @@ use crate::{
     apply::{Applier, StatusWrite},
     events::{Event, EventSink},
     notifications::{Delivery, Notifier},
-    request::Interruption,
+    request::{Interruption, ObjectId, to_value},
     store::{Packed, UnpackError, controller_owner, keep::is_a},
 };
 
@@ -29,7 +29,6 @@ pub struct Outputs {
 
 impl Outputs {
     /// Records events under the field manager of `applier`, and sends no notifications.
-    #[must_use]
     pub fn new(applier: Applier) -> Self {
         let events = EventSink::new(applier.client.clone(), &applier.field_manager);
         Self { events, applier, notifier: None }
@@ -61,7 +60,7 @@ pub trait Reconcile: Send + Sync + 'static {
 
     /// Handles an object that is being deleted. Creates nothing.
     fn finalize(&self, _object: &Packed<Self::Object>) -> impl Future<Output = Result<Action, Interruption>> + Send {
-        async { Ok(Action::await_change()) }
+        async { Ok(Action::AwaitChange) }
     }
 
     /// Reports an object that does not have the shape of its kind, or that depends on a cached object which does not.
@@ -125,7 +124,6 @@ pub struct Conclusion<S> {
 
 impl<S: Default> Conclusion<S> {
     /// Writes this status immediately, and waits for a change.
-    #[must_use]
     pub fn of_status(status: S) -> Self {
         Self { status: Some(status), ..Self::default() }
     }
@@ -184,16 +182,21 @@ async fn write_conclusion<R: Reconcile>(
     let regarding = packed.object_ref(&<R::Object as Resource>::DynamicType::default());
     let record = |events: Vec<Event>| events.into_iter().for_each(|event| outputs.events.publish(&regarding, event));
     record(events);
-    let written = match outputs.notifier.as_ref().filter(|_| !is_part_of_graph(packed)) {
-        None => write(reconciler, packed, status.as_ref(), pace).await?,
-        Some(notifier) => {
-            let live = packed.status();
-            let mut status = status.and_then(|status| serde_json::to_value(status).ok()).unwrap_or(live.clone());
-            if let Delivery::Pending(rest) = notifier.notify(&regarding, &live, &mut status, Timestamp::now()) {
-                next = next.no_later_than(rest);
-            }
-            write(reconciler, packed, Some(status).filter(|status| *status != live).as_ref(), pace).await?
+    let mut status = status.map(|status| to_value(&ObjectId::of(packed), &status)).transpose()?;
+    if let Some(notifier) = outputs.notifier.as_ref().filter(|_| !is_part_of_graph(packed)) {
+        let live = packed.status();
+        let mut notified = status.unwrap_or_else(|| live.clone());
+        if let Delivery::Pending(rest) = notifier.notify(&regarding, &live, &mut notified, Timestamp::now()) {
+            next = next.no_later_than(rest);
         }
+        status = Some(notified).filter(|notified| *notified != live);
+    }
+    let applier = &outputs.applier;
+    let written = match (&status, pace) {
+        (None, _) => StatusWrite::Unchanged,
+        (Some(status), StatusPace::Limited) => applier.write_status(packed, status).await?,
+        (Some(status), StatusPace::Immediate) if applier.patch_status(packed, status).await? => StatusWrite::Written,
+        (Some(_), StatusPace::Immediate) => StatusWrite::Unchanged,
     };
     match written {
         StatusWrite::Delayed(rest) => next = next.no_later_than(rest),
@@ -201,21 +204,6 @@ async fn write_conclusion<R: Reconcile>(
         StatusWrite::Unchanged => {}
     }
     Ok((next, written))
-}
-
-async fn write<R: Reconcile, S: Serialize + Sync>(
-    reconciler: &R,
-    packed: &Packed<R::Object>,
-    status: Option<&S>,
-    pace: StatusPace,
-) -> Result<StatusWrite, Interruption> {
-    let applier = &reconciler.outputs().applier;
-    Ok(match (status, pace) {
-        (None, _) => StatusWrite::Unchanged,
-        (Some(status), StatusPace::Limited) => applier.write_status(packed, status).await?,
-        (Some(status), StatusPace::Immediate) if applier.patch_status(packed, status).await? => StatusWrite::Written,
-        (Some(_), StatusPace::Immediate) => StatusWrite::Unchanged,
-    })
 }
 
 /// The graph's own status has the problem of each of its components.

@@ -30,11 +30,8 @@ use crate::{
     store::{Key, Packed, StaticKind, Store},
 };
 
-/// Result of one reconcile.
-struct EndedReconcile<E> {
-    result: Result<Action, E>,
-    took: Duration,
-}
+/// Result of one reconcile, and the time that it took.
+type EndedReconcile<E> = (Result<Action, E>, Duration);
 
 /// The state of a controller that runs.
 pub(super) struct RunningReconciles<K, E> {
@@ -140,7 +137,7 @@ impl<K: StaticKind + Send + Sync + 'static, E: Failure> RunningReconciles<K, E> 
                 let start = Instant::now();
                 let result = work.await;
                 drop(permit);
-                EndedReconcile { result, took: start.elapsed() }
+                (result, start.elapsed())
             };
             let task = self.tasks.spawn(timed.instrument(span));
             self.keys.insert(task.id(), key);
@@ -151,8 +148,8 @@ impl<K: StaticKind + Send + Sync + 'static, E: Failure> RunningReconciles<K, E> 
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(key) = self.keys.remove(&id) else { return };
         let after = match ended {
-            Ok((_, EndedReconcile { result: Ok(action), took })) => self.succeeded(&key, action, took),
-            Ok((_, EndedReconcile { result: Err(error), took })) => self.failed(&key, &error, took),
+            Ok((_, (Ok(action), took))) => self.succeeded(&key, action, took),
+            Ok((_, (Err(error), took))) => self.failed(&key, &error, took),
             Err(panic) => {
                 error!(kind = self.store.kind(), %key, %panic, "a reconcile panicked; this is a defect, please report it");
                 self.metrics.failed(self.store.kind(), &key.namespace, ErrorType::Internal, Duration::ZERO);
@@ -293,18 +290,6 @@ pub enum Action {
 }
 
 impl Action {
-    /// [`Action::AwaitChange`].
-    #[must_use]
-    pub fn await_change() -> Self {
-        Self::AwaitChange
-    }
-
-    /// [`Action::Requeue`].
-    #[must_use]
-    pub fn requeue(after: Duration) -> Self {
-        Self::Requeue(after)
-    }
-
     /// Moves the next reconcile forward to this time at the latest.
     #[must_use]
     pub fn no_later_than(self, after: Duration) -> Self {

@@ -150,9 +150,9 @@ async fn failures_back_off_and_a_success_ends_that() {
     let (roots, root) = watch();
     let bench = Bench::run(Controller::new(root), |_, nth| match nth {
         1..=3 => Err(Failed(Retry::Backoff)),
-        4 => Ok(Action::requeue(Duration::from_secs(60))),
+        4 => Ok(Action::Requeue(Duration::from_secs(60))),
         5 => Err(Failed(Retry::Backoff)),
-        _ => Ok(Action::await_change()),
+        _ => Ok(Action::AwaitChange),
     });
     list(&roots, &["a"]);
     tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -200,7 +200,7 @@ async fn a_panic_is_an_error_of_one_object() {
 #[tokio::test(start_paused = true)]
 async fn objects_that_are_gone_are_not_reconciled() {
     let (roots, root) = watch();
-    let bench = Bench::run(Controller::new(root), |_, _| Ok(Action::requeue(Duration::from_secs(9))));
+    let bench = Bench::run(Controller::new(root), |_, _| Ok(Action::Requeue(Duration::from_secs(9))));
     list(&roots, &["a"]);
     settle().await;
     roots.send(Event::Delete(object("a", 2))).unwrap();

@@ -27,7 +27,6 @@ pub struct Wiring<K> {
 
 impl<K: StaticKind + Send + Sync + 'static> Wiring<K> {
     /// Watches of the controller of the objects in `root`.
-    #[must_use]
     pub fn new(context: &Context, apis: &ServedApis, root: Watch<Packed<K>>) -> Self {
         Self {
             context: context.clone(),

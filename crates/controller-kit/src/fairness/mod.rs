@@ -16,7 +16,6 @@ const PER_FREE_PLACE: usize = 3;
 ///
 /// A namespace alone gets three quarters of the places. The more namespaces are busy, the less each of them gets, and a
 /// namespace that uses none finds a free one.
-#[must_use]
 pub fn room(own: usize, in_use: usize, most: usize) -> usize {
     let free = most.saturating_sub(in_use);
     let spare = (PER_FREE_PLACE * free).saturating_sub(own);
@@ -44,19 +43,16 @@ struct Lane<T> {
 
 impl<T> FairQueue<T> {
     /// An empty queue for so many places.
-    #[must_use]
     pub fn new(most: usize) -> Self {
         Self { most, in_use: 0, served: 0, lanes: HashMap::new(), order: BTreeSet::new() }
     }
 
     /// Places in use.
-    #[must_use]
     pub fn in_use(&self) -> usize {
         self.in_use
     }
 
     /// Number of places that a namespace may take now.
-    #[must_use]
     pub fn room(&self, namespace: &str) -> usize {
         room(self.lanes.get(namespace).map_or(0, |lane| lane.in_use), self.in_use, self.most)
     }

@@ -101,16 +101,30 @@ impl<T: Clone> PodDiagnostics<T> {
         mount.or_else(|| diagnose(pods))
     }
 
-    /// See [`warnings`].
-    pub async fn warnings(&self, namespace: &str, kind: &str, reason: &str, more: Option<&str>) -> Vec<EventWarning> {
-        warnings(&self.client, namespace, kind, reason, more).await
+    /// Lists the events of a reason about objects of a kind in a namespace, or about the one of this uid, the latest
+    /// first. Without an answer, or the right to list them, there are none.
+    pub async fn warnings(&self, namespace: &str, kind: &str, reason: &str, uid: Option<&str>) -> Vec<EventWarning> {
+        let api: Api<Packed<Event>> = Api::namespaced(self.client.clone(), namespace);
+        let uid = uid.map(|uid| format!(",involvedObject.uid={uid}")).unwrap_or_default();
+        let fields = format!("type=Warning,involvedObject.kind={kind},reason={reason}{uid}");
+        let params = ListParams::default().fields(&fields);
+        match read(|| format!("list the events of {namespace} with {fields}"), api.list(&params)).await {
+            Ok(events) => {
+                let mut all: Vec<_> = events.items.iter().filter_map(warning).collect();
+                all.sort_by_key(|warning| std::cmp::Reverse(warning.last));
+                all
+            }
+            Err(error) => {
+                debug!(%error, "failed to list events for the diagnosis");
+                Vec::new()
+            }
+        }
     }
 
     /// Returns the reason why a volume of a pod cannot be mounted, if the pod waits for that.
     async fn failed_mount(&self, pod: &Pod) -> Option<PodDiagnosis> {
-        let metadata = &pod.metadata;
-        let of_pod = format!("involvedObject.uid={}", metadata.uid.as_deref()?);
-        let warnings = self.warnings(metadata.namespace.as_deref()?, "Pod", "FailedMount", Some(&of_pod)).await;
+        let (namespace, uid) = (pod.metadata.namespace.as_deref()?, pod.metadata.uid.as_deref()?);
+        let warnings = self.warnings(namespace, "Pod", "FailedMount", Some(uid)).await;
         Some(PodDiagnosis::from_mount_warning(pod, &warnings.first()?.message))
     }
 
@@ -171,8 +185,7 @@ impl PodDiagnostics<PodDiagnosis> {
 
     /// Returns the reason why a Job gets no pods.
     async fn rejection(&self, job: &Job, namespace: &str, uid: &str) -> Option<PodDiagnosis> {
-        let of_job = format!("involvedObject.uid={uid}");
-        let warnings = self.warnings(namespace, "Job", "FailedCreate", Some(&of_job)).await;
+        let warnings = self.warnings(namespace, "Job", "FailedCreate", Some(uid)).await;
         let name = job.metadata.name.as_deref().unwrap_or_default();
         Some(PodDiagnosis::from_creation_warning(&format!("Job {name}"), &without_pod_name(&warnings.first()?.message)))
     }
@@ -204,7 +217,7 @@ fn without_pod_name(message: &str) -> String {
     named.map_or_else(|| message.to_owned(), |(before, after)| format!("{before}a pod{after}"))
 }
 
-/// The right that [`warnings`] needs.
+/// The right that [`PodDiagnostics::warnings`] needs.
 pub const ACCESS: Access = Access::new(
     "",
     "events",
@@ -221,32 +234,6 @@ pub struct EventWarning {
     pub message: String,
     /// Time of the last occurrence; `None` if the event does not contain it.
     pub last: Option<Timestamp>,
-}
-
-/// Lists the events of a reason about objects of a kind in a namespace, the latest first. `more` selects by further
-/// fields, such as `involvedObject.uid=…`. Without an answer, or the right to list them, there are none.
-pub async fn warnings(
-    client: &Client,
-    namespace: &str,
-    kind: &str,
-    reason: &str,
-    more: Option<&str>,
-) -> Vec<EventWarning> {
-    let api: Api<Packed<Event>> = Api::namespaced(client.clone(), namespace);
-    let more = more.map(|more| format!(",{more}")).unwrap_or_default();
-    let fields = format!("type=Warning,involvedObject.kind={kind},reason={reason}{more}");
-    let params = ListParams::default().fields(&fields);
-    match read(|| format!("list the events of {namespace} with {fields}"), api.list(&params)).await {
-        Ok(events) => {
-            let mut all: Vec<_> = events.items.iter().filter_map(warning).collect();
-            all.sort_by_key(|warning| std::cmp::Reverse(warning.last));
-            all
-        }
-        Err(error) => {
-            debug!(%error, "failed to list events for the diagnosis");
-            Vec::new()
-        }
-    }
 }
 
 /// Fields that are read of an event, a fraction of it.

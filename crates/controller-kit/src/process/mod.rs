@@ -9,10 +9,9 @@ mod server;
 use std::{future::Future, io::IsTerminal, num::NonZero, process::ExitCode, sync::Arc, time::Duration};
 
 use kube::{
-    Client,
+    Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
-use tokio_rustls::TlsAcceptor;
 use tower::BoxError;
 use tracing::{error, info, warn};
 use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
@@ -205,7 +204,12 @@ where
     let client = client(name, args, &fence).await?;
     let (readiness, metrics) = (Readiness::default(), Metrics::new());
     memory::follow(&metrics);
-    let protection = protection(name, args, &settings).await?;
+    let protection = if settings.server.metrics.secure {
+        let authorizer = Authorizer::new(install_client(name, args).await?);
+        Some((server::acceptor().map_err(StartError::Tls)?, authorizer))
+    } else {
+        None
+    };
     server::start(args.health_address, args.metrics_address, &readiness, &metrics, protection).await?;
     fence.follow(client.clone(), &scope);
     info!(name, version = env!("CARGO_PKG_VERSION"), ?scope, "starting");
@@ -226,19 +230,6 @@ where
         concurrency: args.concurrency.get(),
     };
     Ok(until_done(start(context), &shutdown, process.grace).await)
-}
-
-/// Returns the protection of metrics; `None` if the configuration disables it.
-async fn protection(
-    name: &str,
-    args: &CommonArgs,
-    settings: &OperatorConfiguration,
-) -> Result<Option<(TlsAcceptor, Authorizer)>, StartError> {
-    if !settings.server.metrics.secure {
-        return Ok(None);
-    }
-    let authorizer = Authorizer::new(install_client(name, args).await?);
-    Ok(Some((server::acceptor().map_err(StartError::Tls)?, authorizer)))
 }
 
 /// The deadline is ours alone: nothing that the controllers do or wait for can prolong it.
@@ -288,7 +279,18 @@ fn init_logs(args: &CommonArgs, settings: &OperatorConfiguration) -> Result<(), 
 }
 
 async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, StartError> {
-    let config = client_config(name, args).await?;
+    let credentials = |error: &dyn std::fmt::Display| StartError::Credentials(error.to_string());
+    let mut config = match &args.kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path).map_err(|e| credentials(&e))?;
+            let options = KubeConfigOptions::default();
+            Config::from_custom_kubeconfig(file, &options).await.map_err(|e| credentials(&e))?
+        }
+        None => Config::infer().await.map_err(|e| credentials(&e))?,
+    };
+    let agent = format!("{name}/{}", env!("CARGO_PKG_VERSION"));
+    let agent = http::HeaderValue::try_from(agent).map_err(|e| credentials(&e))?;
+    config.headers.push((http::header::USER_AGENT, agent));
     let builder = connection::client_builder(&config, fence).map_err(|error| StartError::Client(Box::new(error)))?;
     Ok(builder.build())
 }
@@ -300,22 +302,6 @@ async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, 
 /// If the credentials cannot be used.
 pub async fn install_client(name: &str, args: &CommonArgs) -> Result<Client, StartError> {
     client(name, args, &Fence::unfenced()).await
-}
-
-async fn client_config(name: &str, args: &CommonArgs) -> Result<kube::Config, StartError> {
-    let credentials = |error: &dyn std::fmt::Display| StartError::Credentials(error.to_string());
-    let mut config = match &args.kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path).map_err(|e| credentials(&e))?;
-            let options = KubeConfigOptions::default();
-            kube::Config::from_custom_kubeconfig(file, &options).await.map_err(|e| credentials(&e))?
-        }
-        None => kube::Config::infer().await.map_err(|e| credentials(&e))?,
-    };
-    let agent = format!("{name}/{}", env!("CARGO_PKG_VERSION"));
-    let agent = http::HeaderValue::try_from(agent).map_err(|e| credentials(&e))?;
-    config.headers.push((http::header::USER_AGENT, agent));
-    Ok(config)
 }
 
 #[cfg(test)]

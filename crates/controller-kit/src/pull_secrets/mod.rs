@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     pin::pin,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex},
 };
 
 use futures::{
@@ -23,6 +23,7 @@ use crate::{
         list_watch::WatchError,
         watch::{map, untyped_events},
     },
+    sync::locked,
 };
 
 /// Field selector for the Secrets that matter.
@@ -34,25 +35,23 @@ pub const DATA_KEY: &str = ".dockerconfigjson";
 /// Everything known of docker configuration Secrets. Cheap to clone; clones share the content.
 #[derive(Clone, Debug, Default)]
 pub struct PullSecrets {
-    registry: Arc<RwLock<Registry>>,
+    registry: Arc<Mutex<Registry>>,
 }
 
 impl PullSecrets {
     /// The Secrets of one namespace by registry.
     pub fn index(&self, namespace: &str) -> Arc<PullSecretIndex> {
-        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
-        registry.namespaces.get(namespace).map(|known| Arc::clone(&known.index)).unwrap_or_default()
+        locked(&self.registry).namespaces.get(namespace).map(|known| Arc::clone(&known.index)).unwrap_or_default()
     }
 
     /// Whether a docker configuration Secret of this name is known.
     pub fn lists(&self, namespace: &str, name: &str) -> bool {
-        let registry = self.registry.read().unwrap_or_else(PoisonError::into_inner);
-        registry.namespaces.get(namespace).is_some_and(|known| known.secrets.contains_key(name))
+        locked(&self.registry).namespaces.get(namespace).is_some_and(|known| known.secrets.contains_key(name))
     }
 
     /// Takes in one event of the watch; names the namespaces in which something changed.
     pub fn handle(&self, event: Event<Secret>) -> BTreeSet<String> {
-        self.registry.write().unwrap_or_else(PoisonError::into_inner).handle(event)
+        locked(&self.registry).handle(event)
     }
 }
 
@@ -84,30 +83,24 @@ impl Registry {
                 BTreeSet::new()
             }
             Event::InitDone => self.replace_all(),
-            Event::Apply(secret) => {
-                let hosts = hosts(&secret);
-                self.change(Key::of(&secret), |secrets, name| {
-                    secrets.insert(name, hosts);
-                })
-            }
-            Event::Delete(secret) => self.change(Key::of(&secret), |secrets, name| {
-                secrets.remove(&name);
-            }),
+            Event::Apply(secret) => self.change(Key::of(&secret), Some(hosts(&secret))),
+            Event::Delete(secret) => self.change(Key::of(&secret), None),
         }
     }
 
     fn replace_all(&mut self) -> BTreeSet<String> {
         let mut incoming = std::mem::take(&mut self.incoming);
-        let known: BTreeSet<String> = self.namespaces.keys().chain(incoming.keys()).cloned().collect();
-        known
-            .into_iter()
-            .filter(|namespace| self.set(namespace, incoming.remove(namespace).unwrap_or_default()))
-            .collect()
+        let mut changed: BTreeSet<String> = self.namespaces.keys().chain(incoming.keys()).cloned().collect();
+        changed.retain(|namespace| self.set(namespace, incoming.remove(namespace).unwrap_or_default()));
+        changed
     }
 
-    fn change(&mut self, key: Key, edit: impl FnOnce(&mut Secrets, String)) -> BTreeSet<String> {
+    fn change(&mut self, key: Key, hosts: Option<RegistryHosts>) -> BTreeSet<String> {
         let mut secrets = self.namespaces.get(&key.namespace).map(|known| known.secrets.clone()).unwrap_or_default();
-        edit(&mut secrets, key.name);
+        match hosts {
+            Some(hosts) => secrets.insert(key.name, hosts),
+            None => secrets.remove(&key.name),
+        };
         if self.set(&key.namespace, secrets) { BTreeSet::from([key.namespace]) } else { BTreeSet::new() }
     }
 

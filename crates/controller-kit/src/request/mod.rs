@@ -61,7 +61,6 @@ pub struct ObjectId {
 
 impl ObjectId {
     /// An object of a kind that has no Rust type here. `namespace` is empty for kinds of the whole cluster.
-    #[must_use]
     pub fn new(resource: &ApiResource, namespace: &str, name: &str) -> Self {
         Self {
             group: resource.group.clone(),
@@ -72,13 +71,11 @@ impl ObjectId {
     }
 
     /// The object of a kind that has this name, if there is one.
-    #[must_use]
     pub fn named<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> Self {
         Self::new(&ApiResource::erase::<K>(&()), namespace, name)
     }
 
     /// The identity of any Kubernetes object.
-    #[must_use]
     pub fn of<K: StaticKind>(object: &K) -> Self {
         let dynamic = K::DynamicType::default();
         Self {
@@ -171,7 +168,6 @@ impl RequestError {
     }
 
     /// Returns the reaction to it.
-    #[must_use]
     pub fn class(&self) -> Class {
         match self {
             Self::Foreign { .. } => Class::Foreign,
@@ -180,7 +176,6 @@ impl RequestError {
     }
 
     /// The object it is about.
-    #[must_use]
     pub fn object(&self) -> &ObjectId {
         match self {
             Self::Api { object, .. }
@@ -194,17 +189,12 @@ impl RequestError {
 
     /// The message of the API server; empty if it gave none.
     pub(crate) fn answer(&self) -> &str {
-        match self {
-            Self::Api { source, .. } => match source.as_ref() {
-                kube::Error::Api(status) => &status.message,
-                _ => "",
-            },
-            _ => "",
-        }
+        let Self::Api { source, .. } = self else { return "" };
+        let kube::Error::Api(status) = source.as_ref() else { return "" };
+        &status.message
     }
 
     /// True if the API server says that the object, its namespace or its kind does not exist.
-    #[must_use]
     pub fn is_not_found(&self) -> bool {
         self.error_type() == ErrorType::NotFound
     }
@@ -278,7 +268,6 @@ pub async fn find<T>(
 
 /// Whether an object can have this name: a DNS subdomain as of RFC 1123. Nothing else may become part of a path, where
 /// `../` and `?` would name another object than the user's rights are for.
-#[must_use]
 pub fn is_object_name(name: &str) -> bool {
     let is_end = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_label = |label: &str| {
@@ -300,7 +289,6 @@ pub struct ReadError {
 
 impl ReadError {
     /// Returns the kind of the failure.
-    #[must_use]
     pub fn error_type(&self) -> ErrorType {
         self.source.as_deref().map_or(ErrorType::Timeout, ErrorType::of)
     }

@@ -50,7 +50,6 @@ pub enum Released {
 
 impl Released {
     /// Whether a namespace is among them.
-    #[must_use]
     pub fn contains(&self, namespace: &str) -> bool {
         match self {
             Self::Namespace(released) => released == namespace,

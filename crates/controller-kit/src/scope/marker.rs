@@ -35,7 +35,6 @@ pub struct Marker {
 impl Marker {
     /// Reads a Lease. One without a time of renewal, without a positive duration, or held by what is no
     /// namespace-restricted operator marks nothing.
-    #[must_use]
     pub fn of(lease: &Lease) -> Option<Self> {
         let spec = lease.spec.as_ref()?;
         let holder = spec.holder_identity.clone().filter(|holder| holder.starts_with(HOLDER_PREFIX))?;
@@ -110,9 +109,7 @@ impl Markers {
     /// Takes note of the marker of a namespace as it is at `now`. The same marker, seen again, gets no younger.
     pub fn observe(&mut self, namespace: &str, marker: Option<Marker>, now: Instant) {
         match marker {
-            None => {
-                self.seen.remove(namespace);
-            }
+            None => drop(self.seen.remove(namespace)),
             Some(marker) if self.seen.get(namespace).is_some_and(|seen| seen.marker == marker) => {}
             Some(marker) => {
                 let before = self.seen.get(namespace);
@@ -147,19 +144,16 @@ impl Markers {
 
     /// The marker that keeps others out of a namespace: one that has not ended, expired though it may seem. A watch
     /// that brings nothing is like a marker that is not renewed; only [`Self::observe_all`] distinguishes the two.
-    #[must_use]
     pub fn in_force(&self, namespace: &str) -> Option<&Marker> {
         self.seen.get(namespace).filter(|seen| !seen.ended).map(|seen| &seen.marker)
     }
 
     /// The marker of a namespace, if it is valid at `now`, for who has just read it.
-    #[must_use]
     pub fn valid(&self, namespace: &str, now: Instant) -> Option<&Marker> {
         self.seen.get(namespace).filter(|seen| now < seen.end()).map(|seen| &seen.marker)
     }
 
     /// The marker of a namespace, if it is being renewed and does not expire soon.
-    #[must_use]
     pub fn kept(&self, namespace: &str, now: Instant) -> Option<&Marker> {
         let SeenMarker { marker, written_after, .. } = self.seen.get(namespace).filter(|seen| seen.alive)?;
         (now.duration_since(*written_after) + safety_margin(marker.duration) < marker.duration).then_some(marker)
@@ -167,14 +161,12 @@ impl Markers {
 
     /// The marker of a namespace, if the processes of its owner may act on it at `now`: they stop before others start,
     /// start when others have stopped, and do not start on a marker that may have been left long ago.
-    #[must_use]
     pub fn valid_for_its_owner(&self, namespace: &str, now: Instant) -> Option<&Marker> {
         let owned = now.duration_since(self.seen.get(namespace)?.owned_since);
         self.kept(namespace, now).filter(|marker| !marker.releasing && owned >= MAX_AGE)
     }
 
     /// Returns the time since the marker of a namespace was seen to change; none if it has not been.
-    #[must_use]
     pub fn age(&self, namespace: &str, now: Instant) -> Option<Duration> {
         self.seen.get(namespace).filter(|seen| seen.alive).map(|seen| now.duration_since(seen.since))
     }

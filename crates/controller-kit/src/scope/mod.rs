@@ -67,7 +67,6 @@ pub const RELEASE_WAIT: Duration = MAX_AGE.saturating_add(STEP_TIMEOUT);
 /// Returns the time by which a process stops acting before others may start: a sixth of the marker's duration, 5 s of
 /// the usual 30 s. With this margin, watches that lag, and requests that are on their way, do not make two operators
 /// act at once.
-#[must_use]
 pub fn safety_margin(duration: Duration) -> Duration {
     duration / 6
 }

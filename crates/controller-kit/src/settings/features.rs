@@ -47,7 +47,6 @@ pub struct Storage {
 
 impl CheckpointConfiguration {
     /// The settings as they are used; `None` if checkpoints are switched off.
-    #[must_use]
     pub fn if_enabled(&self) -> Option<CheckpointConfig> {
         let profile = self.seccomp.profile.trim();
         let profile = if profile.is_empty() { DEFAULT_SECCOMP_PROFILE } else { profile };
@@ -117,7 +116,6 @@ impl Default for GroveConfiguration {
 
 impl OperatorConfiguration {
     /// The settings that reach pods; empty addresses are none.
-    #[must_use]
     pub fn pods(&self) -> PodSettings {
         let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let infrastructure = &self.infrastructure;

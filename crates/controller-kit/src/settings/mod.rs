@@ -159,7 +159,6 @@ impl Default for LeaderElection {
 
 impl LeaderElection {
     /// The Lease that replicas of `program` compete for: every controller has a leader of its own.
-    #[must_use]
     pub fn lease_name(&self, program: &str) -> String {
         format!("{program}.{}", self.id)
     }
@@ -208,7 +207,6 @@ impl Default for ImagePullSecretDiscovery {
 
 impl OperatorConfiguration {
     /// The only namespace to serve, if there is one.
-    #[must_use]
     pub fn restricted_namespace(&self) -> Option<&str> {
         Some(self.namespace.restricted.as_str()).filter(|namespace| !namespace.is_empty())
     }

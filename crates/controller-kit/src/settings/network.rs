@@ -34,7 +34,6 @@ pub struct ServiceMesh {
 
 impl ServiceMesh {
     /// Istio's settings, if it is the mesh to use.
-    #[must_use]
     pub fn active_istio(&self) -> Option<&Istio> {
         (self.provider == "istio" && self.enabled != Some(false)).then_some(&self.istio)
     }
@@ -87,7 +86,6 @@ pub enum TlsMode {
 
 impl TlsMode {
     /// As Istio writes it.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Disable => "DISABLE",

@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Time limit for giving the Leases back.
 const LEAVING: Duration = Duration::from_secs(2);
 
-/// Runs `work` at once, with the namespaces of this process's shard, which its fence has, until it ends.
+/// Runs `work` at once, with the namespaces of this process's shard, as its fence holds them, until it ends.
 ///
 /// # Errors
 /// If the work fails.

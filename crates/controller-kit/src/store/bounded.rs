@@ -92,10 +92,6 @@ impl<'de> Visitor<'de> for BoundedLevel {
         Ok(Some(value.into()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Option<Value>, E> {
-        Ok(Some(value.into()))
-    }
-
     fn visit_unit<E>(self) -> Result<Option<Value>, E> {
         Ok(Some(Value::Null))
     }

@@ -30,7 +30,6 @@ impl<N> Default for Index<N> {
 
 impl<N: Eq + Hash + Clone> Index<N> {
     /// The keys of the objects that name it, in order.
-    #[must_use]
     pub fn get(&self, name: &N) -> Vec<Key> {
         locked(&self.shared).by_name.get(name).into_iter().flatten().cloned().collect()
     }

@@ -48,13 +48,11 @@ pub struct Key {
 
 impl Key {
     /// The key of an object that need not exist.
-    #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
     /// The key of an object.
-    #[must_use]
     pub fn of<K: Resource>(object: &K) -> Self {
         let meta = object.meta();
         Self { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }

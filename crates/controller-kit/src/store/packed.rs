@@ -11,7 +11,7 @@ use serde::{
 use serde_json::{Map, Value};
 
 use super::{
-    StaticKind,
+    Key, StaticKind,
     bounded::Bounded,
     held::{Compress, Compressed},
     keep::{self, Cut, Keep, KeepRule},
@@ -37,49 +37,40 @@ pub struct Packed<K> {
 
 /// A cached object that is not what its kind should be.
 #[derive(Debug, thiserror::Error)]
-#[error("{kind} {namespace}/{name} cannot be read: {source}")]
+#[error("{kind} {object} cannot be read: {source}")]
 pub struct UnpackError {
     /// Kind of the object.
     pub kind: String,
-    /// Namespace of the object; empty if it has none.
-    pub namespace: String,
-    /// Name of the object.
-    pub name: String,
+    /// The object.
+    pub object: Key,
     /// Description of the error, with the field.
     #[source]
     pub source: serde_json::Error,
 }
 
-impl<K: StaticKind> Packed<K> {
+impl<K: StaticKind + DeserializeOwned> Packed<K> {
     /// The typed object. Parses on every call: unpack once per reconcile.
     ///
     /// # Errors
     /// If the object does not have the shape of a `K`, or is too large.
-    pub fn unpack(&self) -> Result<K, UnpackError>
-    where
-        K: DeserializeOwned,
-    {
+    pub fn unpack(&self) -> Result<K, UnpackError> {
         let readable = self.cut.as_ref().map_or_else(|| Ok(self.value()), |cut| Err(serde_json::Error::custom(cut)));
         readable.and_then(serde_json::from_value).map_err(|source| UnpackError {
             kind: K::kind(&K::DynamicType::default()).into_owned(),
-            namespace: self.metadata.namespace.clone().unwrap_or_default(),
-            name: self.metadata.name.clone().unwrap_or_default(),
+            object: Key::of(self),
             source,
         })
     }
 
     /// The typed objects of a list, without those that do not have the shape of a `K`. A list that comes packed costs
     /// no second parser for each of its types: there is one from text, for JSON, and one from JSON, for all of them.
-    #[must_use]
-    pub fn readable(list: Vec<Self>) -> Vec<K>
-    where
-        K: DeserializeOwned,
-    {
+    pub fn readable(list: Vec<Self>) -> Vec<K> {
         list.iter().filter_map(|object| object.unpack().ok()).collect()
     }
+}
 
+impl<K: StaticKind> Packed<K> {
     /// The whole object as untyped JSON, `apiVersion` and `kind` included.
-    #[must_use]
     pub fn value(&self) -> Value {
         let dynamic = K::DynamicType::default();
         let mut fields = self.fields();
@@ -92,7 +83,6 @@ impl<K: StaticKind> Packed<K> {
     }
 
     /// The `status` block; null if there is none.
-    #[must_use]
     pub fn status(&self) -> Value {
         self.fields().remove("status").unwrap_or_default()
     }
@@ -232,13 +222,11 @@ impl<K: Resource> Resource for Packed<K> {
 }
 
 /// The owner reference that makes an object the child of a controller.
-#[must_use]
 pub fn controller_owner<O: Resource>(object: &O) -> Option<&OwnerReference> {
     keep::controller_of(object.meta())
 }
 
 /// Whether the controller owner of an object has this uid.
-#[must_use]
 pub fn is_controlled_by<O: Resource>(object: &O, uid: &str) -> bool {
     controller_owner(object).is_some_and(|owner| owner.uid == uid)
 }

@@ -18,7 +18,6 @@ pub struct Pauses {
 impl Pauses {
     /// Always the first pause: for a watch on which more depends than on others, because to act on an old picture does
     /// harm.
-    #[must_use]
     pub fn brisk() -> Self {
         Self { next: FIRST, longest: FIRST }
     }

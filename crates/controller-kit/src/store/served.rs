@@ -12,7 +12,7 @@ use std::{
 };
 
 use futures::{
-    FutureExt, Stream, StreamExt,
+    FutureExt, StreamExt,
     future::{BoxFuture, Shared},
     stream,
     stream::BoxStream,
@@ -62,7 +62,6 @@ struct Groups {
 
 impl ServedApis {
     /// Nothing is read yet.
-    #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client, groups: Arc::default(), discovery: Arc::default() }
     }
@@ -77,7 +76,6 @@ pub struct ServedApi {
 
 impl ServedApi {
     /// For one kind; nothing is read yet.
-    #[must_use]
     pub fn new(apis: &ServedApis, resource: ApiResource) -> Self {
         Self { apis: apis.clone(), resource }
     }
@@ -93,8 +91,8 @@ impl ServedApi {
     /// Whether it is served, as it was at `not_before` or later, and when that was.
     async fn is_served_since(&self, not_before: Instant) -> Result<(Instant, bool), RequestError> {
         let Self { apis: ServedApis { client, groups: query, discovery }, resource } = self;
-        let queried = client.clone();
-        let groups = query.answer(not_before, || async move { groups(&queried).await.map(Arc::new) });
+        let sender = client.clone();
+        let groups = query.answer(not_before, || async move { groups(&sender).await.map(Arc::new) });
         let (at, groups) = groups.await?;
         discovery.send_if_modified(|discovery| discovery.answered(at, groups.hash));
         let version = &resource.api_version;
@@ -215,7 +213,8 @@ pub fn watch_if_served<K: NamespacedKind>(
         pending: VecDeque::new(),
         pauses: Pauses::default(),
     };
-    let watch = partly(store.clone(), source.part.as_ref(), optional.into_stream());
+    let events = stream::unfold(optional, async |mut optional| Some((optional.next().await, optional)));
+    let watch = partly(store.clone(), source.part.as_ref(), events);
     (store, watch)
 }
 
@@ -233,14 +232,7 @@ struct Optional<O: Resource> {
     pauses: Pauses,
 }
 
-impl<O> Optional<O>
-where
-    O: Resource + Send + Sync + Debug + 'static,
-{
-    fn into_stream(self) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static {
-        stream::unfold(self, async |mut optional| Some((optional.next().await, optional)))
-    }
-
+impl<O: Resource + Send + Sync + Debug + 'static> Optional<O> {
     async fn next(&mut self) -> Result<Event<O>, WatchError> {
         loop {
             if let Some(event) = self.pending.pop_front() {

@@ -20,7 +20,6 @@ pub enum Scope {
 
 impl Scope {
     /// An `Api` for this scope.
-    #[must_use]
     pub fn api<K: Resource<Scope = NamespaceResourceScope, DynamicType: Default>>(&self, client: Client) -> Api<K> {
         match self {
             Self::Cluster => Api::all(client),
@@ -94,7 +93,6 @@ pub struct WatchSource {
 
 impl WatchSource {
     /// All objects of a scope.
-    #[must_use]
     pub fn all(client: Client, scope: &Scope) -> Self {
         Self { client, scope: scope.clone(), part: None }
     }

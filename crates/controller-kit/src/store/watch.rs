@@ -43,38 +43,32 @@ impl<O> Stream for Watch<O> {
     }
 }
 
+/// A cache, and the watch that keeps it up to date.
+type Watched<O> = (Store<O>, Watch<O>);
+
 /// Caches whole objects, those above [`OBJECT_BYTES`](super::keep::OBJECT_BYTES) without their content. `labels` is a
 /// label selector; `None` selects everything in the scope.
 #[must_use]
-pub fn watch<K: NamespacedKind>(source: &WatchSource, labels: Option<&str>) -> (Store<Packed<K>>, Watch<Packed<K>>) {
+pub fn watch<K: NamespacedKind>(source: &WatchSource, labels: Option<&str>) -> Watched<Packed<K>> {
     watch_by(source, labels, keep::any)
 }
 
 /// As [`watch`], and keeps as much of each object as a rule says.
 #[must_use]
-pub fn watch_by<K>(source: &WatchSource, labels: Option<&str>, rule: KeepRule) -> (Store<Packed<K>>, Watch<Packed<K>>)
-where
-    K: NamespacedKind,
-{
-    watch_untyped(source, labels, None, rule)
+pub fn watch_by<K: NamespacedKind>(source: &WatchSource, labels: Option<&str>, rule: KeepRule) -> Watched<Packed<K>> {
+    watch_untyped(source, labels, None, rule, Pauses::default())
 }
 
 /// [`watch_named`] that reconnects within half a second, for objects on which other processes act at once.
 #[must_use]
-pub fn watch_named_briskly<K: NamespacedKind>(
-    source: &WatchSource,
-    name: &str,
-) -> (Store<Packed<K>>, Watch<Packed<K>>) {
-    let fields = format!("metadata.name={name}");
-    let events = untyped_events(source, None, Some(&fields), keep::any, Pauses::brisk());
-    let watch = follow(Store::compressed(), events, Some);
-    (watch.store.clone(), watch)
+pub fn watch_named_briskly<K: NamespacedKind>(source: &WatchSource, name: &str) -> Watched<Packed<K>> {
+    watch_untyped(source, None, Some(&format!("metadata.name={name}")), keep::any, Pauses::brisk())
 }
 
 /// Caches the objects of one name, one a namespace. A role that names the object is enough to follow it.
 #[must_use]
-pub fn watch_named<K: NamespacedKind>(source: &WatchSource, name: &str) -> (Store<Packed<K>>, Watch<Packed<K>>) {
-    watch_untyped(source, None, Some(&format!("metadata.name={name}")), keep::any)
+pub fn watch_named<K: NamespacedKind>(source: &WatchSource, name: &str) -> Watched<Packed<K>> {
+    watch_untyped(source, None, Some(&format!("metadata.name={name}")), keep::any, Pauses::default())
 }
 
 /// Caches metadata only; the API server sends nothing else. `fields` is a field selector such as
@@ -84,14 +78,14 @@ pub fn watch_metadata<K: NamespacedKind>(
     source: &WatchSource,
     labels: Option<&str>,
     fields: Option<&str>,
-) -> (Store<PartialObjectMeta<K>>, Watch<PartialObjectMeta<K>>) {
-    watch_untyped(source, labels, fields, keep::any)
+) -> Watched<PartialObjectMeta<K>> {
+    watch_untyped(source, labels, fields, keep::any, Pauses::default())
 }
 
 /// Caches what an `Api` gives, in the form that its type has: for objects of the whole cluster, and for those of which
 /// a small part is enough.
 #[must_use]
-pub fn watch_api<O>(api: Api<O>, labels: Option<&str>, fields: Option<&str>) -> (Store<O>, Watch<O>)
+pub fn watch_api<O>(api: Api<O>, labels: Option<&str>, fields: Option<&str>) -> Watched<O>
 where
     O: StaticKind + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
 {
@@ -99,16 +93,14 @@ where
     (watch.store.clone(), watch)
 }
 
-fn watch_untyped<O>(
+fn watch_untyped<O: Untyped + StaticKind + Send + Sync + 'static>(
     source: &WatchSource,
     labels: Option<&str>,
     fields: Option<&str>,
     rule: KeepRule,
-) -> (Store<O>, Watch<O>)
-where
-    O: Untyped + StaticKind + Send + Sync + 'static,
-{
-    let events = untyped_events(source, labels, fields, rule, Pauses::default());
+    pauses: Pauses,
+) -> Watched<O> {
+    let events = untyped_events(source, labels, fields, rule, pauses);
     let watch = partly(Store::compressed(), source.part.as_ref(), events);
     (watch.store.clone(), watch)
 }
@@ -161,16 +153,13 @@ impl<K: Resource> Untyped for PartialObjectMeta<K> {
 }
 
 /// The events of a watch of one kind.
-pub(crate) fn untyped_events<O>(
+pub(crate) fn untyped_events<O: Untyped + StaticKind + 'static>(
     source: &WatchSource,
     labels: Option<&str>,
     fields: Option<&str>,
     rule: KeepRule,
     pauses: Pauses,
-) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static
-where
-    O: Untyped + StaticKind + 'static,
-{
+) -> impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static {
     let resource = ApiResource::erase::<O>(&O::DynamicType::default());
     let api = source.scope.untyped::<O::Wire>(source.client.clone(), &resource);
     let events = list_watch::events(api, labels, fields, pauses);
@@ -215,14 +204,11 @@ impl<O: StaticKind + Send + Sync + 'static> Watch<O> {
 }
 
 /// Follows events into a store, of which a replica keeps its part.
-pub(super) fn partly<O>(
+pub(super) fn partly<O: Untyped + StaticKind + Send + Sync + 'static>(
     store: Store<O>,
     part: Option<&SourcePart>,
     events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static,
-) -> Watch<O>
-where
-    O: Untyped + StaticKind + Send + Sync + 'static,
-{
+) -> Watch<O> {
     let Some(part) = part.cloned() else { return follow(store, events, Some) };
     let (target, known, moves) = (store.clone(), part.clone(), part.share.changes());
     let moved = moves.flat_map(move |()| stream::iter(target.confine(|object| kept(object, &known))));
@@ -231,14 +217,11 @@ where
 }
 
 /// Follows events into a store; those for which `form` gives none are passed over.
-fn follow<O>(
+fn follow<O: Resource + Send + Sync + 'static>(
     store: Store<O>,
     events: impl Stream<Item = Result<Event<O>, WatchError>> + Send + 'static,
     form: impl Fn(Event<O>) -> Option<Event<O>> + Send + 'static,
-) -> Watch<O>
-where
-    O: Resource + Send + Sync + 'static,
-{
+) -> Watch<O> {
     let target = store.clone();
     let take_in = move |event: Result<Event<O>, WatchError>| {
         stream::iter(match event {

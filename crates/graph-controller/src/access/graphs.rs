@@ -5,7 +5,7 @@ use controller_kit::{
     device_claims, events, pods,
 };
 
-use super::dynamo;
+use super::{dynamo, dynamo_status};
 
 pub(super) const GRAPHS: &[Access] = &[
     dynamo("dynamographdeployments", Verb::CACHE, "the objects it serves"),
@@ -15,7 +15,7 @@ pub(super) const GRAPHS: &[Access] = &[
         "removes the finalizer that the Go operator left on a graph that is being deleted; sets the replicas of components \
          with a scaling adapter; notes the live worker revision, where the Go operator reads it",
     ),
-    Access::sub(api_types::GROUP, "dynamographdeployments", "status", &[Verb::Patch], "writes the status of graphs"),
+    dynamo_status("dynamographdeployments", "writes the status of graphs"),
     Access::owner(api_types::GROUP, "dynamographdeployments"),
     dynamo("dynamocomponentdeployments", Verb::OWN, "the components of a graph, one object for each revision"),
     dynamo(
@@ -30,11 +30,8 @@ pub(super) const GRAPHS: &[Access] = &[
     ),
     Access::owner(api_types::GROUP, "dynamocheckpoints"),
     dynamo("dynamographdeploymentscalingadapters", Verb::OWN, "the replicas of components that another client scales"),
-    Access::sub(
-        api_types::GROUP,
+    dynamo_status(
         "dynamographdeploymentscalingadapters",
-        "status",
-        &[Verb::Patch],
         "writes replicas and selector into the status of scaling adapters",
     ),
     Access::new(

@@ -21,6 +21,11 @@ const fn dynamo(resource: &'static str, verbs: &'static [Verb], why: &'static st
     Access::new(api_types::GROUP, resource, verbs, why)
 }
 
+/// The right to write the status of a kind of Dynamo.
+const fn dynamo_status(resource: &'static str, why: &'static str) -> Access {
+    Access::sub(api_types::GROUP, resource, "status", &[Verb::Patch], why)
+}
+
 /// Every right of the controller, and why it needs it.
 #[must_use]
 pub fn rights() -> Vec<Access> {

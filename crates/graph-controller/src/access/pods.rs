@@ -3,7 +3,7 @@
 
 use controller_kit::access::{Access, Verb};
 
-use super::{EVERYTHING, dynamo};
+use super::{EVERYTHING, dynamo, dynamo_status};
 
 /// Group of the kinds of endpoint pickers that are not stable yet.
 pub(super) const POOLS_ALPHA: &str = "inference.networking.x-k8s.io";
@@ -80,13 +80,7 @@ pub(super) const REQUESTS: &[Access] = &[
         &[Verb::Get, Verb::List, Verb::Watch, Verb::Patch],
         "the requests it serves; removes the finalizer that the Go operator left on one that is being deleted",
     ),
-    Access::sub(
-        api_types::GROUP,
-        "dynamographdeploymentrequests",
-        "status",
-        &[Verb::Patch],
-        "writes the status of requests",
-    ),
+    dynamo_status("dynamographdeploymentrequests", "writes the status of requests"),
     Access::owner(api_types::GROUP, "dynamographdeploymentrequests"),
     Access::new("batch", "jobs", Verb::OWN, "profile for requests"),
     Access::new(

@@ -6,8 +6,6 @@ use serde_json::{Map, Value, json};
 
 use super::OverrideError;
 
-type Fields = Map<String, Value>;
-
 /// Services of v1alpha1 whose arguments are replaced and not appended to.
 const REPLACED: [&str; 2] = ["Frontend", "Planner"];
 
@@ -33,8 +31,7 @@ fn at(path: &str, problem: &str) -> OverrideError {
 
 /// Labels and annotations are the user's; the rest says which graph it is.
 fn metadata(part: &mut Value, warnings: &mut Vec<String>) -> Result<(), OverrideError> {
-    let Some(fields) = part.as_object_mut() else { return Ok(()) };
-    let Some(metadata) = fields.get_mut("metadata") else { return Ok(()) };
+    let Some(metadata) = part.get_mut("metadata") else { return Ok(()) };
     let Some(metadata) = metadata.as_object_mut() else {
         return Err(at("override.metadata", "must be an object"));
     };
@@ -143,7 +140,7 @@ fn append(component: &mut Value, known: &Value, path: &str) -> Result<(), Overri
     Ok(())
 }
 
-fn appended(fields: &Fields, known: &Value, path: &str) -> Result<Vec<String>, OverrideError> {
+fn appended(fields: &Map<String, Value>, known: &Value, path: &str) -> Result<Vec<String>, OverrideError> {
     let args = format!("{path}.args");
     let more = fields.get("args").map(|list| texts(list, &args)).transpose()?.unwrap_or_default();
     if more.is_empty() || more.iter().any(String::is_empty) {

@@ -1,4 +1,4 @@
-//! Status of a graph on Grove: the readiness of its components, and the objects made for them. Pure.
+//! State of a graph on Grove, as Grove reports it: readiness of components, and the objects made for them. Pure.
 
 use api_types::{
     grove::{ON_DELETE, PodCliqueSet, PodCliqueTemplate},
@@ -14,7 +14,11 @@ use crate::graph::model::{Child, GraphObserved};
 /// Readiness of a component, as Grove reports it. Counts may be complete and of the previous template: Grove reports
 /// the template they are of, and does not count pods that drain.
 pub fn readiness(observed: &GraphObserved, set: &str, component: &ComponentSpec) -> GroveReadiness {
-    let mut readiness = counted(observed, set, component);
+    let name = names::grove_child(set, &component.name);
+    let mut readiness = match child_of(component) {
+        ChildKind::PodClique => clique_readiness(&name, named(&observed.grove.cliques, &name)),
+        ChildKind::PodCliqueScalingGroup => group_readiness(&name, named(&observed.grove.groups, &name)),
+    };
     let live = observed.grove.set();
     let accepted = live.and_then(|set| set.status.as_ref()?.current_generation_hash.as_ref());
     let on_delete = live.and_then(|set| set.spec.update_strategy.as_ref()).is_some_and(|s| s.type_ == ON_DELETE);
@@ -41,14 +45,6 @@ pub fn readiness(observed: &GraphObserved, set: &str, component: &ComponentSpec)
     readiness
 }
 
-fn counted(observed: &GraphObserved, set: &str, component: &ComponentSpec) -> GroveReadiness {
-    let name = names::grove_child(set, &component.name);
-    match child_of(component) {
-        ChildKind::PodClique => clique_readiness(&name, named(&observed.grove.cliques, &name)),
-        ChildKind::PodCliqueScalingGroup => group_readiness(&name, named(&observed.grove.groups, &name)),
-    }
-}
-
 fn named<'a, K: ResourceExt>(all: &'a [K], name: &str) -> Option<&'a K> {
     all.iter().find(|one| one.name_any() == name)
 }
@@ -70,6 +66,12 @@ pub fn child(observed: &GraphObserved, set: &str, component: &ComponentSpec) -> 
             named(&observed.grove.groups, &name).map(|group| Child::PodCliqueScalingGroup(Box::new(group.clone())))
         }
     }
+}
+
+/// The cliques of a component.
+pub fn cliques_of<'a>(set: &'a PodCliqueSet, component: &str) -> impl Iterator<Item = &'a PodCliqueTemplate> {
+    let cliques = set.spec.template.cliques.iter();
+    cliques.filter(move |clique| clique.labels.get(labels::COMPONENT).is_some_and(|name| name == component))
 }
 
 /// The worker revision of a clique.

@@ -96,7 +96,7 @@ impl Reconcile for GraphReconciler {
     /// deletion specifies.
     async fn finalize(&self, packed: &Packed<DynamoGraphDeployment>) -> Result<Action, Interruption> {
         self.outputs.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
-        Ok(Action::await_change())
+        Ok(Action::AwaitChange)
     }
 
     /// A graph that cannot be parsed, or has a component that cannot, gets a status; nothing else changes.

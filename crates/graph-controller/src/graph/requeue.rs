@@ -21,7 +21,7 @@ pub fn next(pass: &GraphWrites, now: Timestamp) -> Action {
     };
     let obstacle = obstacle || pass.labeled.failed.is_some();
     let pauses = [obstacle.then_some(OBSTACLE_RETRY), diagnose_after, deadline, pass.labeled.again];
-    pauses.into_iter().flatten().fold(Action::await_change(), Action::no_later_than)
+    pauses.into_iter().flatten().fold(Action::AwaitChange, Action::no_later_than)
 }
 
 /// Time from now until a deadline; none if it has passed. Deadlines have whole seconds, so it is not below one.

@@ -207,8 +207,8 @@ fn check_components(graph: &mut ValidGraph<'_>, merged: &[DynamoComponentDeploym
 
 /// The checkpoint that a graph makes names its engine.
 fn lacks_engine(component: &ValidatedComponent<'_>, name: &str, graph: &ValidGraph<'_>) -> Option<Violation> {
-    let usage = component.checkpoint.filter(|usage| usage.reference.is_none())?;
-    let known = checkpoint_engine(component.framework, graph.spec.backend_framework, usage).is_some();
+    component.checkpoint.filter(|usage| usage.reference.is_none())?;
+    let known = checkpoint_engine(component, graph.spec.backend_framework).is_some();
     let field = format!("spec.components[{name}].experimental.checkpoint");
     let problem = "is of an engine that cannot be found in the component's command";
     let remedy = "set spec.backendFramework, or name a DynamoCheckpoint in checkpointRef";

@@ -213,7 +213,8 @@ mod tests {
         }
     }
 
-    /// A pod that was deleted took the streams of another tenant's graph along: NATS ignores case.
+    /// A pod that was deleted took the streams of another tenant's graph along: NATS does not distinguish
+    /// capitals, underscores and dots.
     #[test]
     fn a_label_that_names_no_object_uses_no_namespace() {
         for graph in ["A-llm", "a_llm", "Chat"] {

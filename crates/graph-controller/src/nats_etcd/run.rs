@@ -48,18 +48,15 @@ impl HealthReceiver {
 
 /// Checks NATS and etcd until the process stops. Returns their health, and the keys of graphs to reconcile when it
 /// changes.
-pub fn start(
-    context: &Context,
-    own_namespace: Option<String>,
-    mut places: PlaceCaches,
-) -> (HealthReceiver, BoxStream<'static, Key>) {
+pub fn start(context: &Context, mut places: PlaceCaches) -> (HealthReceiver, BoxStream<'static, Key>) {
     let settings = context.settings.infrastructure.clone();
     let configured = !settings.nats_address.is_empty() || !settings.etcd_address.is_empty();
     let (sender, receiver) = watch::channel(if configured { Health::Unknown } else { Health::Unconfigured });
     let (wake, keys) = mpsc::unbounded();
     if configured {
         let given = Some(settings.secret_namespace.clone()).filter(|namespace| !namespace.is_empty());
-        let namespace = given.or(own_namespace).unwrap_or_else(|| OPERATOR_NAMESPACE.to_owned());
+        let own = || ["POD_NAMESPACE", "DYNAMO_SYSTEM_NAMESPACE"].into_iter().find_map(|name| std::env::var(name).ok());
+        let namespace = given.or_else(own).unwrap_or_else(|| OPERATOR_NAMESPACE.to_owned());
         let source = ServerSource { client: context.client.clone(), settings, namespace };
         let (shutdown, graphs, fence) = (context.shutdown.clone(), places.graphs.clone(), context.fence.clone());
         let alone = format!("{},!{}", labels::DYNAMO_NAMESPACE, labels::GRAPH);

@@ -46,10 +46,7 @@ pub fn ending(status: &str, config: Option<&str>) -> Option<BTreeMap<String, Str
 
 /// The fields of the profiler's status file. One that is being written may be half there.
 fn read(status: &str) -> Option<Map<String, Value>> {
-    match yaml::read(status).ok()? {
-        Value::Object(file) => Some(file),
-        _ => None,
-    }
+    serde_json::from_value(yaml::read(status).ok()?).ok()
 }
 
 fn text(file: &Map<String, Value>, key: &str) -> String {

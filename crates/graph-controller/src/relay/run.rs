@@ -98,7 +98,10 @@ pub async fn run(client: Client, args: RelayArgs) -> Result<(), RelayError> {
             }
         }
         if ended {
-            return relay.publish_end().await;
+            let data = relay.end().await?;
+            hand_over(async || relay.publish(&data).await).await?;
+            info!("handed over the end of the profiler");
+            return Ok(());
         }
         sleep(ROUND).await;
     }
@@ -143,13 +146,6 @@ impl Relay {
         let containers = status.and_then(|status| status.container_statuses).unwrap_or_default();
         let state = containers.into_iter().find(|container| container.name == PROFILER).and_then(|it| it.state);
         state.is_some_and(|state| state.terminated.is_some())
-    }
-
-    async fn publish_end(&self) -> Result<(), RelayError> {
-        let data = self.end().await?;
-        hand_over(async || self.publish(&data).await).await?;
-        info!("handed over the end of the profiler");
-        Ok(())
     }
 
     /// Returns the data that the profiler left behind, as soon as all of it exists.
@@ -200,10 +196,7 @@ impl Relay {
 /// Tries until the output is taken: what was profiled for hours exists nowhere else. Failures that end by themselves,
 /// or when a right or a quota is given, are tried again until the pod is ended; content that is refused and a name that
 /// is taken, for [`PATIENCE`].
-async fn hand_over<F>(mut write: F) -> Result<(), RelayError>
-where
-    F: AsyncFnMut() -> Result<(), RelayError>,
-{
+async fn hand_over(mut write: impl AsyncFnMut() -> Result<(), RelayError>) -> Result<(), RelayError> {
     let deadline = Instant::now() + PATIENCE;
     let mut pause = RETRY;
     loop {

@@ -5,7 +5,6 @@
 //! profiler proposes into the status.
 
 pub mod apply;
-pub mod caches;
 pub mod cost;
 pub mod events;
 #[cfg(test)]
@@ -23,7 +22,7 @@ pub mod validate;
 
 use api_types::{
     LEGACY_FINALIZER,
-    v1beta1::{DynamoGraphDeploymentRequest, DynamoGraphDeploymentRequestStatus},
+    v1beta1::{DynamoGraphDeploymentRequest as Request, DynamoGraphDeploymentRequestStatus},
 };
 use controller_kit::{
     controller::{Action, Conclusion, Outputs, Reconcile},
@@ -46,7 +45,7 @@ pub struct RequestReconciler {
 }
 
 impl Reconcile for RequestReconciler {
-    type Object = DynamoGraphDeploymentRequest;
+    type Object = Request;
     type Observed = RequestObserved;
     type Plan = RequestPlan;
     type Applied = RequestApplied;
@@ -58,15 +57,15 @@ impl Reconcile for RequestReconciler {
 
     /// Takes off the finalizer of another operator, and nothing else. The Job and what the profiler said go with the
     /// request; its graph stays.
-    async fn finalize(&self, packed: &Packed<DynamoGraphDeploymentRequest>) -> Result<Action, Interruption> {
+    async fn finalize(&self, packed: &Packed<Request>) -> Result<Action, Interruption> {
         self.outputs.applier.remove_finalizer(packed, LEGACY_FINALIZER).await?;
-        Ok(Action::await_change())
+        Ok(Action::AwaitChange)
     }
 
     /// Only the request's own form is a violation of its user; what it has reached stays.
     fn unreadable(
         &self,
-        packed: &Packed<DynamoGraphDeploymentRequest>,
+        packed: &Packed<Request>,
         _: &UnpackError,
         now: Timestamp,
     ) -> Option<Conclusion<Self::Status>> {
@@ -76,11 +75,7 @@ impl Reconcile for RequestReconciler {
         Some(Conclusion::of_status(status))
     }
 
-    async fn observe(
-        &self,
-        packed: &Packed<DynamoGraphDeploymentRequest>,
-        request: DynamoGraphDeploymentRequest,
-    ) -> Result<RequestObserved, Interruption> {
+    async fn observe(&self, packed: &Packed<Request>, request: Request) -> Result<RequestObserved, Interruption> {
         self.observer.observe(packed, request).await
     }
 
@@ -92,12 +87,7 @@ impl Reconcile for RequestReconciler {
         Ok(apply::apply(&self.outputs.applier, &self.observer.caches, observed, plan).await?)
     }
 
-    fn conclude(
-        &self,
-        observed: &RequestObserved,
-        applied: &RequestApplied,
-        now: Timestamp,
-    ) -> Conclusion<Self::Status> {
+    fn conclude(&self, observed: &Self::Observed, applied: &Self::Applied, now: Timestamp) -> Conclusion<Self::Status> {
         let status = status::status(observed, applied, now);
         let status_events = events::events(observed, applied, &status);
         let next = requeue::next(observed, &applied.phase, now);

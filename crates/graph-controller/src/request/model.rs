@@ -228,6 +228,13 @@ pub enum PlannedPhase {
     Deleted(String),
 }
 
+impl PlannedPhase {
+    /// Whether no profiler was started for the present spec.
+    pub fn is_before_profiling(&self) -> bool {
+        matches!(self, Self::Invalid { .. } | Self::Waiting(_) | Self::Blocked { .. } | Self::JobRefused(_))
+    }
+}
+
 /// Progress of a profiler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profiling {

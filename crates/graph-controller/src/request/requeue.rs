@@ -16,18 +16,18 @@ const DEPENDENCY_RETRY: Duration = Duration::from_secs(60);
 /// Determines when the next pass is due.
 pub fn next(observed: &RequestObserved, phase: &PlannedPhase, now: Timestamp) -> Action {
     match phase {
-        PlannedPhase::Invalid { outside: true, .. } | PlannedPhase::Waiting(_) => Action::requeue(DEPENDENCY_RETRY),
+        PlannedPhase::Invalid { outside: true, .. } | PlannedPhase::Waiting(_) => Action::Requeue(DEPENDENCY_RETRY),
         PlannedPhase::Blocked { .. }
         | PlannedPhase::Deploying { stuck: true, .. }
-        | PlannedPhase::Deploying { reason: WEBHOOK_UNAVAILABLE, .. } => Action::requeue(OBSTACLE_RETRY),
+        | PlannedPhase::Deploying { reason: WEBHOOK_UNAVAILABLE, .. } => Action::Requeue(OBSTACLE_RETRY),
         PlannedPhase::Profiling(Profiling { until: Some(until), .. }) => {
             let rest = until.duration_since(now).as_secs().clamp(0, 3600);
-            Action::requeue(Duration::from_secs(u64::try_from(rest).unwrap_or_default() + 1))
+            Action::Requeue(Duration::from_secs(u64::try_from(rest).unwrap_or_default() + 1))
         }
         // Pods are in no cache: that of the profiler, and those of the graphs it measures.
         PlannedPhase::Profiling(Profiling { begins: false, .. }) => {
-            Action::requeue(observed.waits.look_again.map_or(DEPENDENCY_RETRY, |after| after.min(DEPENDENCY_RETRY)))
+            Action::Requeue(observed.waits.look_again.map_or(DEPENDENCY_RETRY, |after| after.min(DEPENDENCY_RETRY)))
         }
-        _ => Action::await_change(),
+        _ => Action::AwaitChange,
     }
 }

@@ -30,9 +30,7 @@ pub struct Obstacles {
 pub fn validate(observed: &RequestObserved) -> Result<ValidRequest<'_>, Obstacles> {
     let spec = &observed.request.spec;
     let mut obstacles = Obstacles::default();
-    if let Some(violation) = rules::thorough_search(spec) {
-        obstacles.messages.push(violation.to_string());
-    }
+    obstacles.messages.extend(rules::thorough_search(spec).map(|violation| violation.to_string()));
     if let Some(name) = &observed.missing_claim {
         let place = &observed.namespace;
         obstacles.outside = true;
@@ -47,23 +45,19 @@ pub fn validate(observed: &RequestObserved) -> Result<ValidRequest<'_>, Obstacle
         obstacles.messages.push(message.to_owned());
     }
     let hardware = hardware(observed, &mut obstacles);
-    match image.filter(|_| obstacles.messages.is_empty()) {
-        None => Err(obstacles),
-        Some(image) => {
-            let (output_claim, config_map) = only_in_alpha(observed);
-            Ok(ValidRequest {
-                image,
-                shown_hardware: serde_json::from_value(hardware.clone()).ok(),
-                hardware,
-                output_claim,
-                config_map,
-                model_cache: spec.model_cache.as_ref().and_then(|cache| {
-                    let name = cache.pvc_name.as_deref().filter(|name| !name.is_empty())?;
-                    Some((name, cache.pvc_mount_path.as_str()))
-                }),
-            })
-        }
-    }
+    let Some(image) = image.filter(|_| obstacles.messages.is_empty()) else { return Err(obstacles) };
+    let (output_claim, config_map) = only_in_alpha(observed);
+    Ok(ValidRequest {
+        image,
+        shown_hardware: serde_json::from_value(hardware.clone()).ok(),
+        hardware,
+        output_claim,
+        config_map,
+        model_cache: spec.model_cache.as_ref().and_then(|cache| {
+            let name = cache.pvc_name.as_deref().filter(|name| !name.is_empty())?;
+            Some((name, cache.pvc_mount_path.as_str()))
+        }),
+    })
 }
 
 /// Returns the hardware that the user specifies, completed by the found hardware. A profile that has to begin again is
@@ -87,7 +81,8 @@ fn hardware(observed: &RequestObserved, obstacles: &mut Obstacles) -> Value {
             Search::NotAsked => "this installation does not discover the GPUs of nodes",
             Search::Found(found) => found.unknown_model.as_deref().unwrap_or("the nodes have no label for it"),
         };
-        let message = format!("spec.hardware: {} not known ({why}); set {}", be(&missing), missing.join(", "));
+        let (fields, are) = (missing.join(", "), if missing.len() == 1 { "is" } else { "are" });
+        let message = format!("spec.hardware: {fields} {are} not known ({why}); set {fields}");
         let is_unanswered = matches!(observed.hardware, Search::Unanswered(_));
         obstacles.unanswered = is_unanswered && obstacles.messages.is_empty();
         obstacles.outside = true;
@@ -101,10 +96,6 @@ fn hardware(observed: &RequestObserved, obstacles: &mut Obstacles) -> Value {
         }
     }
     json
-}
-
-fn be(missing: &[&str]) -> String {
-    format!("{} {}", missing.join(", "), if missing.len() == 1 { "is" } else { "are" })
 }
 
 /// Returns the values that are kept for v1alpha1 alone and that profilers of that time use.

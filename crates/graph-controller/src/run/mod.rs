@@ -57,8 +57,10 @@ use crate::{
     nats_etcd::PlaceCaches,
     recovery::Recovery,
     request::settings::RequestArgs,
-    scaling_adapter,
-    scaling_adapter::observe::named_by,
+    scaling_adapter::{
+        ScalingAdapterReconciler,
+        observe::{ScalingAdapterCaches, named_by},
+    },
 };
 
 /// Readiness gate of the process, until it has read the docker configuration Secrets.
@@ -77,8 +79,6 @@ const PACE: Duration = Duration::from_secs(1);
 /// Never: what goes wrong is retried, and shows in logs, metrics and status.
 pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> {
     let (client, scope) = (|| context.client.clone(), &context.scope);
-    let own_namespace =
-        ["POD_NAMESPACE", "DYNAMO_SYSTEM_NAMESPACE"].into_iter().find_map(|name| std::env::var(name).ok());
     let settings = Arc::new(GraphSettings::of(&context.settings, scope));
     let (graphs, graph_watch) = watch::<DynamoGraphDeployment>(&context.source().with_identities(), None);
     let (adapters, adapter_watch) = watch::<DynamoGraphDeploymentScalingAdapter>(&context.source(), None);
@@ -86,11 +86,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     context.metrics.count_resources(&adapters, &context.fence, concerns::of_adapter);
     let (graph_watch, by_concern) = graph_watch.and_index(concerns);
     let (adapter_watch, by_target) = adapter_watch.and_index(named_by);
-    let of_adapters = scaling_adapter::observe::ScalingAdapterCaches {
-        graphs: graphs.clone(),
-        adapters: adapters.clone(),
-        by_target,
-    };
+    let of_adapters = ScalingAdapterCaches { graphs: graphs.clone(), adapters: adapters.clone(), by_target };
     // Each of the two controllers sees the other's objects, and an adapter of one that scaled the same component
     // before.
     let (known, rivals) = (of_adapters.clone(), of_adapters.clone());
@@ -107,16 +103,15 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     let (controller, applier) = wiring.finish(NAME);
     let applier = applier.with_initial_status_delay(FIRST_WORD_AFTER).with_pace(PACE);
     let secrets_gate = context.readiness.gate(SECRETS_GATE);
+    // Image pull secrets are listed, or known not to be readable. The wait fails only when the process is to stop.
+    let pull_secrets_known = OptionFuture::from(pull_secrets.as_mut().map(|following| &mut following.complete));
     tokio::select! {
-        () = wait_for_pull_secrets(pull_secrets.as_mut()) => {}
+        _ = pull_secrets_known => {}
         () = context.shutdown.requested() => return Ok(()),
     }
     let outputs = Outputs::new(applier);
-    let reconciler = scaling_adapter::ScalingAdapterReconciler {
-        caches: of_adapters,
-        outputs: outputs.clone(),
-        paces: Mutex::default(),
-    };
+    let reconciler =
+        ScalingAdapterReconciler { caches: of_adapters, outputs: outputs.clone(), paces: Mutex::default() };
     let scaling = Controller::new(adapter_watch).also(adapters_to_look_at).also(successors);
     let scaling = scaling.drive(&context, Arc::new(reconciler));
     let (own_settings, own_events) = (Arc::clone(&settings), outputs.events.clone());
@@ -128,11 +123,10 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
         pods: vec![caches.worker_pods.clone()],
     };
     let labeler = TopologyLabeler::new(&outputs, caches.worker_pods.clone());
-    let (health, graphs_to_enqueue) = nats_etcd::start(&context, own_namespace, places);
-    let pods = Arc::new(PodDiagnostics::new(client()));
+    let (health, graphs_to_enqueue) = nats_etcd::start(&context, places);
     let reconciler = GraphReconciler {
         outputs: outputs.notifying(context.notifier.as_ref()),
-        pods,
+        pods: Arc::new(PodDiagnostics::new(client())),
         apis: served.clone(),
         settings,
         nats_etcd: health,
@@ -252,14 +246,6 @@ fn open_grove(context: &Context, wiring: &mut Wiring<DynamoGraphDeployment>) -> 
     let secrets = context.settings.image_pull_secret_discovery.enabled.then(PullSecrets::default);
     let following = secrets.as_ref().map(|secrets| pull_secrets::follow(context, secrets));
     (GroveCaches { sets, cliques, groups, pull_secrets: secrets }, following)
-}
-
-/// Waits until the image pull secrets are listed, or known not to be readable.
-async fn wait_for_pull_secrets(following: Option<&mut Following>) {
-    if let Some(following) = following {
-        // Fails only when the process is to stop.
-        let _ = (&mut following.complete).await;
-    }
 }
 
 /// The graphs of the namespaces whose image pull secrets change.

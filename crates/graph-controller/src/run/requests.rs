@@ -28,8 +28,7 @@ use crate::{
     graph::caches::GraphCaches,
     request::{
         RequestReconciler,
-        caches::RequestCaches,
-        observe::RequestObserver,
+        observe::{RequestCaches, RequestObserver},
         settings::{RequestArgs, RequestSettings},
     },
 };
@@ -59,7 +58,7 @@ impl Requests {
             let owners =
                 graph.owner_references().iter().filter(|owner| owner.kind == DynamoGraphDeploymentRequest::kind(&()));
             let started_by = owners.map(|owner| Key::new(&namespace, &owner.name));
-            requests_of(&known, graph).into_iter().chain(started_by).collect()
+            named_by(&known, graph, labels::REQUEST_NAME).into_iter().chain(started_by).collect()
         })
     }
 
@@ -77,7 +76,7 @@ impl Requests {
         let known = self.store.clone();
         let of_job = move |job: &_| named_by(&known, job, labels::REQUEST);
         let known = self.store.clone();
-        let of_map = move |map: &_| requests_of(&known, map);
+        let of_map = move |map: &_| named_by(&known, map, labels::REQUEST_NAME);
         let mut wiring = Wiring::new(context, apis, self.watch);
         let caches = RequestCaches {
             requests: self.store,
@@ -105,11 +104,6 @@ fn outputs_of_requests(map: &ObjectMeta) -> Keep {
         is_a::<DynamoGraphDeploymentRequest>(owner) && map.name.as_ref() == Some(&names::profiling_output(&owner.name))
     };
     if keep::controller_of(map).is_some_and(is_output) { Keep::UpTo(usize::MAX) } else { Keep::Identity }
-}
-
-/// The requests that an object was made for, by its labels.
-fn requests_of<K: Resource>(requests: &Store<Packed<DynamoGraphDeploymentRequest>>, object: &K) -> Vec<Key> {
-    named_by(requests, object, labels::REQUEST_NAME)
 }
 
 /// The requests that a label of an object names. Long names are shortened in labels.

@@ -30,17 +30,15 @@ pub(super) async fn apply(
 
 /// Tests that the component still has an adapter: by its own field, or by the v1alpha1 field that implies one.
 fn enabled(graph: &DynamoGraphDeployment, component: &str, at: &str) -> Value {
-    let annotation = PreservedGraph::ANNOTATION;
-    match graph.annotations().get(annotation).filter(|_| is_autoscaled(graph, component)) {
+    let saved = graph.annotations().get(PreservedGraph::ANNOTATION);
+    let is_autoscaled = PreservedAutoscaling::of_graph(graph.annotations()).contains_key(component);
+    let (path, value) = match saved.filter(|_| is_autoscaled) {
         Some(saved) => {
-            json!({ "op": "test", "path": format!("/metadata/annotations/{}", annotation.replace('/', "~1")), "value": saved })
+            (format!("/metadata/annotations/{}", PreservedGraph::ANNOTATION.replace('/', "~1")), json!(saved))
         }
-        None => json!({ "op": "test", "path": format!("{at}/scalingAdapter"), "value": {} }),
-    }
-}
-
-fn is_autoscaled(graph: &DynamoGraphDeployment, component: &str) -> bool {
-    PreservedAutoscaling::of_graph(graph.annotations()).contains_key(component)
+        None => (format!("{at}/scalingAdapter"), json!({})),
+    };
+    json!({ "op": "test", "path": path, "value": value })
 }
 
 /// Sets the replicas of the component. Returns whether the graph was changed.

@@ -63,11 +63,7 @@ impl Reconcile for ScalingAdapterReconciler {
         plan::plan(observed)
     }
 
-    async fn apply(
-        &self,
-        observed: &ScalingAdapterObserved,
-        plan: Self::Plan,
-    ) -> Result<ScalingAdapterApplied, Interruption> {
+    async fn apply(&self, observed: &Self::Observed, plan: Self::Plan) -> Result<Self::Applied, Interruption> {
         let outcome = apply::apply(&self.outputs.applier, observed, &plan).await;
         if let ScaleOutcome::Scaled = outcome {
             let (graph, target) = (observe::graph_of(&observed.adapter), &observed.adapter.spec.dgd_ref);
@@ -88,11 +84,7 @@ impl Reconcile for ScalingAdapterReconciler {
     }
 
     /// Autoscalers read the status: it is written although the change of the graph failed.
-    async fn after_status(
-        &self,
-        _: ScalingAdapterObserved,
-        applied: ScalingAdapterApplied,
-    ) -> Result<(), Interruption> {
+    async fn after_status(&self, _: Self::Observed, applied: Self::Applied) -> Result<(), Interruption> {
         if let ScaleOutcome::Failed(error) = applied.outcome { Err(error.into()) } else { Ok(()) }
     }
 }

@@ -6,7 +6,7 @@ use api_types::{
     conversion::preserved::add_implied_adapters,
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentScalingAdapter as Adapter},
 };
-use controller_kit::store::{Index, Key, Packed, Store, UnpackError, controller_owner};
+use controller_kit::store::{Index, Key, Packed, Store, UnpackError, controller_owner, keep::controller_of};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::model::ScalingAdapterObserved;
@@ -66,10 +66,7 @@ pub(super) fn graph_of(adapter: &Adapter) -> Key {
 /// The name of the adapter that scales a component, of all that name it: the one that the graph of this uid owns, else
 /// the oldest, else the first by name.
 pub fn first_of<'a>(adapters: &'a [ObjectMeta], graph: Option<&str>) -> Option<&'a str> {
-    let is_owned = |adapter: &ObjectMeta| {
-        let owner = adapter.owner_references.iter().flatten().find(|owner| owner.controller == Some(true));
-        owner.is_some_and(|owner| Some(owner.uid.as_str()) == graph)
-    };
+    let is_owned = |adapter: &ObjectMeta| controller_of(adapter).is_some_and(|owner| Some(&*owner.uid) == graph);
     let alive = adapters.iter().filter(|adapter| adapter.deletion_timestamp.is_none());
     let first = alive.min_by_key(|adapter| (!is_owned(adapter), &adapter.creation_timestamp, &adapter.name));
     first.and_then(|first| first.name.as_deref())

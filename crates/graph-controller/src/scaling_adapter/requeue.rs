@@ -13,8 +13,8 @@ const REJECTED_RETRY: Duration = Duration::from_secs(15);
 /// Determines when the next pass is due.
 pub fn next(applied: &ScalingAdapterApplied) -> Action {
     match (&applied.outcome, &applied.plan) {
-        (ScaleOutcome::Rejected(_), _) => Action::requeue(REJECTED_RETRY),
-        (_, Ok(ScalingAdapterPlan { delayed: Some(rest), .. })) => Action::requeue(*rest),
-        _ => Action::await_change(),
+        (ScaleOutcome::Rejected(_), _) => Action::Requeue(REJECTED_RETRY),
+        (_, Ok(ScalingAdapterPlan { delayed: Some(rest), .. })) => Action::Requeue(*rest),
+        _ => Action::AwaitChange,
     }
 }

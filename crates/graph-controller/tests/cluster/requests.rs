@@ -18,9 +18,8 @@ use graph_controller::{
     relay::run::{Relay, RelayArgs, RelayError},
     request::{
         RequestReconciler, apply as apply_plan,
-        caches::RequestCaches,
         model::{RequestObserved, RequestPlan, Search},
-        observe::{RequestObserver, gpus::Gpus},
+        observe::{RequestCaches, RequestObserver, gpus::Gpus},
         settings::RequestSettings,
     },
 };

@@ -2,10 +2,8 @@
 
 use std::{io::Write, path::PathBuf};
 
-use anyhow::Context;
 use api_types::conversion::{ApiVersion, convert_manifests};
 use clap::ValueEnum;
-use serde_json::Value;
 
 use crate::output::CommandOutcome;
 
@@ -37,23 +35,14 @@ pub fn run(args: &ConvertArgs, out: &mut dyn Write) -> anyhow::Result<CommandOut
         ConvertVersion::V1alpha1 => ApiVersion::V1Alpha1,
         ConvertVersion::V1beta1 => ApiVersion::V1Beta1,
     };
-    out.write_all(converted(&super::read(&args.file)?, to)?.as_bytes())?;
+    out.write_all(convert_manifests(&super::read(&args.file)?, to)?.as_bytes())?;
     Ok(CommandOutcome::Fine)
-}
-
-fn converted(text: &str, to: ApiVersion) -> anyhow::Result<String> {
-    let options = serde_saphyr::options! { emit_comments: false };
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).context("not YAML")?;
-    let mut out = String::new();
-    for document in convert_manifests(documents, to)? {
-        out.push_str("---\n");
-        out.push_str(&serde_saphyr::to_string(&document)?);
-    }
-    Ok(out)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     const ALPHA: &str = "\
@@ -71,9 +60,9 @@ metadata: {name: untouched}
 
     #[test]
     fn a_graph_is_converted_there_and_back_and_other_kinds_pass() {
-        let beta = converted(ALPHA, ApiVersion::V1Beta1).unwrap();
+        let beta = convert_manifests(ALPHA, ApiVersion::V1Beta1).unwrap();
         assert!(beta.contains("apiVersion: nvidia.com/v1beta1") && beta.contains("name: Frontend"), "{beta}");
-        let alpha = converted(&beta, ApiVersion::V1Alpha1).unwrap();
+        let alpha = convert_manifests(&beta, ApiVersion::V1Alpha1).unwrap();
         let parsed: Vec<Value> = serde_saphyr::from_multiple(&alpha).unwrap();
         let original: Vec<Value> = serde_saphyr::from_multiple(ALPHA).unwrap();
         assert_eq!(parsed, original);
@@ -81,7 +70,7 @@ metadata: {name: untouched}
 
     #[test]
     fn a_document_that_cannot_be_converted_is_named_by_its_number() {
-        let error = converted("apiVersion: nvidia.com/v9\nkind: DynamoGraphDeployment\n", ApiVersion::V1Beta1);
+        let error = convert_manifests("apiVersion: nvidia.com/v9\nkind: DynamoGraphDeployment\n", ApiVersion::V1Beta1);
         assert!(format!("{:#}", error.unwrap_err()).starts_with("document 1: "));
     }
 }

@@ -26,8 +26,8 @@ use crate::{
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done, and the object in question is well
-  1  refused, or the object in question is not well
+  0  done, and what was examined is well
+  1  refused, or what was examined is not well
   2  wrong usage, or the cluster cannot be read";
 
 /// Graphs of the Dynamo operator: why one is not ready, what it consists of, and the operator's install.

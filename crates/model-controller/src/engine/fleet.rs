@@ -14,7 +14,7 @@ use super::{
     PoolId,
     plan::plan,
     record::{record, sent},
-    state::{AdapterState, Engine, adapter_state},
+    state::{AdapterStates, Engine, adapter_state},
 };
 
 /// A request to one engine.
@@ -164,12 +164,7 @@ impl Fleet {
     }
 
     /// State of an adapter on each engine of a pool, by the uid of the pod.
-    pub fn adapter_states(
-        &self,
-        pool: &PoolId,
-        name: &AdapterName,
-        adapter: &DesiredAdapter,
-    ) -> HashMap<std::sync::Arc<str>, AdapterState> {
+    pub fn adapter_states(&self, pool: &PoolId, name: &AdapterName, adapter: &DesiredAdapter) -> AdapterStates {
         let engines = self.pools.get(pool).into_iter().flat_map(|pool| &pool.engines);
         engines.map(|(id, engine)| (id.pod.clone(), adapter_state(engine, name, adapter))).collect()
     }

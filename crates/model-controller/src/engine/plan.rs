@@ -95,12 +95,12 @@ impl Batch {
         }
         let trusted = adapter.trust.holds_for(&engine.endpoint);
         match engine.held.get(name) {
-            Some(Held::Loaded { source: Some(source) } | Held::Accepted { source }) if *source != adapter.source => {
+            Some(Held::Loaded(Some(source)) | Held::Accepted(source)) if *source != adapter.source => {
                 self.drop_copy(engine, name, now);
             }
-            Some(Held::Loaded { source: None }) if !trusted => self.drop_copy(engine, name, now),
-            Some(Held::Loaded { .. }) => {}
-            Some(Held::Accepted { .. } | Held::Dropped) => self.confirm = true,
+            Some(Held::Loaded(None)) if !trusted => self.drop_copy(engine, name, now),
+            Some(Held::Loaded(_)) => {}
+            Some(Held::Accepted(_) | Held::Dropped) => self.confirm = true,
             // It may hold a copy of an older source, and a load would keep that copy.
             None if engine.list == ListSupport::Unsupported && !trusted && !engine.absent.contains(name) => {
                 self.drop_copy(engine, name, now);
@@ -121,7 +121,7 @@ impl Batch {
         }
         let (list, ready) = (engine.list, engine.endpoint.ready);
         match engine.held.get(name) {
-            Some(Held::Accepted { .. } | Held::Loaded { .. }) => self.drop_copy(engine, name, now),
+            Some(Held::Accepted(_) | Held::Loaded(_)) => self.drop_copy(engine, name, now),
             Some(Held::Dropped) => self.confirm = true,
             None if list == ListSupport::Unsupported && ready && !engine.absent.contains(name) => {
                 self.drop_copy(engine, name, now);

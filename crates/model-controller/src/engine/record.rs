@@ -11,6 +11,8 @@ use super::{
     state::{Engine, Held, LOST_AFTER, ListSupport, Problem},
 };
 
+type AdapterNames = BTreeSet<AdapterName>;
+
 /// Records that a request was sent.
 pub fn sent(engine: &mut Engine, request: &EngineRequest, now: Instant) {
     match request.name() {
@@ -25,12 +27,7 @@ pub fn sent(engine: &mut Engine, request: &EngineRequest, now: Instant) {
 }
 
 /// Records the outcome of a request. Returns the adapters whose state changed.
-pub fn record(
-    engine: &mut Engine,
-    request: &EngineRequest,
-    outcome: EngineOutcome,
-    now: Instant,
-) -> BTreeSet<AdapterName> {
+pub fn record(engine: &mut Engine, request: &EngineRequest, outcome: EngineOutcome, now: Instant) -> AdapterNames {
     if !matches!(outcome, EngineOutcome::Unreachable { .. } | EngineOutcome::TimedOut) {
         engine.outage = None;
     }
@@ -59,9 +56,9 @@ fn loaded(engine: &mut Engine, name: &AdapterName, source: &AdapterSource, outco
             let held = match engine.list {
                 ListSupport::Unsupported => {
                     engine.request_failures.remove(name);
-                    Held::Loaded { source: Some(source) }
+                    Held::Loaded(Some(source))
                 }
-                ListSupport::Supported | ListSupport::Unknown => Held::Accepted { source },
+                ListSupport::Supported | ListSupport::Unknown => Held::Accepted(source),
             };
             engine.held.insert(name.clone(), held);
         }
@@ -103,26 +100,18 @@ fn unloaded(engine: &mut Engine, name: &AdapterName, outcome: EngineOutcome, now
 }
 
 fn fail(engine: &mut Engine, name: &AdapterName, source: Option<AdapterSource>, outcome: EngineOutcome, now: Instant) {
-    match outcome {
-        EngineOutcome::Unmanaged => engine.record_failure(name, source, Problem::Unmanaged, now),
-        EngineOutcome::Refused { status, message } => {
-            engine.record_failure(name, source, Problem::Refused { status, message }, now);
-        }
-        EngineOutcome::NotThere => {
-            engine.record_failure(name, source, Problem::Refused { status: 404, message: String::new() }, now);
-        }
-        EngineOutcome::Unreachable { reason } => engine.record_outage(Problem::Unreachable { reason }, now),
+    let problem = match outcome {
+        EngineOutcome::Unmanaged => Problem::Unmanaged,
+        EngineOutcome::Refused { status, message } => Problem::Refused { status, message },
+        EngineOutcome::NotThere => Problem::Refused { status: 404, message: String::new() },
+        EngineOutcome::Unreachable { reason } => return engine.record_outage(Problem::Unreachable { reason }, now),
         // No outcomes of a load or an unload; callers handle `TimedOut`.
-        EngineOutcome::Done | EngineOutcome::Listed { .. } | EngineOutcome::NoList | EngineOutcome::TimedOut => {}
-    }
+        EngineOutcome::Done | EngineOutcome::Listed { .. } | EngineOutcome::NoList | EngineOutcome::TimedOut => return,
+    };
+    engine.record_failure(name, source, problem, now);
 }
 
-fn listed(
-    engine: &mut Engine,
-    counted: &Arc<BTreeSet<AdapterName>>,
-    outcome: EngineOutcome,
-    now: Instant,
-) -> BTreeSet<AdapterName> {
+fn listed(engine: &mut Engine, counted: &Arc<AdapterNames>, outcome: EngineOutcome, now: Instant) -> AdapterNames {
     let in_flight = engine.listing.take().unwrap_or_default();
     engine.must_list = false;
     engine.list_at = now + engine.audit_pause();
@@ -162,32 +151,27 @@ fn listed(
 }
 
 /// Requests the list again after the pause of the outage.
-fn list_again(engine: &mut Engine, now: Instant) -> BTreeSet<AdapterName> {
+fn list_again(engine: &mut Engine, now: Instant) -> AdapterNames {
     engine.must_list = true;
     engine.list_at = now;
     engine.held.keys().chain(engine.request_failures.keys()).cloned().collect()
 }
 
 /// Takes the engine's list as the truth, except for adapters that were being loaded or unloaded.
-fn apply_list(
-    engine: &mut Engine,
-    names: &BTreeSet<AdapterName>,
-    in_flight: &BTreeSet<AdapterName>,
-    now: Instant,
-) -> BTreeSet<AdapterName> {
+fn apply_list(engine: &mut Engine, names: &AdapterNames, in_flight: &AdapterNames, now: Instant) -> AdapterNames {
     let before = std::mem::take(&mut engine.held);
     let mut after = BTreeMap::new();
     for name in names {
         let held = match before.get(name) {
             Some(known) if in_flight.contains(name) => known.clone(),
-            Some(Held::Accepted { source }) => Held::Loaded { source: Some(source.clone()) },
-            Some(Held::Loaded { source }) => Held::Loaded { source: source.clone() },
+            Some(Held::Accepted(source)) => Held::Loaded(Some(source.clone())),
+            Some(Held::Loaded(source)) => Held::Loaded(source.clone()),
             Some(Held::Dropped) => {
                 engine.record_failure(name, None, Problem::StillListed, now);
-                Held::Loaded { source: None }
+                Held::Loaded(None)
             }
             None if in_flight.contains(name) => continue,
-            None => Held::Loaded { source: None },
+            None => Held::Loaded(None),
         };
         if !matches!(before.get(name), Some(Held::Dropped)) && !in_flight.contains(name) {
             // Keep failures of loads: a list without the new source does not end them.
@@ -201,7 +185,7 @@ fn apply_list(
         }
         if in_flight.contains(name) {
             after.insert(name.clone(), known.clone());
-        } else if let Held::Accepted { source } = known {
+        } else if let Held::Accepted(source) = known {
             engine.record_failure(name, Some(source.clone()), Problem::NotListed, now);
         }
     }
@@ -218,7 +202,7 @@ fn apply_list(
 
 /// The engine has no list, so its responses count. If it may have restarted, it counts as empty: to load an adapter
 /// twice does no harm.
-fn list_unsupported(engine: &mut Engine) -> BTreeSet<AdapterName> {
+fn list_unsupported(engine: &mut Engine) -> AdapterNames {
     engine.list = ListSupport::Unsupported;
     let mut changed = BTreeSet::new();
     if std::mem::take(&mut engine.stale) {
@@ -228,9 +212,9 @@ fn list_unsupported(engine: &mut Engine) -> BTreeSet<AdapterName> {
     let names: Vec<AdapterName> = engine.held.keys().chain(engine.request_failures.keys()).cloned().collect();
     for name in names {
         match engine.held.get(&name) {
-            Some(Held::Accepted { source }) => {
+            Some(Held::Accepted(source)) => {
                 let source = Some(source.clone());
-                engine.held.insert(name.clone(), Held::Loaded { source });
+                engine.held.insert(name.clone(), Held::Loaded(source));
                 engine.request_failures.remove(&name);
             }
             Some(Held::Dropped) => {
@@ -238,7 +222,7 @@ fn list_unsupported(engine: &mut Engine) -> BTreeSet<AdapterName> {
                 engine.request_failures.remove(&name);
                 engine.absent.insert(name.clone());
             }
-            Some(Held::Loaded { .. }) | None => {}
+            Some(Held::Loaded(_)) | None => {}
         }
         changed.insert(name);
     }

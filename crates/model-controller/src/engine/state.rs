@@ -1,7 +1,7 @@
 //! Observed state of one engine, and state of one adapter on it, as the adapter's model reports it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
@@ -70,16 +70,10 @@ pub enum ListSupport {
 /// State of an adapter in an engine, and how it was observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// The load succeeded, and the adapter is not listed yet.
-    Accepted {
-        /// Its source.
-        source: AdapterSource,
-    },
-    /// It is listed; or the load succeeded and the engine has no list.
-    Loaded {
-        /// Its source; `None` if this process did not load it.
-        source: Option<AdapterSource>,
-    },
+    /// The load from this source succeeded, and the adapter is not listed yet.
+    Accepted(AdapterSource),
+    /// It is listed; or the load succeeded and the engine has no list. `None` if this process did not load it.
+    Loaded(Option<AdapterSource>),
     /// The unload succeeded, and no list confirmed it yet.
     Dropped,
 }
@@ -258,6 +252,9 @@ pub fn shorten(message: &str) -> String {
     format!("{}…", &line[..end])
 }
 
+/// State of one adapter on each engine, by the uid of its pod.
+pub type AdapterStates = HashMap<Arc<str>, AdapterState>;
+
 /// State of one adapter on one engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdapterState {
@@ -282,9 +279,9 @@ pub enum AdapterState {
 pub fn adapter_state(engine: &Engine, name: &AdapterName, adapter: &DesiredAdapter) -> AdapterState {
     let trusted = adapter.trust.holds_for(&engine.endpoint);
     let fits = match engine.held.get(name) {
-        Some(Held::Loaded { source: Some(source) }) => *source == adapter.source,
-        Some(Held::Loaded { source: None }) => trusted,
-        Some(Held::Accepted { .. } | Held::Dropped) | None => false,
+        Some(Held::Loaded(Some(source))) => *source == adapter.source,
+        Some(Held::Loaded(None)) => trusted,
+        Some(Held::Accepted(_) | Held::Dropped) | None => false,
     };
     if let Some(outage) = engine.outage.as_ref().filter(|_| !fits || engine.is_lost()) {
         return AdapterState::Failing { problem: outage.problem.clone(), failures: outage.failures };

@@ -57,7 +57,7 @@ impl Reconcile for ModelReconciler {
 
     async fn finalize(&self, packed: &Packed<Self::Object>) -> Result<Action, Interruption> {
         if !packed.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER) {
-            return Ok(Action::await_change());
+            return Ok(Action::AwaitChange);
         }
         // The adapter of a model that cannot be read was never loaded.
         let model = packed.unpack().ok();
@@ -71,14 +71,14 @@ impl Reconcile for ModelReconciler {
             None => BTreeSet::new(),
         };
         if let Some(rest) = finalize::plan(holders.len(), waited, self.release_timeout) {
-            return Ok(Action::requeue(rest));
+            return Ok(Action::Requeue(rest));
         }
         self.outputs.applier.remove_finalizer(packed, FINALIZER).await?;
         self.waits.forget(uid);
         if model.is_some_and(|model| !ModelClaim::of(&model).leftovers().is_empty()) {
             self.outputs.events.publish(&packed.object_ref(&()), events::released(&holders));
         }
-        Ok(Action::await_change())
+        Ok(Action::AwaitChange)
     }
 
     fn unreadable(

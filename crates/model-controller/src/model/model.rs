@@ -1,7 +1,7 @@
 //! Data of a pass over a model.
 
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    collections::{BTreeSet, HashSet},
     sync::Arc,
 };
 
@@ -12,7 +12,7 @@ use api_types::{
 use controller_kit::{apply::RequestError, store::Key};
 use jiff::Timestamp;
 
-use crate::engine::{AdapterName, AdapterSource, CopyTrust, Endpoint, PoolId, state::AdapterState};
+use crate::engine::{AdapterName, AdapterSource, CopyTrust, Endpoint, PoolId, state::AdapterStates};
 
 /// The finalizer that keeps a model until its adapter is unloaded. It is that of the upstream operator, so that each
 /// operator cleans up after the other.
@@ -32,7 +32,7 @@ pub struct ModelObserved {
     /// The model that owns the name of the adapter, if it is another one.
     pub taken_by: Option<Key>,
     /// State of the adapter on each engine, by the uid of its pod.
-    pub adapter_states: HashMap<Arc<str>, AdapterState>,
+    pub adapter_states: AdapterStates,
     /// Adapters of earlier names that an engine may still hold.
     pub lingering: BTreeSet<AdapterName>,
     /// Pods without adapters that others cover.

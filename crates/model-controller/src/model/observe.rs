@@ -9,7 +9,7 @@ use std::{
 
 use api_types::{labels, v1alpha1::DynamoModel};
 use controller_kit::{
-    request::{Interruption, read},
+    request::{Interruption, is_object_name, read},
     store::{Key, Packed, Store},
     sync::locked,
 };
@@ -27,7 +27,7 @@ use super::{
     ownership::{Ownership, resolve_ownership},
 };
 use crate::engine::{
-    AdapterName, DesiredAdapter, DesiredAdapters, Endpoint, PoolId, apply::SharedFleet, state::AdapterState,
+    AdapterName, DesiredAdapter, DesiredAdapters, Endpoint, PoolId, apply::SharedFleet, state::AdapterStates,
 };
 
 /// Caches, engines, and a client for objects that are in no cache.
@@ -124,11 +124,8 @@ impl ModelObserver {
             read.claims.retain(|key, _| live.contains(key));
             let live: HashSet<Key> = self.slices.keys().into_iter().collect();
             read.slices.retain(|key, _| live.contains(key));
-            let pods: HashSet<Arc<str>> = read
-                .slices
-                .values()
-                .flat_map(|(_, slice)| slice.endpoints.iter().map(|endpoint| Arc::clone(&endpoint.pod)))
-                .collect();
+            let endpoints = read.slices.values().flat_map(|(_, slice)| &slice.endpoints);
+            let pods: HashSet<Arc<str>> = endpoints.map(|endpoint| Arc::clone(&endpoint.pod)).collect();
             read.pods.retain(|pod, _| pods.contains(pod));
             read.refused.retain(|_, read_at| read_at.elapsed() < READ_AGAIN);
         }
@@ -150,8 +147,8 @@ impl ModelObserver {
         concerned.map(|claim| claim.key.clone()).collect()
     }
 
-    fn adapter_states(&self, claim: &ModelClaim) -> HashMap<Arc<str>, AdapterState> {
-        let Requested::Adapter { name, source } = &claim.requested else { return HashMap::new() };
+    fn adapter_states(&self, claim: &ModelClaim) -> AdapterStates {
+        let Requested::Adapter { name, source } = &claim.requested else { return AdapterStates::new() };
         let desired = DesiredAdapter { source: source.clone(), models: BTreeSet::new(), trust: claim.trust.clone() };
         self.fleet.lock().adapter_states(&claim.pool, name, &desired)
     }
@@ -203,7 +200,8 @@ impl ModelObserver {
             let endpoints = slices.iter().flat_map(|slice| &slice.endpoints);
             let unverified = endpoints.filter(|endpoint| {
                 let refused = read.refused.get(&(Arc::clone(&endpoint.pod), endpoint.address));
-                is_name(&endpoint.pod_name)
+                // Names in slices are written by others.
+                is_object_name(&endpoint.pod_name)
                     && !is_verified(endpoint, &read.pods)
                     && refused.is_none_or(|read_at| read_at.elapsed() >= READ_AGAIN)
             });
@@ -253,9 +251,4 @@ fn content_of<K: Resource, T: Clone>(object: &Packed<K>, known: &mut ByVersion<T
     let content = parse();
     known.insert(key, (version.clone(), content.clone()));
     content
-}
-
-/// Whether a field selector can contain a name. Names in slices are written by others.
-fn is_name(name: &str) -> bool {
-    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
 }

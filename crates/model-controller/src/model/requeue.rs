@@ -11,5 +11,5 @@ const REJECTED_RETRY: Duration = Duration::from_secs(15);
 
 /// Determines when the next pass is due.
 pub fn next(applied: &ModelApplied) -> Action {
-    applied.rejection.as_ref().map_or_else(Action::await_change, |_| Action::requeue(REJECTED_RETRY))
+    applied.rejection.as_ref().map_or(Action::AwaitChange, |_| Action::Requeue(REJECTED_RETRY))
 }

@@ -1,7 +1,5 @@
 //! The Job whose pod is captured: it starts the engine, and an agent takes its processes when it is ready.
 
-use std::collections::BTreeMap;
-
 use api_types::{
     annotations, labels, names, quantity,
     v1alpha1::{DynamoCheckpoint, SharedMemory},
@@ -12,13 +10,12 @@ use k8s_openapi::{
         batch::v1::{Job, JobSpec},
         core::v1::{Container, ExecAction, PodSpec, PodTemplateSpec, Probe},
     },
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::ObjectMeta},
+    apimachinery::pkg::api::resource::Quantity,
 };
 
-use super::{CheckpointStorage, FIRST_ARTIFACT, captured_pod, restore, restore::FOLDER};
+use super::{CheckpointStorage, FIRST_ARTIFACT, captured_pod, render_job, restore, restore::FOLDER};
 use crate::{
-    device_claims,
-    device_claims::ContainerClaim,
+    device_claims::{self, ContainerClaim},
     gpus,
     pod::{parts::find, volumes::mount_shared_memory},
     violation::keep_all,
@@ -81,21 +78,9 @@ pub fn render_capture_job(
             launch_together(container);
         }
     }
-    Ok(Job {
-        metadata: ObjectMeta {
-            name: Some(names::checkpoint_job(id, artifact_version(checkpoint))),
-            namespace: checkpoint.metadata.namespace.clone(),
-            labels: Some(BTreeMap::from([(labels::CHECKPOINT_ID.to_owned(), id.to_owned())])),
-            ..ObjectMeta::default()
-        },
-        spec: Some(JobSpec {
-            active_deadline_seconds: Some(job.deadline_seconds()),
-            backoff_limit: Some(0),
-            template,
-            ..JobSpec::default()
-        }),
-        status: None,
-    })
+    let name = names::checkpoint_job(id, artifact_version(checkpoint));
+    let spec = JobSpec { active_deadline_seconds: Some(job.deadline_seconds()), template, ..JobSpec::default() };
+    Ok(render_job(checkpoint, name, id, spec))
 }
 
 fn check(checkpoint: &DynamoCheckpoint, settings: CaptureSettings<'_>) -> Result<(), Vec<Violation>> {
@@ -125,11 +110,8 @@ fn check_gpus(container: &Container, settings: CaptureSettings<'_>, violations: 
         Err(wrong) => violations.push(wrong.violation(&at)),
         Ok(count) if count + settings.claimed_gpus > 1 && container.command.iter().flatten().next().is_none() => {
             let problem = "is empty, and several GPUs are captured together by what starts the command";
-            violations.push(Violation::required(
-                format!("{at}.command"),
-                problem,
-                "write the command that starts the engine",
-            ));
+            let remedy = "write the command that starts the engine";
+            violations.push(Violation::required(format!("{at}.command"), problem, remedy));
         }
         Ok(_) => {}
     }

@@ -22,8 +22,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     RenderInput, SharedGpus, ValidatedComponent, gpus,
     metadata::{Pairs, pod_template},
-    pod,
-    pod::{gpu_memory, pull_secrets::add_pull_secrets},
+    pod::{self, gpu_memory},
     render_claim_template,
 };
 
@@ -56,7 +55,7 @@ pub fn render_captured_pod(
     if let Some(own) = usage.overlay.and_then(|overlay| overlay.get("spec")) {
         pod = lay_over(pod, own);
     }
-    add_pull_secrets(&mut pod, input, component.alone);
+    pod::add_pull_secrets(&mut pod, input, component.alone);
     let shared = component.running.shared_gpus;
     let claim = shared.map(|shared| share_gpus(&mut pod, component, usage.target, usage.clients, shared));
     let (labels, annotations) = metadata(component, usage.overlay);

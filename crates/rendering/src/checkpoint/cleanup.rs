@@ -1,18 +1,16 @@
 //! The Job that removes what a checkpoint kept.
 
-use std::collections::BTreeMap;
-
 use api_types::{labels, names, v1alpha1::DynamoCheckpoint};
-use k8s_openapi::{
-    api::{
-        batch::v1::{Job, JobSpec},
-        core::v1::{Container, PodSpec, PodTemplateSpec},
-    },
-    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+use k8s_openapi::api::{
+    batch::v1::{Job, JobSpec},
+    core::v1::{Container, PodSpec},
 };
 
-use super::{CheckpointStorage, restore};
-use crate::pod::env;
+use super::{CheckpointStorage, render_job, restore};
+use crate::{
+    metadata::{Pairs, pod_template},
+    pod::env,
+};
 
 /// Image with a shell and `rm` where an administrator names none.
 pub const DEFAULT_CLEANUP_IMAGE: &str = "busybox:1.36";
@@ -36,7 +34,6 @@ pub fn render_cleanup_job(
     if !is_folder_name(id) {
         return None;
     }
-    let marks = Some(BTreeMap::from([(labels::CHECKPOINT_ID.to_owned(), id.to_owned())]));
     let image = Some(image.trim()).filter(|image| !image.is_empty()).unwrap_or(DEFAULT_CLEANUP_IMAGE);
     let mut pod = PodSpec {
         restart_policy: Some("Never".to_owned()),
@@ -51,25 +48,14 @@ pub fn render_cleanup_job(
         ..PodSpec::default()
     };
     restore::mount_storage(&mut pod, CONTAINER, storage);
-    Some(Job {
-        metadata: ObjectMeta {
-            name: Some(names::checkpoint_cleanup_job(id)),
-            namespace: checkpoint.metadata.namespace.clone(),
-            labels: marks.clone(),
-            ..ObjectMeta::default()
-        },
-        spec: Some(JobSpec {
-            backoff_limit: Some(0),
-            active_deadline_seconds: Some(DEADLINE_SECONDS),
-            ttl_seconds_after_finished: Some(KEEP_SECONDS),
-            template: PodTemplateSpec {
-                metadata: Some(ObjectMeta { labels: marks, ..ObjectMeta::default() }),
-                spec: Some(pod),
-            },
-            ..JobSpec::default()
-        }),
-        status: None,
-    })
+    let marks = Pairs::from([(labels::CHECKPOINT_ID.to_owned(), id.to_owned())]);
+    let spec = JobSpec {
+        active_deadline_seconds: Some(DEADLINE_SECONDS),
+        ttl_seconds_after_finished: Some(KEEP_SECONDS),
+        template: pod_template(marks, Pairs::new(), pod),
+        ..JobSpec::default()
+    };
+    Some(render_job(checkpoint, names::checkpoint_cleanup_job(id), id, spec))
 }
 
 /// Whether an identifier can be the name of a folder below the storage's, and of nothing else.

@@ -27,6 +27,10 @@ mod storage;
 use std::collections::BTreeMap;
 
 use api_types::{labels, names, v1alpha1::DynamoCheckpoint, v1beta1::CheckpointIdentity};
+use k8s_openapi::{
+    api::batch::v1::{Job, JobSpec},
+    apimachinery::pkg::apis::meta::v1::ObjectMeta,
+};
 use serde::Serialize;
 
 pub use self::{
@@ -45,6 +49,17 @@ use crate::go_json;
 
 const DIGITS_OF_IDENTITY: usize = 16;
 const DIGITS_OF_GRAPH: usize = 32;
+
+/// A Job of a checkpoint, without owner. What fails is not tried again.
+fn render_job(checkpoint: &DynamoCheckpoint, name: String, id: &str, spec: JobSpec) -> Job {
+    let metadata = ObjectMeta {
+        name: Some(name),
+        namespace: checkpoint.metadata.namespace.clone(),
+        labels: Some(BTreeMap::from([(labels::CHECKPOINT_ID.to_owned(), id.to_owned())])),
+        ..ObjectMeta::default()
+    };
+    Job { metadata, spec: Some(JobSpec { backoff_limit: Some(0), ..spec }), status: None }
+}
 
 /// The identifier of a checkpoint: the one it has, else the digest of what it is of.
 pub fn checkpoint_id(checkpoint: &DynamoCheckpoint) -> String {

@@ -6,7 +6,7 @@ use api_types::{
 };
 
 use super::{CheckpointConfig, RestoreSource, Start, StorageLocation, artifact_version, checkpoint_id};
-use crate::{CheckpointUse, ValidatedComponent};
+use crate::ValidatedComponent;
 
 /// Known facts about the checkpoint of a component; empty if it has none.
 #[derive(Debug, Default)]
@@ -44,7 +44,7 @@ pub fn start(valid: &ValidatedComponent<'_>, facts: &CheckpointFacts) -> Result<
     };
     let name = live.metadata.name.clone().unwrap_or_default();
     let shares = live.spec.gpu_memory_service.as_ref().is_some_and(|service| service.enabled);
-    check_sharing(valid, usage, &name, shares)?;
+    check_sharing(valid, &name, shares)?;
     if !waits {
         return Ok(Start::AtAdmission(name));
     }
@@ -75,12 +75,7 @@ fn state(checkpoint: &DynamoCheckpoint) -> String {
 }
 
 /// Processes find the memory again that they were captured with, or cannot be restored.
-fn check_sharing(
-    valid: &ValidatedComponent<'_>,
-    usage: CheckpointUse<'_>,
-    name: &str,
-    shares: bool,
-) -> Result<(), String> {
+fn check_sharing(valid: &ValidatedComponent<'_>, name: &str, shares: bool) -> Result<(), String> {
     let field = "spec.experimental.gpuMemoryService";
     match (valid.shared_gpus.is_some(), shares) {
         (true, false) => Err(format!(
@@ -90,7 +85,7 @@ fn check_sharing(
         (false, true) => Err(format!(
             "{field}: is missing, and the processes of {} in DynamoCheckpoint {name} share GPU memory; set the field, or \
              name another checkpoint",
-            usage.target
+            valid.restore_target()
         )),
         _ => Ok(()),
     }

@@ -68,9 +68,8 @@ impl GpuRequest<'_> {
         if devices.mode.is_some_and(|mode| !mode.is_empty() && mode != "ExactCount") {
             return Err(self.no_count("requests all GPUs of a node"));
         }
-        u32::try_from(devices.count.unwrap_or(1))
-            .map(|count| count.max(1))
-            .map_err(|_| self.no_count("has no valid count"))
+        let count = u32::try_from(devices.count.unwrap_or(1)).map_err(|_| self.no_count("has no valid count"))?;
+        Ok(count.max(1))
     }
 
     /// Selectors of the class and of the request have to match both, so either can name the driver.

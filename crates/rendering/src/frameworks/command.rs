@@ -92,22 +92,11 @@ pub(super) fn run_script(main: &mut Container, shell: &str, script: String) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use BackendFramework::{Sglang, Vllm};
 
     use super::*;
-
-    pub(in crate::frameworks) fn container(command: &[&str], args: &[&str]) -> Container {
-        let list = |words: &[&str]| {
-            (!words.is_empty()).then(|| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
-        };
-        Container { name: "main".to_owned(), command: list(command), args: list(args), ..Container::default() }
-    }
-
-    /// Command and arguments.
-    pub(in crate::frameworks) fn words_of(main: &Container) -> Vec<&str> {
-        line(main).collect()
-    }
+    use crate::frameworks::fixtures::{container, words_of};
 
     #[test]
     fn values_are_found_however_they_are_written() {

@@ -65,23 +65,3 @@ pub(super) fn remove_probes(main: &mut Container) {
     main.readiness_probe = None;
     main.startup_probe = None;
 }
-
-#[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// A pod of the graph `graph` with nothing special about it.
-    pub(in crate::frameworks) fn launch(multinode: Option<MultinodePod<'_>>) -> Launch<'_> {
-        Launch {
-            framework: None,
-            cache: None,
-            graph: Some("graph"),
-            multinode,
-            executor: Executor::Mp,
-            shares_gpu_memory: false,
-            stands_by: false,
-            mpi_secret: names::MPI_SECRET,
-            claimed_gpus: 0,
-        }
-    }
-}

@@ -8,6 +8,8 @@
 //! | `command`, `shell` | flags added to command lines and scripts of other people |
 
 mod command;
+#[cfg(test)]
+mod fixtures;
 mod launch;
 mod multinode;
 mod shell;
@@ -93,22 +95,20 @@ pub(crate) fn detect(dcd: &DynamoComponentDeployment) -> Result<Option<BackendFr
         ([], explicit) => Ok(explicit),
         ([one], None) => Ok(Some(*one)),
         ([one], Some(explicit)) if *one == explicit => Ok(Some(explicit)),
-        ([one], Some(explicit)) => Err(Violation::invalid(
-            "spec.backendFramework",
-            explicit.to_string(),
-            format!("contradicts the command line of container {MAIN_CONTAINER}, which starts dynamo.{one}"),
-            "make the two agree, or remove spec.backendFramework",
-        )),
+        ([one], Some(explicit)) => {
+            let problem =
+                format!("contradicts the command line of container {MAIN_CONTAINER}, which starts dynamo.{one}");
+            let remedy = "make the two agree, or remove spec.backendFramework";
+            Err(Violation::invalid("spec.backendFramework", explicit.to_string(), problem, remedy))
+        }
         (_, Some(explicit)) => Ok(Some(explicit)),
-        (several, None) => Err(Violation::invalid(
-            format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].command"),
-            line.as_str(),
-            format!(
-                "starts several frameworks: {}",
-                several.iter().map(|framework| format!("dynamo.{framework}")).collect::<Vec<_>>().join(", ")
-            ),
-            "set spec.backendFramework to the one that counts, or start only one",
-        )),
+        (several, None) => {
+            let path = format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].command");
+            let modules: Vec<String> = several.iter().map(|framework| format!("dynamo.{framework}")).collect();
+            let problem = format!("starts several frameworks: {}", modules.join(", "));
+            let remedy = "set spec.backendFramework to the one that counts, or start only one";
+            Err(Violation::invalid(path, line.as_str(), problem, remedy))
+        }
     }
 }
 
@@ -130,15 +130,20 @@ fn started_by(line: &str) -> Vec<BackendFramework> {
 }
 
 fn runs_module(command: &str, module: &str) -> bool {
-    let after_python = command.match_indices("python").find_map(|(at, word)| {
-        let rest = command[at + word.len()..].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        rest.starts_with(is_space).then_some(rest)
-    });
-    let after_flag = after_python.and_then(|rest| {
+    let after_flag = pythons(command).next().and_then(|end| {
+        let rest = &command[end..];
         let mut flags = rest.match_indices("-m").map(|(at, flag)| &rest[at + flag.len()..]);
         flags.find(|after| after.starts_with(is_space))
     });
     after_flag.is_some_and(|rest| rest.contains(module))
+}
+
+/// The ends of the words `python` in a command line that a space follows, or a version and a space.
+fn pythons(command: &str) -> impl Iterator<Item = usize> {
+    command.match_indices("python").map(|(at, word)| at + word.len()).filter(move |end| {
+        let rest = command[*end..].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        rest.starts_with(is_space)
+    })
 }
 
 fn is_space(c: char) -> bool {
@@ -148,24 +153,20 @@ fn is_space(c: char) -> bool {
 /// Adds rank and leader address of each node of a replica; returns whether the engine was found.
 fn adapt_sglang_main(launch: &Launch<'_>, main: &mut Container) -> bool {
     let Some(MultinodePod { role, nodes, peers }) = launch.multinode else { return true };
-    let (rank, needs_shell) = match role {
-        NodeRole::Leader => ("0".to_owned(), false),
-        NodeRole::Worker => {
-            launch::remove_probes(main);
-            let rank = peers.worker_rank();
-            (rank.flag, rank.needs_shell)
-        }
-    };
+    if role == NodeRole::Worker {
+        launch::remove_probes(main);
+    }
+    let rank = peers.rank(role);
     let address = format!("{}:{}", peers.leader(), ports::SGLANG_INIT);
-    let flags = format!("--dist-init-addr {address} --nnodes {nodes} --node-rank {rank}");
-    command::add_flags(main, &flags, needs_shell, BackendFramework::Sglang)
+    let flags = format!("--dist-init-addr {address} --nnodes {nodes} --node-rank {}", rank.flag);
+    command::add_flags(main, &flags, rank.needs_shell, BackendFramework::Sglang)
 }
 
 #[cfg(test)]
 mod tests {
     use BackendFramework::{Sglang, Trtllm, Vllm};
 
-    use super::{Peers, command::tests::*, launch::tests::launch, *};
+    use super::{Peers, fixtures::*, *};
 
     #[test]
     fn engines_are_recognised_by_their_command_lines() {

@@ -54,7 +54,7 @@ pub const LEADER_CLIQUE: &str = "ldr";
 /// Suffix of the clique that holds a component's workers.
 pub const WORKER_CLIQUE: &str = "wkr";
 
-/// The rank of a worker, as text for a command line.
+/// The rank of a pod, as text for a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rank {
     /// As the value of a flag.
@@ -77,23 +77,19 @@ impl Peers<'_> {
         }
     }
 
-    /// Rank of the worker that this is.
-    pub(super) fn worker_rank(&self) -> Rank {
-        match self {
-            // Within `$((…))` the kubelet replaces nothing: it takes everything up to the first `)` for a name.
-            Self::LeaderWorkerSet => Rank {
-                flag: "$(LWS_WORKER_INDEX)".to_owned(),
-                arithmetic: "LWS_WORKER_INDEX".to_owned(),
-                needs_shell: false,
-            },
-            Self::Grove { .. } => {
-                let rank = "$((GROVE_PCLQ_POD_INDEX + 1))";
-                Rank { flag: rank.to_owned(), arithmetic: rank.to_owned(), needs_shell: true }
-            }
-            Self::GroveRanks { rank, .. } => {
-                Rank { flag: rank.to_string(), arithmetic: rank.to_string(), needs_shell: false }
-            }
+    /// Rank of the pod, which has this role.
+    pub(super) fn rank(&self, role: NodeRole) -> Rank {
+        const AFTER_LEADER: &str = "$((GROVE_PCLQ_POD_INDEX + 1))";
+        if role == NodeRole::Leader {
+            return Rank { flag: "0".to_owned(), arithmetic: "0".to_owned(), needs_shell: false };
         }
+        let (flag, arithmetic, needs_shell) = match self {
+            // Within `$((…))` the kubelet replaces nothing: it takes everything up to the first `)` for a name.
+            Self::LeaderWorkerSet => ("$(LWS_WORKER_INDEX)".to_owned(), "LWS_WORKER_INDEX".to_owned(), false),
+            Self::Grove { .. } => (AFTER_LEADER.to_owned(), AFTER_LEADER.to_owned(), true),
+            Self::GroveRanks { rank, .. } => (rank.to_string(), rank.to_string(), false),
+        };
+        Rank { flag, arithmetic, needs_shell }
     }
 
     /// Host names of all pods of a replica, the leader first, as words of a shell.

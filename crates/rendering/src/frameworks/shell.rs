@@ -128,12 +128,8 @@ pub(super) fn with_flags(script: &str, flags: &str, engine: &str) -> Option<Stri
 /// The end of the last word that names the engine, behind a word that names Python, in one simple command.
 fn insertion(command: &str, engine: &str, places: &[BytePlace]) -> Option<usize> {
     let state = |at: usize| places.get(at).map_or(ScanState::Code, |place| place.state);
-    let (python, within) = command.match_indices("python").find_map(|(at, name)| {
-        let end = at + name.len();
-        let rest = command[end..].trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let is_word = rest.starts_with(|c: char| c.is_ascii_whitespace());
-        (is_word && state(at) != ScanState::Comment).then_some((end, state(at)))
-    })?;
+    let python = super::pythons(command).find(|end| state(end - 1) != ScanState::Comment)?;
+    let within = state(python - 1);
     let quote = match within {
         ScanState::Single => Some('\''),
         ScanState::Double => Some('"'),

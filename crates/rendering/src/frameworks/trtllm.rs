@@ -167,10 +167,7 @@ fn worker_script() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::{command::tests::*, launch::tests::launch},
-        *,
-    };
+    use super::{super::fixtures::*, *};
 
     const GROVE: Peers<'_> = Peers::Grove { component: "dec" };
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use api_types::{
-    annotations, env, grove,
-    grove::{PodCliqueTemplate, PodCliqueTemplateSpec},
+    annotations, env,
+    grove::{self, PodCliqueTemplate, PodCliqueTemplateSpec},
     labels, names, quantity,
     v1beta1::{ComponentType, MAIN_CONTAINER},
 };
@@ -56,9 +56,7 @@ fn clique_labels(graph: &GroveGraph<'_>, component: &GroveComponent<'_>, role: C
     let selector = names::component_deployment(graph.name, valid.component_name(), None);
     all.insert(labels::SELECTOR.to_owned(), selector);
     all.insert(labels::DYNAMO_NAMESPACE.to_owned(), valid.dynamo_namespace_for_pods());
-    if let Some(unknown) = component.unknown_type {
-        all.insert(labels::COMPONENT_TYPE.to_owned(), unknown.to_owned());
-    }
+    all.extend(component.unknown_type.map(|unknown| (labels::COMPONENT_TYPE.to_owned(), unknown.to_owned())));
     match role {
         // Nothing registers there, so discovery may ignore it.
         CliqueRole::MemoryOfRank(_) => {
@@ -87,9 +85,7 @@ fn clique_annotations(component: &GroveComponent<'_>, role: CliqueRole) -> Pairs
     let backend = valid.discovery_backend(&component.input).as_str().to_owned();
     all.insert(annotations::DISCOVERY_BACKEND.to_owned(), backend);
     component.input.restore.annotate(&mut all, valid.restore_target());
-    if let Some(id) = component.restart_at {
-        all.insert(annotations::RESTART_AT.to_owned(), id.to_owned());
-    }
+    all.extend(component.restart_at.map(|id| (annotations::RESTART_AT.to_owned(), id.to_owned())));
     all
 }
 
@@ -117,7 +113,7 @@ fn pod_spec(component: &GroveComponent<'_>, plan: &Clique) -> PodSpec {
     if has_no_account(input, valid) {
         pod.service_account_name = None;
     }
-    pod::pull_secrets::add_pull_secrets(&mut pod, input, valid);
+    pod::add_pull_secrets(&mut pod, input, valid);
     let init_containers = pod.init_containers.iter_mut().flatten();
     pod.containers.iter_mut().chain(init_containers).for_each(complete);
     for volume in pod.volumes.iter_mut().flatten() {
@@ -178,9 +174,7 @@ impl Scheduler {
     /// Annotations of the PodCliqueSet.
     pub(super) fn annotate(self, set: &mut BTreeMap<String, String>, graph: &BTreeMap<String, String>) {
         let queue = given(graph, annotations::VOLCANO_QUEUE).filter(|_| self == Self::Volcano);
-        if let Some(queue) = queue {
-            set.insert(grove::VOLCANO_QUEUE.to_owned(), queue.to_owned());
-        }
+        set.extend(queue.map(|queue| (grove::VOLCANO_QUEUE.to_owned(), queue.to_owned())));
     }
 
     /// Hands a clique to the scheduler, unless the user chose another one.
@@ -195,9 +189,8 @@ impl Scheduler {
             return;
         }
         *chosen = Some(name.to_owned());
-        if let Some(queue) = self.kai_queue(graph) {
-            clique.labels.insert(labels::KAI_QUEUE.to_owned(), queue.to_owned());
-        }
+        let queue = self.kai_queue(graph).map(|queue| (labels::KAI_QUEUE.to_owned(), queue.to_owned()));
+        clique.labels.extend(queue);
     }
 }
 

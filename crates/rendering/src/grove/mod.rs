@@ -33,8 +33,7 @@ use api_types::{
     limits::MEMORY_RANKS,
     names::GROVE_COMBINED_MAX,
     v1beta1::{ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentSpec},
-    violations,
-    violations::Violation,
+    violations::{self, Violation},
 };
 pub(crate) use roles::{only_assists, shares_memory_between_pods};
 
@@ -96,12 +95,9 @@ pub struct GroveSettings {
 pub fn check(graph: &DynamoGraphDeployment) -> Vec<Violation> {
     let strategy = graph.metadata.annotations.as_ref().and_then(|all| all.get(GROVE_UPDATE_STRATEGY));
     let path = format!("metadata.annotations[{GROVE_UPDATE_STRATEGY}]");
-    let mut violations: Vec<Violation> =
-        strategy.and_then(|value| rules::grove_update_strategy(path, value)).into_iter().collect();
-    violations.extend(check_names(graph));
-    violations.extend(check_ranks(&graph.spec.components));
-    violations.extend(topology::check(&graph.spec));
-    violations
+    let strategy = strategy.and_then(|value| rules::grove_update_strategy(path, value));
+    let found = strategy.into_iter().chain(check_names(graph)).chain(check_ranks(&graph.spec.components));
+    found.chain(topology::check(&graph.spec)).collect()
 }
 
 /// Grove puts the names of a graph and of what is below it into one name, which must not become too long.
@@ -110,12 +106,8 @@ pub(crate) fn check_names(graph: &DynamoGraphDeployment) -> Vec<Violation> {
     let too_long = |component: &ComponentSpec| {
         let length = set.len() + roles::names_beside_set(component);
         (length > GROVE_COMBINED_MAX).then(|| {
-            Violation::invalid(
-                format!("spec.components[{}].name", component.name),
-                component.name.as_str(),
-                violations::combined_name(length),
-                violations::COMBINED_NAME_REMEDY,
-            )
+            let (name, problem) = (component.name.as_str(), violations::combined_name(length));
+            Violation::invalid(format!("spec.components[{name}].name"), name, problem, violations::COMBINED_NAME_REMEDY)
         })
     };
     graph.spec.components.iter().filter_map(too_long).collect()
@@ -126,12 +118,10 @@ fn check_ranks(components: &[ComponentSpec]) -> Option<Violation> {
     let sharing = || components.iter().filter(|component| roles::shares_memory_between_pods(component));
     let ranks = sharing().fold(0, |ranks: i32, component| ranks.saturating_add(component.node_count().max(1)));
     let largest = sharing().max_by_key(|component| component.node_count()).filter(|_| ranks > MEMORY_RANKS)?;
-    Some(Violation::invalid(
-        format!("spec.components[{}].multinode.nodeCount", largest.name),
-        largest.node_count().to_string(),
-        format!("makes {ranks} ranks in the graph that share GPU memory between pods, and {MEMORY_RANKS} are possible"),
-        "use fewer nodes, or mode IntraPod",
-    ))
+    let path = format!("spec.components[{}].multinode.nodeCount", largest.name);
+    let problem =
+        format!("makes {ranks} ranks in the graph that share GPU memory between pods, and {MEMORY_RANKS} are possible");
+    Some(Violation::invalid(path, largest.node_count().to_string(), problem, "use fewer nodes, or mode IntraPod"))
 }
 
 #[cfg(test)]

@@ -14,16 +14,16 @@ use k8s_openapi::{
     api::{core::v1::Service, networking::v1::Ingress},
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, util::intstr::IntOrString},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
-    GroveComponent, GroveGraph, clique, roles,
-    roles::{ChildKind, Clique, CliqueRole, child_of},
+    GroveComponent, GroveGraph, clique,
+    roles::{self, ChildKind, Clique, CliqueRole, child_of},
     topology,
 };
 use crate::{
     DiscoveryBackend, NodeRole, exposure, frameworks,
-    metadata::{Pairs, named, some},
+    metadata::{Pairs, marked},
     rank_claim, service,
 };
 
@@ -63,11 +63,7 @@ fn component_service(graph: &GroveGraph<'_>, component: &GroveComponent<'_>, nam
     let mut all_annotations = graph.spec.annotations.clone().unwrap_or_default();
     all_annotations.extend(component.valid.preserved.annotations.clone());
     all_annotations.extend(component.declared.pod_annotations().cloned().unwrap_or_default());
-    let metadata = ObjectMeta {
-        labels: some(service_labels(graph, component)),
-        annotations: some(all_annotations),
-        ..named(name(&workload), graph.namespace)
-    };
+    let metadata = marked(name(&workload), graph.namespace, service_labels(graph, component), all_annotations);
     service::of(metadata, selector(component, component_type), service::port(component_type))
 }
 
@@ -95,9 +91,7 @@ fn become_the_graphs(metadata: &mut ObjectMeta) {
 fn selector(component: &GroveComponent<'_>, component_type: Option<ComponentType>) -> Pairs {
     let mut selector = service::selector(&component.valid, component_type);
     selector.insert(labels::DYNAMO_NAMESPACE.to_owned(), component.valid.dynamo_namespace_for_pods());
-    if let Some(unknown) = component.unknown_type {
-        selector.insert(labels::COMPONENT_TYPE.to_owned(), unknown.to_owned());
-    }
+    selector.extend(component.unknown_type.map(|unknown| (labels::COMPONENT_TYPE.to_owned(), unknown.to_owned())));
     selector
 }
 
@@ -107,9 +101,7 @@ fn service_labels(graph: &GroveGraph<'_>, component: &GroveComponent<'_>) -> Pai
     let mut all = graph.spec.labels.clone().unwrap_or_default();
     all.extend(component.valid.preserved.labels.clone());
     all.extend(component.declared.pod_labels().cloned().unwrap_or_default());
-    if let Some(revision) = component.valid.revision() {
-        all.insert(labels::WORKER_HASH.to_owned(), revision.to_owned());
-    }
+    all.extend(component.valid.revision().map(|hash| (labels::WORKER_HASH.to_owned(), hash.to_owned())));
     all.insert(labels::OWN_GRAPH.to_owned(), names::label_value(graph.name));
     all.insert(labels::OWN_COMPONENT.to_owned(), component.declared.name.clone());
     all
@@ -153,11 +145,7 @@ fn metadata(graph: &GroveGraph<'_>) -> ObjectMeta {
     all_labels.insert(labels::GRAPH.to_owned(), graph.name.to_owned());
     let mut all_annotations = graph.spec.annotations.clone().unwrap_or_default();
     graph.grove.scheduler.annotate(&mut all_annotations, graph.annotations);
-    ObjectMeta {
-        labels: some(all_labels),
-        annotations: some(all_annotations),
-        ..named(graph.set_name.to_owned(), graph.namespace)
-    }
+    marked(graph.set_name.to_owned(), graph.namespace, all_labels, all_annotations)
 }
 
 /// Adds the cliques of one component, and its scaling group if it has one.
@@ -202,11 +190,7 @@ fn starts_after(plan: &Clique, all: &[Clique], engine_over_ssh: bool) -> Vec<Str
 }
 
 /// Gives each rank of a replica its own claim of GPUs, which its memory and its engines share.
-fn share_gpus(
-    template: &mut PodCliqueSetTemplate,
-    component: &GroveComponent<'_>,
-    plans: &[Clique],
-) -> Vec<serde_json::Value> {
+fn share_gpus(template: &mut PodCliqueSetTemplate, component: &GroveComponent<'_>, plans: &[Clique]) -> Vec<Value> {
     let Some(shared) = component.valid.shared_gpus else { return Vec::new() };
     let mut sharing = Vec::new();
     for memory in plans {

@@ -16,7 +16,10 @@ use k8s_openapi::{
 use serde_json::{Value, json};
 
 use super::{main, pod};
-use crate::{go_json, pod::parts::add};
+use crate::{
+    go_json,
+    pod::{env, parts::add},
+};
 
 /// Applies it: workers are replicas where the user gives none, resources win over the user's, and a frontend gets the
 /// port by which it is reached. `inherited` is the environment of the whole graph, under the component's own.
@@ -27,12 +30,9 @@ pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<
     let own = component.main_container().and_then(|main| main.env.as_deref()).unwrap_or_default();
     let Some(text) = text(own, inherited) else { return Ok(()) };
     let mut config: Value = serde_json::from_str(text).map_err(|error| {
-        Violation::invalid(
-            format!("envs[{}]", env_names::DYN_DEPLOYMENT_CONFIG),
-            text,
-            format!("is no JSON: {error}"),
-            "write an object with the arguments of each service",
-        )
+        let path = format!("envs[{}]", env_names::DYN_DEPLOYMENT_CONFIG);
+        let remedy = "write an object with the arguments of each service";
+        Violation::invalid(path, text, format!("is no JSON: {error}"), remedy)
     })?;
     let is_frontend = component.type_ == Some(ComponentType::Frontend);
     let service = service_of(&config, &component.name, is_frontend);
@@ -49,15 +49,8 @@ pub fn configure(component: &mut ComponentSpec, inherited: &[EnvVar]) -> Result<
         service.insert("port".to_owned(), json!(ports::HTTP));
     }
     if is_frontend {
-        let value = Some(go_json::to_string(&config));
-        let env = main(component).env.get_or_insert_default();
-        match env.iter_mut().find(|variable| is_it(&&**variable)) {
-            Some(variable) => variable.value = value,
-            None => {
-                let name = env_names::DYN_DEPLOYMENT_CONFIG.to_owned();
-                env.push(EnvVar { name, value, value_from: None });
-            }
-        }
+        let variable = env::value(env_names::DYN_DEPLOYMENT_CONFIG, go_json::to_string(&config));
+        env::set(main(component), variable);
     }
     Ok(())
 }
@@ -90,8 +83,7 @@ fn text<'a>(own: &'a [EnvVar], inherited: &'a [EnvVar]) -> Option<&'a str> {
     variable.value.as_deref().filter(|text| !text.is_empty())
 }
 
-/// The name of a component in the configuration. A frontend that bears another name is still the
-/// frontend.
+/// The name of a component in the configuration. A frontend that bears another name is still the frontend.
 fn service_of(config: &Value, component: &str, is_frontend: bool) -> Option<String> {
     if config.get(component).is_some() {
         return Some(component.to_owned());
@@ -117,27 +109,22 @@ const TRACE: &str = "SYS_PTRACE";
 /// Lets the pods of a component do more. What its user says in the pod stays.
 pub(super) fn grant(component: &mut ComponentSpec, privileges: &BTreeSet<Privilege>) {
     for privilege in privileges {
-        match privilege {
-            Privilege::Privileged => {
-                security(component).privileged.get_or_insert(true);
-            }
+        let switch = match privilege {
+            Privilege::Privileged => &mut security(component).privileged,
+            Privilege::HostIpc => &mut pod(component).host_ipc,
+            Privilege::HostNetwork => &mut pod(component).host_network,
+            Privilege::HostPid => &mut pod(component).host_pid,
             Privilege::Ptrace => {
                 let capabilities = security(component).capabilities.get_or_insert_default();
                 add(&mut capabilities.add, TRACE.to_owned(), |capability| capability == TRACE);
+                continue;
             }
             Privilege::Root => {
                 security(component).run_as_user.get_or_insert(0);
+                continue;
             }
-            Privilege::HostIpc => {
-                pod(component).host_ipc.get_or_insert(true);
-            }
-            Privilege::HostNetwork => {
-                pod(component).host_network.get_or_insert(true);
-            }
-            Privilege::HostPid => {
-                pod(component).host_pid.get_or_insert(true);
-            }
-        }
+        };
+        switch.get_or_insert(true);
     }
 }
 

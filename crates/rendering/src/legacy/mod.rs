@@ -56,9 +56,8 @@ pub fn names_image(component: &ComponentSpec) -> bool {
 pub fn register_under(component: &mut ComponentSpec, dynamo_namespace: &str) {
     let is_frontend = component.type_ == Some(ComponentType::Frontend);
     let main = main(component);
-    for name in
-        [Some(env_names::DYN_NAMESPACE), is_frontend.then_some(env_names::DYN_NAMESPACE_PREFIX)].into_iter().flatten()
-    {
+    let prefix = is_frontend.then_some(env_names::DYN_NAMESPACE_PREFIX);
+    for name in [env_names::DYN_NAMESPACE].into_iter().chain(prefix) {
         add(&mut main.env, env::value(name, dynamo_namespace), |variable| variable.name == name);
     }
 }

@@ -94,12 +94,8 @@ pub fn check_source(source: &str) -> Result<(), Violation> {
     if source.split_once(':').is_some_and(|(name, version)| !name.is_empty() && !version.is_empty()) {
         return Ok(());
     }
-    Err(Violation::invalid(
-        "spec.dynamoComponent",
-        source,
-        "is not of the form name:version",
-        "write a name and version in the API store, such as frontend:v1",
-    ))
+    let remedy = "write a name and version in the API store, such as frontend:v1";
+    Err(Violation::invalid("spec.dynamoComponent", source, "is not of the form name:version", remedy))
 }
 
 /// Checks that it is specified what a component runs. `who` is its name for the user: component or service.
@@ -112,11 +108,9 @@ pub fn check_program(component: &ComponentSpec, who: &str) -> Result<(), Violati
     if runs || component.type_.is_some() {
         return Ok(());
     }
-    Err(Violation::required(
-        "dynamoTag",
-        format!("is missing, and nothing else determines what the {who} runs"),
-        "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer",
-    ))
+    let problem = format!("is missing, and nothing else determines what the {who} runs");
+    let remedy = "set dynamoTag, componentType, or command or args in extraPodSpec.mainContainer";
+    Err(Violation::required("dynamoTag", problem, remedy))
 }
 
 /// Image that a component runs, before and after the image is available.

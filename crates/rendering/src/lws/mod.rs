@@ -23,7 +23,6 @@ use crate::{
     frameworks::{MultinodePod, NodeRole, Peers},
     metadata::{Pairs, pod_template},
     pod,
-    pod::pull_secrets::add_pull_secrets,
 };
 
 /// Workers start with their leader: they wait for it by themselves where they have to.
@@ -37,7 +36,7 @@ pub fn render_leader_worker_set(input: &RenderInput<'_>, valid: &ValidatedCompon
     let mut worker = template(input, valid, NodeRole::Worker);
     let digest = digest_of(&[&leader, &worker]);
     for template in [&mut leader, &mut worker] {
-        add_pull_secrets(template.spec.get_or_insert_default(), input, valid);
+        pod::add_pull_secrets(template.spec.get_or_insert_default(), input, valid);
     }
     let marks = Pairs::from([(annotations::TEMPLATE_DIGEST.to_owned(), digest)]);
     LeaderWorkerSet {
@@ -106,15 +105,12 @@ pub fn excess_of_names(component_deployment: &str, replicas: i64) -> Option<(Str
 /// but each of its pods is refused.
 fn name_too_long(valid: &ValidatedComponent<'_>) -> Option<Violation> {
     let (longest, excess) = excess_of_names(valid.name, valid.spec().desired_replicas().into())?;
-    Some(Violation::invalid(
-        "metadata.name",
-        valid.name,
-        format!(
-            "gives StatefulSets such as {longest}, and with more than {STATEFUL_SET_MAX} characters in its name none of their \
-             pods can be created"
-        ),
-        format!("shorten the name of the component or of its graph, by {excess} at least"),
-    ))
+    let problem = format!(
+        "gives StatefulSets such as {longest}, and with more than {STATEFUL_SET_MAX} characters in its name none of \
+         their pods can be created"
+    );
+    let remedy = format!("shorten the name of the component or of its graph, by {excess} at least");
+    Some(Violation::invalid("metadata.name", valid.name, problem, remedy))
 }
 
 /// A shell that is given nothing to do ends at once. Frontends bring their own arguments along.
@@ -122,11 +118,9 @@ fn nothing_to_run(valid: &ValidatedComponent<'_>) -> Option<Violation> {
     let is_empty = |words: &Option<Vec<String>>| words.as_ref().is_none_or(Vec::is_empty);
     let nothing = is_empty(&valid.main.command) && is_empty(&valid.main.args);
     (nothing && valid.spec().type_ != Some(ComponentType::Frontend)).then(|| {
-        Violation::required(
-            format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].args"),
-            "is empty, and so is command: the nodes have nothing to run",
-            "give the command line that starts the engine",
-        )
+        let path = format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].args");
+        let problem = "is empty, and so is command: the nodes have nothing to run";
+        Violation::required(path, problem, "give the command line that starts the engine")
     })
 }
 

@@ -1,8 +1,6 @@
 //! The part of the API of LeaderWorkerSets that matters here, and whether the status of one is that of its present
 //! spec. Objects that others made may hold more.
 
-use std::fmt;
-
 use api_types::annotations;
 use k8s_openapi::{
     Metadata, NamespaceResourceScope, Resource,
@@ -124,15 +122,13 @@ impl StatusBefore {
         Some(Self { generation, status: parts.next()?, template: parts.next()? })
     }
 
+    fn write(&self) -> String {
+        format!("{}/{}/{}", self.generation, self.status, self.template)
+    }
+
     /// Whether the set still has that status, and a later spec.
     fn is_of(&self, set: &LeaderWorkerSet) -> bool {
         set.metadata.generation.unwrap_or(0) > self.generation && digest_of(&set.status) == self.status
-    }
-}
-
-impl fmt::Display for StatusBefore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.generation, self.status, self.template)
     }
 }
 
@@ -168,7 +164,7 @@ pub fn note_status_before(rendered: &mut LeaderWorkerSet, live: &LeaderWorkerSet
     };
     if let Some(noted) = noted {
         let marks = rendered.metadata.annotations.get_or_insert_default();
-        marks.insert(annotations::STATUS_BEFORE.to_owned(), noted.to_string());
+        marks.insert(annotations::STATUS_BEFORE.to_owned(), noted.write());
     }
     changed
 }

@@ -128,6 +128,7 @@ fn endpoint_picker(valid: &ValidatedComponent<'_>) -> Container {
         ..Probe::default()
     };
     let running = Probe { initial_delay_seconds: Some(5), ..grpc.clone() };
+    let config = VolumeMount { read_only: Some(true), ..mount_of(CONFIG_VOLUME, CONFIG_FOLDER) };
     Container {
         args: Some(args(valid)),
         ports: Some(vec![
@@ -141,7 +142,7 @@ fn endpoint_picker(valid: &ValidatedComponent<'_>) -> Container {
             env::value(env_names::DYN_ENFORCE_DISAGG, "false"),
             env::value(env_names::DYN_NAMESPACE_PREFIX, valid.dynamo_namespace_for_pods()),
         ]),
-        volume_mounts: Some(mounts()),
+        volume_mounts: Some(vec![config, mount_of(CACHE_VOLUME, CACHE_FOLDER)]),
         liveness_probe: Some(running.clone()),
         readiness_probe: Some(running),
         startup_probe: Some(Probe { failure_threshold: Some(180), ..grpc }),
@@ -185,11 +186,6 @@ fn args(valid: &ValidatedComponent<'_>) -> Vec<String> {
         ("--config-file", format!("{CONFIG_FOLDER}/{}", names::EPP_CONFIG_FILE)),
     ];
     pairs.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
-}
-
-fn mounts() -> Vec<VolumeMount> {
-    let config = VolumeMount { read_only: Some(true), ..mount_of(CONFIG_VOLUME, CONFIG_FOLDER) };
-    vec![config, mount_of(CACHE_VOLUME, CACHE_FOLDER)]
 }
 
 /// The configuration is always mounted under the same file name, whatever its key in the user's ConfigMap.

@@ -70,9 +70,8 @@ pub(super) fn common(component_type: &str, input: &RenderInput<'_>, valid: &Vali
         from_field(names::POD_UID, "metadata.uid"),
     ];
     let discovery = valid.discovery_backend(input);
-    if discovery == DiscoveryBackend::Kubernetes {
-        all.push(value(names::DYN_DISCOVERY_BACKEND, discovery.as_str()));
-    }
+    let is_kubernetes = discovery == DiscoveryBackend::Kubernetes;
+    all.extend(is_kubernetes.then(|| value(names::DYN_DISCOVERY_BACKEND, discovery.as_str())));
     // Each container registers for itself instead of the pod as a whole.
     if valid.annotation(annotations::DISCOVERY_MODE) == Some(CONTAINER_MODE) {
         all.push(value(names::CONTAINER_NAME, MAIN_CONTAINER));

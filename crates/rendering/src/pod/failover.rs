@@ -2,7 +2,7 @@
 
 use api_types::{env as names, gpu_memory_service::SOCKET_DIR, ports, v1beta1::BackendFramework};
 use k8s_openapi::{
-    api::core::v1::{Container, EnvVar, PodSpec, Probe},
+    api::core::v1::{Container, EnvVar, PodSpec},
     apimachinery::pkg::util::intstr::IntOrString,
 };
 
@@ -37,8 +37,9 @@ fn engine(main: &Container, id: i32, nodes: i32) -> Container {
     let kept = kept.filter(|variable| own.iter().all(|own| own.name != variable.name)).cloned();
     engine.env = Some(kept.collect::<Vec<_>>().into_iter().chain(own).collect());
     engine.ports = Some(vec![tcp(&port, ports::SYSTEM + id)]);
-    for probe in [&mut engine.liveness_probe, &mut engine.readiness_probe, &mut engine.startup_probe] {
-        ask_at(probe.as_mut(), &port);
+    let probes = [&mut engine.liveness_probe, &mut engine.readiness_probe, &mut engine.startup_probe];
+    for http in probes.into_iter().flatten().filter_map(|probe| probe.http_get.as_mut()) {
+        http.port = IntOrString::String(port.clone());
     }
     if id > 0 {
         shift_master_port(&mut engine, id * MASTER_PORT_STRIDE);
@@ -60,16 +61,8 @@ fn own_environment(name: &str, id: i32, nodes: i32) -> Vec<EnvVar> {
         env::value(names::VLLM_NIXL_SIDE_CHANNEL_PORT, (NIXL_SIDE_CHANNEL + id).to_string()),
         env::value(names::DYN_VLLM_KV_EVENT_PORT, (KV_EVENTS + id).to_string()),
     ];
-    if nodes > 1 {
-        all.push(env::value(names::NNODES, nodes.to_string()));
-    }
+    all.extend((nodes > 1).then(|| env::value(names::NNODES, nodes.to_string())));
     all
-}
-
-fn ask_at(probe: Option<&mut Probe>, port: &str) {
-    if let Some(http) = probe.and_then(|probe| probe.http_get.as_mut()) {
-        http.port = IntOrString::String(port.to_owned());
-    }
 }
 
 /// Moves the port at which an engine's processes meet, so that the engines do not meet each other's.

@@ -15,7 +15,7 @@
 //! | sidecar that answers HTTP | `frontend_sidecar` |
 //! | GPU memory that containers share, standby engines | `gpu_memory`, `failover` |
 //! | start from a checkpoint | [`crate::checkpoint`] |
-//! | image pull secrets | `pull_secrets` |
+//! | image pull secrets | this file |
 
 mod defaults;
 pub(crate) mod env;
@@ -23,22 +23,20 @@ mod failover;
 mod frontend_sidecar;
 pub(crate) mod gpu_memory;
 pub(crate) mod parts;
-pub(crate) mod pull_secrets;
 pub(crate) mod volumes;
 
 use api_types::{
-    names,
+    annotations, labels, names,
     v1beta1::{EngineMode, MAIN_CONTAINER},
 };
-use k8s_openapi::api::core::v1::{Container, PodSecurityContext, PodSpec, Probe, VolumeMount};
+use k8s_openapi::api::core::v1::{Container, LocalObjectReference, PodSecurityContext, PodSpec, Probe, VolumeMount};
 
 pub(crate) use self::defaults::{http_probe, tcp};
 pub use self::gpu_memory::{hold_memory_of_rank, rank_claim, use_memory_of_rank};
 use crate::{
     DiscoveryBackend, RenderInput, ValidatedComponent,
     checkpoint::{Start, restore_pod},
-    frameworks,
-    frameworks::{Launch, MultinodePod},
+    frameworks::{self, Launch, MultinodePod},
 };
 
 /// Group that owns the pod's volumes where the user says nothing about the pod's security.
@@ -73,7 +71,7 @@ pub(crate) fn render(
     pod.containers = containers(input, valid, main, &mounts_for_sidecar);
     if let Some(shared) = valid.shared_gpus.filter(|shared| shared.mode == EngineMode::IntraPod) {
         let claim_template = names::gpu_claim_template(valid.graph_for_pods(), valid.component_name());
-        gpu_memory::apply(&mut pod, shared, &claim_template);
+        gpu_memory::share(&mut pod, MAIN_CONTAINER, shared.clients, &claim_template);
         if shared.standbys > 0 {
             failover::apply(&mut pod, valid.spec().node_count());
         }
@@ -89,6 +87,23 @@ fn service_account(input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) -> S
         DiscoveryBackend::Kubernetes => names::discovery_service_account(valid.graph_for_pods()),
         DiscoveryBackend::Etcd => input.fallback_service_account.unwrap_or(DEFAULT_SERVICE_ACCOUNT).to_owned(),
     }
+}
+
+/// Appends the secrets for each image, containers before init containers; each once. The user may switch that off.
+pub(crate) fn add_pull_secrets(pod: &mut PodSpec, input: &RenderInput<'_>, valid: &ValidatedComponent<'_>) {
+    if valid.annotation(annotations::DISABLE_PULL_SECRET_DISCOVERY) == Some(labels::TRUE) {
+        return;
+    }
+    let mut all = pod.image_pull_secrets.take().unwrap_or_default();
+    let containers = pod.containers.iter().chain(pod.init_containers.iter().flatten());
+    for image in containers.filter_map(|container| container.image.as_deref()) {
+        for name in input.pull_secrets.secrets_for(image) {
+            if all.iter().all(|known| known.name != name) {
+                all.push(LocalObjectReference { name: name.to_owned() });
+            }
+        }
+    }
+    pod.image_pull_secrets = (!all.is_empty()).then_some(all);
 }
 
 /// `main` first, then the user's other containers in their order.
@@ -130,13 +145,12 @@ fn container(defaults: Container, own: &Container) -> Container {
 /// The user's pod over the defaults, without containers.
 fn pod(defaults: PodSpec, own: &PodSpec) -> PodSpec {
     let text = |own: &Option<String>, default: Option<String>| own.clone().filter(|own| !own.is_empty()).or(default);
+    let grace = own.termination_grace_period_seconds.or(defaults.termination_grace_period_seconds);
     PodSpec {
         containers: Vec::new(),
         service_account_name: text(&own.service_account_name, defaults.service_account_name),
         restart_policy: text(&own.restart_policy, defaults.restart_policy),
-        termination_grace_period_seconds: own
-            .termination_grace_period_seconds
-            .or(defaults.termination_grace_period_seconds),
+        termination_grace_period_seconds: grace,
         volumes: list(&own.volumes, defaults.volumes),
         ..own.clone()
     }

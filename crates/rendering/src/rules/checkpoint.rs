@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use api_types::{
-    env, gpu_memory_service,
+    env,
+    gpu_memory_service::{CLAIM, SERVER, SOCKET_DIR, SOCKETS},
     v1alpha1::{AlphaGpuMemoryService, CheckpointJobSpec},
     v1beta1::MAIN_CONTAINER,
 };
@@ -45,17 +46,15 @@ fn prepared_pod(service: &AlphaGpuMemoryService, job: &CheckpointJobSpec, out: &
         let text = "names no container of job.podTemplateSpec.spec; add the container, or remove the name";
         out.invalid(format!("spec.gpuMemoryService.extraClientContainers[{index}]"), client.as_str(), text);
     }
-    if pod.volumes.iter().flatten().all(|volume| volume.name != gpu_memory_service::SOCKETS) {
-        let text = format!("add the volume {} (emptyDir) for the GPU memory service", gpu_memory_service::SOCKETS);
+    if pod.volumes.iter().flatten().all(|volume| volume.name != SOCKETS) {
+        let text = format!("add the volume {SOCKETS} (emptyDir) for the GPU memory service");
         out.required(format!("{POD}.volumes"), text);
     }
     let servers = pod.init_containers.as_deref().unwrap_or_default();
-    match servers.iter().position(|server| server.name == gpu_memory_service::SERVER) {
+    let text = format!("add the GPU memory service as a sidecar named {SERVER}");
+    match servers.iter().position(|server| server.name == SERVER) {
         Some(index) => user_of_memory(&format!("{POD}.initContainers[{index}]"), &servers[index], out),
-        None => out.required(
-            format!("{POD}.initContainers"),
-            format!("add the GPU memory service as a sidecar named {}", gpu_memory_service::SERVER),
-        ),
+        None => out.required(format!("{POD}.initContainers"), text),
     }
     let given = job.target_container_name.as_deref().filter(|name| !name.is_empty());
     let target = given.unwrap_or(MAIN_CONTAINER);
@@ -64,9 +63,8 @@ fn prepared_pod(service: &AlphaGpuMemoryService, job: &CheckpointJobSpec, out: &
             user_of_memory(&format!("{POD}.containers[{index}]"), container, out);
         }
     }
-    if pod.resource_claims.iter().flatten().all(|claim| claim.name != gpu_memory_service::CLAIM) {
-        let text = format!("add the claim {} for the GPUs that are shared", gpu_memory_service::CLAIM);
-        out.required(format!("{POD}.resourceClaims"), text);
+    if pod.resource_claims.iter().flatten().all(|claim| claim.name != CLAIM) {
+        out.required(format!("{POD}.resourceClaims"), format!("add the claim {CLAIM} for the GPUs that are shared"));
     }
     match given {
         _ if names.contains(target) => {}
@@ -84,16 +82,15 @@ fn prepared_pod(service: &AlphaGpuMemoryService, job: &CheckpointJobSpec, out: &
 /// Checks a container's settings for the shared memory.
 fn user_of_memory(at: &str, container: &Container, out: &mut Findings) {
     let sockets = container.env.iter().flatten().find(|variable| variable.name == env::GMS_SOCKET_DIR);
-    if sockets.and_then(|sockets| sockets.value.as_deref()) != Some(gpu_memory_service::SOCKET_DIR) {
-        out.required(format!("{at}.env"), format!("add {}={}", env::GMS_SOCKET_DIR, gpu_memory_service::SOCKET_DIR));
+    if sockets.and_then(|sockets| sockets.value.as_deref()) != Some(SOCKET_DIR) {
+        out.required(format!("{at}.env"), format!("add {}={SOCKET_DIR}", env::GMS_SOCKET_DIR));
     }
     let mut claims = container.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
-    if claims.all(|claim| claim.name != gpu_memory_service::CLAIM) {
-        out.required(format!("{at}.resources.claims"), format!("add the claim {}", gpu_memory_service::CLAIM));
+    if claims.all(|claim| claim.name != CLAIM) {
+        out.required(format!("{at}.resources.claims"), format!("add the claim {CLAIM}"));
     }
-    let (volume, path) = (gpu_memory_service::SOCKETS, gpu_memory_service::SOCKET_DIR);
     let mut mounts = container.volume_mounts.iter().flatten();
-    if !mounts.any(|mount| mount.name == volume && mount.mount_path == path) {
-        out.required(format!("{at}.volumeMounts"), format!("mount the volume {volume} at {path}"));
+    if !mounts.any(|mount| mount.name == SOCKETS && mount.mount_path == SOCKET_DIR) {
+        out.required(format!("{at}.volumeMounts"), format!("mount the volume {SOCKETS} at {SOCKET_DIR}"));
     }
 }

@@ -16,7 +16,8 @@ pub fn fit<T: DeserializeOwned + Default>(at: &str, value: &Value) -> (T, Vec<Vi
     if value.is_null() {
         return (T::default(), Vec::new());
     }
-    if let Ok(fitting) = T::deserialize(value) {
+    // By value, as elsewhere: to read references as well, every type would be compiled once more.
+    if let Ok(fitting) = serde_json::from_value(value.clone()) {
         return (fitting, Vec::new());
     }
     let (mut rest, mut removed, mut misfits) = (value.clone(), BTreeMap::new(), Vec::new());

@@ -266,15 +266,11 @@ type Find<'a> = &'a dyn Fn(&str) -> Topology;
 
 fn constraints(graph: &DynamoGraphDeployment, find: Option<Find<'_>>, out: &mut Findings) {
     let spec = &graph.spec;
-    let parts: Vec<_> = spec
-        .components
-        .iter()
-        .enumerate()
-        .filter_map(|(index, component)| {
-            let domain = &component.topology_constraint.as_ref()?.pack_domain;
-            Some((format!("{}.topologyConstraint.packDomain", component_path(index, component)), domain))
-        })
-        .collect();
+    let parts = spec.components.iter().enumerate().filter_map(|(index, component)| {
+        let domain = &component.topology_constraint.as_ref()?.pack_domain;
+        Some((format!("{}.topologyConstraint.packDomain", component_path(index, component)), domain))
+    });
+    let parts: Vec<_> = parts.collect();
     if spec.topology_constraint.is_none() && parts.is_empty() {
         return;
     }

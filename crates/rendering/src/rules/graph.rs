@@ -14,9 +14,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Value, json};
 
 use super::{
-    Features, Findings, GRAPH, GraphRuleContext, ProviderChoice, Version, annotation, component, component_path,
-    fragment,
-    fragment::FragmentPlace,
+    Features, Findings, GRAPH, GraphRuleContext, ProviderChoice, Version, annotation,
+    component::{self, ComponentRuleContext},
+    component_path,
+    fragment::{self, FragmentPlace},
     lacks_grove, not_supported, power_limit,
     provider::{DISCOVERY_CONTAINER, discovery_backend, grove_update_strategy, one_of, vllm_executor},
     provider_of_new,
@@ -47,7 +48,7 @@ pub fn check(graph: &DynamoGraphDeployment, context: &GraphRuleContext<'_>, out:
     if lacks_grove.is_none() {
         out.extend(grove::check_names(graph));
     }
-    let around = component::ComponentRuleContext {
+    let around = ComponentRuleContext {
         features: context.features,
         provider: Some(provider),
         lacks_grove,
@@ -56,7 +57,7 @@ pub fn check(graph: &DynamoGraphDeployment, context: &GraphRuleContext<'_>, out:
     };
     for (index, component) in spec.components.iter().enumerate() {
         let at = component_path(index, component);
-        memory_between_pods(&at, component, lacks_grove, spec.backend_framework, out);
+        memory_between_pods(&at, component, &around, out);
         power_limit::check(&at, component, out);
         component::check(&at, component, &around, out);
     }
@@ -126,22 +127,16 @@ fn rollout(graph: &DynamoGraphDeployment, on_grove: bool, out: &mut Findings) {
 }
 
 /// GPU memory shared between pods.
-fn memory_between_pods(
-    at: &str,
-    component: &ComponentSpec,
-    lacks_grove: Option<&str>,
-    framework: Option<BackendFramework>,
-    out: &mut Findings,
-) {
+fn memory_between_pods(at: &str, component: &ComponentSpec, around: &ComponentRuleContext<'_>, out: &mut Findings) {
     if !grove::shares_memory_between_pods(component) {
         return;
     }
     let mode = format!("{at}.experimental.gpuMemoryService.mode");
-    if let Some(reason) = lacks_grove {
+    if let Some(reason) = around.lacks_grove {
         out.forbidden(mode.as_str(), reason);
     }
-    if framework != Some(BackendFramework::Vllm) {
-        let found = framework.map_or("not set", BackendFramework::as_str);
+    if around.framework != Some(BackendFramework::Vllm) {
+        let found = around.framework.map_or("not set", BackendFramework::as_str);
         let text = format!(
             "memory is shared between pods for vLLM only, and spec.backendFramework is {found}; set it to vllm, or use mode \
              IntraPod"
@@ -259,11 +254,9 @@ fn components(new: &DynamoGraphDeployment, old: &DynamoGraphDeployment, out: &mu
     };
     let (now, before) = (names(new), names(old));
     let list = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(", ");
-    let changes: Vec<String> = [("adds", list(&now - &before)), ("removes", list(&before - &now))]
-        .into_iter()
-        .filter(|(_, names)| !names.is_empty())
-        .map(|(verb, names)| format!("{verb} {names}"))
-        .collect();
+    let changes = [("adds", list(&now - &before)), ("removes", list(&before - &now))].into_iter();
+    let changes = changes.filter(|(_, names)| !names.is_empty()).map(|(verb, names)| format!("{verb} {names}"));
+    let changes: Vec<String> = changes.collect();
     if !changes.is_empty() {
         let text = format!(
             "the components of a graph stay, and this {}; set replicas to 0 to stop one, or delete the graph and create it anew",

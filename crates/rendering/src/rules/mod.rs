@@ -16,7 +16,6 @@
 //! | `request` | DynamoGraphDeploymentRequests |
 //! | `checkpoint` | DynamoCheckpoints |
 //! | `provider` | the choice of the workload provider |
-//! | `version` | versions in texts |
 //! | `fitting` | values that do not fit into their types |
 
 pub mod checkpoint;
@@ -27,7 +26,6 @@ pub mod graph;
 mod power_limit;
 mod provider;
 pub mod request;
-mod version;
 
 use std::fmt::Display;
 
@@ -44,8 +42,8 @@ pub use self::{
         ProviderChoice, annotation, discovery_backend, grove_update_strategy, lacks_grove, provider_of_new,
         vllm_executor,
     },
-    version::Version,
 };
+pub use crate::version::Version;
 
 /// The violations of an object and the warnings about it, in the order of its fields. Paths are as in [`Violation`].
 #[derive(Clone, Debug, Default, PartialEq)]

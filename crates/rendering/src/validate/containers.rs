@@ -3,8 +3,7 @@
 //! The API server rejects such numbers in new objects, but not in those that were stored under older definitions.
 
 use api_types::{
-    limits,
-    limits::at_most,
+    limits::{self, at_most},
     quantity,
     v1beta1::{ComponentSpec, MAIN_CONTAINER},
     violations::{Reason, SIDECAR_MAIN, SIDECAR_UNKNOWN, Violation},
@@ -28,14 +27,9 @@ pub(super) fn main<'a>(pod: &'a PodSpec, spec: &'a ComponentSpec) -> Result<&'a 
 /// The violation of a component that names no image.
 pub(crate) fn missing_image(spec: &ComponentSpec) -> Option<Violation> {
     let Some(main) = spec.main_container() else { return Some(no_main()) };
-    let violation = || {
-        Violation::required(
-            format!("{POD}.containers[{MAIN_CONTAINER}].image"),
-            "name the image that runs the component",
-            "",
-        )
-    };
-    main.image.as_deref().unwrap_or_default().is_empty().then(violation)
+    let path = format!("{POD}.containers[{MAIN_CONTAINER}].image");
+    let is_missing = main.image.as_deref().unwrap_or_default().is_empty();
+    is_missing.then(|| Violation::required(path, "name the image that runs the component", ""))
 }
 
 /// Checks mounts, quantities and the name of the sidecar.
@@ -55,21 +49,15 @@ pub(super) fn check_contents(pod: &PodSpec, spec: &ComponentSpec, violations: &m
 }
 
 fn no_main() -> Violation {
-    Violation::required(
-        format!("{POD}.containers"),
-        format!("add a container named {MAIN_CONTAINER}"),
-        "name the image that runs the component",
-    )
+    let problem = format!("add a container named {MAIN_CONTAINER}");
+    Violation::required(format!("{POD}.containers"), problem, "name the image that runs the component")
 }
 
 /// A mount of the cache's volume without a path is one that old converters left; it gets the cache's path.
 fn check_mount(index: usize, mount: &VolumeMount, is_cache: bool, violations: &mut Vec<Violation>) {
     let mut missing = |field: &str, remedy: &str| {
-        violations.push(Violation::required(
-            format!("{POD}.containers[{MAIN_CONTAINER}].volumeMounts[{index}].{field}"),
-            "is empty",
-            remedy,
-        ));
+        let path = format!("{POD}.containers[{MAIN_CONTAINER}].volumeMounts[{index}].{field}");
+        violations.push(Violation::required(path, "is empty", remedy));
     };
     if mount.name.is_empty() {
         missing("name", "name a volume of the pod, or a PersistentVolumeClaim of the namespace");
@@ -88,12 +76,9 @@ fn check_quantities(list: &str, container: &Container, violations: &mut Vec<Viol
                 Some(value) if value < 0 => "is negative",
                 Some(_) => continue,
             };
-            violations.push(Violation::invalid(
-                format!("{POD}.{list}[{}].resources.{kind}[{resource}]", container.name),
-                amount.0.as_str(),
-                problem,
-                "write a number, with a suffix such as m, k, Mi or Gi where it helps",
-            ));
+            let path = format!("{POD}.{list}[{}].resources.{kind}[{resource}]", container.name);
+            let remedy = "write a number, with a suffix such as m, k, Mi or Gi where it helps";
+            violations.push(Violation::invalid(path, amount.0.as_str(), problem, remedy));
         }
     }
 }
@@ -112,18 +97,15 @@ fn check_sidecar(pod: &PodSpec, spec: &ComponentSpec, violations: &mut Vec<Viola
 
 /// Reports every number that is above its limit.
 pub(super) fn check_limits(spec: &ComponentSpec, violations: &mut Vec<Violation>) {
-    let failover = spec.failover();
+    let nodes = spec.multinode.as_ref().map(|multinode| multinode.node_count);
+    let shadows = spec.failover().map(|failover| failover.num_shadows);
     let identity = spec.checkpoint().and_then(|checkpoint| checkpoint.identity.as_ref());
     let of_identity = "experimental.checkpoint.identity";
     let numbers = [
         ("replicas".to_owned(), spec.replicas, limits::REPLICAS),
         ("minAvailable".to_owned(), spec.min_available, limits::REPLICAS),
-        (
-            "multinode.nodeCount".to_owned(),
-            spec.multinode.as_ref().map(|multinode| multinode.node_count),
-            limits::NODES,
-        ),
-        ("experimental.failover.numShadows".to_owned(), failover.map(|failover| failover.num_shadows), limits::SHADOWS),
+        ("multinode.nodeCount".to_owned(), nodes, limits::NODES),
+        ("experimental.failover.numShadows".to_owned(), shadows, limits::SHADOWS),
         (format!("{of_identity}.tensorParallelSize"), identity.map(|id| id.tensor_parallel_size), limits::RANKS),
         (format!("{of_identity}.pipelineParallelSize"), identity.map(|id| id.pipeline_parallel_size), limits::RANKS),
         (format!("{of_identity}.maxModelLen"), identity.and_then(|id| id.max_model_len), limits::TOKENS),

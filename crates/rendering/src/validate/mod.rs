@@ -15,8 +15,7 @@ use api_types::{
     v1beta1::{
         BackendFramework, CompilationCache, ComponentSpec, DynamoComponentDeployment, EngineMode, MAIN_CONTAINER,
     },
-    violations,
-    violations::{MEMORY_SIZE, Reason, Violation},
+    violations::{self, MEMORY_SIZE, Violation},
 };
 pub(crate) use containers::missing_image;
 use k8s_openapi::{
@@ -115,13 +114,9 @@ fn preserved(dcd: &DynamoComponentDeployment) -> PreservedComponent {
 }
 
 fn identity<'a>(field: &str, value: Option<&'a str>) -> Result<&'a str, Violation> {
-    value.filter(|v| !v.is_empty()).ok_or_else(|| {
-        Violation::required(
-            format!("metadata.{field}"),
-            "is missing",
-            "render only objects that the API server returned",
-        )
-    })
+    let remedy = "render only objects that the API server returned";
+    let missing = || Violation::required(format!("metadata.{field}"), "is missing", remedy);
+    value.filter(|v| !v.is_empty()).ok_or_else(missing)
 }
 
 fn shared_memory(size: Option<&Quantity>) -> Result<Option<Quantity>, Violation> {
@@ -138,10 +133,7 @@ fn shared_memory(size: Option<&Quantity>) -> Result<Option<Quantity>, Violation>
 fn discovery(given: &BTreeMap<String, String>) -> Result<Option<DiscoveryBackend>, Violation> {
     let Some(name) = given.get(annotations::DISCOVERY_BACKEND).filter(|n| !n.is_empty()) else { return Ok(None) };
     let path = format!("spec.podTemplate.metadata.annotations[{}]", annotations::DISCOVERY_BACKEND);
-    match rules::discovery_backend(path, name) {
-        Some(violation) => Err(violation),
-        None => Ok(DiscoveryBackend::from_name(name)),
-    }
+    rules::discovery_backend(path, name).map_or_else(|| Ok(DiscoveryBackend::from_name(name)), Err)
 }
 
 /// Resolves the cache's path and rejects conflicting mounts and volumes.
@@ -213,21 +205,16 @@ fn check_checkpoint<'a>(
 ) -> Option<CheckpointUse<'a>> {
     let checkpoint = spec.enabled_checkpoint()?;
     if spec.failover().is_some() {
-        violations.push(Violation::of_text(FIELD, Reason::Forbidden, Value::Null, violations::CHECKPOINT_FAILOVER));
+        violations.push(shared_gpus::forbidden(FIELD, violations::CHECKPOINT_FAILOVER));
     }
     if shared.is_some_and(|shared| shared.mode == EngineMode::InterPod) {
-        let text = violations::CHECKPOINT_BETWEEN_PODS;
-        violations.push(Violation::of_text(FIELD, Reason::Forbidden, Value::Null, text));
+        violations.push(shared_gpus::forbidden(FIELD, violations::CHECKPOINT_BETWEEN_PODS));
     }
     let target = checkpoint.target_container_name.as_deref().unwrap_or(MAIN_CONTAINER);
     if pod.containers.iter().all(|container| container.name != target) {
         let problem = "names no container of spec.podTemplate.spec";
-        violations.push(invalid_checkpoint(
-            ".targetContainerName",
-            target,
-            problem,
-            "name the container that runs the engine",
-        ));
+        let remedy = "name the container that runs the engine";
+        violations.push(invalid_checkpoint(".targetContainerName", target, problem, remedy));
     }
     let job = checkpoint.job.as_ref();
     let overlay = job.and_then(|job| job.pod_template.as_ref());

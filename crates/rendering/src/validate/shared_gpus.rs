@@ -7,8 +7,7 @@ use api_types::{
     v1beta1::{
         BackendFramework, ComponentSpec, DEFAULT_DEVICE_CLASS, EngineMode, Failover, GpuMemoryService, MAIN_CONTAINER,
     },
-    violations,
-    violations::{Reason, Violation},
+    violations::{self, Reason, Violation},
 };
 use k8s_openapi::api::core::v1::{Container, PodSpec};
 use serde_json::Value;
@@ -24,12 +23,9 @@ const FAILOVER: &str = "spec.experimental.failover";
 pub(super) fn check_provider(spec: &ComponentSpec, provider: WorkloadProvider, violations: &mut Vec<Violation>) {
     let between_pods = spec.gpu_memory_service().is_some_and(|service| service.mode == EngineMode::InterPod);
     if between_pods && provider == WorkloadProvider::Component {
-        violations.push(Violation::invalid(
-            format!("{SERVICE}.mode"),
-            "InterPod",
-            "needs Grove, and the component runs as a Deployment",
-            "write IntraPod, or run the graph on Grove",
-        ));
+        let problem = "needs Grove, and the component runs as a Deployment";
+        let remedy = "write IntraPod, or run the graph on Grove";
+        violations.push(Violation::invalid(format!("{SERVICE}.mode"), "InterPod", problem, remedy));
     }
 }
 
@@ -56,12 +52,11 @@ pub(super) fn check<'a>(
     }
     let count = check_service(service, pod, main, &mut violations);
     let standbys = failover.map_or(0, |failover| standbys(service, failover, framework, &mut violations));
+    let class = Some(service.device_class_name.as_str()).filter(|class| !class.is_empty());
     match count {
         Some(count) if violations.is_empty() => Ok(Some(SharedGpus {
             mode: service.mode,
-            device_class: Some(service.device_class_name.as_str())
-                .filter(|class| !class.is_empty())
-                .unwrap_or(DEFAULT_DEVICE_CLASS),
+            device_class: class.unwrap_or(DEFAULT_DEVICE_CLASS),
             count,
             standbys,
             clients: service.extra_client_containers.as_deref().unwrap_or_default(),
@@ -70,7 +65,7 @@ pub(super) fn check<'a>(
     }
 }
 
-fn forbidden(field: &str, text: &str) -> Violation {
+pub(super) fn forbidden(field: &str, text: &str) -> Violation {
     Violation::of_text(field, Reason::Forbidden, Value::Null, text)
 }
 
@@ -89,11 +84,8 @@ fn count(main: &Container) -> Result<u32, Violation> {
     match gpus::count(main.resources.as_ref()) {
         Ok(0) => {
             let problem = format!("needs GPUs to share, and container {MAIN_CONTAINER} asks for none");
-            Err(Violation::forbidden(
-                SERVICE,
-                problem,
-                format!("set resources.limits[{}] of that container", api_types::GPU),
-            ))
+            let remedy = format!("set resources.limits[{}] of that container", api_types::GPU);
+            Err(Violation::forbidden(SERVICE, problem, remedy))
         }
         Ok(count) => Ok(count),
         Err(wrong) => Err(wrong.violation(&format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}]"))),
@@ -152,12 +144,10 @@ pub(super) fn check_device_claims(
     let known = |name: &str| pod.resource_claims.iter().flatten().any(|claim| claim.name == name);
     let used = main.resources.iter().flat_map(|resources| resources.claims.iter().flatten());
     violations.extend(used.filter(|used| !known(&used.name)).map(|unknown| {
-        Violation::invalid(
-            format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources.claims"),
-            unknown.name.as_str(),
-            "names no claim of spec.podTemplate.spec.resourceClaims",
-            "add it there, with its ResourceClaim or ResourceClaimTemplate",
-        )
+        let path = format!("spec.podTemplate.spec.containers[{MAIN_CONTAINER}].resources.claims");
+        let problem = "names no claim of spec.podTemplate.spec.resourceClaims";
+        let remedy = "add it there, with its ResourceClaim or ResourceClaimTemplate";
+        Violation::invalid(path, unknown.name.as_str(), problem, remedy)
     }));
     device_claims::of(pod, main)
 }

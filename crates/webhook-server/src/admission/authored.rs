@@ -41,27 +41,19 @@ pub(super) fn is_further_cache(violation: &Violation<FieldPath>, kind: ReviewedK
 }
 
 fn translate(path: &FieldPath, kind: ReviewedKind, alpha: &Value) -> FieldPath {
-    let rest = match path.0.as_slice() {
-        [Field(spec), rest @ ..] if spec == "spec" => rest,
-        _ => return path.clone(),
-    };
-    let (mut translated, component) = match (kind, rest) {
-        (ReviewedKind::Graph, [Field(list), item @ ..]) if list == "components" => match item {
+    let (mut translated, component) = match (kind, names(&path.0).as_slice()) {
+        (ReviewedKind::Graph, ["spec", "components", ..]) => match &path.0[2..] {
             [Item { name: Some(name), .. }, rest @ ..] => (below(&["spec", "services"], &[Key(name.clone())]), rest),
-            _ => (below(&["spec", "services"], &[]), item),
+            rest => (below(&["spec", "services"], &[]), rest),
         },
-        (ReviewedKind::Graph, [Field(env), rest @ ..]) if env == "env" => {
-            return FieldPath(below(&["spec", "envs"], rest));
-        }
-        (ReviewedKind::Graph, [Field(constraint), Field(name)])
-            if constraint == "topologyConstraint" && name == "clusterTopologyName" =>
-        {
+        (ReviewedKind::Graph, ["spec", "env", ..]) => return FieldPath(below(&["spec", "envs"], &path.0[2..])),
+        (ReviewedKind::Graph, ["spec", "topologyConstraint", "clusterTopologyName"]) => {
             return FieldPath::fields(&["spec", "topologyConstraint", "topologyProfile"]);
         }
-        (ReviewedKind::Request, [Field(image)]) if image == "image" => {
+        (ReviewedKind::Request, ["spec", "image"]) => {
             return FieldPath::fields(&["spec", "profilingConfig", "profilerImage"]);
         }
-        (ReviewedKind::Component, rest) => (below(&["spec"], &[]), rest),
+        (ReviewedKind::Component, ["spec", ..]) => (below(&["spec"], &[]), &path.0[1..]),
         _ => return path.clone(),
     };
     let within = FieldPath(translated.clone());
@@ -69,24 +61,24 @@ fn translate(path: &FieldPath, kind: ReviewedKind, alpha: &Value) -> FieldPath {
     FieldPath(translated)
 }
 
+/// The names of the steps that are fields; other steps have none.
+fn names(path: &[Segment]) -> Vec<&str> {
+    path.iter().map(|step| if let Field(name) = step { name.as_str() } else { "" }).collect()
+}
+
 /// A path below a component.
-fn in_component(rest: &[Segment], kind: ReviewedKind, component: Option<&Value>) -> Vec<Segment> {
-    let Some((Field(first), rest)) = rest.split_first() else { return rest.to_vec() };
-    match (first.as_str(), rest) {
+fn in_component(path: &[Segment], kind: ReviewedKind, component: Option<&Value>) -> Vec<Segment> {
+    match names(path).as_slice() {
         // In a graph the name is the key of the map.
-        ("name", []) if kind == ReviewedKind::Graph => Vec::new(),
-        ("name", []) => below(&["serviceName"], &[]),
-        ("type", []) => below(&["componentType"], &[]),
-        ("sharedMemorySize", []) => below(&["sharedMemory", "size"], &[]),
-        ("experimental", [Field(feature), rest @ ..])
-            if ["gpuMemoryService", "failover", "checkpoint"].contains(&feature.as_str()) =>
-        {
-            below(&[feature], rest)
-        }
-        ("podTemplate", [Field(part), rest @ ..]) if part == "metadata" => below(&["extraPodMetadata"], rest),
-        ("podTemplate", [Field(part), rest @ ..]) if part == "spec" => in_pod(rest, component),
-        ("podTemplate", rest) => below(&["extraPodSpec"], rest),
-        _ => below(&[first], rest),
+        ["name"] if kind == ReviewedKind::Graph => Vec::new(),
+        ["name"] => below(&["serviceName"], &[]),
+        ["type"] => below(&["componentType"], &[]),
+        ["sharedMemorySize"] => below(&["sharedMemory", "size"], &[]),
+        ["experimental", "gpuMemoryService" | "failover" | "checkpoint", ..] => path[1..].to_vec(),
+        ["podTemplate", "metadata", ..] => below(&["extraPodMetadata"], &path[2..]),
+        ["podTemplate", "spec", ..] => in_pod(&path[2..], component),
+        ["podTemplate", ..] => below(&["extraPodSpec"], &path[1..]),
+        _ => path.to_vec(),
     }
 }
 

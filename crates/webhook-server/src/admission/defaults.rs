@@ -166,11 +166,8 @@ fn missing(object: &Value, old: Option<&Value>) -> Vec<(FieldPath, Value)> {
         found.extend(target.map(|target| (root.at(&path).field("target").path, json!(target))));
     }
     for node in root.fields(&["spec", "components"]).items() {
-        let Some(component) =
-            graph.spec.components.iter().find(|component| component.name == node.field("name").text())
-        else {
-            continue;
-        };
+        let name = node.field("name").text();
+        let Some(component) = graph.spec.components.iter().find(|one| one.name == name) else { continue };
         let [number, min_available] = ["replicas", "minAvailable"].map(|field| node.field(field));
         // A number that does not fit is for the schema to refuse.
         let replicas =

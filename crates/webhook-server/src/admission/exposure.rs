@@ -99,10 +99,8 @@ fn violation(ingress: &PreservedIngress, object: ExposureObject, request: &Reque
 /// The field in the version that the user sent.
 fn place<'a>(kind: ReviewedKind, object: &'a Value, component: Option<&str>, is_alpha: bool) -> FieldNode<'a> {
     let root = FieldNode::root(object);
-    let saved = match kind {
-        ReviewedKind::Graph => PreservedGraph::ANNOTATION,
-        _ => PreservedComponent::ANNOTATION,
-    };
+    let is_graph = kind == ReviewedKind::Graph;
+    let saved = if is_graph { PreservedGraph::ANNOTATION } else { PreservedComponent::ANNOTATION };
     match component {
         _ if !is_alpha => root.fields(&["metadata", "annotations"]).key(saved),
         Some(component) => root.fields(&["spec", "services"]).key(component).field("ingress"),

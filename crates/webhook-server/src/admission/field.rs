@@ -1,6 +1,6 @@
 //! Fields of an object: their paths, their values together with these paths, and the violations in them.
 
-use std::{collections::BTreeMap, fmt};
+use std::fmt;
 
 use api_types::violations::Violation;
 use rendering::rules::{Findings, Warning};
@@ -54,10 +54,8 @@ impl<'a> FieldNode<'a> {
     }
 
     /// The entries of a map, sorted by key.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Self)> + '_ {
-        let entries: BTreeMap<&str, &Value> =
-            self.value.as_object().into_iter().flatten().map(|(key, value)| (key.as_str(), value)).collect();
-        entries.into_iter().map(|(key, value)| (key, self.below(Segment::Key(key.to_owned()), Some(value))))
+    pub(super) fn entries(&self) -> impl Iterator<Item = Self> + '_ {
+        self.value.as_object().into_iter().flatten().map(|(key, _)| self.key(key))
     }
 
     /// The items of a list.
@@ -178,10 +176,8 @@ impl FieldPath {
 
     /// The path without its last step, and that step, if it is a field.
     pub(super) fn split_last(&self) -> Option<(Self, &str)> {
-        match self.0.split_last() {
-            Some((Segment::Field(name), parent)) => Some((Self(parent.to_vec()), name)),
-            _ => None,
-        }
+        let (Segment::Field(name), parent) = self.0.split_last()? else { return None };
+        Some((Self(parent.to_vec()), name))
     }
 
     /// Returns the value at this path in `object`, to be changed. Items are found by their position.

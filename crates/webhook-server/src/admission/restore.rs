@@ -19,10 +19,8 @@ use super::{Answer, Facts, Lookup, Operation, Request, field::FieldNode};
 
 /// Returns the lookups for the restore of this pod; none for almost all pods.
 pub(super) fn lookups(request: &Request, pod: &Value) -> Vec<Lookup> {
-    match Candidate::of(request, pod) {
-        Some(candidate) if is_object_name(candidate.name) => vec![candidate.checkpoint(), candidate.agents()],
-        _ => Vec::new(),
-    }
+    let candidate = Candidate::of(request, pod).filter(|candidate| is_object_name(candidate.name));
+    candidate.map(|candidate| vec![candidate.checkpoint(), candidate.agents()]).unwrap_or_default()
 }
 
 /// Answers for a pod.

@@ -63,8 +63,7 @@ impl FactSource {
         fence: Fence,
         fixed: Facts,
     ) -> Self {
-        let offer = Offer::default();
-        let found = features(&offer, &settings);
+        let found = features(&Offer::default(), &settings);
         let (features, places) = (Arc::new(RwLock::new(found)), Arc::new(Semaphore::new(LOOKUPS)));
         Self { client, reviews, settings, fence, fixed: Arc::new(fixed), features, places }
     }
@@ -175,16 +174,14 @@ impl FactSource {
             ..SubjectAccessReviewSpec::default()
         };
         let api: Api<LocalSubjectAccessReview> = Api::namespaced(self.reviews.clone(), namespace);
-        let answer = api.create(&PostParams::default(), &review).await?;
-        serde_json::to_value(answer).map_err(Error::SerdeError)
+        serde_json::to_value(api.create(&PostParams::default(), &review).await?).map_err(Error::SerdeError)
     }
 
     /// The DaemonSets of the snapshot agents of a namespace, as a list.
     async fn agents(&self, namespace: &str) -> Result<Value, Error> {
         let selector = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
         let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), namespace);
-        let agents = api.list(&ListParams::default().labels(&selector)).await?;
-        serde_json::to_value(agents).map_err(Error::SerdeError)
+        serde_json::to_value(api.list(&ListParams::default().labels(&selector)).await?).map_err(Error::SerdeError)
     }
 }
 

@@ -53,8 +53,7 @@ impl KeyMaker {
         let name = Some(context.settings.mpi.ssh_secret_name.clone()).filter(|name| !name.is_empty())?;
         let (client, fence) = (context.client.clone(), context.fence.clone());
         let (graphs, changes) = watch_api::<Graph>(context.scope.api(client.clone()), None, None);
-        let changes = Changes::of([ticks(changes)]);
-        Some(Self { name, graphs, changes, client, fence, later: BTreeMap::new() })
+        Some(Self { name, graphs, changes: Changes::of([ticks(changes)]), client, fence, later: BTreeMap::new() })
     }
 
     /// Never returns.

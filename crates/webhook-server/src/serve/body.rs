@@ -89,6 +89,12 @@ pub(super) struct TooHeavy {
     needed: usize,
 }
 
+impl From<TooHeavy> for Reply {
+    fn from(error: TooHeavy) -> Self {
+        Self::text(StatusCode::PAYLOAD_TOO_LARGE, error.to_string())
+    }
+}
+
 impl Default for Values {
     fn default() -> Self {
         Self(Arc::new(Semaphore::new(VALUES / UNIT)))

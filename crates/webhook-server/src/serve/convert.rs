@@ -13,9 +13,10 @@ use tokio::{runtime::Handle, sync::mpsc, task::spawn_blocking, time::timeout};
 use tracing::{error, warn};
 
 use super::{
-    Chunk, Reply, RequestMetrics, STOPPING,
+    Chunk, Reply, RequestMetrics,
     body::{Received, SMALL, Values},
     peers::{PeerConnection, PeerLimits},
+    stopping,
 };
 
 /// The answer is sent in parts of about this size.
@@ -31,18 +32,13 @@ pub(super) async fn convert(
     connection: &PeerConnection,
     values: Values,
     metrics: RequestMetrics,
-) -> Reply {
+) -> Result<Reply, Reply> {
     if body.bytes.len() <= SMALL {
-        let _room = match values.room_for(&body.bytes).await {
-            Ok(room) => room,
-            Err(error) => return Reply::text(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
-        };
+        let _room = values.room_for(&body.bytes).await?;
         connection.works();
-        return answer_at_once(&body.bytes, &metrics);
+        return Ok(answer_at_once(&body.bytes, &metrics));
     }
-    let Some(slot) = limits.conversions.take(connection.peer, 1).await else {
-        return Reply::text(StatusCode::SERVICE_UNAVAILABLE, STOPPING);
-    };
+    let slot = limits.conversions.take(connection.peer, 1).await.ok_or_else(stopping)?;
     connection.works();
     let (sender, mut chunks) = mpsc::channel(1);
     spawn_blocking(move || {
@@ -51,11 +47,11 @@ pub(super) async fn convert(
     });
     // A review that cannot be answered has no part but the reason.
     match chunks.recv().await {
-        Some(Ok(first)) => Reply::stream(first, chunks),
+        Some(Ok(first)) => Ok(Reply::stream(first, chunks)),
         Some(Err(error)) if error.kind() == io::ErrorKind::InvalidData => {
-            Reply::text(StatusCode::BAD_REQUEST, error.to_string())
+            Err(Reply::text(StatusCode::BAD_REQUEST, error.to_string()))
         }
-        Some(Err(_)) | None => failed(),
+        Some(Err(_)) | None => Err(failed()),
     }
 }
 
@@ -76,8 +72,7 @@ fn answer_at_once(body: &[u8], metrics: &RequestMetrics) -> Reply {
 /// Answers a review part by part.
 fn stream(body: &[u8], mut out: BufWriter<ReviewParts>, values: &Values, metrics: &RequestMetrics) {
     let room = |object: &str| {
-        let room = Handle::current().block_on(values.room_for(object.as_bytes()));
-        room.map_err(|error| error.to_string())
+        Handle::current().block_on(values.room_for(object.as_bytes())).map_err(|error| error.to_string())
     };
     let answered = counted(metrics, || {
         let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);

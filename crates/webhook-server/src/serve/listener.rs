@@ -271,12 +271,8 @@ impl Clients {
     }
 
     fn read(&self) -> Result<Vec<u8>, ClientsError> {
-        match self {
-            Self::Any => Ok(Vec::new()),
-            Self::SignedBy { file, .. } => {
-                fs::read(file).map_err(|source| ClientsError::Read { file: file.clone(), source })
-            }
-        }
+        let Self::SignedBy { file, .. } = self else { return Ok(Vec::new()) };
+        fs::read(file).map_err(|source| ClientsError::Read { file: file.clone(), source })
     }
 
     fn verifier(&self, content: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, ClientsError> {
@@ -287,8 +283,7 @@ impl Clients {
             let certificate = certificate.map_err(|error| useless(error.to_string()))?;
             roots.add(certificate).map_err(|error| useless(error.to_string()))?;
         }
-        let provider = Arc::new(ring::default_provider());
-        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::new(ring::default_provider()));
         let builder = if *converts { builder.allow_unauthenticated() } else { builder };
         builder.build().map_err(|error: VerifierBuilderError| useless(error.to_string()))
     }

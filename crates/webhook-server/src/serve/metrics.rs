@@ -54,12 +54,10 @@ impl RequestMetrics {
     pub fn admitted(&self, path: AdmissionPath, operation: Operation, answer: &Answer, took: Duration) {
         let [kind, operation] = [("resource_type", path.kind()), ("operation", operation.as_str())];
         self.duration.get_or_create(&[kind, operation]).observe(took.as_secs_f64());
-        let result = match answer {
-            Answer::Allow { .. } => "allowed",
-            Answer::Deny { .. } => "denied",
-        };
+        let is_denied = matches!(answer, Answer::Deny { .. });
+        let result = if is_denied { "denied" } else { "allowed" };
         self.requests.get_or_create(&[kind, operation, ("result", result)]).inc();
-        if result == "denied" {
+        if is_denied {
             self.denials.get_or_create(&[kind, operation, ("reason", "validation")]).inc();
         }
     }

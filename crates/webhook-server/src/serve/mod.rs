@@ -64,8 +64,6 @@ const TIME: Duration = Duration::from_secs(9);
 const ADMISSION_BYTES: usize = 8 << 20;
 /// Largest conversion request, of many objects: what one peer may have of the memory for bodies.
 const CONVERSION_BYTES: usize = BODIES / 2;
-/// The answer where the process is about to end.
-const STOPPING: &str = "stopping";
 
 /// Answers requests.
 pub struct Service {
@@ -93,8 +91,7 @@ impl Service {
             conversions: Limited::new(CONVERSIONS),
         };
         let (draining, values) = (AtomicBool::new(false), Values::default());
-        let verifies = *clients != Clients::Any;
-        Self { admission, converts, verifies, metrics, draining, limits, values }
+        Self { admission, converts, verifies: *clients != Clients::Any, metrics, draining, limits, values }
     }
 
     /// Answers a request that came on a connection, of a client with a certificate if it is `identified`.
@@ -105,53 +102,46 @@ impl Service {
         identified: bool,
     ) -> Response<ReplyBody> {
         connection.begins();
-        let reply = timeout(TIME, self.reply(request, &connection, identified)).await;
-        let reply = reply.unwrap_or_else(|_| {
-            Reply::text(StatusCode::SERVICE_UNAVAILABLE, format!("no answer within {} s", TIME.as_secs()))
+        let reply = timeout(TIME, self.reply(request, &connection, identified)).await.unwrap_or_else(|_| {
+            Err(Reply::text(StatusCode::SERVICE_UNAVAILABLE, format!("no answer within {} s", TIME.as_secs())))
         });
         connection.answers();
-        reply.response(connection, self.draining.load(Ordering::Relaxed))
+        reply.unwrap_or_else(|error| error).response(connection, self.draining.load(Ordering::Relaxed))
     }
 
-    async fn reply(&self, request: Request<Incoming>, connection: &PeerConnection, identified: bool) -> Reply {
+    async fn reply(
+        &self,
+        request: Request<Incoming>,
+        connection: &PeerConnection,
+        identified: bool,
+    ) -> Result<Reply, Reply> {
         let uri_path = request.uri().path();
         let path = AdmissionPath::ALL.into_iter().find(|path| path.as_str() == uri_path);
         let convert = self.converts && uri_path == CONVERT;
         if path.is_none() && !convert {
-            return Reply::text(StatusCode::NOT_FOUND, "nothing is served here");
+            return Err(Reply::text(StatusCode::NOT_FOUND, "nothing is served here"));
         }
         if self.verifies && !convert && !identified {
-            return Reply::text(StatusCode::FORBIDDEN, "admission needs a client certificate (--client-ca-file)");
+            return Err(Reply::text(StatusCode::FORBIDDEN, "admission needs a client certificate (--client-ca-file)"));
         }
         if request.method() != Method::POST {
-            return Reply::text(StatusCode::METHOD_NOT_ALLOWED, "send a review by POST");
+            return Err(Reply::text(StatusCode::METHOD_NOT_ALLOWED, "send a review by POST"));
         }
         let limit = if convert { CONVERSION_BYTES } else { ADMISSION_BYTES };
-        let body = match body::read(request.into_body(), limit, &self.limits.bodies, connection).await {
-            Ok(body) => body,
-            Err(reply) => return reply,
-        };
+        let body = body::read(request.into_body(), limit, &self.limits.bodies, connection).await?;
         let Some(path) = path else {
             return convert::convert(body, &self.limits, connection, self.values.clone(), self.metrics.clone()).await;
         };
         // A client that sends its body slowly has no place yet.
-        let Some(_slot) = self.limits.admissions.take(connection.peer, 1).await else {
-            return Reply::text(StatusCode::SERVICE_UNAVAILABLE, STOPPING);
-        };
-        let _room = match self.values.room_for(&body.bytes).await {
-            Ok(room) => room,
-            Err(error) => return Reply::text(StatusCode::PAYLOAD_TOO_LARGE, error.to_string()),
-        };
+        let _slot = self.limits.admissions.take(connection.peer, 1).await.ok_or_else(stopping)?;
+        let _room = self.values.room_for(&body.bytes).await?;
         connection.works();
         self.admit(path, &body.bytes).await
     }
 
-    async fn admit(&self, path: AdmissionPath, body: &[u8]) -> Reply {
+    async fn admit(&self, path: AdmissionPath, body: &[u8]) -> Result<Reply, Reply> {
         let begin = Instant::now();
-        let request = match review::decode(body) {
-            Ok(request) => request,
-            Err(error) => return Reply::text(StatusCode::BAD_REQUEST, error.to_string()),
-        };
+        let request = review::decode(body).map_err(|error| Reply::text(StatusCode::BAD_REQUEST, error.to_string()))?;
         let is_taken = self.admission.is_taken(&request.namespace);
         let answer = if is_taken && !path.validates() {
             Answer::admitted()
@@ -162,7 +152,7 @@ impl Service {
                 let (namespace, name) = (&request.namespace, &request.name);
                 error!(path = path.as_str(), namespace, name, "a rule panicked; the request fails");
                 let text = "a rule of the webhook server failed; its log says where. This is a defect of the server";
-                return Reply::text(StatusCode::INTERNAL_SERVER_ERROR, text);
+                return Err(Reply::text(StatusCode::INTERNAL_SERVER_ERROR, text));
             };
             answer
         };
@@ -172,8 +162,13 @@ impl Service {
             let (namespace, name) = (&request.namespace, &request.name);
             info!(kind, operation, namespace, name, violations = violations.len(), first = %violations[0].path, "refused");
         }
-        Reply::json(serde_json::to_vec(&review::encode(&request, &answer)).unwrap_or_default())
+        Ok(Reply::json(serde_json::to_vec(&review::encode(&request, &answer)).unwrap_or_default()))
     }
+}
+
+/// The answer where the process is about to end.
+fn stopping() -> Reply {
+    Reply::text(StatusCode::SERVICE_UNAVAILABLE, "stopping")
 }
 
 /// A part of an answer, or why the rest does not come.
@@ -205,8 +200,7 @@ impl Reply {
     }
 
     fn text(status: StatusCode, text: impl Into<String>) -> Self {
-        let content = whole(text.into().into_bytes());
-        Self { status, content_type: "text/plain; charset=utf-8", content }
+        Self { status, content_type: "text/plain; charset=utf-8", content: whole(text.into().into_bytes()) }
     }
 
     /// The response on a connection; `closes`: the client opens a new connection for its next request.

@@ -128,10 +128,7 @@ impl ConnectedPeers {
             let id = ended.map(|(id, ..)| id)?;
             state.open.get_mut(&id)?.task.take()
         });
-        task.is_some_and(|task| {
-            task.abort();
-            true
-        })
+        task.inspect(AbortHandle::abort).is_some()
     }
 }
 

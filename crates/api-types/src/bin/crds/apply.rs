@@ -223,15 +223,11 @@ async fn established(api: &Api<CustomResourceDefinition>, name: &str) -> anyhow:
     let has_ended = |crd: Option<&CustomResourceDefinition>| {
         crd.is_none_or(|crd| is_crd_established().matches_object(Some(crd)) || rejection(crd).is_some())
     };
-    match await_condition(api.clone(), name, has_ended).await? {
-        Some(crd) => match rejection(&crd) {
-            Some(rejection) => {
-                bail!("the API server rejects its names: {}", rejection.message.as_deref().unwrap_or("no reason"))
-            }
-            None => Ok(()),
-        },
-        None => bail!("it was deleted meanwhile"),
+    let crd = await_condition(api.clone(), name, has_ended).await?.context("it was deleted meanwhile")?;
+    if let Some(rejection) = rejection(&crd) {
+        bail!("the API server rejects its names: {}", rejection.message.as_deref().unwrap_or("no reason"));
     }
+    Ok(())
 }
 
 /// The condition by which the API server says that the names collide with those of another definition.

@@ -8,7 +8,6 @@ use std::{
 use anyhow::{Context, Result};
 use api_types::conversion::{ApiVersion, convert_manifests};
 use clap::ValueEnum;
-use serde_json::Value;
 
 /// Arguments of `crds convert`.
 #[derive(clap::Args)]
@@ -38,7 +37,7 @@ pub fn run(args: &CrdsConvertArgs) -> Result<()> {
         CrdsConvertVersion::V1alpha1 => ApiVersion::V1Alpha1,
         CrdsConvertVersion::V1beta1 => ApiVersion::V1Beta1,
     };
-    print!("{}", converted(&read(&args.file)?, to)?);
+    print!("{}", convert_manifests(&read(&args.file)?, to)?);
     Ok(())
 }
 
@@ -51,19 +50,10 @@ fn read(file: &Path) -> Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("{} cannot be read", file.display()))
 }
 
-fn converted(text: &str, to: ApiVersion) -> Result<String> {
-    let options = serde_saphyr::options! { emit_comments: false };
-    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).context("not YAML")?;
-    let mut out = String::new();
-    for document in convert_manifests(documents, to)? {
-        out.push_str("---\n");
-        out.push_str(&serde_saphyr::to_string(&document)?);
-    }
-    Ok(out)
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     const ALPHA: &str = "\
@@ -81,10 +71,10 @@ metadata: {name: untouched}
 
     #[test]
     fn a_graph_is_converted_there_and_back_and_other_kinds_pass() {
-        let beta = converted(ALPHA, ApiVersion::V1Beta1).unwrap();
+        let beta = convert_manifests(ALPHA, ApiVersion::V1Beta1).unwrap();
         assert!(beta.contains("apiVersion: nvidia.com/v1beta1") && beta.contains("name: Frontend"), "{beta}");
         assert!(beta.contains("kind: ConfigMap"), "{beta}");
-        let alpha = converted(&beta, ApiVersion::V1Alpha1).unwrap();
+        let alpha = convert_manifests(&beta, ApiVersion::V1Alpha1).unwrap();
         let parsed: Vec<Value> = serde_saphyr::from_multiple(&alpha).unwrap();
         let original: Vec<Value> = serde_saphyr::from_multiple(ALPHA).unwrap();
         assert_eq!(parsed, original);
@@ -92,7 +82,7 @@ metadata: {name: untouched}
 
     #[test]
     fn a_document_that_is_none_is_an_error_with_its_number() {
-        let error = converted("apiVersion: nvidia.com/v9\nkind: DynamoGraphDeployment\n", ApiVersion::V1Beta1);
+        let error = convert_manifests("apiVersion: nvidia.com/v9\nkind: DynamoGraphDeployment\n", ApiVersion::V1Beta1);
         assert!(format!("{:#}", error.unwrap_err()).starts_with("document 1: "));
     }
 }

@@ -69,12 +69,8 @@ pub(crate) async fn migrate(client: &Client, name: &str, all_done: &mut Done) ->
     let generation = json!({ "metadata": { "annotations": {
         annotations::MIGRATED_GENERATION: work.generation.to_string(),
     } } });
-    crds.patch(
-        name,
-        &PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() },
-        &Patch::Merge(generation),
-    )
-    .await?;
+    let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+    crds.patch(name, &params, &Patch::Merge(generation)).await?;
     all_done.0.insert(name.to_owned(), served);
     Ok(done)
 }

@@ -13,7 +13,8 @@ use crate::conversion::{
     component::main_container::{GPU, to_native},
     lens::RestoreEdit,
     value::{
-        Object, at, filled, is_empty, is_quantity, is_true, list, name_of, named, nanos, object, places, put, text,
+        Object, at, fill, filled, is_empty, is_quantity, is_true, list, name_of, named, nanos, object, places, put,
+        text,
     },
 };
 
@@ -78,8 +79,7 @@ fn saved_at(saved: &Object, path: KeyPath) -> Option<&Value> {
 
 /// Whether the group is saved. The part of a type is not enough for the type.
 fn is_saved(group: &[KeyPath], saved: &Object) -> bool {
-    let needs_first = group.first() == Some(&(&["componentType"] as KeyPath));
-    let places = if needs_first { &group[..1] } else { group };
+    let places = if group.first() == Some(&(&["componentType"] as KeyPath)) { &group[..1] } else { group };
     places.iter().any(|path| saved_at(saved, path).is_some())
 }
 
@@ -253,12 +253,8 @@ fn place_resources(alpha: &Object, own: Option<&Value>, main: Option<&Value>) ->
             put(&mut own, &[side], filled(item));
         }
     }
-    let claims = live.get("claims").cloned();
-    if main.contains_key("claims") {
-        put(&mut main, &["claims"], claims);
-    } else {
-        put(&mut own, &["claims"], claims);
-    }
+    let with_claims = if main.contains_key("claims") { &mut main } else { &mut own };
+    put(with_claims, &["claims"], live.get("claims").cloned());
     (Value::Object(own), Value::Object(main))
 }
 
@@ -293,17 +289,11 @@ fn place_side(item: &mut Object, live: &Object, in_main: &Object) {
         "gpu" => Some(gpu.clone()),
         _ => None,
     };
-    let mut now = live.clone();
-    let hidden: Object =
-        in_main.keys().filter(|name| live.contains_key(*name)).map(|name| (name.clone(), Value::Null)).collect();
-    let seen = |name: &str| !hidden.contains_key(name);
+    let hidden: HashSet<String> = in_main.keys().filter(|name| live.contains_key(*name)).cloned().collect();
+    let seen = |name: &str| !hidden.contains(name);
     let valid = |quantity: Option<&Value>| quantity.and_then(Value::as_str).is_some_and(is_quantity);
-    let mut known: HashSet<String> = hidden.keys().cloned().collect();
-    for key in ["cpu", "memory", "gpu"] {
-        if let Some(name) = called(key).filter(|_| valid(item.get(key))) {
-            known.insert(name);
-        }
-    }
+    let mut known = hidden.clone();
+    known.extend(["cpu", "memory", "gpu"].into_iter().filter(|key| valid(item.get(*key))).filter_map(called));
     let own: HashSet<String> = item.iter().filter(|(_, q)| valid(Some(q))).map(|(key, _)| key.clone()).collect();
     update(item, live, |key| called(key).filter(|name| own.contains(key) && seen(name)));
     shrink(item, "custom", |custom| {
@@ -311,12 +301,12 @@ fn place_side(item: &mut Object, live: &Object, in_main: &Object) {
         known.extend(own.iter().cloned());
         update(custom, live, |name| (own.contains(name) && seen(name)).then(|| name.to_owned()));
     });
-    now.retain(|name, _| !known.contains(name));
-    for (name, quantity) in now {
+    for (name, quantity) in live.iter().filter(|(name, _)| !known.contains(*name)) {
+        let quantity = Some(quantity.clone());
         match name.as_str() {
-            "cpu" | "memory" => put(item, &[&name], Some(quantity)),
-            GPU if gpu == GPU => put(item, &["gpu"], Some(quantity)),
-            _ => put(item, &["custom", &name], Some(quantity)),
+            "cpu" | "memory" => put(item, &[name], quantity),
+            GPU if gpu == GPU => put(item, &["gpu"], quantity),
+            _ => put(item, &["custom", name], quantity),
         }
     }
 }
@@ -337,8 +327,6 @@ fn place_probe(alpha: &Object, key: &str, own: Option<&Value>, main: Option<&Val
             now => now.is_some(),
         });
     }
-    let new = live.into_iter().filter(|(field, _)| !main.contains_key(field));
-    let new: Object = new.filter(|(field, _)| !own.contains_key(field)).collect();
-    own.extend(new);
+    fill(&mut own, &live.into_iter().filter(|(field, _)| !main.contains_key(field)).collect());
     (Value::Object(own), Value::Object(main))
 }

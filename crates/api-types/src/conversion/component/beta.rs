@@ -28,12 +28,10 @@ impl Side for Beta<'_> {
         put(&mut alpha, &["sharedMemory"], size.map(shared_memory));
         let cache = object(beta, "compilationCache");
         put(&mut alpha, &["volumeMounts"], cache.map(|cache| json!([cache_mount(cache)])));
-        let adapter = marker(beta, "scalingAdapter");
-        put(&mut alpha, &["scalingAdapter"], adapter.map(|_| json!({ "enabled": true })));
+        put(&mut alpha, &["scalingAdapter"], marker(beta, "scalingAdapter").map(|_| json!({ "enabled": true })));
         if let Some(experimental) = object(beta, "experimental") {
             for key in ["gpuMemoryService", "failover"] {
-                let feature = marker(experimental, key).as_ref().map(feature_to_alpha);
-                put(&mut alpha, &[key], feature.map(Value::Object));
+                put(&mut alpha, &[key], marker(experimental, key).as_ref().map(feature_to_alpha).map(Value::Object));
             }
             copy(experimental, &mut alpha, &["checkpoint"]);
         }

@@ -142,10 +142,8 @@ fn template_edits(saved: &Object) -> Vec<RestoreEdit<'_>> {
     if named(containers, MAIN).is_none() {
         edits.push(Box::new(drop_generated_main));
     }
-    for main in containers.iter().filter_map(Value::as_object).filter(|container| text(container, "name") == Some(MAIN))
-    {
-        edits.extend(mount_edits(main));
-    }
+    let mains = containers.iter().filter_map(Value::as_object).filter(|fields| text(fields, "name") == Some(MAIN));
+    edits.extend(mains.flat_map(mount_edits));
     edits.extend(container_edits(containers));
     let order: Vec<&str> = containers.iter().filter_map(name_of).collect();
     if order.len() > 1 {

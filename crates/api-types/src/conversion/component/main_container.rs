@@ -41,15 +41,11 @@ pub(super) fn main_container(alpha: &Object, extra: Option<&Object>) -> Object {
 /// Returns the container that v1alpha1's own fields describe.
 fn dedicated(alpha: &Object) -> Object {
     let mut main = Object::new();
-    if let Some(resources) = object(alpha, "resources") {
-        insert_filled(&mut main, "resources", to_native(resources));
-    }
+    insert_filled(&mut main, "resources", object(alpha, "resources").map(to_native));
     insert_filled(&mut main, "env", list(alpha, "envs").to_vec());
     put(&mut main, &["envFrom"], text(alpha, "envFromSecret").map(from_secret));
     for probe in ["livenessProbe", "readinessProbe"] {
-        if object(alpha, probe).is_some() {
-            copy(alpha, &mut main, &[probe]);
-        }
+        put(&mut main, &[probe], alpha.get(probe).filter(|probe| probe.is_object()).cloned());
     }
     let mounts: Vec<Value> = list(alpha, "volumeMounts").iter().filter_map(Value::as_object).map(mount).collect();
     insert_filled(&mut main, "volumeMounts", mounts);
@@ -68,10 +64,7 @@ fn mount(flat: &Object) -> Value {
 /// Both lists as one; a variable of the later list takes the place of its namesake.
 fn union_env(main: &mut Object, over: &Value) {
     let Some(over) = over.as_array() else { return };
-    let mut env = match main.remove("env") {
-        Some(Value::Array(env)) => env,
-        _ => Vec::new(),
-    };
+    let mut env = if let Some(Value::Array(env)) = main.remove("env") { env } else { Vec::new() };
     let mut known: HashMap<String, usize> =
         places(&env).into_iter().map(|(name, place)| (name.to_owned(), place)).collect();
     for variable in over {
@@ -126,21 +119,16 @@ fn overlay(under: &mut Object, over: &Object) {
 
 /// Writes what the template says into a v1alpha1 component.
 pub(super) fn take_apart(template: &Object, alpha: &mut Object) {
-    if let Some(metadata) = object(template, "metadata") {
-        insert_filled(alpha, "extraPodMetadata", filled_fields(metadata, &["annotations", "labels"]));
-    }
+    insert_filled(alpha, "extraPodMetadata", object(template, "metadata").map(filled_metadata));
     let Some(spec) = object(template, "spec") else { return };
     // Containers are as large as all the rest; they are copied once, to where they belong.
     let rest = spec.iter().filter(|(key, _)| *key != "containers");
     let mut extra: Object = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
-    let is_main = |container: &&Value| name_of(container) == Some(MAIN);
     let all = list(spec, "containers");
-    let main = all.iter().find(is_main).and_then(Value::as_object);
-    let first = all.iter().position(|container| is_main(&container));
+    let first = all.iter().position(|container| name_of(container) == Some(MAIN));
     let others = all.iter().enumerate().filter(|(index, _)| Some(*index) != first);
-    let others: Vec<Value> = others.map(|(_, container)| container.clone()).collect();
-    insert_filled(&mut extra, "containers", others);
-    if let Some(main) = main {
+    insert_filled(&mut extra, "containers", others.map(|(_, container)| container.clone()).collect::<Value>());
+    if let Some(main) = first.and_then(|first| all[first].as_object()) {
         let mut rest = main.clone();
         take_dedicated(&mut rest, alpha);
         rest.remove("name");
@@ -161,9 +149,7 @@ fn take_dedicated(main: &mut Object, alpha: &mut Object) {
     }
     insert_filled(alpha, "envs", main.remove("env"));
     for probe in ["livenessProbe", "readinessProbe"] {
-        if let Some(Value::Object(value)) = main.remove(probe) {
-            alpha.insert(probe.to_owned(), Value::Object(value));
-        }
+        put(alpha, &[probe], main.remove(probe).filter(Value::is_object));
     }
 }
 
@@ -199,9 +185,7 @@ pub(super) fn template(alpha: &Object) -> Option<Object> {
         return None;
     }
     let mut template = Object::new();
-    if let Some(metadata) = object(alpha, "extraPodMetadata") {
-        insert_filled(&mut template, "metadata", filled_fields(metadata, &["annotations", "labels"]));
-    }
+    insert_filled(&mut template, "metadata", object(alpha, "extraPodMetadata").map(filled_metadata));
     // Containers are as large as all the rest; they are copied once, to where they belong.
     let is_rest = |key: &str, value: &Value| !matches!(key, "mainContainer" | "containers") && !value.is_null();
     let rest = extra.into_iter().flatten().filter(|(key, value)| is_rest(key, value));
@@ -209,6 +193,11 @@ pub(super) fn template(alpha: &Object) -> Option<Object> {
     spec.insert("containers".to_owned(), Value::Array(containers(alpha, extra)));
     template.insert("spec".to_owned(), Value::Object(spec));
     Some(template)
+}
+
+/// The metadata of pods that both versions have.
+fn filled_metadata(metadata: &Object) -> Object {
+    filled_fields(metadata, &["annotations", "labels"])
 }
 
 fn filled_fields(from: &Object, keys: &[&str]) -> Object {
@@ -262,9 +251,7 @@ pub(super) const GPU: &str = "nvidia.com/gpu";
 pub(super) fn to_native(alpha: &Object) -> Object {
     let mut native = Object::new();
     for side in ["requests", "limits"] {
-        if let Some(item) = object(alpha, side) {
-            insert_filled(&mut native, side, list_of(item));
-        }
+        insert_filled(&mut native, side, object(alpha, side).map(list_of));
     }
     copy(alpha, &mut native, &["claims"]);
     native
@@ -288,9 +275,7 @@ fn list_of(item: &Object) -> Object {
 pub(super) fn from_native(native: &Object) -> Object {
     let mut alpha = Object::new();
     for side in ["requests", "limits"] {
-        if let Some(list) = object(native, side) {
-            insert_filled(&mut alpha, side, item_of(list));
-        }
+        insert_filled(&mut alpha, side, object(native, side).map(item_of));
     }
     insert_filled(&mut alpha, "claims", list(native, "claims").to_vec());
     alpha

@@ -51,8 +51,7 @@ fn live_containers(beta: &mut Object) -> Option<&mut Vec<Value>> {
 
 /// The container of that name of a component in v1beta1.
 fn live_container<'a>(beta: &'a mut Object, name: &str) -> Option<&'a mut Object> {
-    let containers = live_containers(beta)?.iter_mut();
-    containers.into_iter().find(|container| name_of(container) == Some(name))?.as_object_mut()
+    live_containers(beta)?.iter_mut().find(|container| name_of(container) == Some(name))?.as_object_mut()
 }
 
 /// The status of a service in v1beta1, which only has a list of names.
@@ -82,8 +81,10 @@ pub(super) fn saved_names(original: &Object, rebuilt: Option<&Object>) -> Option
     })
 }
 
-/// Puts the names of a service back.
-pub(super) fn put_names(service: &mut Object, saved: &Object) {
+/// Puts the names of the service at `path` back, if it is there.
+pub(super) fn put_names(body: &mut Object, path: &[&str], saved: &Object) {
+    let service = path.iter().try_fold(body, |parent, key| parent.get_mut(*key)?.as_object_mut());
+    let Some(service) = service else { return };
     for key in ["componentName", "componentNames"] {
         put(service, &[key], saved.get(key).cloned());
     }

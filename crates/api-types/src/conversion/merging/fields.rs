@@ -87,10 +87,7 @@ impl<'a> FieldPlace<'a> {
         std::array::from_fn(|_| {
             let (before, step) = at?;
             at = before.last;
-            match step {
-                FieldStep::Field(name) => Some(name),
-                FieldStep::Entry(_) => None,
-            }
+            if let FieldStep::Field(name) = step { Some(name) } else { None }
         })
     }
 
@@ -164,11 +161,9 @@ fn each(value: &Value, at: &FieldPlace<'_>, found: &mut dyn FnMut(&FieldPlace<'_
             fields.iter().for_each(|(key, child)| found(&at.step(FieldStep::Field(key)), child))
         }
         Value::Array(entries) => {
-            let identities = at.identities(entries).unwrap_or_default();
-            identities
-                .iter()
-                .zip(entries)
-                .for_each(|(identity, entry)| found(&at.step(FieldStep::Entry(identity)), entry));
+            for (identity, entry) in at.identities(entries).unwrap_or_default().iter().zip(entries) {
+                found(&at.step(FieldStep::Entry(identity)), entry);
+            }
         }
         _ => {}
     }
@@ -256,8 +251,7 @@ fn groups_at(value: &Value, at: &FieldPlace<'_>, of: &HashSet<String>) -> Vec<Fi
         let parts = groups_at(child, place, of);
         let name = place.name();
         if of.contains(&name) {
-            let below = parts.iter().flat_map(|part| part.fields.iter().cloned());
-            let fields = below.chain([name]).collect();
+            let fields = parts.iter().flat_map(|part| part.fields.iter().cloned()).chain([name]).collect();
             groups.push(FieldGroup { fields, parts });
         } else {
             groups.extend(parts);

@@ -64,10 +64,7 @@ pub fn convert_for_merge(mut object: Value, to: ApiVersion) -> Result<Value, Con
     // On the way back there is no need of notes, and the version that is stored would keep them.
     let new = (in_request && !same_version && notes.is_none()).then(|| note(&object)).flatten();
     let restored = notes.filter(|_| in_request && !same_version).and_then(|notes| notes.restore(&object, to));
-    let mut target = match restored {
-        Some(target) => target,
-        None => convert_within(object, to, extent)?,
-    };
+    let mut target = restored.map_or_else(|| convert_within(object, to, extent), Ok)?;
     if !same_version {
         payload::fit(&mut target, to)?;
     }
@@ -97,14 +94,8 @@ fn take(object: &mut Value) -> Option<Notes> {
         return None;
     }
     let source = annotations.remove(NOTE);
-    let mut kept = HashSet::new();
-    annotations.retain(|key, _| match suffix(key) {
-        Some(suffix) => {
-            kept.insert(suffix.to_owned());
-            false
-        }
-        None => true,
-    });
+    let kept = annotations.keys().filter_map(|key| suffix(key)).map(ToOwned::to_owned).collect();
+    annotations.retain(|key, _| suffix(key).is_none());
     if annotations.is_empty()
         && let Some(Value::Object(metadata)) = object.get_mut("metadata")
     {
@@ -134,8 +125,7 @@ fn note(object: &Value) -> Option<Object> {
 /// Adds notes to an object, unless the API server would refuse as many annotations.
 fn attach(object: &mut Value, notes: Object) {
     let Value::Object(metadata) = &mut object["metadata"] else { return };
-    let entry = metadata.entry("annotations").or_insert_with(|| json!({}));
-    let Value::Object(annotations) = entry else { return };
+    let Value::Object(annotations) = metadata.entry("annotations").or_insert_with(|| json!({})) else { return };
     if bytes(annotations) + bytes(&notes) <= ANNOTATION_BYTES {
         annotations.extend(notes);
     } else if annotations.is_empty() {
@@ -145,8 +135,7 @@ fn attach(object: &mut Value, notes: Object) {
 
 /// Returns the converted parts of an object.
 fn body(object: &Value) -> Value {
-    let parts = ["spec", "status"].into_iter();
-    Value::Object(parts.filter_map(|part| Some((part.to_owned(), object.get(part)?.clone()))).collect())
+    ["spec", "status"].into_iter().filter_map(|part| Some((part, object.get(part)?.clone()))).collect()
 }
 
 impl Notes {
@@ -174,8 +163,7 @@ impl Notes {
         };
         let mut metadata = live.get("metadata")?.as_object()?.clone();
         let kind = kind(live["kind"].as_str()?)?;
-        let entry = metadata.entry("annotations").or_insert_with(|| json!({}));
-        if let Value::Object(annotations) = entry {
+        if let Value::Object(annotations) = metadata.entry("annotations").or_insert_with(|| json!({})) {
             annotations.retain(|key, _| ![kind.spec, kind.status].contains(&key.as_str()));
             annotations.extend(self.record.annotations.clone());
             if annotations.is_empty() {

@@ -59,9 +59,8 @@ fn said(alpha: &Object) -> Object {
         config_to_beta(config, &mut beta);
     }
     let mut pod = Object::new();
-    if let Some(resources) = object(profiling, "resources").filter(|resources| !resources.is_empty()) {
-        pod.insert("containers".to_owned(), json!([{ "name": PROFILER, "resources": resources }]));
-    }
+    let resources = object(profiling, "resources").filter(|resources| !resources.is_empty());
+    put(&mut pod, &["containers"], resources.map(|resources| json!([{ "name": PROFILER, "resources": resources }])));
     for key in ["tolerations", "nodeSelector"] {
         insert_filled(&mut pod, key, profiling.get(key).cloned());
     }
@@ -168,7 +167,6 @@ pub(super) fn config_to_alpha(beta: &Object) -> Object {
         put(&mut config, place, object(beta, field[0]).and_then(|parent| text(parent, field[1])).map(Value::from));
     }
     put(&mut config, OPTIMIZATION.0, at(beta, OPTIMIZATION.1).filter(|goal| goal.is_string()).cloned());
-    let planner = at(beta, PLANNER.1).and_then(Value::as_object).cloned();
-    put(&mut config, PLANNER.0, planner.and_then(filled));
+    put(&mut config, PLANNER.0, at(beta, PLANNER.1).and_then(Value::as_object).cloned().and_then(filled));
     config
 }

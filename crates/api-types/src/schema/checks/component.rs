@@ -44,49 +44,36 @@ fn picker(version: ApiVersion) -> Vec<SchemaCheck> {
         ApiVersion::V1Alpha1 => "self.?componentType.orValue('') != 'epp'",
         ApiVersion::V1Beta1 => "self.?type.orValue('') != 'epp'",
     };
+    let picker = |rule: &str, field: &str, text: &str| {
+        SchemaCheck::new("", format!("{other} || {rule}"), text).field_of_several(field)
+    };
+    let is_named = "!has(self.configMapRef) || self.configMapRef.?name.orValue('') != ''";
     vec![
-        SchemaCheck::new("", format!("{other} || !has(self.multinode)"), violations::PICKER_NODES)
-            .field_of_several(".multinode")
-            .forbidden(),
-        SchemaCheck::new("", format!("{other} || self.?replicas.orValue(1) == 1"), violations::PICKER_REPLICAS)
-            .field_of_several(".replicas"),
-        SchemaCheck::new("", format!("{other} || has(self.eppConfig)"), violations::PICKER_CONFIG)
-            .field_of_several(".eppConfig")
+        picker("!has(self.multinode)", ".multinode", violations::PICKER_NODES).forbidden(),
+        picker("self.?replicas.orValue(1) == 1", ".replicas", violations::PICKER_REPLICAS),
+        picker("has(self.eppConfig)", ".eppConfig", violations::PICKER_CONFIG).required(),
+        SchemaCheck::new("eppConfig", is_named, violations::PICKER_CONFIG_MAP)
+            .field_of_several(".configMapRef.name")
             .required(),
-        SchemaCheck::new(
-            "eppConfig",
-            "!has(self.configMapRef) || self.configMapRef.?name.orValue('') != ''",
-            violations::PICKER_CONFIG_MAP,
-        )
-        .field_of_several(".configMapRef.name")
-        .required(),
     ]
 }
 
 /// Rules about what only v1alpha1 has, or limits only here.
 fn alpha() -> Vec<SchemaCheck> {
+    let is_one = "has(self.configMapRef) != has(self.config)";
+    let has_host = "!self.?enabled.orValue(false) || self.?host.orValue('') != ''";
     vec![
-        SchemaCheck::new("eppConfig", "has(self.configMapRef) != has(self.config)", violations::PICKER_ONE_CONFIG)
-            .forbidden(),
-        SchemaCheck::new(
-            "ingress",
-            "!self.?enabled.orValue(false) || self.?host.orValue('') != ''",
-            violations::INGRESS_HOST,
-        )
-        .field_of_several(".host")
-        .required(),
+        SchemaCheck::new("eppConfig", is_one, violations::PICKER_ONE_CONFIG).forbidden(),
+        SchemaCheck::new("ingress", has_host, violations::INGRESS_HOST).field_of_several(".host").required(),
     ]
 }
 
 /// Rules about what only v1beta1 has.
 fn beta() -> Vec<SchemaCheck> {
+    // To read it as a quantity, and plain numbers too, costs more than the API server grants.
+    let is_positive = "!string(self).startsWith('-') || self == '-0'";
     vec![
-        // To read it as a quantity, and plain numbers too, costs more than the API server grants.
-        SchemaCheck::new(
-            "sharedMemorySize",
-            "!string(self).startsWith('-') || self == '-0'",
-            violations::negative(violations::MEMORY_SIZE),
-        ),
+        SchemaCheck::new("sharedMemorySize", is_positive, violations::negative(violations::MEMORY_SIZE)),
         SchemaCheck::new("frontendSidecar", "self != ''", violations::SIDECAR_UNKNOWN),
         SchemaCheck::new("", "!has(self.frontendSidecar) || has(self.podTemplate)", violations::SIDECAR_WITHOUT_POD)
             .field_of_several(".podTemplate.spec.containers")
@@ -115,12 +102,12 @@ fn forced_stays(kind: &str) -> SchemaCheck {
 
 /// Returns checks of fields that only graphs on Grove have; v1alpha1 has one of them.
 fn alone(version: ApiVersion) -> Vec<SchemaCheck> {
-    let gang = ("!has(self.minAvailable)".to_owned(), ".minAvailable");
-    let mut absent = vec![gang];
+    let absent = |rule: &str, field: &str| {
+        SchemaCheck::new("", rule, violations::ONLY_ON_GROVE).field_of_several(field).forbidden()
+    };
+    let mut checks = vec![absent("!has(self.minAvailable)", ".minAvailable")];
     if version == ApiVersion::V1Beta1 {
-        absent.push((format!("!self{FORCED}"), FORCED_FIELD));
+        checks.push(absent(&format!("!self{FORCED}"), FORCED_FIELD));
     }
-    let check =
-        |(rule, field)| SchemaCheck::new("", rule, violations::ONLY_ON_GROVE).field_of_several(field).forbidden();
-    absent.into_iter().map(check).collect()
+    checks
 }

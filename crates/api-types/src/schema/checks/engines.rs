@@ -98,26 +98,19 @@ pub(super) fn checks(version: ApiVersion) -> Vec<SchemaCheck> {
     let Words { component_type, component_shares, memory, .. } = words;
     let Words { not_between, failover, failover_mode, modes: [within, between], .. } = words;
     let (place, switch) = (words.place(), words.switch.map(|switch| format!("!self{switch} || ")).unwrap_or_default());
-    let types = "['worker', 'prefill', 'decode']";
+    let is_engine = format!("!{component_shares} || {component_type}.orValue('') in ['worker', 'prefill', 'decode']");
     let memory_mode = "self.?gpuMemoryService.?mode.orValue('')";
     let same_mode = format!("({failover_mode} == '{between}') == ({memory_mode} == '{between}')");
     let one = format!("{switch}self.?mode.orValue('{within}') != '{within}' || self.?numShadows.orValue(1) <= 1");
-    let checkpoint =
-        |rule: String, text: &str| SchemaCheck::new(place, rule, text).field_of_several(".checkpoint").forbidden();
+    let several = |field: &str, rule: String, text: &str| SchemaCheck::new(place, rule, text).field_of_several(field);
+    let checkpoint = |rule: String, text: &str| several(".checkpoint", rule, text).forbidden();
     let clients = |rule: String, text: &str| checkpoint(rule, text).field(".checkpoint.job.gmsClientContainers");
     vec![
-        SchemaCheck::new(
-            "",
-            format!("!{component_shares} || {component_type}.orValue('') in {types}"),
-            violations::MEMORY_TYPE,
-        )
-        .field_of_several(words.field("gpuMemoryService"))
-        .forbidden(),
-        SchemaCheck::new(place, format!("!{failover} || {memory}"), violations::FAILOVER_ALONE)
-            .field_of_several(".failover")
+        SchemaCheck::new("", is_engine, violations::MEMORY_TYPE)
+            .field_of_several(words.field("gpuMemoryService"))
             .forbidden(),
-        SchemaCheck::new(place, format!("!{failover} || !{memory} || {same_mode}"), violations::FAILOVER_MODE)
-            .field_of_several(".failover.mode")
+        several(".failover", format!("!{failover} || {memory}"), violations::FAILOVER_ALONE).forbidden(),
+        several(".failover.mode", format!("!{failover} || !{memory} || {same_mode}"), violations::FAILOVER_MODE)
             .shows(words.shown_mode("self.?failover")),
         SchemaCheck::new(words.field("failover").trim_start_matches('.'), one, violations::SHADOWS)
             .field(".numShadows"),
@@ -135,21 +128,14 @@ pub(super) fn what_stays(kind: &str, version: ApiVersion) -> [SchemaCheck; 3] {
     let [failover, old_failover] = ["self", "oldSelf"].map(|of| words.is_between(of, "failover"));
     let [shadows, old_shadows] =
         ["self", "oldSelf"].map(|of| format!("{}.?numShadows.orValue(1)", words.feature(of, "failover")));
+    let [memory_stays, failover_stays] =
+        [violations::MEMORY_STAYS, violations::FAILOVER_STAYS].map(|text| format!("{text}; {anew}"));
+    let same_shadows = format!("!{failover} || !{old_failover} || {shadows} == {old_shadows}");
+    let check = |field: &str, rule: String, text: String| SchemaCheck::new("", rule, text).field(words.field(field));
     [
-        SchemaCheck::new("", format!("{memory} == {old_memory}"), format!("{}; {anew}", violations::MEMORY_STAYS))
-            .field(words.field("gpuMemoryService.mode"))
+        check("gpuMemoryService.mode", format!("{memory} == {old_memory}"), memory_stays)
             .shows(words.shown_mode(&words.feature("self", "gpuMemoryService"))),
-        SchemaCheck::new(
-            "",
-            format!("{failover} == {old_failover}"),
-            format!("{}; {anew}", violations::FAILOVER_STAYS),
-        )
-        .field(words.field("failover")),
-        SchemaCheck::new(
-            "",
-            format!("!{failover} || !{old_failover} || {shadows} == {old_shadows}"),
-            violations::immutable(anew),
-        )
-        .field(words.field("failover.numShadows")),
+        check("failover", format!("{failover} == {old_failover}"), failover_stays),
+        check("failover.numShadows", same_shadows, violations::immutable(anew)),
     ]
 }

@@ -153,20 +153,15 @@ const MODEL: &str = "DynamoModel";
 fn checks() -> Vec<SchemaCheck> {
     let place = |kind, version| move |check| SchemaCheck { kind, version, ..check };
     let models = models().into_iter().map(place(MODEL, ApiVersion::V1Alpha1));
-    let checkpoint = SchemaCheck::new(
-        "spec",
-        "!self.?gpuMemoryService.?enabled.orValue(false) || self.gpuMemoryService.?mode.orValue('intraPod') == 'intraPod'",
-        violations::supported(&["intraPod"]),
-    )
-    .field_of_several(".gpuMemoryService.mode")
-    .shows("'\"' + self.gpuMemoryService.mode + '\"'");
-    let request = SchemaCheck::new(
-        "spec",
-        "self.?searchStrategy.orValue('rapid') != 'thorough' || self.?backend.orValue('auto') != 'auto'",
-        violations::THOROUGH,
-    )
-    .field_of_several(".searchStrategy")
-    .shows("'\"' + self.searchStrategy + '\"'");
+    let within_pod = "!self.?gpuMemoryService.?enabled.orValue(false) || \
+                      self.gpuMemoryService.?mode.orValue('intraPod') == 'intraPod'";
+    let checkpoint = SchemaCheck::new("spec", within_pod, violations::supported(&["intraPod"]))
+        .field_of_several(".gpuMemoryService.mode")
+        .shows("'\"' + self.gpuMemoryService.mode + '\"'");
+    let has_engine = "self.?searchStrategy.orValue('rapid') != 'thorough' || self.?backend.orValue('auto') != 'auto'";
+    let request = SchemaCheck::new("spec", has_engine, violations::THOROUGH)
+        .field_of_several(".searchStrategy")
+        .shows("'\"' + self.searchStrategy + '\"'");
     models
         .chain([place("DynamoCheckpoint", ApiVersion::V1Alpha1)(checkpoint)])
         .chain([place("DynamoGraphDeploymentRequest", ApiVersion::V1Beta1)(request)])
@@ -176,32 +171,24 @@ fn checks() -> Vec<SchemaCheck> {
 fn models() -> Vec<SchemaCheck> {
     let schemes = ModelSource::SCHEMES.map(|scheme| format!("'{scheme}'")).join(", ");
     let stays = || violations::immutable(violations::anew(MODEL));
+    let of_adapter = |rule: &str, field: &str, text: String| {
+        let rule = format!("self.?modelType.orValue('') != 'lora' || {rule}");
+        SchemaCheck::new("spec", rule, text).field_of_several(field)
+    };
+    let has_scheme = format!(
+        "self.?source.?uri.orValue('') == '' || [{schemes}].exists(scheme, self.source.uri.startsWith(scheme))"
+    );
     vec![
         SchemaCheck::new("spec.modelName", "self != ''", violations::MODEL_NAME).required(),
         SchemaCheck::new("spec.baseModelName", "self != ''", violations::BASE_MODEL_NAME).required(),
         SchemaCheck::new("spec.baseModelName", "self == oldSelf", stays()),
         SchemaCheck::new("spec.modelType", "self == oldSelf", stays()),
-        SchemaCheck::new("spec", "self.?modelType.orValue('') != 'lora' || has(self.source)", violations::source())
-            .field_of_several(".source")
+        of_adapter("has(self.source)", ".source", violations::source()).required(),
+        of_adapter("!has(self.source) || self.source.?uri.orValue('') != ''", ".source.uri", violations::source())
             .required(),
-        SchemaCheck::new(
-            "spec",
-            "self.?modelType.orValue('') != 'lora' || !has(self.source) || self.source.?uri.orValue('') != ''",
-            violations::source(),
-        )
-        .field_of_several(".source.uri")
-        .required(),
         // At `spec`, because the API server shows the value of the field at fault, and people put credentials into
         // addresses.
-        SchemaCheck::new(
-            "spec",
-            format!(
-                "self.?modelType.orValue('') != 'lora' || self.?source.?uri.orValue('') == '' || \
-                 [{schemes}].exists(scheme, self.source.uri.startsWith(scheme))"
-            ),
-            violations::scheme(),
-        )
-        .field_of_several(".source.uri"),
+        of_adapter(&has_scheme, ".source.uri", violations::scheme()),
     ]
 }
 

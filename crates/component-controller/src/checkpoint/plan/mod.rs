@@ -24,7 +24,7 @@ use rendering::{JobEnd, PodDiagnosis, checkpoint::artifact_version};
 
 use super::{
     model::{CapturePhase, CheckpointObserved, CheckpointPlan, POD},
-    validate::{ValidatedCheckpoint, disabled, validate},
+    validate::{SWITCHED_OFF, ValidatedCheckpoint, validate},
 };
 
 /// Awaited before the PodSnapshot.
@@ -121,7 +121,7 @@ fn capture(observed: &CheckpointObserved, job: &Job) -> CheckpointPlan {
     let at = |phase| plan_at(observed, phase);
     let wait = |waits: &str| at(CapturePhase::Capturing { waits: waits.to_owned(), stalled: None });
     if observed.config.is_none() {
-        return at(CapturePhase::Capturing { waits: disabled(), stalled: Some(reason::DISABLED) });
+        return at(CapturePhase::Capturing { waits: SWITCHED_OFF.to_owned(), stalled: Some(reason::DISABLED) });
     }
     let capture = match &observed.capture {
         Some(capture) if !is_controlled_by(capture, &observed.uid) => {

@@ -79,9 +79,9 @@ pub struct ComponentCaches {
 pub struct ComponentObserver {
     client: Client,
     caches: ComponentCaches,
-    /// `None` if the discovery of pull secrets is switched off.
     secrets: Option<PullSecrets>,
     checkpoints: CheckpointCaches,
+    /// Where Secrets may not be read.
     forbidden: ForbiddenNamespaces,
     /// Kinds of exposure and uids of components that own no object of the kind outside the caches.
     unexposed: Mutex<HashSet<(String, String)>>,
@@ -95,14 +95,8 @@ impl ComponentObserver {
         secrets: Option<PullSecrets>,
         checkpoints: CheckpointCaches,
     ) -> Self {
-        Self {
-            client,
-            caches,
-            secrets,
-            checkpoints,
-            forbidden: ForbiddenNamespaces::default(),
-            unexposed: Mutex::default(),
-        }
+        let (forbidden, unexposed) = Default::default();
+        Self { client, caches, secrets, checkpoints, forbidden, unexposed }
     }
 
     /// Looks at once for what a component needs and the cluster did not serve.
@@ -125,7 +119,7 @@ impl ComponentObserver {
         let uid = component.metadata.uid.clone().unwrap_or_default();
         let sets = self.caches.leader_worker_sets.as_ref();
         let set = sets.map(|sets| live(sets, &namespace, &names::leader_worker_set(&name))).transpose()?.flatten();
-        let named_pull_secrets = self.named_pull_secrets(&component).await?;
+        let named_pull_secrets = self.named_secrets(&component).await?;
         Ok(ComponentObserved {
             deployment: live(&self.caches.deployments, &namespace, &name)?,
             leader_worker_set: set,
@@ -196,13 +190,12 @@ impl ComponentObserver {
             let owners = service.metadata.owner_references.iter().flatten();
             owners.map(|owner| &owner.uid).any(|uid| Some(uid) == component.metadata.uid.as_ref())
         });
-        let former: BTreeSet<_> = owned
-            .filter_map(|service| {
-                let model = service.metadata.annotations.as_ref()?.get(annotations::BASE_MODEL)?;
-                let is_its = service.metadata.name.as_deref() == Some(names::model_service(model).as_str());
-                (is_its && Some(model) != current).then_some(model)
-            })
-            .collect();
+        let former = owned.filter_map(|service| {
+            let model = service.metadata.annotations.as_ref()?.get(annotations::BASE_MODEL)?;
+            let is_its = service.metadata.name.as_deref() == Some(names::model_service(model).as_str());
+            (is_its && Some(model) != current).then_some(model)
+        });
+        let former: BTreeSet<_> = former.collect();
         current.into_iter().chain(former).map(|model| self.model(namespace, model)).collect()
     }
 
@@ -274,10 +267,7 @@ impl ComponentObserver {
     }
 
     /// Reads from the API server only Secrets that no cache shows, by their metadata.
-    async fn named_pull_secrets(
-        &self,
-        component: &DynamoComponentDeployment,
-    ) -> Result<NamedPullSecrets, Interruption> {
+    async fn named_secrets(&self, component: &DynamoComponentDeployment) -> Result<NamedPullSecrets, Interruption> {
         let mut missing = Vec::new();
         for name in pull_secrets::unknown(component, self.secrets.as_ref()) {
             if !self.secret_exists(namespace_of(component), name).await? {

@@ -13,7 +13,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::{Resource, ResourceExt};
-use rendering::{LeaderWorkerSet, WorkloadObject};
+use rendering::LeaderWorkerSet;
 
 use crate::component::model::{ComponentObserved, WorkloadKind};
 
@@ -21,13 +21,11 @@ use crate::component::model::{ComponentObserved, WorkloadKind};
 pub(super) fn autoscaler(component: &DynamoComponentDeployment) -> Option<HorizontalPodAutoscaler> {
     let rules = rules(component)?;
     let name = component.name_any();
+    let label = (labels::OWN_COMPONENT.to_owned(), names::label_value(&component.spec.component.name));
     let metadata = ObjectMeta {
         name: Some(name.clone()),
         namespace: component.namespace(),
-        labels: Some(BTreeMap::from([(
-            labels::OWN_COMPONENT.to_owned(),
-            names::label_value(&component.spec.component.name),
-        )])),
+        labels: Some(BTreeMap::from([label])),
         owner_references: component.controller_owner_ref(&()).map(|owner| vec![owner]),
         ..ObjectMeta::default()
     };
@@ -40,11 +38,7 @@ pub(super) fn autoscaler(component: &DynamoComponentDeployment) -> Option<Horizo
 
 /// Keeps the replicas that the autoscaler set. It does not act on a workload without replicas, so those are the user's.
 pub fn keep_replicas(observed: &mut ComponentObserved) {
-    let live = match WorkloadKind::of(&observed.component) {
-        WorkloadKind::Deployment => observed.deployment.as_ref().map(|live| live.object.desired_replicas()),
-        WorkloadKind::LeaderWorkerSet => observed.leader_worker_set.as_ref().map(|live| live.object.desired_replicas()),
-    };
-    let replicas = live.unwrap_or_default();
+    let replicas = observed.live_workload().map_or(0, |live| live.desired_replicas());
     let spec = &observed.component.spec.component;
     if replicas > 0 && spec.desired_replicas() > 0 && rules(&observed.component).is_some() {
         observed.component.spec.component.replicas = Some(replicas);

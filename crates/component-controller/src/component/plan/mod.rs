@@ -6,14 +6,13 @@ mod tests;
 mod workload;
 
 use controller_kit::{apply::Desired, request::Interruption, store::is_controlled_by};
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Resource;
 use rendering::{
-    PodSettings, RenderInput, ValidatedComponent, WorkloadObject,
-    checkpoint::{CheckpointFacts, Start},
-    legacy_type_is_worker, render_ingress, render_service, render_virtual_service,
+    PodSettings, RenderInput, ValidatedComponent, checkpoint::Start, legacy_type_is_worker, render_ingress,
+    render_service, render_virtual_service,
 };
 
+use self::workload::WorkloadPlanner;
 use super::model::{ChildStep, ComponentObserved, ComponentPlan, LegacyNeeds, LiveObject, WorkloadKind};
 
 /// Plans the children of a valid component. `claimed_gpus` is [`RenderInput::claimed_gpus`]; `None` if they cannot be
@@ -31,10 +30,7 @@ pub fn plan(
     let kind = WorkloadKind::of(&observed.component);
     let live_deployment = observed.deployment.as_ref().map(|live| &live.object);
     let live_set = observed.leader_worker_set.as_ref().map(|live| &live.object);
-    let live_workload = match kind {
-        WorkloadKind::LeaderWorkerSet => live_set.map(|set| set as &dyn WorkloadObject),
-        WorkloadKind::Deployment => live_deployment.map(|deployment| deployment as &dyn WorkloadObject),
-    };
+    let live_workload = observed.live_workload();
     let live_service = observed.service.as_ref().map(|live| &live.object);
     let input = RenderInput {
         settings,
@@ -46,14 +42,17 @@ pub fn plan(
     };
     let desired = observed.component.spec.component.desired_replicas();
     let serves = desired > 0 && live_workload.is_some_and(|live| live.desired_replicas() > 0);
-    let known = (observed.uid.as_str(), observed.accounts.as_slice());
+    let planner = WorkloadPlanner { input: &input, valid, uid: &observed.uid, accounts: &observed.accounts };
     let workload = || match kind {
-        WorkloadKind::LeaderWorkerSet => workload::plan_leader_worker_set(&input, valid, known, live_set),
-        WorkloadKind::Deployment => workload::plan(&input, valid, known, live_deployment),
+        WorkloadKind::LeaderWorkerSet => planner.leader_worker_set(live_set),
+        WorkloadKind::Deployment => planner.deployment(live_deployment),
     };
     let autoscaler = autoscaler::autoscaler(&observed.component);
     let legacy = observed.legacy_needs.as_ref().unwrap_or(&LegacyNeeds::NONE);
-    let (checkpoint_volume, awaited_volume) = match missing_checkpoint_volume(observed, valid) {
+    let facts = &observed.checkpoint;
+    let config = facts.settings.as_ref().filter(|_| valid.checkpoint.is_some());
+    let missing = config.map_or(Ok(None), |config| facts.place.missing_claim(&facts.namespace, &config.storage));
+    let (checkpoint_volume, awaited_volume) = match missing {
         Ok(claim) => (claim, None),
         Err(message) => (None, Some(message)),
     };
@@ -73,7 +72,7 @@ pub fn plan(
         _ if claimed_gpus.is_none() => {
             let own =
                 live_set.filter(|set| is_controlled_by(*set, &observed.uid) && set.spec.replicas != Some(desired));
-            own.map(|live| workload::scaled(&input, valid, &observed.uid, live)).transpose()?
+            own.map(|live| planner.scaled(live)).transpose()?
         }
         // Serving pods stay while another checkpoint is made.
         Start::Awaited(why) => {
@@ -82,9 +81,10 @@ pub fn plan(
         }
         Start::Cold | Start::AtAdmission(_) | Start::Restored(_) => Some(workload()?),
     };
+    let version = live_workload.and_then(|live| live.object_meta().resource_version.clone()).unwrap_or_default();
     // Replicas that an autoscaler set after the observation are not reverted.
     let workload = workload.map(|workload| match &autoscaler {
-        Some(_) => workload.based_on(&version_of(live_workload), "/spec/replicas"),
+        Some(_) => workload.based_on(&version, "/spec/replicas"),
         None => workload,
     });
     Ok(ComponentPlan {
@@ -102,11 +102,6 @@ pub fn plan(
     })
 }
 
-/// The version of the live workload; empty if there is none.
-fn version_of(live: Option<&dyn WorkloadObject>) -> String {
-    live.and_then(|live| live.object_meta().resource_version.clone()).unwrap_or_default()
-}
-
 fn typed<K>(live: &Option<LiveObject<K>>) -> Option<&K> {
     live.as_ref().map(|live| &live.object)
 }
@@ -115,16 +110,4 @@ fn typed<K>(live: &Option<LiveObject<K>>) -> Option<&K> {
 fn needs_api<K: Resource<DynamicType = ()>>(object: &K) -> String {
     let name = object.meta().name.as_deref().unwrap_or_default();
     format!("{} {name} needs the API {}, which the cluster does not serve", K::kind(&()), K::api_version(&()))
-}
-
-/// The PersistentVolumeClaim for checkpoints to create, if it is missing; or why it is awaited.
-fn missing_checkpoint_volume(
-    observed: &ComponentObserved,
-    valid: &ValidatedComponent<'_>,
-) -> Result<Option<PersistentVolumeClaim>, String> {
-    let CheckpointFacts { namespace, settings, place, .. } = &observed.checkpoint;
-    match settings.as_ref().filter(|_| valid.checkpoint.is_some()) {
-        Some(settings) => place.missing_claim(namespace, &settings.storage),
-        None => Ok(None),
-    }
 }

@@ -6,8 +6,7 @@
 mod tests;
 
 use api_types::{
-    conditions,
-    conditions::component as reason,
+    conditions::{self, component as reason},
     v1beta1::{ComponentKind, ComponentReplicaStatus, DynamoComponentDeploymentStatus, MAIN_CONTAINER},
 };
 use controller_kit::{
@@ -15,10 +14,7 @@ use controller_kit::{
     failure::Class,
 };
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::apps::v1::{Deployment, DeploymentCondition},
-    apimachinery::pkg::apis::meta::v1::Condition,
-};
+use k8s_openapi::{api::apps::v1::DeploymentCondition, apimachinery::pkg::apis::meta::v1::Condition};
 use rendering::{NotReady, PodDiagnosis, WorkloadObject};
 
 use super::model::{ComponentApplied, ComponentBlocked, ComponentObserved, NamedPullSecrets, Rejection, WorkloadKind};
@@ -40,6 +36,9 @@ pub struct ComponentStatusInputs<'a> {
     /// [`Applied::joins_nodes`].
     pub joins_nodes: bool,
 }
+
+/// Condition of a Deployment whose pods the API server rejects.
+const REPLICA_FAILURE: &str = "ReplicaFailure";
 
 /// Classes of rejections, the most urgent first.
 const URGENCY: [Class; 4] = [Class::Foreign, Class::Invalid, Class::Forbidden, Class::Webhook];
@@ -207,20 +206,14 @@ fn set_pull_secrets(all: &mut Vec<Condition>, inputs: &ComponentStatusInputs<'_>
         all.retain(|condition| condition.type_ != reason::PULL_SECRETS_FOUND);
         return;
     }
-    let (reason, message) = if missing.is_empty() {
-        (reason::ALL_FOUND, String::new())
-    } else {
-        (
-            reason::SECRET_MISSING,
-            format!(
-                "spec.podTemplate.spec.imagePullSecrets names Secrets that do not exist in this namespace: {}; \
-                 create them, or remove them from the list",
-                missing.join(", ")
-            ),
-        )
-    };
-    let found = Status::from(missing.is_empty());
-    set_condition(all, reason::PULL_SECRETS_FOUND, found, reason, &message, inputs.generation, now);
+    let found = missing.is_empty();
+    let lacking = format!(
+        "spec.podTemplate.spec.imagePullSecrets names Secrets that do not exist in this namespace: {}; \
+         create them, or remove them from the list",
+        missing.join(", ")
+    );
+    let (reason, message) = if found { (reason::ALL_FOUND, "") } else { (reason::SECRET_MISSING, lacking.as_str()) };
+    set_condition(all, reason::PULL_SECRETS_FOUND, Status::from(found), reason, message, inputs.generation, now);
 }
 
 /// The condition exists only if it is false. It blocks nothing: a program may join the nodes by itself.
@@ -245,56 +238,45 @@ fn shortfall(live: &LiveWorkload) -> Option<String> {
     let workload = live.get();
     let reason = workload.why_not_ready()?;
     let name = workload.object_meta().name.as_deref().unwrap_or_default();
+    let counted = workload.replica_status(String::new());
     let what = match reason {
-        NotReady::Updating { .. } | NotReady::Unavailable { .. } => counts(live),
+        NotReady::Updating { .. } | NotReady::Unavailable { .. } => counts(workload, &counted),
         // Of a new workload, the same message until its first pod exists, so that it is written only once.
-        NotReady::NotObserved if workload.observed_generation().unwrap_or_default() == 0 => counts(live),
+        NotReady::NotObserved if workload.observed_generation().unwrap_or_default() == 0 => counts(workload, &counted),
         other => other.to_string(),
     };
-    let failures = match live {
-        LiveWorkload::Deployment(deployment) => {
-            failures(deployment).map(|failure| format!("; {failure}")).collect::<String>()
-        }
-        LiveWorkload::LeaderWorkerSet(_) => String::new(),
-    };
-    Some(format!("{} {name}: {what}{failures}", live.kind()))
+    let mut text = format!("{} {name}: {what}", counted.component_kind.as_str());
+    for failure in failures(live) {
+        let reason = failure.reason.as_deref().unwrap_or(&failure.type_);
+        text = format!("{text}; {reason}: {}", failure.message.as_deref().unwrap_or_default());
+    }
+    Some(text)
 }
 
-fn counts(live: &LiveWorkload) -> String {
-    let workload: &dyn WorkloadObject = live.get();
-    let counts = workload.replica_status(String::new());
-    let serving = counts.available_replicas.or(counts.ready_replicas).unwrap_or_default();
-    let unit = match live.kind() {
-        WorkloadKind::LeaderWorkerSet => "groups of pods are ready",
-        WorkloadKind::Deployment => "pods are available",
+fn counts(workload: &dyn WorkloadObject, counted: &ComponentReplicaStatus) -> String {
+    let serving = counted.available_replicas.or(counted.ready_replicas).unwrap_or_default();
+    let unit = match counted.component_kind {
+        ComponentKind::LeaderWorkerSet => "groups of pods are ready",
+        _ => "pods are available",
     };
-    format!(
-        "{serving} of {} desired {unit}, {} have the latest template",
-        workload.desired_replicas(),
-        counts.updated_replicas
-    )
+    let (desired, updated) = (workload.desired_replicas(), counted.updated_replicas);
+    format!("{serving} of {desired} desired {unit}, {updated} have the latest template")
 }
 
 /// Whether the API server rejects pods of a workload.
 fn pods_are_rejected(live: &LiveWorkload) -> bool {
-    let LiveWorkload::Deployment(deployment) = live else { return false };
-    let mut all = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    all.any(|condition| condition.type_ == "ReplicaFailure" && condition.status == "True")
+    failures(live).any(|condition| condition.type_ == REPLICA_FAILURE)
 }
 
 /// Failed conditions of a Deployment.
-fn failures(deployment: &Deployment) -> impl Iterator<Item = String> {
-    let all = deployment.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    all.filter(|condition| is_failure(condition)).map(|condition| {
-        let reason = condition.reason.as_deref().unwrap_or(&condition.type_);
-        let message = condition.message.as_deref().unwrap_or_default();
-        format!("{reason}: {message}")
+fn failures(live: &LiveWorkload) -> impl Iterator<Item = &DeploymentCondition> {
+    let status = match live {
+        LiveWorkload::Deployment(deployment) => deployment.status.as_ref(),
+        LiveWorkload::LeaderWorkerSet(_) => None,
+    };
+    let all = status.into_iter().flat_map(|status| status.conditions.iter().flatten());
+    all.filter(|condition| {
+        let (type_, status) = (condition.type_.as_str(), condition.status.as_str());
+        matches!((type_, status), (REPLICA_FAILURE, "True") | ("Progressing", "False"))
     })
-}
-
-fn is_failure(condition: &DeploymentCondition) -> bool {
-    matches!(
-        (condition.type_.as_str(), condition.status.as_str()),
-        ("ReplicaFailure", "True") | ("Progressing", "False")
-    )
 }

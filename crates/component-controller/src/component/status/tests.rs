@@ -1,7 +1,7 @@
 //! Tests of the status.
 
 use controller_kit::{apply::ObjectId, conditions::find};
-use k8s_openapi::api::apps::v1::{DeploymentSpec, DeploymentStatus};
+use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec, DeploymentStatus};
 
 use super::*;
 

@@ -325,20 +325,14 @@ fn kaniko(input: Input<'_>) -> String {
     let settings = input.settings;
     let repository = input.image.rsplit_once(':').map_or(input.image, |(repository, _)| repository);
     let cache = settings.kaniko_cache.as_deref().unwrap_or(repository);
-    let mut words = vec![
-        "/kaniko/executor".to_owned(),
-        format!("--context={CONTEXT}"),
-        "--verbosity=info".to_owned(),
-        "--image-fs-extract-retry=3".to_owned(),
-        "--cache=false".to_owned(),
-        format!("--cache-repo={}", quoted(cache)),
-        "--compressed-caching=false".to_owned(),
-        "--compression=zstd".to_owned(),
-        "--compression-level=-7".to_owned(),
-        format!("--dockerfile={DOCKERFILE}"),
-        format!("--insecure={}", is_insecure(input.component, settings)),
-        format!("--destination={}", quoted(input.image)),
-    ];
+    let mut words = vec![format!(
+        "/kaniko/executor --context={CONTEXT} --verbosity=info --image-fs-extract-retry=3 --cache=false \
+         --cache-repo={} --compressed-caching=false --compression=zstd --compression-level=-7 \
+         --dockerfile={DOCKERFILE} --insecure={} --destination={}",
+        quoted(cache),
+        is_insecure(input.component, settings),
+        quoted(input.image),
+    )];
     words.extend(settings.kaniko_snapshots.as_ref().map(|mode| format!("--snapshot-mode={}", quoted(mode))));
     words.extend(build_args(input).map(|argument| format!("--build-arg={argument}")));
     words.extend(input.defaults.builder_args.iter().cloned());
@@ -351,10 +345,8 @@ fn buildkit(input: Input<'_>) -> Result<String, String> {
         Some(daemon) => format!("buildctl --addr {}", quoted(daemon)),
         None if has_own_daemon(settings) => "buildctl-daemonless.sh".to_owned(),
         None => {
-            return Err(
-                "BUILDKIT_URL is not set; give the address of the BuildKit daemon, or build with buildkit-rootless"
-                    .to_owned(),
-            );
+            let remedy = "give the address of the BuildKit daemon, or build with buildkit-rootless";
+            return Err(format!("BUILDKIT_URL is not set; {remedy}"));
         }
     };
     let insecure = is_insecure(input.component, settings);

@@ -35,10 +35,8 @@ use serde_json::{Value, json};
 
 use super::{
     image::{ImageName, is_known, source, was_built_by, was_found},
-    job,
-    job::docker_secret,
-    manifest,
-    manifest::ReadSlots,
+    job::{self, docker_secret},
+    manifest::{self, ReadSlots},
     model::{ImageBuildObserved, ImageBuildObstacle, ManifestRead, has_succeeded},
     settings::{BuildSettings, CONFIG_MAP, Defaults},
     validate::{validate, validate_lookup},
@@ -78,45 +76,32 @@ impl ImageBuildObserver {
     pub async fn observe(&self, component: DynamoComponent) -> Result<ImageBuildObserved, Interruption> {
         let (namespace, uid) = (component.namespace().unwrap_or_default(), component.uid().unwrap_or_default());
         let named = validate(&component, &namespace, &self.settings);
-        let image = named.as_ref().map(|named| named.image.clone()).map_err(Clone::clone);
-        let job_name =
-            names::image_build_job(&uid, &self.fingerprint(&component, image.as_deref().unwrap_or_default()));
-        let mut observed = ImageBuildObserved {
-            component,
-            image,
-            exists: None,
-            job: None,
-            other_jobs: Vec::new(),
-            rendered: None,
-            log: None,
-            waits: JobWaits::default(),
-            manifest: ManifestRead::default(),
-            job_name,
-        };
-        for packed in self.jobs.children_of(&uid) {
-            let found = packed.unpack()?;
-            match found.name_any() == observed.job_name {
-                true => observed.job = Some(found),
-                false => observed.other_jobs.push(found),
+        let image = named.as_ref().map(|named| named.image.as_str()).unwrap_or_default();
+        let job_name = names::image_build_job(&uid, &self.fingerprint(&component, image));
+        let jobs = self.jobs.children_of(&uid);
+        let jobs = jobs.iter().map(|packed| packed.unpack()).collect::<Result<Vec<_>, _>>()?;
+        let (mut own, other_jobs): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|job| job.name_any() == job_name);
+        let job = own.pop();
+        let (mut log, mut waits) = (None, JobWaits::default());
+        if let Some(job) = &job {
+            if JobEnd::Failed.of(job).is_some() {
+                log = log::of_failed(&self.client, &namespace, &job_name).await;
+            }
+            waits = self.pods.waits_of_job(job, Timestamp::now()).await;
+        }
+        let manifest = self.manifest(&component).await;
+        let (mut exists, mut rendered) = (None, None);
+        if let Ok(named) = &named {
+            let built = job.as_ref().is_some_and(has_succeeded);
+            if job.is_none() || built {
+                exists = self.exists(&component, &namespace, named, &job_name, built).await?;
+            }
+            if job.is_none() && exists == Some(Ok(false)) {
+                rendered = Some(self.render(&component, &namespace, &named.image, &job_name).await?);
             }
         }
-        if let Some(job) = observed.job.as_ref().filter(|job| JobEnd::Failed.of(job).is_some()) {
-            observed.log = log::of_failed(&self.client, &namespace, &job.name_any()).await;
-        }
-        if let Some(job) = &observed.job {
-            observed.waits = self.pods.waits_of_job(job, Timestamp::now()).await;
-        }
-        observed.manifest = self.manifest(&observed.component).await;
-        let Ok(named) = named else { return Ok(observed) };
-        let built = observed.job.as_ref().is_some_and(has_succeeded);
-        if observed.job.is_none() || built {
-            observed.exists = self.exists(&observed.component, &namespace, &named, &observed.job_name, built).await?;
-        }
-        if observed.job.is_none() && observed.exists == Some(Ok(false)) {
-            let rendered = self.render(&observed.component, &namespace, &named.image, &observed.job_name).await?;
-            observed.rendered = Some(rendered);
-        }
-        Ok(observed)
+        let image = named.map(|named| named.image);
+        Ok(ImageBuildObserved { component, image, exists, job_name, job, other_jobs, rendered, log, waits, manifest })
     }
 
     /// Everything that the built image depends on. Another fingerprint makes another Job.
@@ -251,11 +236,9 @@ impl ImageBuildObserver {
         let uri: Uri =
             address.parse().map_err(|error| ImageBuildObstacle::Invalid(format!("archive {shown}: {error}")))?;
         let store: Option<Uri> = self.settings.api_store.as_ref().and_then(|store| store.parse().ok());
-        let client =
-            match store.is_some_and(|store| (store.scheme(), store.authority()) == (uri.scheme(), uri.authority())) {
-                true => self.outbound.clone(),
-                false => self.outbound.clone().only_outside(&self.registries.barred),
-            };
+        let is_store = store.is_some_and(|it| (it.scheme(), it.authority()) == (uri.scheme(), uri.authority()));
+        let client = self.outbound.clone();
+        let client = if is_store { client } else { client.only_outside(&self.registries.barred) };
         manifest::read(&client, &uri, &shown).await
     }
 

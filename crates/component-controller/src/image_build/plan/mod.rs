@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!            registry has it
-//! query ─────────────────────────────► Available
+//! queried ───────────────────────────► Available
 //!   │ has it not       Job completes      ▲
 //!   └─────► Queued ─► Building ───────────┘
 //!                        │ Job fails, or exceeds its deadline
-//!                        └─► Failed ── after a pause, or with another spec ─► query
+//!                        └─► Failed ── after a pause, or with another spec ─► queried
 //! ```
 //!
 //! Whether the Job has a slot is known only when it is created (`build_slots/`); until then the build is queued. The

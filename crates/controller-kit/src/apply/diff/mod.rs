@@ -45,7 +45,6 @@ const TRUE_IF_ABSENT: &[&str] = &["allowPrivilegeEscalation", "automountServiceA
 /// `null`, `""`, `false`, `0`, `[]` and `{}` in `desired` equal an absent field, `false` only where absent means that.
 /// Lists of equal length are compared by position, others by the element's identity. Quantities are compared by value,
 /// and `8080` equals `"8080"`.
-#[must_use]
 pub fn includes(live: &Value, desired: &Value) -> bool {
     semantic_diff(live, desired).is_empty()
 }
@@ -60,7 +59,6 @@ pub struct Difference {
 }
 
 /// All leaves of `desired` that `live` does not hold. See [`includes`].
-#[must_use]
 pub fn semantic_diff(live: &Value, desired: &Value) -> Vec<Difference> {
     let mut walk = Walk { path: Vec::new(), found: Vec::new() };
     walk.value(Some(live), desired, false);
@@ -155,10 +153,7 @@ fn same_leaf(live: &Value, desired: &Value, quantity: bool) -> bool {
         return live.as_f64() == desired.as_f64() && (live.is_f64() || desired.is_f64());
     }
     let (Some(live), Some(desired)) = (leaf_text(live), leaf_text(desired)) else { return false };
-    if live == desired {
-        return true;
-    }
-    quantity && matches!((nanos(live.trim()), nanos(desired.trim())), (Some(a), Some(b)) if a == b)
+    live == desired || quantity && nanos(live.trim()).is_some_and(|live| nanos(desired.trim()) == Some(live))
 }
 
 /// Numbers and strings as text, so that an int-or-string compares by what it says.

@@ -8,9 +8,8 @@
 #[cfg(test)]
 mod tests;
 
-use api_types::annotations;
-use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
+use api_types::{annotations, names::sha256_hex};
+use serde_json::{Value, json};
 
 use super::diff::{Difference, semantic_diff};
 
@@ -50,7 +49,6 @@ pub enum Write {
 /// - `live`: the object of that name.
 /// - `parent_uid`: uid of the controller owner that makes a live object ours.
 /// - `adoptable`: whether a live object without controller owner may be taken over.
-#[must_use]
 pub fn plan_write(desired: &Value, live: &Value, parent_uid: &str, adoptable: bool) -> Write {
     if let Some(write) = owned_by_another(desired, live, parent_uid, adoptable) {
         return write;
@@ -94,11 +92,7 @@ fn same_name(a: &Value, b: &Value) -> bool {
 
 /// The controller entry of the object's owner references.
 pub(super) fn controller_of(object: &Value) -> Option<&Value> {
-    object
-        .pointer("/metadata/ownerReferences")?
-        .as_array()?
-        .iter()
-        .find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+    object["metadata"]["ownerReferences"].as_array()?.iter().find(|owner| owner["controller"] == true)
 }
 
 /// Prepares an object for server-side apply: drops what is not ours to say (`status`, server-set metadata, nulls) and
@@ -136,12 +130,10 @@ pub(super) fn fingerprint_of(object: &Value) -> Option<&str> {
 }
 
 /// 16 hex digits of the SHA-256 over a canonical text of `value`: keys sorted, no white space.
-#[must_use]
 pub fn fingerprint(value: &Value) -> String {
     let mut text = String::new();
     canonical(value, &mut text);
-    let digest = Sha256::digest(text.as_bytes());
-    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    sha256_hex(text.as_bytes(), 16)
 }
 
 /// Does not rely on how `serde_json` orders a map, which is a feature flag of the whole build.
@@ -215,7 +207,7 @@ fn remove(desired: &mut Value, live: &Value) -> bool {
             for (name, live) in live {
                 let Some(value) = desired.get_mut(name) else { continue };
                 removed |= remove(value, live);
-                if is_empty_object(value) && live.as_object().is_some_and(|live| !live.is_empty()) {
+                if *value == json!({}) && live.as_object().is_some_and(|live| !live.is_empty()) {
                     desired.remove(name);
                     removed = true;
                 }
@@ -233,8 +225,4 @@ fn remove(desired: &mut Value, live: &Value) -> bool {
         }
         _ => false,
     }
-}
-
-fn is_empty_object(value: &Value) -> bool {
-    value.as_object().is_some_and(Map::is_empty)
 }

@@ -73,7 +73,7 @@ pub struct Deliveries {
 struct DeliveryEntry {
     shipment: Shipment,
     phase: DeliveryPhase,
-    last_event: Instant,
+    last_offer: Instant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +101,7 @@ impl Deliveries {
         let uid = object.uid.clone().unwrap_or_default();
         let mut accepted = BTreeSet::new();
         if let Some(entry) = self.entries.get_mut(&uid) {
-            entry.last_event = now;
+            entry.last_offer = now;
             let same = entry.shipment.event.id == event.id;
             let rest = match entry.phase {
                 DeliveryPhase::Done { .. } if same => return Delivery::Done,
@@ -125,7 +125,7 @@ impl Deliveries {
         }
         let waits = self.entries.get(&uid).is_some_and(|entry| entry.phase == DeliveryPhase::Waiting);
         let shipment = Shipment { object: object.clone(), event: event.clone(), accepted };
-        self.entries.insert(uid.clone(), DeliveryEntry { shipment, phase: DeliveryPhase::Waiting, last_event: now });
+        self.entries.insert(uid.clone(), DeliveryEntry { shipment, phase: DeliveryPhase::Waiting, last_offer: now });
         if !waits {
             *self.started.entry(namespace.clone()).or_default() += 1;
             self.queue.push(&namespace, uid);
@@ -141,7 +141,7 @@ impl Deliveries {
             self.window = Some(now);
             self.started.clear();
             let forgotten = |entry: &DeliveryEntry| {
-                entry.last_event + FORGOTTEN_AFTER < now && entry.phase != DeliveryPhase::Sending
+                entry.last_offer + FORGOTTEN_AFTER < now && entry.phase != DeliveryPhase::Sending
             };
             for (uid, _) in self.entries.extract_if(|_, entry| forgotten(entry)) {
                 self.backoff.clear(&uid);

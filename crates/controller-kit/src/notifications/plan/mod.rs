@@ -6,10 +6,9 @@
 //! An object is failing if it is stalled, or if its pods do not come up: a container that crashes needs a user,
 //! although Kubernetes restarts it.
 
-use api_types::conditions::component;
+use api_types::{conditions::component, names::sha256_hex};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::conditions::{RECONCILING, STALLED};
 
@@ -60,13 +59,9 @@ pub fn due(status: &Value, uid: &str) -> Option<NotificationEvent> {
         _ => return None,
     };
     let before = notified.map(|notified| text(notified, "message")).unwrap_or_default();
-    let mut hash = Sha256::new();
-    for part in [uid, before, change.as_str(), reason] {
-        hash.update(part.as_bytes());
-        hash.update([0]);
-    }
-    let id = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    let message = problem.map(|problem| shortened(text(problem, "message"))).unwrap_or_default();
+    let id = sha256_hex([uid, before, change.as_str(), reason, ""].join("\0").as_bytes(), 32);
+    let mut message = problem.map(|problem| text(problem, "message")).unwrap_or_default().to_owned();
+    message.truncate(message.floor_char_boundary(MAX_MESSAGE));
     Some(NotificationEvent { id, change, reason: reason.to_owned(), message })
 }
 
@@ -115,11 +110,6 @@ fn is_true(condition: &Value) -> bool {
 
 fn text<'a>(condition: &'a Value, field: &str) -> &'a str {
     condition.get(field).and_then(Value::as_str).unwrap_or_default()
-}
-
-fn shortened(message: &str) -> String {
-    let end = message.floor_char_boundary(MAX_MESSAGE);
-    message.get(..end).unwrap_or(message).to_owned()
 }
 
 #[cfg(test)]

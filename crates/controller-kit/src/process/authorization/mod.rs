@@ -21,7 +21,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use k8s_openapi::api::{
-    authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
+    authentication::v1::{TokenReview, TokenReviewSpec},
     authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
@@ -122,24 +122,19 @@ async fn review(client: &Client, token: &str) -> Result<ReviewAnswer, kube::Erro
     let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) else {
         return Ok(Err(Denial::Unauthenticated));
     };
-    let review = SubjectAccessReview { spec: reads_metrics(user), ..SubjectAccessReview::default() };
-    let review = Api::<SubjectAccessReview>::all(client.clone()).create(&PostParams::default(), &review).await?;
-    let allowed = review.status.is_some_and(|status| status.allowed);
-    Ok(allowed.then_some(()).ok_or(Denial::Forbidden))
-}
-
-fn reads_metrics(user: UserInfo) -> SubjectAccessReviewSpec {
-    SubjectAccessReviewSpec {
+    let reading = NonResourceAttributes { path: Some(PATH.to_owned()), verb: Some("get".to_owned()) };
+    let spec = SubjectAccessReviewSpec {
         user: user.username,
         uid: user.uid,
         groups: user.groups,
         extra: user.extra,
-        non_resource_attributes: Some(NonResourceAttributes {
-            path: Some(PATH.to_owned()),
-            verb: Some("get".to_owned()),
-        }),
+        non_resource_attributes: Some(reading),
         ..SubjectAccessReviewSpec::default()
-    }
+    };
+    let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+    let review = Api::<SubjectAccessReview>::all(client.clone()).create(&PostParams::default(), &review).await?;
+    let allowed = review.status.is_some_and(|status| status.allowed);
+    Ok(allowed.then_some(()).ok_or(Denial::Forbidden))
 }
 
 impl IntoResponse for Denial {

@@ -92,7 +92,6 @@ enum Wake {
 impl Fence {
     /// The fence of a process: cluster-wide processes keep out of marked namespaces, members of a namespace-restricted
     /// install (`namespace.scope.owner` is set) act only while their install holds the marker.
-    #[must_use]
     pub fn new(scope: &Scope, settings: &OperatorConfiguration) -> Self {
         let owner = settings.namespace.scope.owner.as_str();
         let role = match scope {
@@ -113,7 +112,6 @@ impl Fence {
     }
 
     /// A fence that excludes no process.
-    #[must_use]
     pub fn unfenced() -> Self {
         Self::of(Role::Unfenced, None)
     }
@@ -132,12 +130,10 @@ impl Fence {
 
     /// The process is the elected one until then; none: it is not.
     pub(crate) fn elected_until(&self, deadline: Option<Instant>) {
-        let until = deadline.or_else(|| Some(Instant::now()));
-        *locked(&self.shared.elected_until) = until;
+        *locked(&self.shared.elected_until) = Some(deadline.unwrap_or_else(Instant::now));
     }
 
     /// Whether the process does what one process does for all namespaces.
-    #[must_use]
     pub fn is_elected(&self) -> bool {
         let until = *locked(&self.shared.elected_until);
         until.is_none_or(|until| Instant::now() < until)
@@ -188,13 +184,11 @@ impl Fence {
 
     /// Whether a namespace-restricted operator has marked the namespace. Nothing is marked before the markers are
     /// known.
-    #[must_use]
     pub fn is_taken(&self, namespace: &str) -> bool {
         matches!(self.markers_allow(namespace, Instant::now()), Err(Excluded::Marked { .. }))
     }
 
     /// Whether this process serves the namespace: no other operator has marked it, and no other replica owns it.
-    #[must_use]
     pub fn serves(&self, namespace: &str) -> bool {
         !self.is_taken(namespace) && self.owns(namespace)
     }
@@ -205,7 +199,6 @@ impl Fence {
 
     /// Whether this is a member of an install for this namespace, and the install does not hold it: another operator
     /// may act there.
-    #[must_use]
     pub fn is_open(&self, namespace: &str) -> bool {
         matches!(self.markers_allow(namespace, Instant::now()), Err(Excluded::NotHeld { .. }))
     }
@@ -327,12 +320,10 @@ impl Fence {
     /// Records what a read has found. Returns whether the scope of the process is known again, after a time in which
     /// it did not.
     fn conclude(&self, found: MarkerLookup, now: Instant) -> bool {
-        let answer = match found {
-            Ok(answer) => answer,
-            Err(error) => {
-                warn!(%error, "the Leases {MARKER_LEASE} cannot be read; marked namespaces stay marked");
-                return false;
-            }
+        let Ok(answer) = found.inspect_err(|error| {
+            warn!(%error, "the Leases {MARKER_LEASE} cannot be read; marked namespaces stay marked");
+        }) else {
+            return false;
         };
         let mut observed = locked(&self.shared.observed);
         let (known, lapsed) = (observed.true_at.is_some(), !observed.hold(now));

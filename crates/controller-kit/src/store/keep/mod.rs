@@ -50,19 +50,16 @@ pub enum Keep {
 pub type KeepRule = fn(&ObjectMeta) -> Keep;
 
 /// Keeps every object up to [`OBJECT_BYTES`]. For custom resources of users.
-#[must_use]
 pub fn any(_: &ObjectMeta) -> Keep {
     Keep::UpTo(OBJECT_BYTES)
 }
 
 /// Keeps the children of a `K`.
-#[must_use]
 pub fn owned_by<K: StaticKind>(metadata: &ObjectMeta) -> Keep {
     if controller_of(metadata).is_some_and(is_a::<K>) { Keep::UpTo(OBJECT_BYTES) } else { Keep::Identity }
 }
 
 /// Keeps the children of a `K`, and what an operator wrote and has no controller: children of a deleted `K`.
-#[must_use]
 pub fn owned_or_orphaned<K: StaticKind>(metadata: &ObjectMeta) -> Keep {
     let has = |mark: &&str| metadata.annotations.as_ref().is_some_and(|all| all.contains_key(*mark));
     let is_kept = match controller_of(metadata) {
@@ -74,7 +71,6 @@ pub fn owned_or_orphaned<K: StaticKind>(metadata: &ObjectMeta) -> Keep {
 
 /// As [`owned_or_orphaned`], whatever the size: for objects with a pod template for each role, which are as large as
 /// etcd takes.
-#[must_use]
 pub fn templates_of<K: StaticKind>(metadata: &ObjectMeta) -> Keep {
     match owned_or_orphaned::<K>(metadata) {
         Keep::UpTo(_) => Keep::UpTo(usize::MAX),
@@ -83,19 +79,16 @@ pub fn templates_of<K: StaticKind>(metadata: &ObjectMeta) -> Keep {
 }
 
 /// Keeps every object up to [`SMALL_OBJECT_BYTES`]. For kinds that several owners share.
-#[must_use]
 pub fn small(_: &ObjectMeta) -> Keep {
     Keep::UpTo(SMALL_OBJECT_BYTES)
 }
 
 /// The owner reference that names the controller.
-#[must_use]
 pub fn controller_of(metadata: &ObjectMeta) -> Option<&OwnerReference> {
     metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
 
 /// Whether an owner is of this kind, in any version.
-#[must_use]
 pub fn is_a<K: StaticKind>(owner: &OwnerReference) -> bool {
     let dynamic = K::DynamicType::default();
     let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);

@@ -119,15 +119,12 @@ impl WatchError {
 
 /// The events of a watch that never ends, with a pause after each error. The initial state begins with [`Event::Init`]
 /// when the API server has answered, so that an outage is nothing but errors.
-pub(super) fn events<O>(
+pub(super) fn events<O: Resource + Clone + Debug + DeserializeOwned + Send + 'static>(
     api: Api<O>,
     labels: Option<&str>,
     fields: Option<&str>,
     pauses: Pauses,
-) -> BoxStream<'static, Result<Event<O>, WatchError>>
-where
-    O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
-{
+) -> BoxStream<'static, Result<Event<O>, WatchError>> {
     let list_watch = ListWatch {
         api,
         labels: labels.map(str::to_owned),
@@ -175,10 +172,7 @@ enum WatchState<O> {
     Following(String, Events<O>),
 }
 
-impl<O> ListWatch<O>
-where
-    O: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
-{
+impl<O: Resource + Clone + Debug + DeserializeOwned + Send + 'static> ListWatch<O> {
     async fn next(&mut self) -> Result<Event<O>, WatchError> {
         self.reader.taken_in();
         if self.is_broken {

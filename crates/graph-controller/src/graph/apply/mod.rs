@@ -9,7 +9,6 @@
 //! Objects that several graphs and requests share belong to none of them, and are written by functions of their own.
 
 mod objects;
-mod volumes;
 mod writer;
 
 use std::{collections::BTreeSet, future::Future};
@@ -19,7 +18,7 @@ use controller_kit::{
     apply::{Applier, ApplyOutcome, Desired, RequestError},
     events::EventSink,
     failure::Class,
-    store::{Key, Packed, StaticKind, Store, controller_owner},
+    store::{Key, Packed, Store, controller_owner},
 };
 use futures::{StreamExt, join, stream};
 use k8s_openapi::api::rbac::v1::RoleBinding;
@@ -28,8 +27,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tracing::{debug, warn};
 
-use self::writer::{ChildOutcome, Writer};
-pub use crate::graph::model::Tally;
+use self::writer::{ChildOutcome, ChildResult, Writer};
 use crate::graph::{
     caches::GraphCaches,
     model::{GraphApplied, GraphObserved, GraphPlan},
@@ -37,6 +35,11 @@ use crate::graph::{
 
 /// Result of a step that may wait for an object, and then says why.
 type WaitResult = Result<Option<String>, RequestError>;
+
+/// A kind whose objects are written by server-side apply.
+pub trait AppliedKind: Resource<DynamicType = ()> + Clone + Serialize + Send + Sync {}
+
+impl<K: Resource<DynamicType = ()> + Clone + Serialize + Send + Sync> AppliedKind for K {}
 
 /// Writes what differs, as far as the API server lets it.
 pub async fn apply(
@@ -46,23 +49,23 @@ pub async fn apply(
     observed: &GraphObserved,
     plan: &GraphPlan,
 ) -> GraphApplied {
-    let writer = Writer { applier, events, graph: &observed.graph };
+    let writer = Writer { applier, events, caches, graph: &observed.graph };
     let mut applied = GraphApplied { live: observed.present().cloned().collect(), ..GraphApplied::default() };
     let rest = async {
-        let (mut tally, accounts_exist) = objects::before_pods(writer, caches, &plan.objects).await;
-        tally.add(objects::write(writer, caches, &plan.checkpoints).await);
+        let (mut tally, accounts_exist) = writer.write_before_pods(&plan.objects).await;
+        tally.add(writer.write_checkpoints(&plan.checkpoints).await);
         // Pods of what is live run already; those of a new object would be refused.
         let is_live = |d: &DynamoComponentDeployment| caches.components.get(&Key::of(d)).is_some();
         let write = async |d| match accounts_exist || is_live(d) {
-            true => Some((d, write_component(writer, caches, observed, d).await)),
+            true => Some((d, writer.write_component(observed, d).await)),
             false => None,
         };
         let components = bounded(plan.components.iter().map(write).collect());
-        let (beside, components) = join!(objects::beside_pods(writer, caches, &plan.objects), components);
+        let (beside, components) = join!(writer.write_beside_pods(&plan.objects), components);
         tally.add(beside);
         (tally, accounts_exist, components)
     };
-    let (rights, (tally, accounts_exist, components)) = join!(objects::rights(writer, caches, &plan.objects), rest);
+    let (rights, (tally, accounts_exist, components)) = join!(writer.write_rights(&plan.objects), rest);
     let mut written = BTreeSet::new();
     for (d, answer) in components.into_iter().flatten() {
         if let Some(answer) = applied.tally.take(answer) {
@@ -76,7 +79,7 @@ pub async fn apply(
     let lacking: Vec<_> = plan.components.iter().filter(lacks).collect();
     let mut complete = lacking.is_empty();
     if let Some(plan) = &plan.grove {
-        let (set, tally) = objects::apply(writer, caches, observed, plan, accounts_exist).await;
+        let (set, tally) = writer.apply_set(observed, plan, accounts_exist).await;
         complete &= tally.failed.is_empty();
         applied.grove = set;
         applied.tally.add(tally);
@@ -84,15 +87,14 @@ pub async fn apply(
     let lacks_worker = lacking.iter().any(|d| d.spec.component.is_worker());
     // A worker is replaced by new workers, another component by whatever the spec has in its place.
     let may_go = |d: &DynamoComponentDeployment| complete || (d.spec.component.is_worker() && !lacks_worker);
-    remove_old(writer, caches, observed, plan, &mut applied, may_go).await;
-    let adapters = objects::prune_adapters(writer, caches, &plan.objects).await;
-    applied.tally.add(adapters);
+    writer.remove_old(observed, plan, &mut applied, may_go).await;
+    applied.tally.add(writer.prune_adapters(&plan.objects).await);
     if complete && plan.rollout.is_complete() && plan.obstacle.is_none() {
         // Pods of an old revision may still mount what the new one does without.
-        applied.tally.add(objects::prune(writer, caches, &plan.objects).await);
+        applied.tally.add(writer.prune_objects(&plan.objects).await);
     }
     if complete {
-        applied.tally.add(objects::prune_checkpoints(writer, &plan.stale_checkpoints).await);
+        applied.tally.add(writer.prune_checkpoints(&plan.stale_checkpoints).await);
     }
     if let Err(error) = applier.patch_metadata(writer.graph, writer.uid(), &plan.bookkeeping).await {
         // Nothing that runs depends on a note, so a policy that refuses it changes no status.
@@ -104,43 +106,39 @@ pub async fn apply(
     applied
 }
 
-/// Shrinks and deletes components that the spec no longer names, once the new ones were created.
-async fn remove_old(
-    writer: Writer<'_>,
-    caches: &GraphCaches,
-    observed: &GraphObserved,
-    plan: &GraphPlan,
-    applied: &mut GraphApplied,
-    may_go: impl Fn(&DynamoComponentDeployment) -> bool,
-) {
-    for old in plan.old.iter().filter(|old| may_go(old)) {
-        let written = write_component(writer, caches, observed, old).await;
-        if let Some(written) = applied.tally.take(written) {
-            applied.take(written);
+impl Writer<'_> {
+    /// Shrinks and deletes components that the spec no longer names, once the new ones were created.
+    async fn remove_old(
+        self,
+        observed: &GraphObserved,
+        plan: &GraphPlan,
+        applied: &mut GraphApplied,
+        may_go: impl Fn(&DynamoComponentDeployment) -> bool,
+    ) {
+        for old in plan.old.iter().filter(|old| may_go(old)) {
+            let written = self.write_component(observed, old).await;
+            if let Some(written) = applied.tally.take(written) {
+                applied.take(written);
+            }
+        }
+        for removal in &plan.delete {
+            let is_it = |d: &DynamoComponentDeployment| d.metadata.uid.as_ref() == Some(&removal.uid) && may_go(d);
+            let gone = applied.live.iter().position(is_it);
+            let Some(gone) = gone.map(|index| applied.live.remove(index)) else { continue };
+            let deleted = self.applier.delete_unchanged(&gone, self.uid()).await;
+            if applied.tally.take(deleted).is_none() {
+                applied.live.push(gone);
+            }
         }
     }
-    for removal in &plan.delete {
-        let is_it = |d: &DynamoComponentDeployment| d.metadata.uid.as_ref() == Some(&removal.uid) && may_go(d);
-        let gone = applied.live.iter().position(is_it);
-        let Some(gone) = gone.map(|index| applied.live.remove(index)) else { continue };
-        let deleted = writer.applier.delete_unchanged(&gone, writer.uid()).await;
-        if applied.tally.take(deleted).is_none() {
-            applied.live.push(gone);
-        }
-    }
-}
 
-/// Writes one component as it was planned. Its replicas depend on a picture that may be old: any number can take
-/// workers away that the picture lacks, so the write is refused unless the object is still that of the picture.
-async fn write_component(
-    writer: Writer<'_>,
-    caches: &GraphCaches,
-    observed: &GraphObserved,
-    object: &DynamoComponentDeployment,
-) -> Result<ChildOutcome, RequestError> {
-    let seen = observed.components.iter().find(|d| d.metadata.name == object.metadata.name);
-    let version = seen.and_then(ResourceExt::resource_version).unwrap_or_default();
-    writer.write_as(&caches.components, object, |desired| desired.based_on(&version, "/spec/replicas")).await
+    /// Writes one component as it was planned. Its replicas depend on a picture that may be old: any number can take
+    /// workers away that the picture lacks, so the write is refused unless the object is still that of the picture.
+    async fn write_component(self, observed: &GraphObserved, object: &DynamoComponentDeployment) -> ChildResult {
+        let seen = observed.components.iter().find(|d| d.metadata.name == object.metadata.name);
+        let version = seen.and_then(ResourceExt::resource_version).unwrap_or_default();
+        self.write_as(&self.caches.components, object, |desired| desired.based_on(&version, "/spec/replicas")).await
+    }
 }
 
 impl GraphApplied {
@@ -177,11 +175,8 @@ pub async fn bounded<T>(steps: Vec<impl Future<Output = T>>) -> Vec<T> {
 }
 
 /// The live object of a desired one, as the apply engine compares it.
-fn live_value<K>(store: &Store<Packed<K>>, namespace: &str, name: &str) -> Option<Value>
-where
-    K: StaticKind,
-{
-    store.get(&Key::new(namespace, name)).map(|packed| packed.value())
+fn live_value<K: AppliedKind>(store: &Store<Packed<K>>, object: &K) -> Option<Value> {
+    store.get(&Key::of(object)).map(|packed| packed.value())
 }
 
 /// Applies an object that several share. A foreign one of the same name is used as it is. `parent_uid` is
@@ -189,17 +184,13 @@ where
 ///
 /// # Errors
 /// The API server rejects the request, or does not answer.
-pub async fn write_shared<K>(
+pub async fn write_shared<K: AppliedKind>(
     applier: &Applier,
     parent_uid: &str,
     store: &Store<Packed<K>>,
     object: &K,
-) -> Result<Option<String>, RequestError>
-where
-    K: Resource<DynamicType = ()> + Serialize,
-{
-    let live = live_value(store, &object.namespace().unwrap_or_default(), &object.name_any());
-    write_beside(applier, parent_uid, object, live.as_ref()).await
+) -> Result<Option<String>, RequestError> {
+    write_beside(applier, parent_uid, object, live_value(store, object).as_ref()).await
 }
 
 /// As [`write_shared`]. The role of a binding cannot be changed: one of ours that names another role is made anew, and
@@ -224,15 +215,12 @@ pub async fn write_binding(
     write_shared(applier, parent_uid, store, object).await
 }
 
-async fn write_beside<K>(
+async fn write_beside<K: AppliedKind>(
     applier: &Applier,
     parent_uid: &str,
     object: &K,
     live: Option<&Value>,
-) -> Result<Option<String>, RequestError>
-where
-    K: Resource<DynamicType = ()> + Serialize,
-{
+) -> WaitResult {
     let mut desired = Desired::of(object, parent_uid)?;
     for key in [labels::MANAGED_BY, labels::APP_NAME] {
         if let Some(value) = object.labels().get(key) {

@@ -8,13 +8,18 @@ use controller_kit::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource, ResourceExt};
-use serde::Serialize;
 use serde_json::Value;
 
-use super::{bounded, live_value};
-use crate::graph::model::{MARKS, Tally};
+use super::{AppliedKind, bounded, live_value};
+use crate::graph::{
+    caches::GraphCaches,
+    model::{MARKS, Tally},
+};
 
 /// Result of the write of one child.
+pub(super) type ChildResult = Result<ChildOutcome, RequestError>;
+
+/// Outcome of the write of one child.
 pub(super) enum ChildOutcome {
     /// The object after the write.
     Written(Value),
@@ -39,6 +44,7 @@ impl ChildOutcome {
 pub(super) struct Writer<'a> {
     pub(super) applier: &'a Applier,
     pub(super) events: &'a EventSink,
+    pub(super) caches: &'a GraphCaches,
     pub(super) graph: &'a DynamoGraphDeployment,
 }
 
@@ -53,35 +59,24 @@ impl Writer<'_> {
     }
 
     /// Applies one child.
-    pub(super) async fn write<K>(&self, store: &Store<Packed<K>>, object: &K) -> Result<ChildOutcome, RequestError>
-    where
-        K: Resource<DynamicType = ()> + Clone + Serialize,
-    {
+    pub(super) async fn write<K: AppliedKind>(&self, store: &Store<Packed<K>>, object: &K) -> ChildResult {
         self.write_as(store, object, |desired| desired).await
     }
 
     /// Applies one child under further conditions.
-    pub(super) async fn write_as<K>(
+    pub(super) async fn write_as<K: AppliedKind>(
         &self,
         store: &Store<Packed<K>>,
         object: &K,
         conditions: impl FnOnce(Desired) -> Desired,
-    ) -> Result<ChildOutcome, RequestError>
-    where
-        K: Resource<DynamicType = ()> + Clone + Serialize,
-    {
+    ) -> ChildResult {
         let object = self.owned(object);
-        let live = live_value(store, &object.namespace().unwrap_or_default(), &object.name_any());
+        let live = live_value(store, &object);
         let desired = conditions(Desired::of(&object, self.uid())?);
         self.send_or_adopt(desired, object.meta(), live.as_ref()).await
     }
 
-    async fn send_or_adopt(
-        &self,
-        mut desired: Desired,
-        object: &ObjectMeta,
-        live: Option<&Value>,
-    ) -> Result<ChildOutcome, RequestError> {
+    async fn send_or_adopt(&self, mut desired: Desired, object: &ObjectMeta, live: Option<&Value>) -> ChildResult {
         if live.is_none_or(was_made_by_an_operator) {
             let (key, value) = mark_of_ours(object);
             desired = desired.adopt_if_labelled(key, &value);
@@ -95,14 +90,11 @@ impl Writer<'_> {
     }
 
     /// Creates one child of a kind that no cache holds.
-    pub(super) async fn create<K>(&self, object: &K) -> Result<ChildOutcome, RequestError>
-    where
-        K: Resource<DynamicType = ()> + Clone + Serialize,
-    {
+    pub(super) async fn create<K: AppliedKind>(&self, object: &K) -> ChildResult {
         self.send(&Desired::of(&self.owned(object), self.uid())?, None).await
     }
 
-    pub(super) fn owned<K: Resource<DynamicType = ()> + Clone>(&self, object: &K) -> K {
+    pub(super) fn owned<K: AppliedKind>(&self, object: &K) -> K {
         let mut object = object.clone();
         let owner = owner::controller::<DynamoGraphDeployment>(&self.graph.name_any(), self.uid());
         object.meta_mut().owner_references = Some(vec![owner]);
@@ -110,21 +102,18 @@ impl Writer<'_> {
     }
 
     /// Applies all children of one kind that are desired.
-    pub(super) async fn write_all<K>(&self, store: &Store<Packed<K>>, object: &[K]) -> Tally
-    where
-        K: Resource<DynamicType = ()> + Clone + Serialize,
-    {
+    pub(super) async fn write_all<K: AppliedKind>(&self, store: &Store<Packed<K>>, objects: &[K]) -> Tally {
         if !store.is_served() {
-            if !object.is_empty() {
+            if !objects.is_empty() {
                 store.need();
             }
-            return Tally { waiting: object.iter().map(unserved).collect(), ..Tally::default() };
+            return Tally { waiting: objects.iter().map(unserved).collect(), ..Tally::default() };
         }
-        let written = bounded(object.iter().map(|object| self.write(store, object)).collect()).await;
+        let written = bounded(objects.iter().map(|object| self.write(store, object)).collect()).await;
         written.into_iter().map(|written| written.map(ChildOutcome::reason)).collect()
     }
 
-    pub(super) async fn send(&self, desired: &Desired, live: Option<&Value>) -> Result<ChildOutcome, RequestError> {
+    pub(super) async fn send(&self, desired: &Desired, live: Option<&Value>) -> ChildResult {
         Ok(match self.applier.apply(desired, live).await? {
             ApplyOutcome::Created(value) | ApplyOutcome::Updated(value) => ChildOutcome::Written(value),
             ApplyOutcome::Unchanged => ChildOutcome::Unchanged,
@@ -133,23 +122,18 @@ impl Writer<'_> {
     }
 
     /// Deletes what the graph owns of a kind and no longer desires. Nothing else of those names is touched.
-    pub(super) async fn prune<K>(&self, store: &Store<Packed<K>>, is_desired: impl Fn(&str) -> bool) -> Tally
-    where
-        K: Resource<DynamicType = ()> + Send + Sync,
-    {
+    pub(super) async fn prune<K: AppliedKind>(&self, store: &Store<Packed<K>>, desired: &[K]) -> Tally {
+        let is_desired = |name: &str| desired.iter().any(|object| object.meta().name.as_deref() == Some(name));
         self.prune_with(store, is_desired, |_| {}).await
     }
 
     /// Prunes, and calls `deleted` with each name.
-    pub(super) async fn prune_with<K>(
+    pub(super) async fn prune_with<K: AppliedKind>(
         &self,
         store: &Store<Packed<K>>,
         is_desired: impl Fn(&str) -> bool,
         deleted: impl Fn(&str),
-    ) -> Tally
-    where
-        K: Resource<DynamicType = ()> + Send + Sync,
-    {
+    ) -> Tally {
         let mut tally = Tally::default();
         for child in store.children_of(self.uid()) {
             let name = child.name_any();
@@ -165,7 +149,7 @@ impl Writer<'_> {
 }
 
 /// The line for an object whose kind the cluster does not serve.
-pub(super) fn unserved<K: Resource<DynamicType = ()>>(object: &K) -> String {
+pub(super) fn unserved<K: AppliedKind>(object: &K) -> String {
     format!(
         "{} {}: the cluster does not serve {} of {}; install it, or remove what needs it from the graph",
         K::kind(&()),
@@ -183,8 +167,7 @@ fn was_made_by_an_operator(live: &Value) -> bool {
 
 /// The label by which an object that lost its owner is recognised as this graph's.
 fn mark_of_ours(object: &ObjectMeta) -> (&'static str, String) {
-    let own = object.labels.as_ref();
-    let known = [labels::GRAPH, labels::OWN_GRAPH, labels::APP_NAME].into_iter();
-    let found = known.filter_map(|key| Some((key, own?.get(key)?.clone())));
-    found.take(1).next().unwrap_or((labels::GRAPH, String::new()))
+    let mut known = [labels::GRAPH, labels::OWN_GRAPH, labels::APP_NAME].into_iter();
+    let found = known.find_map(|key| Some((key, object.labels.as_ref()?.get(key)?.clone())));
+    found.unwrap_or((labels::GRAPH, String::new()))
 }

@@ -50,14 +50,16 @@ pub fn translate(
     if let Some(source) = said.source.clone().filter(|_| is_run) {
         let name = names::dynamo_component(&source);
         problems.extend(legacy::check_source(&source).err());
-        let manifest = is_needed(&spec, &said).then(|| of(&name, live));
+        // The graph names no service, or one that does not say what it runs.
+        let components = &spec.components;
+        let needs_manifest = components.is_empty() || components.iter().any(|component| is_silent(component, &said));
+        let manifest = needs_manifest.then(|| of(&name, live));
         if let Some(Ok(manifest)) = &manifest {
             problems.extend(complete(&mut spec, &mut said, manifest));
         }
-        legacy.build = build(graph, &source, manifest.is_some(), live);
-        legacy.manifest_of = to_annotate(live, legacy.build.as_ref()).filter(|_| manifest.is_some()).cloned();
+        legacy.build = build(graph, &source, needs_manifest, live);
+        legacy.manifest_of = to_annotate(live, legacy.build.as_ref()).filter(|_| needs_manifest).cloned();
         let running = legacy::image(&name, &source, live);
-        let has_manifest = manifest.is_some();
         let unread = manifest.and_then(Result::err);
         legacy.awaited = first_obstacle(unread, running.awaited).map(obstacle_of);
         let env = spec.env.clone().unwrap_or_default();
@@ -65,7 +67,7 @@ pub fn translate(
             let said = said.services.get(&component.name).cloned().unwrap_or_default();
             use_image(component, &said, &running.image, &env);
             pull_with(component, &running.pull_secrets);
-            problems.extend(configure(component, &env, has_manifest));
+            problems.extend(configure(component, &env, needs_manifest));
         }
     }
     for component in &mut spec.components {
@@ -110,13 +112,9 @@ fn below(violation: Violation, service: &str, part: &str) -> Violation {
 }
 
 fn obstacle_of(awaited: Awaited) -> GraphObstacle {
-    GraphObstacle {
-        ready_reason: conditions::graph::IMAGE_NOT_READY,
-        progress: awaited
-            .stuck
-            .map_or(ObstacleProgress::Reconciling(conditions::graph::IMAGE_AWAITED), ObstacleProgress::Stalled),
-        message: awaited.message,
-    }
+    let waits = ObstacleProgress::Reconciling(conditions::graph::IMAGE_AWAITED);
+    let progress = awaited.stuck.map_or(waits, ObstacleProgress::Stalled);
+    GraphObstacle { ready_reason: conditions::graph::IMAGE_NOT_READY, progress, message: awaited.message }
 }
 
 /// The DynamoComponent of the graph, with a request for the manifest if one is needed; `None` if another object owns
@@ -142,11 +140,6 @@ fn build(
     Some(build)
 }
 
-/// Whether the graph names no service, or one that does not say what it runs.
-fn is_needed(spec: &DynamoGraphDeploymentSpec, said: &PreservedGraph) -> bool {
-    spec.components.is_empty() || spec.components.iter().any(|component| is_silent(component, said))
-}
-
 fn is_silent(component: &ComponentSpec, said: &PreservedGraph) -> bool {
     let is_tagged = said.services.get(&component.name).is_some_and(|said| said.tag.is_some());
     !names_image(component) && !is_tagged && legacy::check_program(component, "service").is_err()
@@ -164,16 +157,12 @@ fn of<'a>(name: &str, live: Option<&'a DynamoComponent>) -> Result<&'a ArchiveMa
     let Some(read) = read.filter(|read| read.observed_generation == live.metadata.generation) else {
         return Err(awaited(None, "it was not read yet"));
     };
-    match status.and_then(|status| status.manifest.as_ref()).filter(|_| read.status == "True") {
-        Some(manifest) => Ok(manifest),
-        None if read.status == "True" => {
-            Err(awaited(None, "its status does not hold it; apply the CustomResourceDefinitions of this release"))
-        }
-        None => {
-            let stuck = reason::STUCK.into_iter().find(|stuck| *stuck == read.reason);
-            Err(awaited(stuck, &read.message))
-        }
+    if read.status != "True" {
+        let stuck = reason::STUCK.into_iter().find(|stuck| *stuck == read.reason);
+        return Err(awaited(stuck, &read.message));
     }
+    let lost = "its status does not hold it; apply the CustomResourceDefinitions of this release";
+    status.and_then(|status| status.manifest.as_ref()).ok_or_else(|| awaited(None, lost))
 }
 
 /// The live DynamoComponent, if it is not the graph's own and not annotated yet.

@@ -20,7 +20,7 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use kube::ResourceExt;
-use rendering::{CheckpointUse, WorkloadProvider};
+use rendering::{ValidatedComponent, WorkloadProvider};
 
 use self::canonical::canonical;
 use crate::graph::model::ValidGraph;
@@ -53,7 +53,7 @@ pub fn component_deployment(
     let revision = placement.revision.filter(|_| component.is_worker());
     let fixed_labels = fixed_labels(graph, component, revision);
     let mut object_labels = component.pod_labels().cloned().unwrap_or_default();
-    object_labels.extend(fixed_labels.iter().map(|(k, v)| ((*k).to_owned(), v.clone())));
+    object_labels.extend(fixed_labels.clone());
 
     let mut spec = match graph.provider {
         WorkloadProvider::Component => without_grove(component),
@@ -62,7 +62,9 @@ pub fn component_deployment(
     spec.replicas = Some(placement.replicas);
     let template = spec.pod_template.get_or_insert_default();
     *template = canonical(template);
-    complete_template(template, graph, component, placement.origin_version);
+    let own = &mut template.metadata.get_or_insert_default().annotations;
+    fill(own, annotations::ORIGIN_VERSION, placement.origin_version);
+    complete_template(template, graph, component);
     let checkpoint = spec.experimental.as_mut().and_then(|experimental| experimental.checkpoint.as_mut());
     if let (Some(checkpoint), Some(name)) = (checkpoint, placement.checkpoint) {
         (checkpoint.identity, checkpoint.job) = (None, None);
@@ -73,22 +75,26 @@ pub fn component_deployment(
     }
     for key in [labels::WORKER_HASH, labels::COMPONENT_CLASS] {
         if let Some(value) = fixed_labels.get(key) {
-            insert(&mut template.metadata.get_or_insert_default().labels, key, value);
+            let labels = template.metadata.get_or_insert_default().labels.get_or_insert_default();
+            labels.insert(key.to_owned(), value.clone());
         }
     }
 
+    // Annotations of the revision, fields of v1alpha1, and the topology labels of the pods.
     let own = [
         (annotations::REVISION_FINGERPRINT, placement.fingerprint),
         (annotations::PREVIOUS_REVISIONS, placement.previous_revisions),
     ];
     let own = own.into_iter().filter(|_| component.is_worker());
-    let own = own.filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned()))).collect();
+    let mut own: StringMap = own.filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned()))).collect();
+    own.extend(PreservedComponent::of_graph(graph.annotations, &component.name).to_annotation());
+    own.extend(kv_transfer_policy(graph, component).map(rendering::kv_transfer_annotations).into_iter().flatten());
     DynamoComponentDeployment {
         metadata: ObjectMeta {
             name: Some(names::component_deployment(&graph.name, &component.name, revision)),
             namespace: Some(graph.namespace.clone()),
             labels: Some(object_labels),
-            annotations: Some(object_annotations(graph, component, own)).filter(|all| !all.is_empty()),
+            annotations: Some(own).filter(|own| !own.is_empty()),
             ..ObjectMeta::default()
         },
         spec: DynamoComponentDeploymentSpec { backend_framework: graph.framework, component: spec },
@@ -112,14 +118,6 @@ fn without_grove(component: &ComponentSpec) -> ComponentSpec {
     spec
 }
 
-/// Annotations of the object: those of its revision, fields of v1alpha1, and the topology labels of its pods.
-fn object_annotations(graph: &ValidGraph<'_>, component: &ComponentSpec, of_revision: StringMap) -> StringMap {
-    let mut all = of_revision;
-    all.extend(PreservedComponent::of_graph(graph.annotations, &component.name).to_annotation());
-    all.extend(kv_transfer_policy(graph, component).map(rendering::kv_transfer_annotations).into_iter().flatten());
-    all
-}
-
 /// Whether an annotation of the object is one that [`component_deployment`] may set.
 pub fn sets_annotation(key: &str) -> bool {
     [
@@ -138,33 +136,24 @@ fn kv_transfer_policy<'a>(graph: &'a ValidGraph<'_>, component: &ComponentSpec) 
 }
 
 /// Labels that identify the object; they override labels of the spec.
-fn fixed_labels(
-    graph: &ValidGraph<'_>,
-    component: &ComponentSpec,
-    revision: Option<&RevisionSuffix>,
-) -> BTreeMap<&'static str, String> {
+fn fixed_labels(graph: &ValidGraph<'_>, component: &ComponentSpec, revision: Option<&RevisionSuffix>) -> StringMap {
     let dynamo_namespace = names::dynamo_namespace(&graph.namespace, &graph.name, component.global_dynamo_namespace);
     let mut fixed = BTreeMap::from([
-        (labels::COMPONENT, component.name.clone()),
-        (labels::DYNAMO_NAMESPACE, dynamo_namespace),
-        (labels::GRAPH, graph.name.clone()),
+        (labels::COMPONENT.to_owned(), component.name.clone()),
+        (labels::DYNAMO_NAMESPACE.to_owned(), dynamo_namespace),
+        (labels::GRAPH.to_owned(), graph.name.clone()),
     ]);
     if let Some(suffix) = revision {
-        fixed.insert(labels::WORKER_HASH, suffix.to_string());
+        fixed.insert(labels::WORKER_HASH.to_owned(), suffix.to_string());
     }
     if component.is_worker() && graph.endpoint_picker().is_some() {
-        fixed.insert(labels::COMPONENT_CLASS, ComponentType::Worker.to_string());
+        fixed.insert(labels::COMPONENT_CLASS.to_owned(), ComponentType::Worker.to_string());
     }
     fixed
 }
 
 /// Merges the settings of the graph into a component's pod template. The component's own values take precedence.
-fn complete_template(
-    template: &mut PodTemplateSpec,
-    graph: &ValidGraph<'_>,
-    component: &ComponentSpec,
-    origin_version: &str,
-) {
+fn complete_template(template: &mut PodTemplateSpec, graph: &ValidGraph<'_>, component: &ComponentSpec) {
     if let Some(env) = graph.spec.env.as_deref().filter(|env| !env.is_empty()) {
         merge_env(template, env);
     }
@@ -182,7 +171,6 @@ fn complete_template(
         // A service mesh's proxy in front of the endpoint picker breaks the gateway's gRPC to it.
         fill(&mut metadata.annotations, annotations::ISTIO_INJECT, "false");
     }
-    fill(&mut metadata.annotations, annotations::ORIGIN_VERSION, origin_version);
     for key in annotations::COPIED_FROM_GRAPH.iter().filter(|key| **key != annotations::ORIGIN_VERSION) {
         if let Some(value) = graph.annotations.get(*key) {
             fill(&mut metadata.annotations, key, value);
@@ -210,40 +198,27 @@ fn fill(map: &mut Option<StringMap>, key: &str, value: &str) {
     map.get_or_insert_default().entry(key.to_owned()).or_insert_with(|| value.to_owned());
 }
 
-fn insert(map: &mut Option<StringMap>, key: &str, value: &str) {
-    map.get_or_insert_default().insert(key.to_owned(), value.to_owned());
-}
-
 /// Version of the operator that admitted the graph: from its annotation, else from a live component, because the
 /// annotation may have been replaced, else this version.
 pub fn origin_version(graph: &DynamoGraphDeployment, live: &[DynamoComponentDeployment]) -> String {
-    let remembered =
-        |d: &DynamoComponentDeployment| d.spec.component.pod_annotation(annotations::ORIGIN_VERSION).map(str::to_owned);
-    graph
-        .annotations()
-        .get(annotations::ORIGIN_VERSION)
-        .cloned()
-        .or_else(|| live.iter().find_map(remembered))
-        .unwrap_or_else(|| api_types::REFERENCE_VERSION.to_owned())
+    let own = graph.annotations().get(annotations::ORIGIN_VERSION).map(String::as_str);
+    let remembered = || live.iter().find_map(|d| d.spec.component.pod_annotation(annotations::ORIGIN_VERSION));
+    own.or_else(remembered).unwrap_or(api_types::REFERENCE_VERSION).to_owned()
 }
 
 /// The engine of a captured component: its own, else the graph's, else that of an older manifest.
 pub fn checkpoint_engine(
-    own: Option<BackendFramework>,
+    captured: &ValidatedComponent<'_>,
     graph: Option<BackendFramework>,
-    usage: CheckpointUse<'_>,
 ) -> Option<BackendFramework> {
-    own.or(graph).or(usage.identity.map(|identity| identity.backend_framework))
+    let identity = captured.checkpoint.and_then(|usage| usage.identity);
+    captured.framework.or(graph).or(identity.map(|identity| identity.backend_framework))
 }
-
-const CONFIG_API_VERSION: &str = "inference.networking.x-k8s.io/v1alpha1";
-
-const CONFIG_KIND: &str = "EndpointPickerConfig";
 
 /// Sets the fields of an endpoint picker's configuration that the user may leave out.
 pub fn complete_picker_config(config: &mut EndpointPickerConfig) {
-    config.api_version = Some(CONFIG_API_VERSION.to_owned());
-    config.kind = Some(CONFIG_KIND.to_owned());
+    config.api_version = Some("inference.networking.x-k8s.io/v1alpha1".to_owned());
+    config.kind = Some("EndpointPickerConfig".to_owned());
     for plugin in &mut config.plugins {
         plugin.name.get_or_insert_default();
     }

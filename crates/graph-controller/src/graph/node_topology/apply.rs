@@ -27,7 +27,10 @@ use super::{
 use crate::graph::{
     apply::bounded,
     model::LabelingResult,
-    observe::{grove::topology_bindings, read::get},
+    observe::{
+        grove::topology_bindings,
+        read::{get, unless_forbidden},
+    },
 };
 
 /// Reason of the event on a pod whose node lacks a label.
@@ -57,12 +60,8 @@ impl TopologyLabeler {
             return labeled;
         }
         let (key, uid, now) = (Key::of(graph), graph.uid().unwrap_or_default(), Instant::now());
-        let pods: Vec<_> = self
-            .pods
-            .in_namespace(&key.namespace)
-            .into_iter()
-            .filter(|pod| pod.labels().get(labels::GRAPH) == Some(&key.name))
-            .collect();
+        let here = self.pods.in_namespace(&key.namespace).into_iter();
+        let pods: Vec<_> = here.filter(|pod| pod.labels().get(labels::GRAPH) == Some(&key.name)).collect();
         let mut lookup = TopologyLookup::at(pods.iter().map(|pod| &pod.metadata), &locked(&self.memory), now);
         let needed = lookup.topologies();
         let read = bounded(needed.iter().map(|name| self.levels(name)).collect()).await;
@@ -123,10 +122,8 @@ impl TopologyLabeler {
     /// The levels of a cluster topology; `None` if it does not exist or must not be read, which the graph's status
     /// says.
     async fn levels(&self, topology: &str) -> Result<Option<(String, Vec<LabelCopy>)>, RequestError> {
-        let binding = match get(&self.outputs.applier, &topology_bindings(), topology).await {
-            Err(error) if error.class() == Class::Forbidden => None,
-            other => other?,
-        };
+        let binding = get(&self.outputs.applier, &topology_bindings(), topology).await;
+        let binding = unless_forbidden(binding)?.flatten();
         if binding.is_none() {
             debug!(topology, "cluster topology not found or not readable");
         }

@@ -61,13 +61,10 @@ pub fn copies(request: &TopologyRequest, levels: &[LabelCopy], has: &BTreeMap<St
 }
 
 /// The labels to set on the pod, and those that its node lacks.
-pub fn changes<'a>(
-    copies: &'a [LabelCopy],
-    node: &BTreeMap<String, String>,
-) -> (BTreeMap<String, String>, Vec<&'a LabelCopy>) {
-    let (found, missing): (Vec<_>, Vec<_>) = copies.iter().partition(|copy| node.contains_key(&copy.from));
-    let found = found.into_iter().filter_map(|copy| Some((copy.to.clone(), node.get(&copy.from)?.clone())));
-    (found.collect(), missing)
+pub fn changes(copies: &[LabelCopy], node: &BTreeMap<String, String>) -> (BTreeMap<String, String>, Vec<LabelCopy>) {
+    let found = copies.iter().filter_map(|copy| Some((copy.to.clone(), node.get(&copy.from)?.clone())));
+    let missing = copies.iter().filter(|copy| !node.contains_key(&copy.from));
+    (found.collect(), missing.cloned().collect())
 }
 
 #[cfg(test)]

@@ -50,11 +50,8 @@ pub fn unknown_types(stored: &Value, annotations: &BTreeMap<String, String>) -> 
 pub(super) fn cached(caches: &GroveCaches, graph: &DynamoGraphDeployment) -> Result<LiveGrove, UnpackError> {
     let owned = caches.sets.children_of(&graph.uid().unwrap_or_default());
     let mut sets = owned.iter().map(|set| set.unpack()).collect::<Result<Vec<_>, _>>()?;
-    let orphans = caches
-        .sets
-        .orphans(&graph.namespace().unwrap_or_default())
-        .into_iter()
-        .filter(|set| is_orphan_of(graph, set.as_ref()));
+    let namespace = graph.namespace().unwrap_or_default();
+    let orphans = caches.sets.orphans(&namespace).into_iter().filter(|set| is_orphan_of(graph, set.as_ref()));
     sets.extend(orphans.filter_map(|set| set.unpack().ok()));
 
     let (mut cliques, mut groups) = (Vec::new(), Vec::new());
@@ -64,7 +61,6 @@ pub(super) fn cached(caches: &GroveCaches, graph: &DynamoGraphDeployment) -> Res
         cliques.extend(caches.cliques.children_of(&uid).iter().filter_map(|clique| clique.unpack().ok()));
         groups.extend(caches.groups.children_of(&uid).iter().filter_map(|group| group.unpack().ok()));
     }
-    let secrets = caches.pull_secrets.as_ref();
-    let pull_secrets = secrets.map(|secrets| secrets.index(&graph.namespace().unwrap_or_default()));
+    let pull_secrets = caches.pull_secrets.as_ref().map(|secrets| secrets.index(&namespace));
     Ok(LiveGrove { sets, cliques, groups, pull_secrets: pull_secrets.unwrap_or_default(), ..LiveGrove::default() })
 }

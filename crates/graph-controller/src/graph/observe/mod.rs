@@ -109,12 +109,10 @@ fn is_orphan_of<K: Resource>(graph: &DynamoGraphDeployment, object: &K) -> bool 
 
 /// The scaling adapters under the names of those that the components enable.
 fn adapters(caches: &GraphCaches, graph: &DynamoGraphDeployment) -> Result<Vec<Adapter>, UnpackError> {
-    let namespace = graph.namespace().unwrap_or_default();
-    let names = graph.spec.components.iter().filter(|component| component.scaling_adapter.is_some());
-    let names =
-        names.map(|component| Key::new(&namespace, &names::scaling_adapter(&graph.name_any(), &component.name)));
-    let named = names.filter_map(|key| caches.adapters.get(&key));
-    named.map(|adapter| adapter.unpack()).collect()
+    let (namespace, name) = (graph.namespace().unwrap_or_default(), graph.name_any());
+    let asking = graph.spec.components.iter().filter(|component| component.scaling_adapter.is_some());
+    let keys = asking.map(|component| Key::new(&namespace, &names::scaling_adapter(&name, &component.name)));
+    keys.filter_map(|key| caches.adapters.get(&key)).map(|adapter| adapter.unpack()).collect()
 }
 
 /// Whether a component has several objects, none, or one with no replicas or others than the graph's. Only then can

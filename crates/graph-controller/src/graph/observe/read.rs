@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use super::grove::{kai_queues, topology_bindings, volcano_groups};
 use crate::graph::{
-    model::{GraphObserved, LiveGrove, Troubles},
+    model::{GraphObserved, Troubles},
     resolve::gpu_claims,
     settings::GraphSettings,
 };
@@ -35,22 +35,13 @@ pub async fn read(
     settings: &GraphSettings,
     observed: &mut GraphObserved,
 ) -> Result<(), RequestError> {
-    if observed.provider == WorkloadProvider::Grove {
-        return read_grove(applier, apis, settings, observed).await;
+    if observed.provider == WorkloadProvider::Component {
+        if settings.leader_worker_sets && observed.graph.spec.components.iter().any(ComponentSpec::is_multinode) {
+            let leader_worker_sets = ServedApi::new(apis, ApiResource::erase::<LeaderWorkerSet>(&()));
+            observed.served.leader_worker_sets = leader_worker_sets.is_served().await?;
+        }
+        return Ok(());
     }
-    if settings.leader_worker_sets && observed.graph.spec.components.iter().any(ComponentSpec::is_multinode) {
-        let leader_worker_sets = ServedApi::new(apis, ApiResource::erase::<LeaderWorkerSet>(&()));
-        observed.served.leader_worker_sets = leader_worker_sets.is_served().await?;
-    }
-    Ok(())
-}
-
-async fn read_grove(
-    applier: &Applier,
-    apis: &ServedApis,
-    settings: &GraphSettings,
-    observed: &mut GraphObserved,
-) -> Result<(), RequestError> {
     let (graph, grove, mut served) = (&observed.graph, &observed.grove, observed.served);
     let is_used = served.grove && settings.grove.enabled;
     // Pods are not replaced because a scheduler was installed or removed.
@@ -60,17 +51,29 @@ async fn read_grove(
     };
     served.volcano = is_used && settings.grove.volcano && ServedApi::new(apis, volcano_groups()).is_served().await?;
     let (mut missing_queue, mut topology_domains, mut gpus) = (None, None, BTreeMap::new());
+    // An install for one namespace has no right to read a queue; then it counts as existing, and pods that stay pending
+    // show that it does not.
     if let Some(queue) = settings.grove.rendering(served.kai).scheduler.kai_queue(graph.annotations())
         && served.grove
         && !grove.waits_in(queue)
-        && !exists(applier, queue).await?
+        && let Some(None) = unless_forbidden(get(applier, &kai_queues(), queue).await)?
     {
         missing_queue = Some(queue.to_owned());
     }
     if let Some(policy) = graph.spec.kv_transfer_policy()
         && let Some(topology) = &policy.cluster_topology_name
     {
-        (topology_domains, served.topology_hidden) = domains(applier, grove, topology, &policy.domain).await?;
+        let binding = unless_forbidden(get(applier, &topology_bindings(), topology).await)?;
+        served.topology_hidden = binding.is_none();
+        topology_domains = match binding {
+            Some(binding) => binding.as_ref().map(levels),
+            // An install for one namespace has no right to read it. Live pods keep the domains that they were rendered
+            // with; a new graph gets the domain that it names. The status names the missing right.
+            None => {
+                let live = grove.rendered_domains().filter(|live| live.contains(&policy.domain));
+                Some(live.unwrap_or_else(|| vec![policy.domain.clone()]))
+            }
+        };
     }
     let namespace = graph.metadata.namespace.as_deref().unwrap_or_default();
     for (component, claims) in gpu_claims(observed, settings) {
@@ -81,32 +84,14 @@ async fn read_grove(
     Ok(())
 }
 
-/// Whether a queue exists. An install for one namespace has no right to read it; then it counts as existing, and pods
-/// that stay pending show that it does not.
-async fn exists(applier: &Applier, queue: &str) -> Result<bool, RequestError> {
-    match get(applier, &kai_queues(), queue).await {
-        Ok(found) => Ok(found.is_some()),
-        Err(error) if error.class() == Class::Forbidden => Ok(true),
-        Err(error) => Err(error),
-    }
-}
-
-/// The domains of a cluster topology, and whether reading it is forbidden.
+/// The result of a read; `None` if it is forbidden.
 ///
-/// An install for one namespace has no right to read it. Live pods keep the domains that they were rendered with; a new
-/// graph gets the domain that it names. The status names the missing right.
-async fn domains(
-    applier: &Applier,
-    grove: &LiveGrove,
-    topology: &str,
-    domain: &str,
-) -> Result<(Option<Vec<String>>, bool), RequestError> {
-    match get(applier, &topology_bindings(), topology).await {
-        Ok(found) => Ok((found.as_ref().map(levels), false)),
-        Err(error) if error.class() == Class::Forbidden => {
-            let live = grove.rendered_domains().filter(|live| live.iter().any(|known| known == domain));
-            Ok((Some(live.unwrap_or_else(|| vec![domain.to_owned()])), true))
-        }
+/// # Errors
+/// Any other error.
+pub fn unless_forbidden<T>(read: Result<T, RequestError>) -> Result<Option<T>, RequestError> {
+    match read {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.class() == Class::Forbidden => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -50,18 +50,16 @@ fn yaml(config: &EndpointPickerConfig) -> String {
 pub fn pool(graph: &ValidGraph<'_>) -> Option<InferencePool> {
     let picker = graph.endpoint_picker()?;
     let dynamo_namespace = names::dynamo_namespace(&graph.namespace, &graph.name, picker.global_dynamo_namespace);
+    let workers = BTreeMap::from([
+        (labels::COMPONENT_CLASS.to_owned(), ComponentType::Worker.to_string()),
+        (labels::DYNAMO_NAMESPACE.to_owned(), dynamo_namespace),
+    ]);
     Some(InferencePool {
         metadata: metadata_of(graph, picker, names::inference_pool(&graph.name)),
         spec: InferencePoolSpec {
             // Traffic goes to the frontends that sit beside the workers.
             target_ports: vec![PoolPort { number: ports::HTTP }],
-            selector: LabelSelector {
-                match_labels: Some(BTreeMap::from([
-                    (labels::COMPONENT_CLASS.to_owned(), ComponentType::Worker.to_string()),
-                    (labels::DYNAMO_NAMESPACE.to_owned(), dynamo_namespace),
-                ])),
-                match_expressions: None,
-            },
+            selector: LabelSelector { match_labels: Some(workers), match_expressions: None },
             endpoint_picker_ref: EndpointPickerRef {
                 kind: "Service".to_owned(),
                 name: service(graph, picker),

@@ -105,10 +105,8 @@ fn plan_components(graph: &ValidGraph<'_>, observed: &GraphObserved, now: Timest
         None => plan.delete.extend(workers.iter().filter_map(|d| removal(observed, d))),
     }
     if plan.rollout.is_complete() {
-        let stale = checkpoints::stale(graph, observed, &plan.checkpoints);
-        plan.stale_checkpoints = stale.into_iter().cloned().collect();
+        plan.stale_checkpoints = checkpoints::stale(graph, observed, &plan.checkpoints);
     }
-
     plan.delete.extend(others.iter().filter_map(|d| removal(observed, d)));
     keep_engines(observed, plan);
     restart::plan_restart(observed, plan);
@@ -182,7 +180,7 @@ pub fn bookkeeping(graph: &DynamoGraphDeployment, provider: WorkloadProvider, ro
 }
 
 /// Metadata of an object with labels, without owner.
-fn metadata<const N: usize>(namespace: &str, name: String, labels: [(&str, String); N]) -> ObjectMeta {
+pub(crate) fn metadata<const N: usize>(namespace: &str, name: String, labels: [(&str, String); N]) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: Some(namespace.to_owned()),

@@ -55,12 +55,9 @@ fn model_services(graph: &ValidGraph<'_>) -> Vec<Service> {
 }
 
 fn wait_for_leader(graph: &ValidGraph<'_>) -> ConfigMap {
+    let name = names::wait_leader_config_map(&graph.name);
     ConfigMap {
-        metadata: metadata(
-            &graph.namespace,
-            names::wait_leader_config_map(&graph.name),
-            [(labels::GRAPH, graph.name.clone())],
-        ),
+        metadata: metadata(&graph.namespace, name, [(labels::GRAPH, graph.name.clone())]),
         data: Some(BTreeMap::from([(names::WAIT_LEADER_SCRIPT.to_owned(), rendering::WAIT_FOR_LEADER.to_owned())])),
         ..ConfigMap::default()
     }

@@ -70,7 +70,6 @@ pub(super) fn plan_workers(
             updated.push(component.name.clone());
         }
     }
-    let waits = old.iter().filter_map(|d| remains_of(observed, d)).collect();
     // In a frozen rollout objects stay as well, so that only the user ends it.
     let is_replaced = !course.is_frozen && all > 0 && updated.len() == all;
     if is_replaced {
@@ -81,13 +80,12 @@ pub(super) fn plan_workers(
     } else if !course.is_frozen {
         collect_superseded(graph, observed, &revisions, plan);
     }
-    let names = old.iter().map(|d| d.name_any()).collect();
     plan.rollout = Rollout {
         target: target.suffix.clone(),
         is_behind: !course.is_of_spec,
-        old: names,
+        old: old.iter().map(|d| d.name_any()).collect(),
         updated,
-        waits,
+        waits: old.iter().filter_map(|d| remains_of(observed, d)).collect(),
         hold: deadline.hold.or(hold),
         condition: deadline.condition,
         again: deadline.again,

@@ -1,13 +1,13 @@
 //! Determines the graph as it is reconciled, from the caches alone. Pure.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use api_types::v1beta1::{ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentSpec};
 use rendering::{WorkloadProvider, device_claims::ContainerClaim};
 
 use super::{
     legacy,
-    model::{ClusterApis, GraphObserved, GraphObstacle, LegacyResources},
+    model::{ClusterApis, GraphObserved, GraphObstacle},
     provider,
     settings::GraphSettings,
     validate::validate,
@@ -20,40 +20,24 @@ use super::{
 /// No workload provider can be chosen, or the graph of the legacy API has violations. Nothing is set then.
 pub fn resolve(observed: &mut GraphObserved, settings: &GraphSettings) -> Result<(), GraphObstacle> {
     let provider = provider::choose(observed, settings)?;
-    let (spec, legacy) = translated(observed, provider, settings)?;
+    let (mut spec, legacy) = legacy::translate(&observed.graph, observed.build.as_ref())?.unzip();
+    // On Grove, the upstream operator leaves `DYN_DEPLOYMENT_CONFIG` to the engines.
+    if provider == WorkloadProvider::Component {
+        spec = legacy::configured(spec.as_ref().unwrap_or(&observed.graph.spec))?.or(spec);
+    }
+    let unscaled = spec.as_ref().unwrap_or(&observed.graph.spec);
+    if let Some(components) = scaled(observed, &unscaled.components) {
+        let scaled = DynamoGraphDeploymentSpec { components, ..unscaled.clone() };
+        // The scaling adapter reports a count that its component cannot have; here the count has no effect.
+        if is_valid(observed, provider, &scaled, settings) {
+            spec = Some(scaled);
+        }
+    }
     if let Some(spec) = spec {
         observed.graph.spec = spec;
     }
-    (observed.provider, observed.legacy) = (provider, legacy);
+    (observed.provider, observed.legacy) = (provider, legacy.unwrap_or_default());
     Ok(())
-}
-
-/// The spec, if it differs from the stored one, and what it needs beside the components.
-fn translated(
-    cached: &GraphObserved,
-    provider: WorkloadProvider,
-    settings: &GraphSettings,
-) -> Result<(Option<DynamoGraphDeploymentSpec>, LegacyResources), GraphObstacle> {
-    let (translated, legacy) = legacy::translate(&cached.graph, cached.build.as_ref())?.unzip();
-    let mut spec = translated.map_or(Cow::Borrowed(&cached.graph.spec), Cow::Owned);
-    // On Grove, the upstream operator leaves `DYN_DEPLOYMENT_CONFIG` to the engines.
-    if provider == WorkloadProvider::Component
-        && let Some(configured) = legacy::configured(&spec)?
-    {
-        spec = Cow::Owned(configured);
-    }
-    if let Some(components) = scaled(cached, &spec.components) {
-        let scaled = DynamoGraphDeploymentSpec { components, ..spec.clone().into_owned() };
-        // The scaling adapter reports a count that its component cannot have; here the count has no effect.
-        if is_valid(cached, provider, &scaled, settings) {
-            spec = Cow::Owned(scaled);
-        }
-    }
-    let spec = match spec {
-        Cow::Owned(spec) => Some(spec),
-        Cow::Borrowed(_) => None,
-    };
-    Ok((spec, legacy.unwrap_or_default()))
 }
 
 /// Whether a spec of the graph has no violation. What the cluster lacks is an obstacle and no violation.

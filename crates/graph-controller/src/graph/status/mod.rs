@@ -59,19 +59,16 @@ pub fn status(
 
 /// Sets the progress of a graph that runs as components.
 fn set_progress_of_components(draft: &mut Draft, plan: &GraphPlan, applied: &GraphApplied) {
-    let by_name: BTreeMap<String, &DynamoComponentDeployment> =
-        applied.live.iter().map(|d| (d.name_any(), d)).collect();
-    let desired: Vec<&DynamoComponentDeployment> =
-        plan.components.iter().filter_map(|d| by_name.get(&d.name_any()).copied()).collect();
-    let old: Vec<&DynamoComponentDeployment> =
-        plan.rollout.old.iter().filter_map(|name| by_name.get(name).copied()).collect();
+    let by_name: BTreeMap<_, _> = applied.live.iter().map(|d| (d.name_any(), d)).collect();
+    let desired: Vec<_> = plan.components.iter().filter_map(|d| by_name.get(&d.name_any()).copied()).collect();
+    let old: Vec<_> = plan.rollout.old.iter().filter_map(|name| by_name.get(name).copied()).collect();
 
     let unjoined =
         desired.iter().filter(|d| condition(d, c::component::NODES_JOINED).is_some_and(|c| c.status == "False"));
     let unjoined: Vec<_> = unjoined.map(|d| d.spec.component.name.clone()).collect();
     nodes_joined(draft, &unjoined);
     draft.status.components = components(&desired, &old);
-    draft.status.rolling_update = rolling_update(draft.status.rolling_update.take(), &plan.rollout, draft.now);
+    rolling_update(draft, &plan.rollout);
     rollout_progressing(draft, &plan.rollout);
 
     let mut waiting = applied.tally.waiting.clone();

@@ -40,9 +40,9 @@ const SWITCHED_OFF: &str =
     " (checkpoints are switched off; an administrator sets checkpoint.enabled in the operator's configuration)";
 
 /// Suffix of the path of a topology that must not be read.
-const HIDDEN: &str = " (the operator has no right to get clustertopologybindings.grove.io, so that pods get the label of the named domain only, and \
-                      it may have no label; an administrator grants it, in a namespace-restricted install by \
-                      dynamo-operator.namespaceRestriction.clusterReads=true)";
+const HIDDEN: &str = " (the operator has no right to get clustertopologybindings.grove.io, so that pods have only the \
+                      domain that the graph names, which may have no label; an administrator grants it, in a \
+                      namespace-restricted install by dynamo-operator.namespaceRestriction.clusterReads=true)";
 
 /// Paths of the fields without effect under this provider, in the order of the object, each with its reason where that
 /// is not the provider; empty for most graphs.
@@ -71,16 +71,14 @@ pub fn unserved_fields(graph: &DynamoGraphDeployment, provider: WorkloadProvider
 }
 
 fn of_component(component: &ComponentSpec, as_components: bool) -> Vec<&'static str> {
-    let [leader, worker] = [true, false].map(|leads| {
-        let nodes = component.multinode.as_ref();
-        let role = nodes.and_then(|nodes| if leads { nodes.leader.as_ref() } else { nodes.worker.as_ref() });
-        role.is_some_and(|role| role.provider_override.is_some())
-    });
+    let nodes = component.multinode.as_ref();
+    let leader = nodes.and_then(|nodes| nodes.leader.as_ref()?.provider_override.as_ref());
+    let worker = nodes.and_then(|nodes| nodes.worker.as_ref()?.provider_override.as_ref());
     let fields = [
         (as_components && component.provider_override.is_some(), "providerOverride"),
         (as_components && component.min_available.is_some(), "minAvailable"),
-        (as_components && leader, "multinode.leader.providerOverride"),
-        (as_components && worker, "multinode.worker.providerOverride"),
+        (as_components && leader.is_some(), "multinode.leader.providerOverride"),
+        (as_components && worker.is_some(), "multinode.worker.providerOverride"),
         (as_components && component.topology_constraint.is_some(), "topologyConstraint"),
         (as_components && component.forces_scaling_group(), "experimental.grove.forceScalingGroup"),
     ];

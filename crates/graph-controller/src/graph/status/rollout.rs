@@ -4,7 +4,7 @@ use api_types::{
     conditions as c,
     v1beta1::{GraphState, RollingUpdatePhase, RollingUpdateStatus},
 };
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::draft::Draft;
 use crate::graph::model::{GraphObstacle, ObstacleProgress, Rollout};
@@ -29,32 +29,26 @@ pub(super) fn held(draft: &mut Draft, hold: &GraphObstacle, waiting: &[String]) 
 }
 
 /// The phase follows from live objects; the previous status only adds times, which no plan depends on.
-pub(super) fn rolling_update(
-    previous: Option<RollingUpdateStatus>,
-    rollout: &Rollout,
-    now: Timestamp,
-) -> Option<RollingUpdateStatus> {
-    let running = previous
-        .as_ref()
-        .is_some_and(|p| matches!(p.phase, Some(RollingUpdatePhase::InProgress | RollingUpdatePhase::Pending)));
-    if rollout.in_progress() {
-        let start_time = previous.filter(|_| running).and_then(|p| p.start_time).or(Some(Time(now)));
-        let updated = (!rollout.updated.is_empty()).then(|| rollout.updated.clone());
-        return Some(RollingUpdateStatus {
+pub(super) fn rolling_update(draft: &mut Draft, rollout: &Rollout) {
+    let (previous, now) = (draft.status.rolling_update.take(), Time(draft.now));
+    let phase = previous.as_ref().and_then(|p| p.phase);
+    let running = matches!(phase, Some(RollingUpdatePhase::InProgress | RollingUpdatePhase::Pending));
+    draft.status.rolling_update = if rollout.in_progress() {
+        Some(RollingUpdateStatus {
             phase: Some(RollingUpdatePhase::InProgress),
-            start_time,
+            start_time: previous.filter(|_| running).and_then(|p| p.start_time).or(Some(now)),
             end_time: None,
-            updated_components: updated,
-        });
-    }
-    if running {
+            updated_components: (!rollout.updated.is_empty()).then(|| rollout.updated.clone()),
+        })
+    } else if running {
         let phase = if rollout.is_behind { RollingUpdatePhase::Failed } else { RollingUpdatePhase::Completed };
-        return previous.map(|p| RollingUpdateStatus {
+        previous.map(|p| RollingUpdateStatus {
             phase: Some(phase),
-            end_time: Some(Time(now)),
+            end_time: Some(now),
             updated_components: Some(rollout.updated.clone()),
             ..p
-        });
-    }
-    previous
+        })
+    } else {
+        previous
+    };
 }

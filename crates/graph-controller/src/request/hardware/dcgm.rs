@@ -72,24 +72,17 @@ fn labels(mut rest: &str) -> Option<(BTreeMap<String, String>, &str)> {
             return Some((labels, after));
         }
         let (name, quoted) = rest.split_once("=\"")?;
-        let mut value = String::new();
-        let mut escaped = false;
-        let end = quoted.char_indices().find_map(|(at, c)| match (escaped, c) {
-            (true, c) => {
-                value.push(if c == 'n' { '\n' } else { c });
-                escaped = false;
-                None
+        let (mut value, mut chars) = (String::new(), quoted.char_indices());
+        let end = loop {
+            match chars.next()? {
+                (at, '"') => break at,
+                (_, '\\') => match chars.next()?.1 {
+                    'n' => value.push('\n'),
+                    escaped => value.push(escaped),
+                },
+                (_, c) => value.push(c),
             }
-            (false, '\\') => {
-                escaped = true;
-                None
-            }
-            (false, '"') => Some(at),
-            (false, c) => {
-                value.push(c);
-                None
-            }
-        })?;
+        };
         labels.insert(name.trim().to_owned(), value);
         rest = &quoted[end + 1..];
     }

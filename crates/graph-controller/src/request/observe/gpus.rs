@@ -19,7 +19,6 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
     Client, ResourceExt,
     api::{Api, ListParams},
-    core::PartialObjectMeta,
 };
 use outbound::{Limits, Outbound, Trust};
 use tokio::sync::Mutex;
@@ -71,9 +70,8 @@ pub struct Gpus {
 impl Gpus {
     /// Looks for exporters where the settings allow it.
     pub fn new(client: Client, settings: &RequestSettings) -> Self {
-        let (endpoint, namespaces) =
-            (settings.args.dcgm_metrics_endpoint.clone(), settings.exporter_namespaces.clone());
-        Self { client, endpoint, exporter_namespaces: namespaces, last: Arc::default() }
+        let endpoint = settings.args.dcgm_metrics_endpoint.clone();
+        Self { client, endpoint, exporter_namespaces: settings.exporter_namespaces.clone(), last: Arc::default() }
     }
 
     /// The GPUs to plan with.
@@ -110,15 +108,13 @@ impl Gpus {
 
     async fn read(&self) -> Result<Survey, ReadError> {
         let mut survey = Survey::default();
+        let all = ListParams::default();
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let nodes = allowed("list nodes", nodes.list_metadata(&ListParams::default())).await?;
-        let nodes: Vec<PartialObjectMeta<Node>> = match nodes {
-            Some(list) => list.items,
-            None => {
-                survey.notes.push("the operator has no right to list nodes".to_owned());
-                Vec::new()
-            }
-        };
+        let nodes = allowed("list nodes", nodes.list_metadata(&all)).await?.map(|list| list.items);
+        if nodes.is_none() {
+            survey.notes.push("the operator has no right to list nodes".to_owned());
+        }
+        let nodes = nodes.unwrap_or_default();
         survey.rdma = nodes.iter().filter(|node| has_rdma(node.labels())).map(ResourceExt::name_any).collect();
         let known: BTreeSet<String> = nodes.iter().map(ResourceExt::name_any).collect();
         self.read_exporters(&mut survey, &known).await?;
@@ -129,10 +125,9 @@ impl Gpus {
         }
         if !survey.nodes.is_empty() {
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), NETWORK_OPERATOR);
-            let pods =
-                allowed("list the pods of the network operator", pods.list_metadata(&ListParams::default())).await?;
-            let pods = pods.map(|list| list.items).unwrap_or_default();
-            survey.rdma_everywhere = pods.iter().any(|pod| pod.name_any().contains("rdma"));
+            let pods = allowed("list the pods of the network operator", pods.list_metadata(&all)).await?;
+            let mut pods = pods.into_iter().flat_map(|list| list.items);
+            survey.rdma_everywhere = pods.any(|pod| pod.name_any().contains("rdma"));
         }
         info!(nodes = survey.nodes.len(), "looked for GPUs");
         Ok(survey)
@@ -227,10 +222,7 @@ fn place(pod: Pod) -> Option<(String, String)> {
 }
 
 /// Nothing where we may not look.
-async fn allowed<T>(
-    what: &'static str,
-    request: impl Future<Output = kube::Result<T>>,
-) -> Result<Option<T>, ReadError> {
+async fn allowed<T>(what: &str, request: impl Future<Output = kube::Result<T>>) -> Result<Option<T>, ReadError> {
     match read(|| what.to_owned(), request).await {
         Ok(answer) => Ok(Some(answer)),
         Err(error) if error.error_type().class() == Class::Forbidden => Ok(None),

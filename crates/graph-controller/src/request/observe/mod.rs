@@ -10,18 +10,21 @@ use std::{
 
 use api_types::{
     labels, names,
-    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest},
+    v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest as Request},
 };
 use controller_kit::{
     apply::{Applier, ObjectId, RequestError, timed},
-    failure::Class,
     pods::PodDiagnostics,
     request::Interruption,
     store::{Key, Packed, Store},
     sync::locked,
 };
 use k8s_openapi::{
-    api::core::v1::{ConfigMap, ContainerStatus, PersistentVolumeClaim, Pod},
+    api::{
+        batch::v1::Job,
+        core::v1::{ConfigMap, ContainerStatus, PersistentVolumeClaim, Pod, ServiceAccount},
+        rbac::v1::RoleBinding,
+    },
     jiff::Timestamp,
 };
 use kube::{
@@ -33,14 +36,33 @@ use serde_json::Value;
 
 use self::gpus::Gpus;
 use super::{
-    caches::RequestCaches,
     hardware::{needs_search, uses_search},
     model::{RequestObserved, Search},
     output::{awaits_output, is_overdue},
     phase::{RequestLifecycle, begins, graph_name, phase_of},
     settings::RequestSettings,
 };
-use crate::request::{cost, cost::Trials};
+use crate::{
+    graph::observe::read::unless_forbidden,
+    request::{cost, cost::Trials},
+};
+
+/// The caches of requests and of what belongs to them.
+#[derive(Clone)]
+pub struct RequestCaches {
+    /// Requests.
+    pub requests: Store<Packed<Request>>,
+    /// Graphs.
+    pub graphs: Store<Packed<DynamoGraphDeployment>>,
+    /// Jobs that profile.
+    pub jobs: Store<Packed<Job>>,
+    /// ConfigMaps that were made for requests.
+    pub config_maps: Store<Packed<ConfigMap>>,
+    /// Accounts that the operator made.
+    pub accounts: Store<Packed<ServiceAccount>>,
+    /// RoleBindings of these accounts.
+    pub bindings: Store<Packed<RoleBinding>>,
+}
 
 /// The caches, and a client for what no cache holds.
 #[derive(Clone)]
@@ -68,11 +90,7 @@ impl RequestObserver {
     ///
     /// # Errors
     /// The API server does not answer, or a child has a form that this version cannot read.
-    pub async fn observe(
-        &self,
-        packed: &Packed<DynamoGraphDeploymentRequest>,
-        request: DynamoGraphDeploymentRequest,
-    ) -> Result<RequestObserved, Interruption> {
+    pub async fn observe(&self, packed: &Packed<Request>, request: Request) -> Result<RequestObserved, Interruption> {
         let spec = packed.value().get_mut("spec").map(Value::take).unwrap_or_default();
         let Key { namespace, name } = Key::of(packed);
         let at = |name: String| Key::new(&namespace, &name);
@@ -92,7 +110,7 @@ impl RequestObserver {
         if phase_of(&observed.request) == RequestLifecycle::Profiling {
             self.read_profiler(&mut observed).await?;
             self.read_output(&mut observed).await?;
-            read_trials(&self.client, &self.caches.graphs, &mut observed).await?;
+            self.read_trials(&mut observed).await?;
         }
         Ok(observed)
     }
@@ -102,7 +120,7 @@ impl RequestObserver {
         let Some(job) = observed.job.as_ref().filter(|job| observed.is_ours(*job)) else { return Ok(()) };
         observed.waits = self.pods.waits_of_job(job, Timestamp::now()).await;
         if JobEnd::Failed.of(job).is_some() {
-            observed.pod_failures = failures(&self.client, observed).await?;
+            observed.pod_failures = self.failures(observed).await?;
         }
         Ok(())
     }
@@ -127,19 +145,6 @@ impl RequestObserver {
         Ok(())
     }
 
-    /// The ConfigMap of the name of the profiler's output that no cache shows, because it has not the labels of ours:
-    /// what counts is whose it is.
-    async fn hidden_output(&self, observed: &RequestObserved) -> Result<Option<ConfigMap>, RequestError> {
-        let id = ObjectId::named::<ConfigMap>(&observed.namespace, &names::profiling_output(&observed.name));
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &observed.namespace);
-        match timed("read", &id, api.get_metadata_opt(&id.name)).await {
-            Ok(found) => Ok(found.map(|found| ConfigMap { metadata: found.metadata, ..ConfigMap::default() })),
-            // The relay finds out.
-            Err(error) if error.class() == Class::Forbidden => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     fn config_maps_of(&self, namespace: &str, request: &str) -> Vec<ConfigMap> {
         let label = names::label_value(request);
         let here = self.caches.config_maps.in_namespace(namespace);
@@ -152,17 +157,20 @@ impl RequestObserver {
 
     async fn read_for_profiling(&self, observed: &mut RequestObserved) -> Result<(), Interruption> {
         if observed.job.is_none() && observed.output.is_none() {
-            observed.output = self.hidden_output(observed).await?;
+            // No cache shows a ConfigMap of that name without the labels of ours: what counts is whose it is. If
+            // reading it is forbidden, the relay finds out.
+            let id = ObjectId::named::<ConfigMap>(&observed.namespace, &names::profiling_output(&observed.name));
+            let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &observed.namespace);
+            let found = unless_forbidden(timed("read", &id, api.get_metadata_opt(&id.name)).await)?.flatten();
+            observed.output = found.map(|found| ConfigMap { metadata: found.metadata, ..ConfigMap::default() });
         }
         let spec = &observed.request.spec;
         let claim = spec.model_cache.as_ref().and_then(|cache| cache.pvc_name.clone()).filter(|name| !name.is_empty());
         if let Some(claim) = claim {
-            match self.applier.find::<PersistentVolumeClaim>(&observed.namespace, &claim).await {
-                Ok(Some(_)) => {}
-                Ok(None) => observed.missing_claim = Some(claim),
-                // Reading it is forbidden: the pod will wait for it and show that it is missing.
-                Err(error) if error.class() == Class::Forbidden => {}
-                Err(error) => return Err(error.into()),
+            let found = self.applier.find::<PersistentVolumeClaim>(&observed.namespace, &claim).await;
+            // If reading it is forbidden, the pod will wait for it and show that it is missing.
+            if unless_forbidden(found)?.is_some_and(|found| found.is_none()) {
+                observed.missing_claim = Some(claim);
             }
         }
         let hardware = observed.request.spec.hardware.as_ref();
@@ -176,48 +184,40 @@ impl RequestObserver {
         }
         Ok(())
     }
-}
 
-/// Describes the ends of the containers of a failed Job.
-async fn failures(client: &Client, observed: &RequestObserved) -> Result<Vec<String>, RequestError> {
-    let selector = format!("{}={}", labels::JOB_NAME, names::profiling_job(&observed.name));
-    let pods = list(client, observed, &selector).await?;
-    Ok(pods.iter().flat_map(|pod| statuses(pod)).filter_map(failure).collect())
-}
-
-/// Graphs that the profiler has started to measure them, which are the request's without being controlled by it, and
-/// their pods.
-async fn read_trials(
-    client: &Client,
-    graphs: &Store<Packed<DynamoGraphDeployment>>,
-    observed: &mut RequestObserved,
-) -> Result<(), RequestError> {
-    let here = graphs.in_namespace(&observed.namespace);
-    let of_request = here.iter().filter(|graph| graph.owner_references().iter().any(|o| o.uid == observed.uid));
-    let running: BTreeSet<String> = of_request.map(|graph| graph.name_any()).collect();
-    let remembered = observed.status().trial_graphs;
-    let names: BTreeSet<String> =
-        running.iter().chain(cost::known(remembered.as_ref())).map(|name| names::label_value(name)).collect();
-    if names.is_empty() {
-        return Ok(());
+    /// Describes the ends of the containers of a failed Job.
+    async fn failures(&self, observed: &RequestObserved) -> Result<Vec<String>, RequestError> {
+        let selector = format!("{}={}", labels::JOB_NAME, names::profiling_job(&observed.name));
+        let pods = self.list(observed, &selector).await?;
+        let statuses = pods.iter().filter_map(|pod| pod.status.as_ref());
+        let containers = statuses.flat_map(|s| s.init_container_statuses.iter().chain(&s.container_statuses).flatten());
+        Ok(containers.filter_map(failure).collect())
     }
-    let selector = format!("{} in ({})", labels::GRAPH, names.into_iter().collect::<Vec<_>>().join(","));
-    let pods = list(client, observed, &selector).await?;
-    observed.trials = Some(Trials::of(running, remembered.as_ref(), &pods));
-    Ok(())
-}
 
-async fn list(client: &Client, observed: &RequestObserved, selector: &str) -> Result<Vec<Pod>, RequestError> {
-    let api: Api<Packed<Pod>> = Api::namespaced(client.clone(), &observed.namespace);
-    let object = ObjectId::named::<Pod>(&observed.namespace, selector);
-    let pods = timed("list", &object, api.list(&ListParams::default().labels(selector))).await?;
-    Ok(Packed::readable(pods.items))
-}
+    /// Graphs that the profiler has started to measure them, which are the request's without being controlled by it,
+    /// and their pods.
+    async fn read_trials(&self, observed: &mut RequestObserved) -> Result<(), RequestError> {
+        let here = self.caches.graphs.in_namespace(&observed.namespace);
+        let of_request = here.iter().filter(|graph| graph.owner_references().iter().any(|o| o.uid == observed.uid));
+        let running: BTreeSet<String> = of_request.map(|graph| graph.name_any()).collect();
+        let remembered = observed.status().trial_graphs;
+        let names = running.iter().chain(cost::known(remembered.as_ref()));
+        let names: BTreeSet<String> = names.map(|name| names::label_value(name)).collect();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let selector = format!("{} in ({})", labels::GRAPH, names.into_iter().collect::<Vec<_>>().join(","));
+        let pods = self.list(observed, &selector).await?;
+        observed.trials = Some(Trials::of(running, remembered.as_ref(), &pods));
+        Ok(())
+    }
 
-fn statuses(pod: &Pod) -> Vec<&ContainerStatus> {
-    let status = pod.status.as_ref();
-    let init = status.and_then(|status| status.init_container_statuses.as_ref()).into_iter().flatten();
-    init.chain(status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten()).collect()
+    async fn list(&self, observed: &RequestObserved, selector: &str) -> Result<Vec<Pod>, RequestError> {
+        let api: Api<Packed<Pod>> = Api::namespaced(self.client.clone(), &observed.namespace);
+        let object = ObjectId::named::<Pod>(&observed.namespace, selector);
+        let pods = timed("list", &object, api.list(&ListParams::default().labels(selector))).await?;
+        Ok(Packed::readable(pods.items))
+    }
 }
 
 fn failure(container: &ContainerStatus) -> Option<String> {

@@ -79,13 +79,10 @@ pub fn profiler_config(spec: &Value, hardware: &Value) -> String {
 fn conceal_values(spec: &mut Value) {
     for containers in ["initContainers", "containers"] {
         let path = format!("/overrides/profilingJob/template/spec/{containers}");
-        let containers = spec.pointer_mut(&path).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten() {
-            for variable in container.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
-                if let Some(variable) = variable.as_object_mut() {
-                    variable.remove("value");
-                }
-            }
+        let containers = spec.pointer_mut(&path).and_then(Value::as_array_mut).into_iter().flatten();
+        let variables = containers.filter_map(|container| container.get_mut("env")?.as_array_mut()).flatten();
+        for variable in variables.filter_map(Value::as_object_mut) {
+            variable.remove("value");
         }
     }
 }

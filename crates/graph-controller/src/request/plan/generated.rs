@@ -110,15 +110,12 @@ pub fn tracking_labels(request: &str, namespace: &str) -> BTreeMap<String, Strin
 
 /// Gives every component the request's version of the runtime that has none of its own.
 pub fn with_runtime(mut graph: Value, version: Option<&str>) -> Value {
-    let version = version.filter(|version| !version.is_empty());
+    let Some(version) = version.filter(|version| !version.is_empty()) else { return graph };
     let components = graph.pointer_mut("/spec/components").and_then(Value::as_array_mut);
-    if let (Some(version), Some(components)) = (version, components) {
-        for component in components.iter_mut().filter_map(Value::as_object_mut) {
-            let own =
-                component.get("runtimeVersionOverride").and_then(Value::as_str).is_some_and(|own| !own.is_empty());
-            if !own {
-                component.insert("runtimeVersionOverride".to_owned(), json!(version));
-            }
+    for component in components.into_iter().flatten().filter_map(Value::as_object_mut) {
+        let own = component.get("runtimeVersionOverride").and_then(Value::as_str).unwrap_or_default();
+        if own.is_empty() {
+            component.insert("runtimeVersionOverride".to_owned(), json!(version));
         }
     }
     graph

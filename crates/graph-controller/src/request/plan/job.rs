@@ -15,7 +15,10 @@ use super::{
     of_json, overrides,
     overrides::{PROFILER, RELAY, mount},
 };
-use crate::request::model::{RequestObserved, ValidRequest};
+use crate::{
+    graph::plan::metadata,
+    request::model::{RequestObserved, ValidRequest},
+};
 
 /// Folder of the profiler's output.
 pub const OUTPUT_FOLDER: &str = "/data";
@@ -43,22 +46,19 @@ pub fn render(request: &ValidRequest<'_>, observed: &RequestObserved) -> Job {
             overrides::add_override_tool(&mut spec, &observed.settings.args);
         }
     }
-    Job { metadata: metadata(observed), spec: Some(spec), status: None }
+    Job { metadata: metadata_of(observed), spec: Some(spec), status: None }
 }
 
-fn metadata(observed: &RequestObserved) -> ObjectMeta {
+fn metadata_of(observed: &RequestObserved) -> ObjectMeta {
     let labels = [
         (labels::APP, labels::PROFILER.to_owned()),
         (labels::REQUEST, names::label_value(&observed.name)),
         (labels::MODEL_MANAGED_BY, labels::OPERATOR.to_owned()),
     ];
     ObjectMeta {
-        name: Some(names::profiling_job(&observed.name)),
-        namespace: Some(observed.namespace.clone()),
-        labels: Some(labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()),
         annotations: Some(BTreeMap::from([(annotations::PROFILED_SPEC.to_owned(), profiled_spec(&observed.spec))])),
         owner_references: Some(vec![owner::controller::<DynamoGraphDeploymentRequest>(&observed.name, &observed.uid)]),
-        ..ObjectMeta::default()
+        ..metadata(&observed.namespace, names::profiling_job(&observed.name), labels)
     }
 }
 

@@ -11,10 +11,7 @@ use k8s_openapi::{
     DeepMerge,
     api::{
         batch::v1::JobSpec,
-        core::v1::{
-            Container, EnvVar, LocalObjectReference, PodSecurityContext, PodSpec, ResourceRequirements, Volume,
-            VolumeMount,
-        },
+        core::v1::{Container, EnvVar, PodSecurityContext, PodSpec, ResourceRequirements, Volume, VolumeMount},
     },
 };
 use serde_json::json;
@@ -62,14 +59,8 @@ fn replace<T: Clone>(own: &mut Option<T>, given: &Option<T>) {
     }
 }
 
-fn replace_text(own: &mut Option<String>, given: &Option<String>) {
-    if given.as_deref().is_some_and(|given| !given.is_empty()) {
-        own.clone_from(given);
-    }
-}
-
-fn replace_list<T: Clone>(own: &mut Option<Vec<T>>, given: &Option<Vec<T>>) {
-    if given.as_ref().is_some_and(|given| !given.is_empty()) {
+fn replace_filled<T: Clone>(own: &mut Option<T>, given: &Option<T>, is_empty: fn(&T) -> bool) {
+    if given.as_ref().is_some_and(|given| !is_empty(given)) {
         own.clone_from(given);
     }
 }
@@ -97,25 +88,18 @@ fn merge_list<T: Clone>(own: &mut Option<Vec<T>>, given: &Option<Vec<T>>, name: 
 }
 
 fn lay_over_pod(pod: &mut PodSpec, given: &PodSpec) {
-    replace_list(&mut pod.tolerations, &given.tolerations);
-    if given.node_selector.as_ref().is_some_and(|selector| !selector.is_empty()) {
-        pod.node_selector.clone_from(&given.node_selector);
-    }
+    replace_filled(&mut pod.tolerations, &given.tolerations, Vec::is_empty);
+    replace_filled(&mut pod.node_selector, &given.node_selector, BTreeMap::is_empty);
     replace(&mut pod.affinity, &given.affinity);
-    replace_text(&mut pod.priority_class_name, &given.priority_class_name);
-    replace_text(&mut pod.service_account_name, &given.service_account_name);
+    replace_filled(&mut pod.priority_class_name, &given.priority_class_name, String::is_empty);
+    replace_filled(&mut pod.service_account_name, &given.service_account_name, String::is_empty);
     replace(&mut pod.runtime_class_name, &given.runtime_class_name);
-    replace_text(&mut pod.dns_policy, &given.dns_policy);
+    replace_filled(&mut pod.dns_policy, &given.dns_policy, String::is_empty);
     replace(&mut pod.dns_config, &given.dns_config);
     replace(&mut pod.termination_grace_period_seconds, &given.termination_grace_period_seconds);
-    replace_list(&mut pod.topology_spread_constraints, &given.topology_spread_constraints);
+    replace_filled(&mut pod.topology_spread_constraints, &given.topology_spread_constraints, Vec::is_empty);
     replace(&mut pod.automount_service_account_token, &given.automount_service_account_token);
-    for secret in given.image_pull_secrets.iter().flatten() {
-        let own: &mut Vec<LocalObjectReference> = pod.image_pull_secrets.get_or_insert_default();
-        if own.iter().all(|own| own.name != secret.name) {
-            own.push(secret.clone());
-        }
-    }
+    merge_list(&mut pod.image_pull_secrets, &given.image_pull_secrets, |secret| &secret.name);
     if let Some(given) = given.security_context.clone() {
         // All fields but the newest, which the upstream operator does not have.
         let given = PodSecurityContext { se_linux_change_policy: None, supplemental_groups_policy: None, ..given };
@@ -130,7 +114,7 @@ fn lay_over_pod(pod: &mut PodSpec, given: &PodSpec) {
         match own.name.as_str() {
             PROFILER => named(PROFILER).or_else(unnamed).into_iter().for_each(|given| lay_over_profiler(own, given)),
             RELAY => named(RELAY).into_iter().for_each(|given| {
-                replace_text(&mut own.image, &given.image);
+                replace_filled(&mut own.image, &given.image, String::is_empty);
                 replace_resources(&mut own.resources, &given.resources);
             }),
             _ => {}
@@ -139,7 +123,7 @@ fn lay_over_pod(pod: &mut PodSpec, given: &PodSpec) {
 }
 
 fn lay_over_profiler(own: &mut Container, given: &Container) {
-    replace_text(&mut own.image, &given.image);
+    replace_filled(&mut own.image, &given.image, String::is_empty);
     replace_resources(&mut own.resources, &given.resources);
     replace(&mut own.security_context, &given.security_context);
     merge_list(&mut own.env, &given.env, |variable| &variable.name);
@@ -196,11 +180,8 @@ pub fn add_override_tool(job: &mut JobSpec, args: &RequestArgs) {
         profiler.volume_mounts.get_or_insert_default().push(mount(VOLUME, FOLDER, true));
         let variables = profiler.env.get_or_insert_default();
         variables.retain(|variable| variable.name != env::DYNAMO_DGD_APPLY_OVERRIDES_BIN);
-        variables.push(EnvVar {
-            name: env::DYNAMO_DGD_APPLY_OVERRIDES_BIN.to_owned(),
-            value: Some(PROGRAM.to_owned()),
-            value_from: None,
-        });
+        let name = env::DYNAMO_DGD_APPLY_OVERRIDES_BIN.to_owned();
+        variables.push(EnvVar { name, value: Some(PROGRAM.to_owned()), value_from: None });
     }
 }
 

@@ -34,15 +34,13 @@ pub(super) fn begin(observed: &RequestObserved) -> RequestPlan {
     let mut plan = at(PlannedPhase::Profiling(Profiling { begins: true, ..Profiling::default() }));
     plan.findings.hardware = valid.shown_hardware.clone();
     match &observed.job {
-        Some(live) if !observed.is_ours(live) => at(taken(&format!("Job {}/{}", observed.namespace, live.name_any()))),
+        Some(live) if !observed.is_ours(live) => taken("Job", live, observed),
         Some(live) if live.metadata.deletion_timestamp.is_some() => at(PlannedPhase::Waiting(going("Job", live))),
         // The status was not written after it was made.
         Some(live) if is_of_this_spec(live, observed) => plan,
         Some(live) => clear(observed, going("Job", live)),
         None => match &observed.output {
-            Some(stale) if !observed.is_ours(stale) => {
-                at(taken(&format!("ConfigMap {}/{}", observed.namespace, stale.name_any())))
-            }
+            Some(stale) if !observed.is_ours(stale) => taken("ConfigMap", stale, observed),
             Some(stale) => clear(observed, going("ConfigMap", stale)),
             None => {
                 let role = observed.settings.profiling_role.as_deref();
@@ -75,9 +73,10 @@ fn going<K: ResourceExt>(kind: &str, object: &K) -> String {
     format!("waiting for {kind} {} of an earlier profile to go", object.name_any())
 }
 
-fn taken(what: &str) -> PlannedPhase {
+fn taken<K: ResourceExt>(kind: &str, object: &K, observed: &RequestObserved) -> RequestPlan {
+    let what = format!("{kind} {}/{}", observed.namespace, object.name_any());
     let message = format!("{what} exists and is not of this request; delete or rename it");
-    PlannedPhase::Blocked { reason: reason::NAME_TAKEN, message }
+    at(PlannedPhase::Blocked { reason: reason::NAME_TAKEN, message })
 }
 
 fn is_of_this_spec(job: &Job, observed: &RequestObserved) -> bool {
@@ -128,9 +127,8 @@ pub(super) fn follow(observed: &RequestObserved, now: Timestamp) -> RequestPlan 
     at(PlannedPhase::Profiling(Profiling {
         phase: reported.phase.or(observed.status().profiling_phase),
         message: message.to_owned(),
-        begins: false,
         hindrance: trouble.filter(|trouble| trouble.cause.needs_action()).map(|trouble| trouble.message.clone()),
-        until: None,
+        ..Profiling::default()
     }))
 }
 
@@ -143,9 +141,8 @@ fn wait_for_output(observed: &RequestObserved, now: Timestamp) -> RequestPlan {
     let name = names::profiling_output(&observed.name);
     if is_overdue(observed) {
         return at(PlannedPhase::GenerationFailed(format!(
-            "the profiling Job ended well, but ConfigMap {name} holds no {}; see the log of its container {}",
-            output::CONFIG,
-            RELAY
+            "the profiling Job ended well, but ConfigMap {name} holds no {}; see the log of its container {RELAY}",
+            output::CONFIG
         )));
     }
     at(PlannedPhase::Profiling(Profiling {

@@ -3,7 +3,10 @@
 use api_types::{
     conditions::{self, request as reason},
     names,
-    v1beta1::{DeploymentInfo, DynamoGraphDeploymentRequestStatus, ProfilingPhase, ProfilingResults, RequestPhase},
+    v1beta1::{
+        DeploymentInfo, DynamoGraphDeploymentRequestStatus as RequestStatus, ProfilingPhase, ProfilingResults,
+        RequestPhase,
+    },
 };
 use controller_kit::conditions::{Progress, Status, find, set_condition, set_progress};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
@@ -18,11 +21,7 @@ const OF_PROFILE: [&str; 4] =
     [reason::PROFILING, reason::SPEC_GENERATED, reason::DEPLOYMENT_READY, conditions::SPEC_SERVED];
 
 /// The whole status.
-pub fn status(
-    observed: &RequestObserved,
-    applied: &RequestApplied,
-    now: Timestamp,
-) -> DynamoGraphDeploymentRequestStatus {
+pub fn status(observed: &RequestObserved, applied: &RequestApplied, now: Timestamp) -> RequestStatus {
     let mut status = observed.status();
     status.observed_generation = observed.request.metadata.generation;
     remember(&mut status, observed, applied, now);
@@ -35,13 +34,8 @@ pub fn status(
 }
 
 /// The status of a request that cannot be read: as it was, and why nothing goes on.
-pub fn of_unreadable(
-    before: DynamoGraphDeploymentRequestStatus,
-    generation: Option<i64>,
-    message: &str,
-    now: Timestamp,
-) -> DynamoGraphDeploymentRequestStatus {
-    let status = DynamoGraphDeploymentRequestStatus { observed_generation: generation, ..before };
+pub fn of_unreadable(before: RequestStatus, generation: Option<i64>, message: &str, now: Timestamp) -> RequestStatus {
+    let status = RequestStatus { observed_generation: generation, ..before };
     let mut setter = Setter { status, now };
     setter.set(reason::VALIDATION, false, reason::VALIDATION_FAILED, message);
     let stuck = Progress::stuck(reason::VALIDATION_FAILED, message);
@@ -50,25 +44,17 @@ pub fn of_unreadable(
 }
 
 /// Records the data that conditions do not contain.
-fn remember(
-    status: &mut DynamoGraphDeploymentRequestStatus,
-    observed: &RequestObserved,
-    applied: &RequestApplied,
-    now: Timestamp,
-) {
+fn remember(status: &mut RequestStatus, observed: &RequestObserved, applied: &RequestApplied, now: Timestamp) {
     match &applied.phase {
-        PlannedPhase::Invalid { .. }
-        | PlannedPhase::Waiting(_)
-        | PlannedPhase::Blocked { .. }
-        | PlannedPhase::JobRefused(_) => {
-            *status = DynamoGraphDeploymentRequestStatus {
+        phase if phase.is_before_profiling() => {
+            *status = RequestStatus {
                 conditions: std::mem::take(&mut status.conditions),
                 observed_generation: status.observed_generation,
                 // What is spent stays spent.
                 gpu_minutes: status.gpu_minutes,
                 profiler_runs: status.profiler_runs.take(),
                 trial_graphs: status.trial_graphs.take(),
-                ..DynamoGraphDeploymentRequestStatus::default()
+                ..RequestStatus::default()
             };
         }
         PlannedPhase::Profiling(profiling) => {
@@ -76,7 +62,7 @@ fn remember(
             status.profiling_phase =
                 if profiling.begins { Some(ProfilingPhase::Initializing) } else { profiling.phase };
         }
-        // Its last step is part of the message.
+        // Its last phase is shown, and is part of the reason.
         PlannedPhase::ProfilingFailed(_) | PlannedPhase::Ended => {}
         _ => status.profiling_phase = None,
     }
@@ -121,7 +107,7 @@ fn replicas(observed: &RequestObserved) -> Option<DeploymentInfo> {
     })
 }
 
-fn phase(planned: &PlannedPhase, status: &DynamoGraphDeploymentRequestStatus) -> RequestPhase {
+fn phase(planned: &PlannedPhase, status: &RequestStatus) -> RequestPhase {
     match planned {
         PlannedPhase::Waiting(_) | PlannedPhase::Blocked { .. } => RequestPhase::Pending,
         PlannedPhase::Profiling(_) => RequestPhase::Profiling,
@@ -140,7 +126,7 @@ fn phase(planned: &PlannedPhase, status: &DynamoGraphDeploymentRequestStatus) ->
 
 /// Sets conditions of a status, for the generation that it is of.
 struct Setter {
-    status: DynamoGraphDeploymentRequestStatus,
+    status: RequestStatus,
     now: Timestamp,
 }
 
@@ -164,15 +150,8 @@ const STEPS: [(&str, &str, &str); 3] = [
 ];
 
 fn set_planned(setter: &mut Setter, planned: &PlannedPhase) {
-    let new = matches!(
-        planned,
-        PlannedPhase::Invalid { .. }
-            | PlannedPhase::Waiting(_)
-            | PlannedPhase::Blocked { .. }
-            | PlannedPhase::JobRefused(_)
-    );
     let begins = matches!(planned, PlannedPhase::Profiling(Profiling { begins: true, .. }));
-    if new || begins {
+    if begins || planned.is_before_profiling() {
         setter.remove(&OF_PROFILE);
     }
     let of = |done: usize, why: &str, message: &str| (done, why.to_owned(), message.to_owned());

@@ -132,7 +132,7 @@ fn trial_graphs_are_counted_on_when_a_profile_begins_anew() {
 
 #[test]
 fn a_request_that_cannot_be_read_keeps_what_it_has_reached() {
-    let before = DynamoGraphDeploymentRequestStatus {
+    let before = RequestStatus {
         phase: Some(RequestPhase::Deployed),
         dgd_name: Some("chat-dgd".to_owned()),
         gpu_minutes: Some(7),
@@ -147,6 +147,6 @@ fn a_request_that_cannot_be_read_keeps_what_it_has_reached() {
     assert_eq!(condition("Validation"), Some(("False", "spec.overrides: too large")));
     assert_eq!(condition("Stalled"), Some(("True", "spec.overrides: too large")));
     assert_eq!(status.observed_generation, Some(2));
-    let kept = DynamoGraphDeploymentRequestStatus { conditions: Vec::new(), observed_generation: None, ..status };
+    let kept = RequestStatus { conditions: Vec::new(), observed_generation: None, ..status };
     assert_eq!(kept, before);
 }

@@ -82,7 +82,7 @@ impl PreviewObjects {
     }
 
     /// Whether it is known if the object exists.
-    pub fn contains(&self, key: &ObjectKey) -> bool {
+    pub fn is_known(&self, key: &ObjectKey) -> bool {
         self.objects.contains_key(key) || self.absent.contains(key)
     }
 

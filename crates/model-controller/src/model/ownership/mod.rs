@@ -106,12 +106,9 @@ pub fn resolve_ownership<'a>(claims: impl Iterator<Item = &'a ModelClaim>) -> Ow
             ownership.desired.pending = true;
             continue;
         };
-        let adapter = ownership.desired.load.entry(name.clone());
-        let adapter = adapter.or_insert_with(|| DesiredAdapter {
-            source: source.clone(),
-            models: BTreeSet::new(),
-            trust: claim.trust.clone(),
-        });
+        let (source, trust) = (source.clone(), claim.trust.clone());
+        let adapter = DesiredAdapter { source, models: BTreeSet::new(), trust };
+        let adapter = ownership.desired.load.entry(name.clone()).or_insert(adapter);
         adapter.models.insert(claim.key.clone());
     }
     for claim in claims {

@@ -33,7 +33,8 @@ impl Executor {
     }
 }
 
-/// Whether a version is 1.0.0 or later; `v1`, `1.2` and build metadata are fine, anything else is none.
+/// Whether a version is 1.0.0 or later; `v1`, `1.2` and build metadata are fine, anything else is none. Takes more
+/// suffixes than admission does: the answer must not change for a graph that is there.
 fn is_at_least_1(version: &str) -> bool {
     let version = version.strip_prefix('v').unwrap_or(version);
     let version = version.split_once('+').map_or(version, |(version, _)| version);
@@ -77,19 +78,15 @@ impl Parallel {
 /// Spreads one engine over all nodes with processes that vLLM starts itself; returns whether there was one.
 pub(super) fn span_with_processes(multinode: MultinodePod<'_>, main: &mut Container) -> bool {
     let MultinodePod { role, nodes, peers } = multinode;
-    let (rank, needs_shell) = match role {
-        NodeRole::Leader => ("0".to_owned(), false),
-        NodeRole::Worker => {
-            let rank = peers.worker_rank();
-            (format!("{} --headless", rank.flag), rank.needs_shell)
-        }
-    };
+    let rank = peers.rank(role);
+    let headless = if role == NodeRole::Worker { " --headless" } else { "" };
     let flags = format!(
-        "{EXECUTOR} mp --nnodes {nodes} --master-addr {} --master-port {} --node-rank {rank}",
+        "{EXECUTOR} mp --nnodes {nodes} --master-addr {} --master-port {} --node-rank {}{headless}",
         peers.leader(),
-        ports::VLLM_MASTER
+        ports::VLLM_MASTER,
+        rank.flag
     );
-    command::add_flags(main, &flags, needs_shell, BackendFramework::Vllm)
+    command::add_flags(main, &flags, rank.needs_shell, BackendFramework::Vllm)
 }
 
 /// Runs engines side by side on every node, balanced there; the frontend balances over the nodes. Returns whether there
@@ -99,7 +96,7 @@ pub(super) fn balance(parallel: Parallel, multinode: MultinodePod<'_>, gpus: i64
     let local = gpus / parallel.world().max(1);
     let (start, needs_shell) = match role {
         NodeRole::Leader => ("0".to_owned(), false),
-        NodeRole::Worker => (format!("$(( {local} * {} ))", peers.worker_rank().arithmetic), true),
+        NodeRole::Worker => (format!("$(( {local} * {} ))", peers.rank(role).arithmetic), true),
     };
     let size = match parallel.data {
         Some(_) => String::new(),

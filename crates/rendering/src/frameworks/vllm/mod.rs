@@ -83,7 +83,7 @@ mod tests {
     use serde_json::json;
 
     use super::{
-        super::{Peers, command::tests::*, launch::tests::launch},
+        super::{Peers, fixtures::*},
         *,
     };
     use crate::model::CacheMount;

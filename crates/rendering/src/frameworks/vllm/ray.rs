@@ -148,7 +148,7 @@ pub(super) fn for_leader(launch: &Launch<'_>, peers: Peers<'_>, pod: &mut PodSpe
 #[cfg(test)]
 mod tests {
     use super::{
-        super::super::{Peers, command::tests::*},
+        super::super::{Peers, fixtures::*},
         *,
     };
 
@@ -217,7 +217,7 @@ mod tests {
 #[cfg(test)]
 mod wait_tests {
     use super::*;
-    use crate::frameworks::launch::tests::launch;
+    use crate::frameworks::fixtures::launch;
 
     fn waiting(graph: Option<&str>) -> PodSpec {
         let main = Container { image: Some("i".to_owned()), ..Container::default() };

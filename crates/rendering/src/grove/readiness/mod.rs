@@ -2,7 +2,7 @@
 
 use api_types::{
     grove::{
-        LastError, PodClique, PodCliqueScalingGroup, UpdateProgress,
+        GroveReplicaStatus, PodClique, PodCliqueScalingGroup, UpdateProgress,
         conditions::{
             INSUFFICIENT_SCHEDULED_GROUP_REPLICAS, INSUFFICIENT_SCHEDULED_PODS, MIN_AVAILABLE_BREACHED,
             POD_CLIQUE_SCHEDULED,
@@ -58,39 +58,20 @@ impl TemplateProgress {
     }
 }
 
-/// Counts of either kind.
-struct ReplicaCounts<'a> {
+/// A live object of either kind.
+struct ScaledObject<'a> {
     kind: ComponentKind,
     desired: i32,
     generation: Option<i64>,
-    observed: Option<i64>,
-    replicas: i32,
-    updated: i32,
-    /// Ready pods, or available replicas.
-    serving: i32,
-    scheduled: i32,
-    hash: Option<&'a str>,
-    update: Option<&'a UpdateProgress>,
-    errors: &'a [LastError],
+    status: &'a GroveReplicaStatus,
 }
 
 /// A component that is a clique by itself; `None` if Grove has not made it yet.
 pub fn clique_readiness(name: &str, live: Option<&PodClique>) -> GroveReadiness {
     let Some(live) = live else { return missing(ComponentKind::PodClique, name) };
-    let status = live.status.clone().unwrap_or_default();
-    let counts = ReplicaCounts {
-        kind: ComponentKind::PodClique,
-        desired: live.spec.replicas,
-        generation: live.metadata.generation,
-        observed: status.observed_generation,
-        replicas: status.replicas,
-        updated: status.updated_replicas,
-        serving: status.ready_replicas,
-        scheduled: status.scheduled_replicas,
-        hash: status.current_pod_clique_set_generation_hash.as_deref(),
-        update: status.update_progress.as_ref(),
-        errors: &status.last_errors,
-    };
+    let status = &live.status.clone().unwrap_or_default();
+    let (desired, generation) = (live.spec.replicas, live.metadata.generation);
+    let object = ScaledObject { kind: ComponentKind::PodClique, desired, generation, status };
     let blocked = match status.schedule_gated_replicas {
         0 => unscheduled(&status.conditions, POD_CLIQUE_SCHEDULED, INSUFFICIENT_SCHEDULED_PODS),
         gated => Some((
@@ -101,28 +82,17 @@ pub fn clique_readiness(name: &str, live: Option<&PodClique>) -> GroveReadiness 
             ),
         )),
     };
-    counts.judge(name, blocked)
+    object.judge(name, blocked)
 }
 
 /// A component that is a scaling group; `None` if Grove has not made it yet.
 pub fn group_readiness(name: &str, live: Option<&PodCliqueScalingGroup>) -> GroveReadiness {
     let Some(live) = live else { return missing(ComponentKind::PodCliqueScalingGroup, name) };
-    let status = live.status.clone().unwrap_or_default();
-    let counts = ReplicaCounts {
-        kind: ComponentKind::PodCliqueScalingGroup,
-        desired: live.spec.replicas,
-        generation: live.metadata.generation,
-        observed: status.observed_generation,
-        replicas: status.replicas,
-        updated: status.updated_replicas,
-        serving: status.available_replicas,
-        scheduled: status.scheduled_replicas,
-        hash: status.current_pod_clique_set_generation_hash.as_deref(),
-        update: status.update_progress.as_ref(),
-        errors: &status.last_errors,
-    };
+    let status = &live.status.clone().unwrap_or_default();
+    let (desired, generation) = (live.spec.replicas, live.metadata.generation);
+    let object = ScaledObject { kind: ComponentKind::PodCliqueScalingGroup, desired, generation, status };
     let blocked = unscheduled(&status.conditions, MIN_AVAILABLE_BREACHED, INSUFFICIENT_SCHEDULED_GROUP_REPLICAS);
-    counts.judge(name, blocked)
+    object.judge(name, blocked)
 }
 
 /// Message of a condition that is false for this reason: pods find no place.
@@ -154,46 +124,54 @@ fn empty(kind: ComponentKind, name: &str) -> ComponentReplicaStatus {
     }
 }
 
-impl ReplicaCounts<'_> {
+impl ScaledObject<'_> {
     fn is_observed(&self) -> bool {
-        self.observed.is_some_and(|observed| observed >= self.generation.unwrap_or(0))
+        self.status.observed_generation.is_some_and(|observed| observed >= self.generation.unwrap_or(0))
+    }
+
+    /// Grove counts ready pods of a clique, and available replicas of a scaling group.
+    fn serving(&self) -> i32 {
+        if self.kind == ComponentKind::PodClique { self.status.ready_replicas } else { self.status.available_replicas }
     }
 
     /// Whether Grove replaces pods by those of a newer template. The observed generation lags until that has ended.
     fn is_updating(&self) -> bool {
-        self.update.is_some_and(UpdateProgress::is_running)
+        self.status.update_progress.as_ref().is_some_and(UpdateProgress::is_running)
     }
 
     fn judge(&self, name: &str, blocked: Option<(Classification, String)>) -> GroveReadiness {
+        let GroveReplicaStatus { replicas, updated_replicas, scheduled_replicas, .. } = *self.status;
         let not_ready = self.obstacle(blocked).map(|(classification, mut message)| {
-            for error in self.errors {
+            for error in &self.status.last_errors {
                 message = format!("{message}; {}: {}", error.code, error.description);
             }
             (classification, message)
         });
-        let settled = self.is_observed() && self.replicas == self.desired && self.updated == self.desired;
-        let complete = self.hash.filter(|_| settled && !self.is_updating()).map(str::to_owned);
-        // Grove counts ready pods of a clique, and available replicas of a scaling group.
+        let settled = self.is_observed() && replicas == self.desired && updated_replicas == self.desired;
+        let hash = self.status.current_pod_clique_set_generation_hash.as_ref();
+        let complete = hash.filter(|_| settled && !self.is_updating()).cloned();
         let is_clique = self.kind == ComponentKind::PodClique;
         let replicas = ComponentReplicaStatus {
-            replicas: self.replicas,
-            updated_replicas: self.updated,
-            ready_replicas: is_clique.then_some(self.serving),
-            available_replicas: (!is_clique).then_some(self.serving),
-            scheduled_replicas: self.is_observed().then_some(self.scheduled),
+            replicas,
+            updated_replicas,
+            ready_replicas: is_clique.then_some(self.serving()),
+            available_replicas: (!is_clique).then_some(self.serving()),
+            scheduled_replicas: self.is_observed().then_some(scheduled_replicas),
             ..empty(self.kind, name)
         };
         GroveReadiness {
             replicas,
             not_ready,
-            lacks_pods: self.serving < self.desired,
-            revision: TemplateProgress { complete, is_reported: self.hash.is_some() && self.desired > 0 },
+            lacks_pods: self.serving() < self.desired,
+            revision: TemplateProgress { complete, is_reported: hash.is_some() && self.desired > 0 },
         }
     }
 
     /// The first thing that is not as it should be. Full counts come before what conditions say: those may be older.
     fn obstacle(&self, blocked: Option<(Classification, String)>) -> Option<(Classification, String)> {
-        let Self { desired, replicas, updated, serving, scheduled, .. } = *self;
+        let GroveReplicaStatus { replicas, updated_replicas: updated, scheduled_replicas: scheduled, .. } =
+            *self.status;
+        let (desired, serving) = (self.desired, self.serving());
         let (unit, serving_word) =
             if self.kind == ComponentKind::PodClique { ("pods", "ready") } else { ("replicas", "available") };
         if !self.is_observed() && !self.is_updating() {

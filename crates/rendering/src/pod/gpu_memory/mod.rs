@@ -30,12 +30,6 @@ use crate::{SharedGpus, device_claims::claim_spec, gpus};
 /// The server's Python module.
 pub(crate) const SERVER_MODULE: &str = "gpu_memory_service.cli.server";
 
-/// Gives the first container's GPUs to a claim, and the claim to the server and to all containers that use the memory.
-pub(super) fn apply(pod: &mut PodSpec, shared: SharedGpus<'_>, claim_template: &str) {
-    let main = pod.containers.first().map(|main| main.name.clone()).unwrap_or_default();
-    share(pod, &main, shared.clients, claim_template);
-}
-
 /// Gives a container's GPUs to a claim, and the claim to the server, to the container and to others that use the
 /// memory.
 pub(crate) fn share(pod: &mut PodSpec, container: &str, others: &[String], claim_template: &str) {

@@ -15,15 +15,13 @@ const SIDECAR: &str = "sidecar-frontend";
 /// Checks a graph in v1alpha1.
 pub(in crate::admission) fn graph(object: &FieldNode<'_>, out: &mut FieldFindings) {
     let spec = object.field("spec");
-    for claim in spec.field("pvcs").items() {
-        if claim.field("name").text().is_empty() {
-            out.required(&claim.field("name"), violations::CLAIM_NAME);
-        }
+    for name in spec.field("pvcs").items().map(|claim| claim.field("name")).filter(|name| name.text().is_empty()) {
+        out.required(&name, violations::CLAIM_NAME);
     }
     let metadata = object.field("metadata");
     let [namespace, name] = ["namespace", "name"].map(|field| metadata.field(field).text());
     // A service that is null is one that an overlay has removed.
-    for (_, service) in spec.field("services").entries().filter(|(_, service)| service.is_set()) {
+    for service in spec.field("services").entries().filter(FieldNode::is_set) {
         let is_global = service.field("globalDynamoNamespace").is_true();
         component(&service, &names::dynamo_namespace(namespace, name, is_global), out);
     }
@@ -68,10 +66,8 @@ fn ignored(component: &FieldNode<'_>, dynamo_namespace: &str, out: &mut FieldFin
         let text = format!("deprecated and ignored; {given:?} is replaced by {dynamo_namespace:?}; remove the field");
         out.warn(&namespace, text);
     }
-    for field in ["runMode", "externalServices"].map(|field| component.field(field)) {
-        if field.is_set() {
-            out.warn(&field, "has no effect; remove the field");
-        }
+    for field in ["runMode", "externalServices"].map(|field| component.field(field)).iter().filter(|it| it.is_set()) {
+        out.warn(field, "has no effect; remove the field");
     }
 }
 
@@ -147,8 +143,8 @@ fn warn_of_graph(spec: &FieldNode<'_>, out: &mut FieldFindings) {
     let sources = ["dynamoComponent", "dynamoGraph"].map(|field| spec.field(field));
     let Some(source) = sources.iter().find(|source| !source.text().is_empty()) else { return };
     let services = spec.field("services");
-    let mut named = services.entries().filter(|(_, service)| service.is_set()).peekable();
-    if named.peek().is_some() && named.all(|(_, service)| has_program(&service)) {
+    let mut named = services.entries().filter(FieldNode::is_set).peekable();
+    if named.peek().is_some() && named.all(|service| has_program(&service)) {
         let text = format!(
             "the manifest in the archive is not read, because each service says what it runs; set workers, resources \
              and envs of the manifest in {}",
@@ -157,7 +153,7 @@ fn warn_of_graph(spec: &FieldNode<'_>, out: &mut FieldFindings) {
         out.warn(source, text);
     }
     configuration(spec, out);
-    for (_, service) in services.entries() {
+    for service in services.entries() {
         warn_of_component(&service, out);
     }
 }

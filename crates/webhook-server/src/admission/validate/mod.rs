@@ -64,10 +64,8 @@ impl<'a> Case<'a> {
         let Some(object) = object else {
             return Err(Violation::required("object", "the request holds no object", "nothing can be said about it"));
         };
-        let old = match &request.old_object {
-            Some(old) if request.operation == Operation::Update => Some(subject(old)?),
-            _ => None,
-        };
+        let old = request.old_object.as_ref().filter(|_| request.operation == Operation::Update);
+        let old = old.map(subject).transpose()?;
         let is_alpha = kind.authored(request) == Some(ApiVersion::V1Alpha1);
         Ok(Self { kind, request, facts, new: subject(object)?, old, is_alpha })
     }

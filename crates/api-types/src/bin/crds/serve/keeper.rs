@@ -87,8 +87,8 @@ pub(super) struct DefinitionKeeper<'a> {
     injected: Option<String>,
     /// Whether a definition was written since the pass began.
     wrote: bool,
-    /// Newer releases whose definitions were kept, by definition; each is logged once.
-    kept: BTreeMap<String, DefinitionOutcome>,
+    /// The last outcome, by definition; one that is unchanged or kept is logged once.
+    outcomes: BTreeMap<String, DefinitionOutcome>,
     migrated: Done,
     readiness: DefinitionReadiness,
 }
@@ -127,7 +127,7 @@ impl<'a> DefinitionKeeper<'a> {
             left: BTreeMap::new(),
             injected: None,
             wrote: false,
-            kept: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
             migrated: Done::default(),
             readiness,
         })
@@ -182,23 +182,19 @@ impl<'a> DefinitionKeeper<'a> {
 
     /// Remembers the definition as it was left. Returns whether its objects are ours to migrate.
     fn take_applied(&mut self, name: &str, AppliedDefinition { outcome, revision }: AppliedDefinition) -> bool {
-        let is_first = !self.left.contains_key(name);
         self.left.insert(name.to_owned(), revision);
-        let is_kept = matches!(outcome, DefinitionOutcome::Kept { .. });
+        let before = self.outcomes.get(name);
         match &outcome {
             DefinitionOutcome::Updated { last_writer: Some(writer) } => {
                 println!("{name} updated; the write before was of field manager {writer}");
             }
-            DefinitionOutcome::Unchanged if !is_first => {}
-            DefinitionOutcome::Kept { .. } if self.kept.get(name) == Some(&outcome) => {}
+            DefinitionOutcome::Unchanged if before.is_some() => {}
+            DefinitionOutcome::Kept { .. } if before == Some(&outcome) => {}
             outcome => println!("{name} {outcome}"),
         }
         self.wrote |= matches!(outcome, DefinitionOutcome::Created | DefinitionOutcome::Updated { .. });
-        if is_kept {
-            self.kept.insert(name.to_owned(), outcome);
-        } else {
-            self.kept.remove(name);
-        }
+        let is_kept = matches!(outcome, DefinitionOutcome::Kept { .. });
+        self.outcomes.insert(name.to_owned(), outcome);
         !is_kept
     }
 
@@ -302,7 +298,7 @@ impl<'a> DefinitionKeeper<'a> {
         if is_new { self.inject().await } else { true }
     }
 
-    /// Sets the bundle in all definitions that our Service converts, in all at once: the API server needs some hundred
+    /// Sets the bundle in all definitions that our Service converts, concurrently: the API server needs some hundred
     /// milliseconds for each. Returns whether all hold it.
     async fn inject(&mut self) -> bool {
         let bundle = self.bundle().cloned();
@@ -354,16 +350,16 @@ impl<'a> DefinitionKeeper<'a> {
 
     /// Remembers the definition as it was left.
     fn take_injection(&mut self, name: String, injection: Injection) {
-        let is_others = self.args.bundle_only;
+        let bundle_only = self.args.bundle_only;
         match injection {
             // One that we apply stays among those that were left, so that its deletion makes a pass due.
-            Injection::Missing if is_others => drop(self.left.remove(&name)),
-            Injection::Unchanged(read) if is_others => drop(self.left.insert(name, read)),
+            Injection::Missing if bundle_only => drop(self.left.remove(&name)),
+            Injection::Unchanged(read) if bundle_only => drop(self.left.insert(name, read)),
             Injection::Missing | Injection::Unchanged(_) => {}
             Injection::Set { read, after } => {
                 self.wrote = true;
                 // What another wrote since the definition was applied is left for the next pass.
-                if is_others || self.left.get(&name) == Some(&read) {
+                if bundle_only || self.left.get(&name) == Some(&read) {
                     self.left.insert(name, after);
                 }
             }

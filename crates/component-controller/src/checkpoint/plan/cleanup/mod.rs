@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use api_types::{annotations, labels};
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::Job;
 use rendering::{JobEnd, checkpoint::render_cleanup_job};
 
 use crate::checkpoint::{
@@ -32,16 +31,13 @@ pub fn plan(observed: &CheckpointObserved, now: Timestamp) -> Cleanup {
     };
     // Without an owner: a foreground deletion would remove the Job before it has ended.
     job.metadata.annotations = Some(BTreeMap::from([(annotations::CLEANUP_FOR.to_owned(), observed.uid.clone())]));
+    let late = cleanup_is_late(observed, now);
     let captures = not_deleted(observed.job.iter().chain(&observed.other_jobs));
-    if !cleanup_is_late(observed, now) && (observed.is_captured || !captures.is_empty()) {
+    if !late && (observed.is_captured || !captures.is_empty()) {
         return Cleanup::Stop(captures);
     }
     let Some(live) = &observed.cleanup else {
-        return if cleanup_is_late(observed, now) {
-            left("it could not be removed in time".to_owned())
-        } else {
-            Cleanup::Start(Box::new(job))
-        };
+        return if late { left("it could not be removed in time".to_owned()) } else { Cleanup::Start(Box::new(job)) };
     };
     let name = live.metadata.name.as_deref().unwrap_or_default();
     if live.metadata.labels.as_ref().and_then(|all| all.get(labels::CHECKPOINT_ID)) != Some(&observed.id) {
@@ -49,22 +45,18 @@ pub fn plan(observed: &CheckpointObserved, now: Timestamp) -> Cleanup {
     }
     let mine = live.metadata.annotations.as_ref().and_then(|all| all.get(annotations::CLEANUP_FOR));
     let mine = mine.is_some_and(|uid| *uid == observed.uid);
-    match (ended(live), mine) {
-        (Some(true), true) => Cleanup::Done { finished: Some(Box::new(live.clone())), left: None },
-        (None, _) if !cleanup_is_late(observed, now) => Cleanup::Wait,
-        (Some(_), _) if !cleanup_is_late(observed, now) => Cleanup::Retry(Box::new(live.clone())),
-        _ => {
-            let left = left_behind(observed, &format!("Job {name} did not remove it in time"));
-            // It must not continue: another checkpoint of this identifier may be created.
-            Cleanup::Done { finished: Some(Box::new(live.clone())), left: Some(left) }
-        }
+    let succeeded = JobEnd::Complete.of(live).is_some();
+    if succeeded && mine {
+        Cleanup::Done { finished: Some(Box::new(live.clone())), left: None }
+    } else if late {
+        let left = left_behind(observed, &format!("Job {name} did not remove it in time"));
+        // It must not continue: another checkpoint of this identifier may be created.
+        Cleanup::Done { finished: Some(Box::new(live.clone())), left: Some(left) }
+    } else if succeeded || JobEnd::Failed.of(live).is_some() {
+        Cleanup::Retry(Box::new(live.clone()))
+    } else {
+        Cleanup::Wait
     }
-}
-
-/// Whether a Job succeeded; `None` if it has not ended.
-fn ended(job: &Job) -> Option<bool> {
-    let well = JobEnd::Complete.of(job).map(|_| true);
-    well.or_else(|| JobEnd::Failed.of(job).map(|_| false))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use controller_kit::controller::Action;
+use k8s_openapi::api::batch::v1::Job;
 use rendering::checkpoint::StorageLocation;
 use serde_json::{Value, json};
 
@@ -93,8 +94,8 @@ fn a_deletion_has_a_deadline() {
     let mut taken = deleting();
     taken.cleanup = Some(Job { metadata: Default::default(), ..Job::default() });
     assert!(left(&plan(&taken, at(1))).contains("has another owner"));
-    assert_eq!(next_of_cleanup(&late, at(590)), Action::requeue(Duration::from_secs(10)));
-    assert_eq!(next_of_cleanup(&late, at(9_000)), Action::requeue(Duration::from_secs(1)));
+    assert_eq!(next_of_cleanup(&late, at(590)), Action::Requeue(Duration::from_secs(10)));
+    assert_eq!(next_of_cleanup(&late, at(9_000)), Action::Requeue(Duration::from_secs(1)));
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn observed(component: Value) -> ComponentObserved {
         pull_secrets: Arc::default(),
         named_pull_secrets: NamedPullSecrets::default(),
         accounts: Vec::new(),
-        checkpoint: CheckpointFacts::default(),
+        checkpoint: Default::default(),
         legacy: Default::default(),
         legacy_needs: Ok(LegacyNeeds::NONE),
         claimed_gpus: Ok(0),

@@ -53,19 +53,6 @@ where
     Ok(desired)
 }
 
-/// Plans the Deployment of the component `uid`. `accounts` are labelled for its pods.
-pub(super) fn plan(
-    input: &RenderInput<'_>,
-    valid: &ValidatedComponent<'_>,
-    (uid, accounts): (&str, &[String]),
-    live: Option<&Deployment>,
-) -> Result<Desired, Interruption> {
-    let mut rendered = render(input, valid, accounts, live, render_deployment);
-    keep_live_pull_secrets(&mut rendered, valid, live);
-    // Selectors are immutable: a Deployment with another one is never adopted, whatever its labels.
-    desired(&rendered, uid, live.is_none_or(|live| selector(live) == selector(&rendered)))
-}
-
 fn selector(deployment: &Deployment) -> Option<&LabelSelector> {
     deployment.spec.as_ref().map(|spec| &spec.selector)
 }
@@ -101,74 +88,82 @@ pub(super) fn plan_model_service(uid: &str, namespace: &str, model: &ObservedMod
     Ok(ChildStep::Apply(Box::new(desired(&service, first, true)?)))
 }
 
-/// Renders a workload with its account: the first of `labelled`; or the live one, if it is still labelled and the rest
-/// of the template is unchanged, so that labelling another account rolls no pod.
-///
-/// Pods that have served under the default account of the namespace keep it for the same reason.
-pub(super) fn render<W: WorkloadObject>(
-    input: &RenderInput<'_>,
-    valid: &ValidatedComponent<'_>,
-    labelled: &[String],
-    live: Option<&W>,
-    render: impl Fn(&RenderInput<'_>, &ValidatedComponent<'_>) -> W,
-) -> W {
-    let rendered = render(input, valid);
-    let Some(live) = live else { return rendered };
-    let known = labelled.iter().map(String::as_str).find(|account| Some(*account) == account_of(live));
-    if known == input.fallback_service_account || (known.is_none() && !live.has_served()) {
-        return rendered;
+/// Plans the workload of a component.
+pub(super) struct WorkloadPlanner<'a> {
+    pub(super) input: &'a RenderInput<'a>,
+    pub(super) valid: &'a ValidatedComponent<'a>,
+    /// Uid of the component.
+    pub(super) uid: &'a str,
+    /// Accounts that are labelled for its pods.
+    pub(super) accounts: &'a [String],
+}
+
+impl WorkloadPlanner<'_> {
+    /// Plans the Deployment.
+    pub(super) fn deployment(&self, live: Option<&Deployment>) -> Result<Desired, Interruption> {
+        let mut rendered = self.render(live, render_deployment);
+        keep_live_pull_secrets(&mut rendered, self.valid, live);
+        // Selectors are immutable: a Deployment with another one is never adopted, whatever its labels.
+        desired(&rendered, self.uid, live.is_none_or(|live| selector(live) == selector(&rendered)))
     }
-    let as_live = render(&RenderInput { fallback_service_account: known, ..*input }, valid);
-    // A workload of another operator has no digest, so other changes cannot be recognized.
-    let digest = carried_digest(live);
-    let same = digest.is_none() || digest == carried_digest(&as_live);
-    if same && account_of(&as_live) == account_of(live) { as_live } else { rendered }
+
+    /// Plans the LeaderWorkerSet.
+    pub(super) fn leader_worker_set(&self, live: Option<&LeaderWorkerSet>) -> Result<Desired, Interruption> {
+        let mut rendered = self.render(live, render_leader_worker_set);
+        keep_live_pull_secrets(&mut rendered, self.valid, live);
+        let noted = match live {
+            Some(live) => {
+                let same = has_templates_of(live, &rendered);
+                note_status_before(&mut rendered, live, same)
+            }
+            None => false,
+        };
+        let desired = desired(&rendered, self.uid, true)?;
+        Ok(if noted { desired.only_if_unchanged() } else { desired })
+    }
+
+    /// The live LeaderWorkerSet with the desired replicas, while its templates cannot be rendered.
+    pub(super) fn scaled(&self, live: &LeaderWorkerSet) -> Result<Desired, Interruption> {
+        let mut rendered = render_leader_worker_set(self.input, self.valid);
+        rendered.spec.leader_worker_template.clone_from(&live.spec.leader_worker_template);
+        let marks = rendered.metadata.annotations.get_or_insert_default();
+        for key in [annotations::TEMPLATE_DIGEST, annotations::STATUS_BEFORE] {
+            marks.remove(key);
+            let kept = live.metadata.annotations.iter().find_map(|all| all.get_key_value(key));
+            marks.extend(kept.map(|(key, value)| (key.clone(), value.clone())));
+        }
+        desired(&rendered, self.uid, true)
+    }
+
+    /// Renders a workload with its account: the first that is labelled; or the live one, if it is still labelled and
+    /// the rest of the template is unchanged, so that labelling another account rolls no pod.
+    ///
+    /// Pods that have served under the default account of the namespace keep it for the same reason.
+    fn render<W>(&self, live: Option<&W>, render: fn(&RenderInput<'_>, &ValidatedComponent<'_>) -> W) -> W
+    where
+        W: WorkloadObject,
+    {
+        let (input, valid) = (self.input, self.valid);
+        let rendered = render(input, valid);
+        let Some(live) = live else { return rendered };
+        let known = self.accounts.iter().map(String::as_str).find(|account| Some(*account) == account_of(live));
+        if known == input.fallback_service_account || (known.is_none() && !live.has_served()) {
+            return rendered;
+        }
+        let as_live = render(&RenderInput { fallback_service_account: known, ..*input }, valid);
+        // A workload of another operator has no digest, so other changes cannot be recognized.
+        let digest = carried_digest(live);
+        let same = digest.is_none() || digest == carried_digest(&as_live);
+        if same && account_of(&as_live) == account_of(live) { as_live } else { rendered }
+    }
 }
 
 fn account_of(workload: &impl WorkloadObject) -> Option<&str> {
     workload.templates().first()?.spec.as_ref()?.service_account_name.as_deref()
 }
 
-/// Plans the LeaderWorkerSet of the component `uid`. `accounts` are labelled for its pods.
-pub(super) fn plan_leader_worker_set(
-    input: &RenderInput<'_>,
-    valid: &ValidatedComponent<'_>,
-    (uid, accounts): (&str, &[String]),
-    live: Option<&LeaderWorkerSet>,
-) -> Result<Desired, Interruption> {
-    let mut rendered = render(input, valid, accounts, live, render_leader_worker_set);
-    keep_live_pull_secrets(&mut rendered, valid, live);
-    let noted = match live {
-        Some(live) => {
-            let same = has_templates_of(live, &rendered);
-            note_status_before(&mut rendered, live, same)
-        }
-        None => false,
-    };
-    let desired = desired(&rendered, uid, true)?;
-    Ok(if noted { desired.only_if_unchanged() } else { desired })
-}
-
 /// Whether the templates are semantically equal.
 fn has_templates_of(live: &LeaderWorkerSet, rendered: &LeaderWorkerSet) -> bool {
     let (live, rendered) = (json!(live.spec.leader_worker_template), json!(rendered.spec.leader_worker_template));
     includes(&live, &rendered) && includes(&rendered, &live)
-}
-
-/// The live LeaderWorkerSet with the desired replicas, while its templates cannot be rendered.
-pub(super) fn scaled(
-    input: &RenderInput<'_>,
-    valid: &ValidatedComponent<'_>,
-    uid: &str,
-    live: &LeaderWorkerSet,
-) -> Result<Desired, Interruption> {
-    let mut rendered = render_leader_worker_set(input, valid);
-    rendered.spec.leader_worker_template.clone_from(&live.spec.leader_worker_template);
-    let marks = rendered.metadata.annotations.get_or_insert_default();
-    for key in [annotations::TEMPLATE_DIGEST, annotations::STATUS_BEFORE] {
-        marks.remove(key);
-        let kept = live.metadata.annotations.iter().find_map(|all| all.get_key_value(key));
-        marks.extend(kept.map(|(key, value)| (key.clone(), value.clone())));
-    }
-    desired(&rendered, uid, true)
 }

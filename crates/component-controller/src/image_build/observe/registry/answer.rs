@@ -114,11 +114,8 @@ pub enum Challenge {
 impl Challenge {
     /// The challenge in an answer's headers; a token if there is a choice.
     pub fn of(headers: &HeaderMap) -> Option<Self> {
-        let all: Vec<Self> = headers
-            .get_all(header::WWW_AUTHENTICATE)
-            .iter()
-            .filter_map(|value| Self::read(value.to_str().ok()?))
-            .collect();
+        let values = headers.get_all(header::WWW_AUTHENTICATE).iter();
+        let all: Vec<Self> = values.filter_map(|value| Self::read(value.to_str().ok()?)).collect();
         all.iter().find(|one| **one != Self::Basic).or(all.first()).cloned()
     }
 

@@ -71,7 +71,7 @@ impl Registries {
         let client = tokio::task::spawn_blocking(move || client(authorities)).await;
         let client = client.unwrap_or_else(|error| Err(error.to_string())).map_err(unreachable)?;
         let query = RegistryQuery { registries: self, client, reference, secure, login };
-        let answer = tokio::time::timeout(TIMEOUT, query.send_query()).await;
+        let answer = tokio::time::timeout(TIMEOUT, query.has_image()).await;
         answer.unwrap_or_else(|_| Err(unreachable(format!("no answer within {} s", TIMEOUT.as_secs()))))
     }
 }
@@ -95,7 +95,7 @@ struct RegistryQuery<'a> {
 }
 
 impl RegistryQuery<'_> {
-    async fn send_query(&self) -> Result<bool, ImageBuildObstacle> {
+    async fn has_image(&self) -> Result<bool, ImageBuildObstacle> {
         let authorization = self.authorize().await?;
         let name = self.reference.digest().or(self.reference.tag()).unwrap_or("latest");
         let manifest = format!("{}/v2/{}/manifests/{name}", self.host(), self.reference.repository());
@@ -158,10 +158,8 @@ impl RegistryQuery<'_> {
             }
             let request = request.body(Bytes::new()).map_err(|error| self.unreachable(&error.to_string()))?;
             let listed = address.authority().is_some_and(|host| self.registries.known.lists(host.as_str()));
-            let client = match listed {
-                true => self.client.clone(),
-                false => self.client.clone().only_outside(&self.registries.barred),
-            };
+            let client = self.client.clone();
+            let client = if listed { client } else { client.only_outside(&self.registries.barred) };
             let answer = client.send(request, LIMITS).await.map_err(|error| self.unreachable(&error.to_string()))?;
             let Some(next) = redirect(&answer) else { return Ok(answer) };
             address = on_same_host(&address, next).ok_or_else(|| self.unreachable("it redirects to another server"))?;

@@ -204,7 +204,6 @@ impl<'a> TopologyLookup<'a> {
             let node = pending.node?;
             let (pod, labels) = (pending.pod, nodes.get(&node)?);
             let (found, missing) = changes(&pending.copies, labels);
-            let missing = missing.into_iter().cloned().collect();
             Some(PodTopology { pod, node, found, missing })
         };
         self.pods.into_iter().filter_map(find).collect()

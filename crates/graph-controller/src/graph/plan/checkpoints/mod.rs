@@ -16,7 +16,7 @@ use api_types::{
         CheckpointDeletionPolicy, CheckpointIdentity, CheckpointStartupPolicy, ComponentSpec, DEFAULT_DEVICE_CLASS,
     },
 };
-use controller_kit::conditions::is_true;
+use controller_kit::{conditions::is_true, store::controller_owner};
 use k8s_openapi::{
     api::{core::v1::PodTemplateSpec, resource::v1::ResourceClaimTemplate},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
@@ -63,18 +63,18 @@ pub fn checkpoints(
 
 /// Checkpoints that the graph made and that nothing starts from any more. While checkpoints are switched off nothing is
 /// known to be desired, and nothing is deleted: what they kept is there when they are switched on again.
-pub fn stale<'a>(
+pub fn stale(
     graph: &ValidGraph<'_>,
-    observed: &'a GraphObserved,
+    observed: &GraphObserved,
     desired: &[ComponentCheckpoint],
-) -> Vec<&'a DynamoCheckpoint> {
+) -> Vec<DynamoCheckpoint> {
     if graph.settings.checkpoints.is_none() {
         return Vec::new();
     }
     let ours = observed.checkpoints.all.iter().filter(|found| observed.is_owner(*found) && is_automatic(found));
     let in_use =
         |name: &String| desired.iter().any(|one| one.name == *name) || observed.checkpoints.in_use.contains(name);
-    ours.filter(|found| found.metadata.deletion_timestamp.is_none() && !in_use(&found.name_any())).collect()
+    ours.filter(|found| found.metadata.deletion_timestamp.is_none() && !in_use(&found.name_any())).cloned().collect()
 }
 
 fn is_automatic(checkpoint: &DynamoCheckpoint) -> bool {
@@ -175,9 +175,8 @@ fn existing<'a>(
     let named = live.and_then(|d| d.spec.component.checkpoint()?.checkpoint_ref.as_deref());
     let ours = |found: &&DynamoCheckpoint| {
         let labelled = |key| found.labels().get(key).map(String::as_str);
-        let free = found.metadata.owner_references.iter().flatten().all(|owner| owner.controller != Some(true));
         is_automatic(found)
-            && (observed.is_owner(*found) || free)
+            && (observed.is_owner(*found) || controller_owner(*found).is_none())
             && labelled(labels::COMPONENT) == Some(declared.name.as_str())
             && labelled(labels::WORKER_HASH) == revision.map(RevisionSuffix::as_str)
     };
@@ -258,7 +257,7 @@ impl Made<'_> {
         Some(DynamoCheckpointSpec {
             identity: CheckpointIdentity {
                 model: format!("{}/{}", graph.namespace, graph.name),
-                backend_framework: checkpoint_engine(self.running.framework, graph.framework, self.usage)?,
+                backend_framework: checkpoint_engine(self.running, graph.framework)?,
                 dynamo_version: None,
                 tensor_parallel_size: 1,
                 pipeline_parallel_size: 1,

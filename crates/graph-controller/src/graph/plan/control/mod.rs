@@ -26,7 +26,7 @@ use kube::ResourceExt;
 
 use super::{
     revision::{Revision, TargetRevision, revisions, sort_by_age},
-    rollout,
+    rollout::{self, Component},
 };
 use crate::graph::{
     model::{GraphObserved, GraphObstacle, ObstacleProgress, RolloutCondition, RolloutRecord, ValidGraph},
@@ -112,12 +112,7 @@ fn stored_rejection(observed: &GraphObserved, fingerprint: &str) -> Option<(Stri
 impl Course {
     /// The reason why the workers are not, or not all, of the revision of the spec. `in_progress`: several revisions
     /// are live.
-    pub fn hold(
-        &self,
-        graph: &ValidGraph<'_>,
-        components: &[rollout::Component],
-        in_progress: bool,
-    ) -> Option<GraphObstacle> {
+    pub fn hold(&self, graph: &ValidGraph<'_>, components: &[Component], in_progress: bool) -> Option<GraphObstacle> {
         let counts = counts(components);
         let hold = |reason, message| Some(held(ObstacleProgress::Reconciling(reason), message));
         if self.is_frozen {
@@ -169,8 +164,8 @@ fn held(progress: ObstacleProgress, message: String) -> GraphObstacle {
 }
 
 /// Formats the live workers of each component.
-fn counts(components: &[rollout::Component]) -> String {
-    let count = |c: &rollout::Component| {
+fn counts(components: &[Component]) -> String {
+    let count = |c: &Component| {
         let old: i32 = c.old.iter().flatten().map(|old| old.spec).sum();
         format!("{} has {} new and {old} old of {} desired workers", c.name, c.new.spec, c.desired)
     };
@@ -200,13 +195,13 @@ pub fn deadline(
     course: &Course,
     graph: &ValidGraph<'_>,
     observed: &GraphObserved,
-    components: &[rollout::Component],
+    components: &[Component],
     (new, old): (&[&DynamoComponentDeployment], &[Revision<'_>]),
     now: Timestamp,
 ) -> Deadline {
     let settled = Deadline { condition: course.refused(), ..Deadline::default() };
     let Some(deadline) = graph.control.deadline.as_ref() else { return settled };
-    let is_complete = components.iter().all(rollout::Component::is_complete);
+    let is_complete = components.iter().all(Component::is_complete);
     if !course.is_of_spec || course.is_frozen || old.is_empty() || is_complete {
         return settled;
     }
@@ -245,12 +240,7 @@ pub fn deadline(
 }
 
 /// The most workers of the new revision that were available at once, and since when.
-fn progress(
-    observed: &GraphObserved,
-    revision: &str,
-    components: &[rollout::Component],
-    now: Timestamp,
-) -> (i32, Timestamp) {
+fn progress(observed: &GraphObserved, revision: &str, components: &[Component], now: Timestamp) -> (i32, Timestamp) {
     let available: i32 = components.iter().map(|c| c.new.serving().min(c.desired)).sum();
     let stored = observed.graph.status.as_ref().and_then(|status| RolloutCondition::stored(&status.conditions));
     match stored {

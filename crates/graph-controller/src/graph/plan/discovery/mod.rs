@@ -97,39 +97,28 @@ pub fn rules() -> Vec<PolicyRule> {
 /// The accounts that pods of this graph run under; none where the chart has made them.
 pub fn shared_accounts(graph: &ValidGraph<'_>) -> Vec<SharedAccount> {
     let Some(roles) = &graph.settings.roles else { return Vec::new() };
+    let runs_planner = graph.spec.components.iter().any(|component| component.type_ == Some(ComponentType::Planner));
     let desired = [
-        (runs_planner(graph), names::PLANNER_SERVICE_ACCOUNT, &roles.planner_cluster_role_name),
+        (runs_planner, names::PLANNER_SERVICE_ACCOUNT, &roles.planner_cluster_role_name),
         (runs_picker(graph), names::EPP_SERVICE_ACCOUNT, &roles.epp_cluster_role_name),
     ];
     let desired = desired.into_iter().filter(|(used, ..)| *used);
     desired.map(|(_, account, role)| shared_account(&graph.namespace, account, role)).collect()
 }
 
-fn runs_planner(graph: &ValidGraph<'_>) -> bool {
-    graph.spec.components.iter().any(|component| component.type_ == Some(ComponentType::Planner))
-}
-
 /// An endpoint picker may run under an account of the user's.
 fn runs_picker(graph: &ValidGraph<'_>) -> bool {
     let default = |component: &ComponentSpec| {
-        let named =
-            component.pod_spec().and_then(|pod| pod.service_account_name.as_deref()).filter(|name| !name.is_empty());
-        named.is_none_or(|name| name == names::EPP_SERVICE_ACCOUNT)
+        let named = component.pod_spec().and_then(|pod| pod.service_account_name.as_deref());
+        named.is_none_or(|name| name.is_empty() || name == names::EPP_SERVICE_ACCOUNT)
     };
     graph.endpoint_picker().is_some_and(default)
 }
 
 /// The account of that name, bound to a ClusterRole.
 pub fn shared_account(namespace: &str, name: &str, role: &str) -> SharedAccount {
-    SharedAccount {
-        account: ServiceAccount {
-            metadata: metadata_of(namespace, name, name.to_owned()),
-            ..ServiceAccount::default()
-        },
-        binding: binding(
-            metadata_of(namespace, name, names::account_binding(name)),
-            name,
-            role_ref("ClusterRole", role),
-        ),
-    }
+    let metadata = |object: String| metadata_of(namespace, name, object);
+    let account = ServiceAccount { metadata: metadata(name.to_owned()), ..ServiceAccount::default() };
+    let binding = binding(metadata(names::account_binding(name)), name, role_ref("ClusterRole", role));
+    SharedAccount { account, binding }
 }

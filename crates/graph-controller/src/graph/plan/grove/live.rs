@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{render, restart_states};
 use crate::graph::{
-    grove::revision_of,
+    grove::{cliques_of, revision_of},
     model::{GraphObserved, ValidGraph},
     plan::revision,
 };
@@ -24,12 +24,6 @@ use crate::graph::{
 /// The first clique of a component.
 pub(super) fn clique_of<'a>(set: &'a PodCliqueSet, component: &str) -> Option<&'a PodCliqueTemplate> {
     cliques_of(set, component).next()
-}
-
-/// The cliques of a component.
-pub(super) fn cliques_of<'a>(set: &'a PodCliqueSet, component: &str) -> impl Iterator<Item = &'a PodCliqueTemplate> {
-    let cliques = set.spec.template.cliques.iter();
-    cliques.filter(move |clique| clique.labels.get(labels::COMPONENT).is_some_and(|name| name == component))
 }
 
 /// Takes over what of a live PodCliqueSet stays: its order, its replicas, and pods that would change for nothing that

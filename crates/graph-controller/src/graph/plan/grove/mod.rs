@@ -94,8 +94,7 @@ fn plan_target(graph: &ValidGraph<'_>, target: &GroveTarget, observed: &GraphObs
     };
     let scale = desired.filter_map(|component| scale(observed, &name, component, replicas(component))).collect();
     if !changes && awaited.is_empty() && all_serve(observed, &set) {
-        let stale = checkpoints::stale(graph, observed, &plan.checkpoints);
-        plan.stale_checkpoints = stale.into_iter().cloned().collect();
+        plan.stale_checkpoints = checkpoints::stale(graph, observed, &plan.checkpoints);
     }
     // Who routes by the revision keeps to the one that serves.
     let present = live.filter(|_| held_back).and_then(|set| live::suffix_of(graph, set));
@@ -127,21 +126,15 @@ fn render(
     let (live, revision) = (observed.grove.set(), target.suffix.as_ref());
     let origin_version = origin_version(observed);
     let checkpoints = checkpoints::checkpoints(graph, observed, revision, &origin_version);
-    let merged: Vec<DynamoComponentDeployment> = graph
-        .spec
-        .components
-        .iter()
-        .map(|component| {
-            let replicas = component.desired_replicas();
-            let checkpoint = checkpoints::of(&checkpoints, &component.name).map(|checkpoint| checkpoint.name.as_str());
-            let origin_version = &origin_version;
-            let placement =
-                PlannedFields { revision, replicas, origin_version, checkpoint, ..PlannedFields::default() };
-            let mut merged = component_deployment(graph, component, placement);
-            merged.metadata.uid = observed.graph.uid();
-            merged
-        })
-        .collect();
+    let merged = graph.spec.components.iter().map(|component| {
+        let (replicas, origin_version) = (component.desired_replicas(), &origin_version);
+        let checkpoint = checkpoints::of(&checkpoints, &component.name).map(|checkpoint| checkpoint.name.as_str());
+        let placement = PlannedFields { revision, replicas, origin_version, checkpoint, ..PlannedFields::default() };
+        let mut merged = component_deployment(graph, component, placement);
+        merged.metadata.uid = observed.graph.uid();
+        merged
+    });
+    let merged: Vec<DynamoComponentDeployment> = merged.collect();
     let Some(valid) = merged.iter().map(|d| validate_on(WorkloadProvider::Grove, d).ok()).collect::<Option<Vec<_>>>()
     else {
         return Ok(None);
@@ -157,28 +150,24 @@ fn render(
     let awaited = names.zip(&starts).filter(|(name, start)| matches!(start, Start::Awaited(_)) || waits(name));
     let awaited = awaited.map(|(name, _)| name.clone()).collect();
     let specs: Vec<ComponentSpec> = graph.spec.components.iter().zip(&starts).map(until_it_starts).collect();
-    let components: Vec<GroveComponent<'_>> = specs
-        .iter()
-        .zip(valid)
-        .enumerate()
-        .map(|(index, (declared, valid))| {
-            let clique = live.and_then(|set| live::clique_of(set, &declared.name));
-            GroveComponent {
-                declared,
-                valid,
-                unknown_type: observed.grove.unknown_types.get(&declared.name).map(String::as_str),
-                restart_at: marks.get(index).copied().flatten(),
-                input: RenderInput {
-                    settings: &graph.settings.pods,
-                    pull_secrets: &observed.grove.pull_secrets,
-                    fallback_service_account: None,
-                    legacy_type_is_worker: has_legacy_type(clique.map(|clique| &clique.labels), declared.type_),
-                    restore: starts.get(index).unwrap_or(&Start::Cold),
-                    claimed_gpus: graph.claimed_gpus.get(declared.name.as_str()).copied().unwrap_or_default(),
-                },
-            }
-        })
-        .collect();
+    let components = specs.iter().zip(valid).enumerate().map(|(index, (declared, valid))| {
+        let clique = live.and_then(|set| live::clique_of(set, &declared.name));
+        GroveComponent {
+            declared,
+            unknown_type: observed.grove.unknown_types.get(&declared.name).map(String::as_str),
+            restart_at: marks.get(index).copied().flatten(),
+            input: RenderInput {
+                settings: &graph.settings.pods,
+                pull_secrets: &observed.grove.pull_secrets,
+                fallback_service_account: None,
+                legacy_type_is_worker: has_legacy_type(clique.map(|clique| &clique.labels), declared.type_),
+                restore: starts.get(index).unwrap_or(&Start::Cold),
+                claimed_gpus: gpus(&valid),
+            },
+            valid,
+        }
+    });
+    let components: Vec<GroveComponent<'_>> = components.collect();
     let settings = graph.settings.grove.rendering(observed.served.kai);
     let name = live.map_or_else(|| set_name(&graph.name, &graph.spec.components), ResourceExt::name_any);
     let rendering = GroveGraph {
@@ -218,18 +207,16 @@ fn render(
 /// Returns the progress of the components in the restart, in the order of the spec.
 fn restart_states<'a>(graph: &ValidGraph<'_>, observed: &'a GraphObserved) -> Vec<RestartState<'a>> {
     let set = observed.grove.set();
-    let components = graph.spec.components.iter();
-    components
-        .map(|component| {
-            let clique = set.and_then(|set| live::clique_of(set, &component.name));
-            RestartState {
-                component: component.name.clone(),
-                is_new: clique.is_none(),
-                mark: clique.and_then(|clique| clique.annotations.get(annotations::RESTART_AT)).map(String::as_str),
-                done: set.is_some_and(|set| is_rolled_out(observed, set, component)),
-            }
-        })
-        .collect()
+    let states = graph.spec.components.iter().map(|component| {
+        let clique = set.and_then(|set| live::clique_of(set, &component.name));
+        RestartState {
+            component: component.name.clone(),
+            is_new: clique.is_none(),
+            mark: clique.and_then(|clique| clique.annotations.get(annotations::RESTART_AT)).map(String::as_str),
+            done: set.is_some_and(|set| is_rolled_out(observed, set, component)),
+        }
+    });
+    states.collect()
 }
 
 /// Whether all pods of a component are of the set's present template and serve.

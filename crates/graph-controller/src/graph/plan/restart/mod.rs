@@ -85,10 +85,8 @@ pub(super) fn plan<'a>(
 ) -> RestartPlan<'a> {
     let before = graph.status.as_ref().and_then(|status| status.restart.clone());
     let Some(restart) = &graph.spec.restart else {
-        return RestartPlan {
-            status: before.filter(|status| status.phase.as_ref().is_some_and(is_final)),
-            marked: None,
-        };
+        let status = before.filter(|status| status.phase.as_ref().is_some_and(is_final));
+        return RestartPlan { status, marked: None };
     };
     let id = restart.id.as_str();
     let is_parallel = restart.strategy.as_ref().is_some_and(|s| s.type_ == RestartStrategyType::Parallel);

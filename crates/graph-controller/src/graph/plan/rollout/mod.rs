@@ -300,7 +300,7 @@ pub fn plan_capped(components: &[Component]) -> Vec<Targets> {
     targets
 }
 
-/// Keeps all replicas where they are. Only where all revisions together have fewer than
+/// Keeps all replicas where they are. Only where the specs of all revisions together have fewer replicas than
 /// `desired − maxUnavailable`, as after a scale-up, the oldest revision grows by what is missing. With
 /// `target_is_oldest`, no old revision is older than the target revision.
 pub fn freeze(components: &[Component], target_is_oldest: bool) -> Vec<Targets> {

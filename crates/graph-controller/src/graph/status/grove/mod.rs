@@ -20,7 +20,7 @@ use rendering::{
 
 use super::draft::Draft;
 use crate::graph::{
-    grove::{is_observed, readiness, revision_of},
+    grove::{cliques_of, is_observed, readiness, revision_of},
     model::{GraphApplied, GraphObserved, GrovePlan},
 };
 
@@ -135,11 +135,7 @@ fn components(
         let runtime_namespace = if !component.is_worker() {
             Some(base)
         } else if complete {
-            let cliques = set.into_iter().flat_map(|set| &set.spec.template.cliques);
-            let of_component = |clique: &&grove::PodCliqueTemplate| {
-                clique.labels.get(api_types::labels::COMPONENT) == Some(&component.name)
-            };
-            let revision = cliques.filter(of_component).find_map(revision_of);
+            let revision = set.and_then(|set| cliques_of(set, &component.name).find_map(revision_of));
             Some(names::runtime_namespace(&base, revision.as_ref().map(|suffix| suffix.as_str())))
         } else {
             before.and_then(|all| all.get(&component.name)?.runtime_namespace.clone())
