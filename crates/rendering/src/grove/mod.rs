@@ -22,7 +22,7 @@
 
 mod clique;
 mod readiness;
-mod roles;
+pub(crate) mod roles;
 mod service;
 mod topology;
 
@@ -35,7 +35,7 @@ use api_types::{
     v1beta1::{ComponentSpec, DynamoGraphDeployment, DynamoGraphDeploymentSpec},
     violations::{self, Violation},
 };
-pub(crate) use roles::{only_assists, shares_memory_between_pods};
+pub(crate) use roles::only_assists;
 
 pub use self::{
     clique::Scheduler,

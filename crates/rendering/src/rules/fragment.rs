@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Findings, GraphRuleContext, ProviderChoice, Topology, component_path};
 use crate::{
     NodeRole, WorkloadProvider,
-    grove::{ChildKind, child_of, shares_memory_between_pods},
+    grove::roles::{ChildKind, child_of, shares_memory_between_pods},
 };
 
 const SET: &str = "PodCliqueSet";

@@ -128,7 +128,7 @@ fn rollout(graph: &DynamoGraphDeployment, on_grove: bool, out: &mut Findings) {
 
 /// GPU memory shared between pods.
 fn memory_between_pods(at: &str, component: &ComponentSpec, around: &ComponentRuleContext<'_>, out: &mut Findings) {
-    if !grove::shares_memory_between_pods(component) {
+    if !grove::roles::shares_memory_between_pods(component) {
         return;
     }
     let mode = format!("{at}.experimental.gpuMemoryService.mode");
