@@ -3,18 +3,20 @@
 mod args;
 mod authorization;
 mod connection;
+mod credentials;
 mod memory;
 mod server;
 
 use std::{future::Future, io::IsTerminal, num::NonZero, process::ExitCode, sync::Arc, time::Duration};
 
-use kube::{
-    Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
-};
+use kube::Client;
 use tower::BoxError;
 use tracing::{error, info, warn};
-use tracing_subscriber::{EnvFilter, fmt::format::FmtSpan};
+use tracing_subscriber::{
+    filter::{ParseError, Targets},
+    layer::SubscriberExt,
+    util::SubscriberInitExt,
+};
 
 pub use self::args::CommonArgs;
 use self::authorization::Authorizer;
@@ -43,12 +45,12 @@ pub enum StartError {
     #[error(transparent)]
     Settings(#[from] settings::SettingsError),
     /// The log filter.
-    #[error("log filter {filter:?}: {source}; use for example \"info,kube=warn\"")]
+    #[error("log filter {filter:?}: {problem}; use for example \"info,kube=warn\"")]
     LogFilter {
         /// As given.
         filter: String,
         /// Description of the error.
-        source: tracing_subscriber::filter::ParseError,
+        problem: String,
     },
     /// The log level.
     #[error(transparent)]
@@ -265,29 +267,31 @@ fn scope(args: &CommonArgs, settings: &OperatorConfiguration) -> Scope {
 }
 
 fn init_logs(args: &CommonArgs, settings: &OperatorConfiguration) -> Result<(), StartError> {
-    let filter = args.filter(settings)?;
-    let filter =
-        EnvFilter::try_new(filter).map_err(|source| StartError::LogFilter { filter: filter.to_owned(), source })?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_span_events(FmtSpan::NONE);
-    let format = args.log_format.unwrap_or(settings.logging.format);
+    let levels = levels(args.filter(settings)?)?;
+    let subscriber = tracing_subscriber::registry().with(levels);
+    let lines = tracing_subscriber::fmt::layer().log_internal_errors(true).with_writer(std::io::stderr);
     // Fails only if a subscriber is installed already, as in tests.
-    let _ = match format {
-        LogFormat::Json => builder.json().flatten_event(true).with_writer(std::io::stderr).try_init(),
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).with_writer(std::io::stderr).try_init(),
+    let _ = match args.log_format.unwrap_or(settings.logging.format) {
+        LogFormat::Json => subscriber.with(lines.json().flatten_event(true)).try_init(),
+        LogFormat::Text => subscriber.with(lines.with_ansi(std::io::stderr().is_terminal())).try_init(),
     };
     Ok(())
 }
 
+/// Levels by target, and one without a target for all others.
+fn levels(filter: &str) -> Result<Targets, StartError> {
+    let invalid = |problem: String| StartError::LogFilter { filter: filter.to_owned(), problem };
+    let parts: Vec<&str> = filter.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    if parts.iter().any(|part| part.contains('[')) {
+        return Err(invalid("filters by spans and their fields are not supported".to_owned()));
+    }
+    parts.join(",").parse().map_err(|error: ParseError| invalid(error.to_string()))
+}
+
 async fn client(name: &str, args: &CommonArgs, fence: &Fence) -> Result<Client, StartError> {
     let credentials = |error: &dyn std::fmt::Display| StartError::Credentials(error.to_string());
-    let mut config = match &args.kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path).map_err(|e| credentials(&e))?;
-            let options = KubeConfigOptions::default();
-            Config::from_custom_kubeconfig(file, &options).await.map_err(|e| credentials(&e))?
-        }
-        None => Config::infer().await.map_err(|e| credentials(&e))?,
-    };
+    let named = args.kubeconfig.as_deref();
+    let mut config = credentials::credentials(named).await.map_err(|error| credentials(&error))?;
     let agent = format!("{name}/{}", env!("CARGO_PKG_VERSION"));
     let agent = http::HeaderValue::try_from(agent).map_err(|e| credentials(&e))?;
     config.headers.push((http::header::USER_AGENT, agent));
@@ -310,12 +314,28 @@ mod tests {
 
     use tokio::time::Instant;
 
-    use super::{GRACE, Shutdown, until_done, workers};
+    use super::{GRACE, Shutdown, levels, until_done, workers};
 
     #[test]
     fn threads_follow_the_cpu_limit() {
         let found = [1, 2, 3, 8, 64].map(workers);
         assert_eq!(found, [2, 2, 3, 8, 8]);
+    }
+
+    #[test]
+    fn a_log_filter_has_levels_by_target() {
+        for (filter, expected) in [
+            ("info", "info"),
+            ("info,", "info"),
+            ("info, kube=warn", "kube=warn,info"),
+            ("warn,hyper=off", "hyper=off,warn"),
+            ("kube=warn", "kube=warn"),
+        ] {
+            assert_eq!(levels(filter).unwrap(), expected.parse().unwrap(), "{filter}");
+        }
+        for filter in ["info,kube=loud", "[reconcile]=debug", "controller_kit[reconcile{name=a}]=debug"] {
+            assert!(levels(filter).unwrap_err().to_string().contains(filter), "{filter}");
+        }
     }
 
     #[tokio::test(start_paused = true)]
