@@ -6,7 +6,7 @@
 //! not served until all CRDs have that CA, and the old CA stays in them for a while, for replicas that observe the
 //! change later.
 
-mod auto;
+mod rotation;
 #[cfg(test)]
 mod tests;
 
@@ -103,7 +103,7 @@ impl std::fmt::Debug for SecretWrite {
 #[must_use]
 pub fn plan(observed: &CertificateObserved, policy: &Policy, now: Timestamp) -> CertificatePlan {
     match policy.mode {
-        CertProvisionMode::Auto => auto::plan(observed, policy, now),
+        CertProvisionMode::Auto => rotation::plan(observed, policy, now),
         CertProvisionMode::Manual => plan_manual(observed, now),
     }
 }

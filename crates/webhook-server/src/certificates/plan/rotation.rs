@@ -1,4 +1,4 @@
-//! Plans for a CA and certificates that the operator creates.
+//! Plans for a CA and certificates that the operator creates, and for their rotation.
 
 use std::time::Duration;
 
