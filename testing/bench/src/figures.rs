@@ -23,6 +23,9 @@ pub(super) struct Figures {
     pub(super) phases: Vec<Phase>,
     /// Nothing to do.
     pub(super) idle: Idle,
+    /// Time of a plain client to change the CA bundle of all definitions, for which a webhook server without a
+    /// certificate waits.
+    pub(super) bundles_ms: Option<f64>,
 }
 
 /// One process.

@@ -5,6 +5,7 @@ mod api;
 mod audit;
 mod budgets;
 mod chart;
+mod definitions;
 mod delay;
 mod edits;
 mod figures;
@@ -31,6 +32,7 @@ use anyhow::{Context, Result, ensure};
 use audit::{AuditLog, Requests};
 use clap::Parser;
 use figures::{Figures, Idle, Phase, ProcessFigures};
+use futures::future::try_join_all;
 use load::{Load, Pace};
 use local_operator::{OperatorArgs, Running};
 use progress::Progress;
@@ -204,6 +206,8 @@ impl<'a> Bench<'a> {
         let idle = self.idle().await?;
         let loaded = self.usage()?;
         let processes = self.processes.iter().map(|(name, _)| self.process(name, &empty, &loaded)).collect();
+        let ours = self.args.operator.other().is_none();
+        let bundles = if ours { Some(self.bundles_by_a_plain_client().await?) } else { None };
         Ok(Figures {
             operator: self.args.operator.other().unwrap_or("this repository's controllers").to_owned(),
             profile: self.args.operator.other().is_none().then(|| self.args.operator.profile().to_owned()),
@@ -212,7 +216,15 @@ impl<'a> Bench<'a> {
             processes,
             phases,
             idle,
+            bundles_ms: bundles.map(|took| took.as_secs_f64() * 1e3),
         })
+    }
+
+    /// With nothing beside it: the operator has stopped.
+    async fn bundles_by_a_plain_client(&self) -> Result<Duration> {
+        let all = self.operators.iter().chain(&self.keeper);
+        try_join_all(all.map(|operator| operator.stop(self.cluster))).await?;
+        definitions::change_bundles(&self.cluster.client()?).await
     }
 
     /// Applies graphs and waits until all are Ready and nothing moves any more.

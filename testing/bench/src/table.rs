@@ -189,7 +189,7 @@ mod tests {
             graphs: 2,
             components: 3,
             processes: vec![ProcessFigures {
-                name: "us".to_owned(),
+                name: "webhook-server".to_owned(),
                 operator: true,
                 start_ms: Some(30.0),
                 binary_bytes: Some(9_900_000),
@@ -199,6 +199,7 @@ mod tests {
             }],
             phases: vec![Phase::new("all at once", Duration::from_secs(4), &[times, times], cpu.clone(), requests)],
             idle: Idle { seconds: 30, cpu_seconds: cpu, requests: [("us".to_owned(), Requests::default())].into() },
+            bundles_ms: Some(1234.0),
         }
     }
 
@@ -219,7 +220,8 @@ mod tests {
             "  CPU of the API server             3.00 s, 75.0 % of all processes",
             "30 s without a change",
             "budgets",
-            "  writes per graph until Ready, all at once  MISSED: 12 of 11 requests",
+            "  writes per graph until Ready, all at once        MISSED: 12 of 11 requests",
+            "  CA bundle in all definitions, by a plain client  MISSED: 1234 of 1000 ms",
             "  patch deployments.apps  10.00",
         ] {
             assert!(text.lines().any(|found| found == line), "{line:?} is missing in\n{text}");
