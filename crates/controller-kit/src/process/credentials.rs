@@ -74,7 +74,7 @@ fn read(path: &Path) -> Result<Kubeconfig, BoxError> {
     }
     serde_path_to_error::deserialize(value).map_err(|error| {
         format!(
-            "{name}: {} is missing or has another type; write numbers in quotes where text is expected",
+            "{name}: {} lacks a field or has another type; write numbers in quotes where text is expected",
             error.path()
         )
         .into()

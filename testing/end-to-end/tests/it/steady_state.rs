@@ -75,6 +75,9 @@ fn all_requests(harness: &Harness) -> Result<BTreeMap<String, usize>, BoxError> 
 /// Long enough for the log of a write whose effect is visible already.
 const REST: Duration = Duration::from_secs(2);
 
+/// Time within which a ready graph must cause no more writes.
+const REST_LIMIT: Duration = Duration::from_secs(20);
+
 /// All requests, once no controller has written anything for [`REST`].
 async fn requests_at_rest(harness: &Harness) -> Result<BTreeMap<String, usize>, BoxError> {
     let writes = |all: &BTreeMap<String, usize>| -> usize {
@@ -99,7 +102,7 @@ async fn a_steady_state_has_no_requests_but_for_markers_and_missing_apis() -> Re
     let _operators = Operators::configured(&harness).await?;
     harness.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
     harness.ready("chat").await?;
-    let before = requests_at_rest(&harness).await?;
+    let before = tokio::time::timeout(REST_LIMIT, requests_at_rest(&harness)).await??;
     tokio::time::sleep(LOOKS).await;
     let after = all_requests(&harness)?;
     let more = after.iter().filter_map(|(request, count)| {
