@@ -22,9 +22,9 @@ use crate::{
     model::{ModelReconciler, finalize::ReleaseWaits, observe::ModelObserver},
 };
 
-/// Minimum time between two statuses of a model that differ in counts only: a status of hundreds of endpoints is large,
-/// and every load changes it.
-const STATUS_PACE: Duration = Duration::from_secs(3);
+/// Delay of a status of a model that differs in counts only: a status of hundreds of endpoints is large, and every load
+/// changes it.
+const COUNT_DELAY: Duration = Duration::from_secs(3);
 
 /// Time between two syncs of all models and engines, for deletions that were missed.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -58,7 +58,8 @@ pub async fn run_with(context: Context, options: Options) -> Result<(), Infallib
     let http = Http { dial: options.dial, metrics: EngineMetrics::register(&context.metrics) };
     let fleet = SharedFleet::new(Fleet::new(options.pace));
     let observer = Arc::new(ModelObserver::new(client.clone(), models.clone(), slices, fleet.clone()));
-    let applier = Applier::new(client, NAME, context.metrics.clone(), vec![Arc::new(models)]).with_pace(STATUS_PACE);
+    let applier =
+        Applier::new(client, NAME, context.metrics.clone(), vec![Arc::new(models)]).with_count_delay(COUNT_DELAY);
     let reconciler = Arc::new(ModelReconciler {
         observer: Arc::clone(&observer),
         outputs: Outputs::new(applier).notifying(context.notifier.as_ref()),

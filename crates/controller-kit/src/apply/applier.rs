@@ -29,8 +29,8 @@ use crate::{
     sync::locked,
 };
 
-/// Least time between two statuses of one object that differ in counts and wording only, by default.
-const PACE: Duration = Duration::from_millis(500);
+/// Delay of a status that differs in counts and wording only, by default.
+const COUNT_DELAY: Duration = Duration::from_millis(500);
 
 /// A resource version that no object has. A server-side apply that names it creates the object or is rejected as a
 /// conflict: an existing object does not silently become ours, not even where it has no field to disagree about.
@@ -63,8 +63,8 @@ pub struct Applier {
     pub(super) undeclared: Arc<Mutex<Undeclared>>,
     /// Annotations by which a predecessor marked what it made.
     pub(super) marks: Arc<[String]>,
-    /// Least time between two statuses that differ in counts and wording only.
-    pub(super) pace: Duration,
+    /// Delay of a status that differs in counts and wording only.
+    pub(super) count_delay: Duration,
     /// Maximum delay of a first status.
     pub(super) initial_status_delay: Duration,
 }
@@ -75,15 +75,14 @@ impl Applier {
     pub fn new(client: Client, field_manager: &str, metrics: Metrics, caches: Vec<Arc<dyn CacheView>>) -> Self {
         let (memory, undeclared) = (Arc::default(), Arc::default());
         let (field_manager, caches, marks) = (field_manager.into(), caches.into(), Arc::default());
-        let initial_status_delay = Duration::ZERO;
-        Self { client, field_manager, metrics, caches, memory, undeclared, marks, pace: PACE, initial_status_delay }
+        let (count_delay, initial_status_delay) = (COUNT_DELAY, Duration::ZERO);
+        Self { client, field_manager, metrics, caches, memory, undeclared, marks, count_delay, initial_status_delay }
     }
 
-    /// Sets the least time between two statuses of one object that differ in counts and wording only. For kinds whose
-    /// status is large.
+    /// Sets for how long a status that differs in counts and wording only waits for more to change.
     #[must_use]
-    pub fn with_pace(mut self, pace: Duration) -> Self {
-        self.pace = pace;
+    pub fn with_count_delay(mut self, delay: Duration) -> Self {
+        self.count_delay = delay;
         self
     }
 

@@ -37,9 +37,9 @@ pub enum StatusWrite {
 
 impl Applier {
     /// As [`Applier::patch_status`], but spares most of the intermediate counts that a workload passes through while
-    /// its pods come up: what no user waits for is written at most every 500 ms, or as [`Applier::with_pace`] says. A
-    /// first status that says only that work has begun waits for as long as [`Applier::with_initial_status_delay`]
-    /// says: what is ready by then needs one status and not two.
+    /// its pods come up: what no user waits for is written 500 ms after it came up, or as [`Applier::with_count_delay`]
+    /// says, with all that has changed by then. A first status that says only that work has begun waits for as long as
+    /// [`Applier::with_initial_status_delay`] says: what is ready by then needs one status and not two.
     ///
     /// # Errors
     /// As [`Applier::patch_status`].
@@ -51,16 +51,20 @@ impl Applier {
         let id = ObjectId::of(object);
         let uid = uid_of(&id, &object.metadata)?;
         let (live, desired) = (object.status(), self.storable(&id, status));
-        if only_begins(&live, &desired)
-            && let held = locked(&self.memory).held_back(uid, Instant::now())
-            && let Some(rest) = self.initial_status_delay.checked_sub(held).filter(|rest| !rest.is_zero())
-        {
-            return Ok(StatusWrite::Delayed(rest));
-        }
-        let early =
-            locked(&self.memory).since_status_write(uid, Instant::now()).and_then(|since| self.pace.checked_sub(since));
-        if let Some(rest) = early.filter(|_| !same_status(&live, &desired) && !is_urgent(&live, &desired)) {
-            return Ok(StatusWrite::Delayed(rest));
+        let delay = match urgency(&live, &desired) {
+            Urgency::Begins => self.initial_status_delay,
+            Urgency::Counts => self.count_delay,
+            Urgency::Immediate => Duration::ZERO,
+            Urgency::Same => {
+                locked(&self.memory).reported(uid);
+                Duration::ZERO
+            }
+        };
+        if !delay.is_zero() {
+            let held = locked(&self.memory).held_back(uid, Instant::now());
+            if let Some(rest) = delay.checked_sub(held).filter(|rest| !rest.is_zero()) {
+                return Ok(StatusWrite::Delayed(rest));
+            }
         }
         Ok(if self.patch_status(object, status).await? { StatusWrite::Written } else { StatusWrite::Unchanged })
     }
@@ -133,7 +137,7 @@ impl Applier {
     }
 
     fn wrote_status(&self, uid: &str, id: &ObjectId, answer: &Value) {
-        locked(&self.memory).reported(uid, Instant::now());
+        locked(&self.memory).reported(uid);
         self.wrote(uid, id, answer);
     }
 
@@ -211,6 +215,31 @@ const COUNTS: &[&str] =
 /// Counts that say how much of a workload can be used. What they lose is bad news.
 const USABLE: &[&str] = &["readyReplicas", "availableReplicas"];
 
+/// What a status has to say that the live one does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Urgency {
+    /// Nothing.
+    Same,
+    /// Only that work has begun.
+    Begins,
+    /// Other counts or other wording.
+    Counts,
+    /// What a user may wait for.
+    Immediate,
+}
+
+fn urgency(live: &Value, desired: &Value) -> Urgency {
+    if only_begins(live, desired) {
+        Urgency::Begins
+    } else if same_status(live, desired) {
+        Urgency::Same
+    } else if is_urgent(live, desired) {
+        Urgency::Immediate
+    } else {
+        Urgency::Counts
+    }
+}
+
 /// True if `desired` says something new that a user may wait for: a condition that turns, another state, a newer
 /// generation, fewer usable replicas. Other counts, growth, and wording alone are not urgent.
 fn is_urgent(live: &Value, desired: &Value) -> bool {
@@ -254,7 +283,22 @@ fn without_details(status: &Value) -> Value {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{carry_transition_times, is_urgent, only_begins, same_status};
+    use super::{Urgency, carry_transition_times, is_urgent, only_begins, same_status, urgency};
+
+    #[test]
+    fn the_urgency_of_a_status_is_that_of_what_is_new() {
+        let state = |ready: &str, reason: &str, replicas: u8| {
+            let ready = json!({ "type": "Ready", "status": ready, "reason": "r" });
+            let working = json!({ "type": "Reconciling", "status": "True", "reason": reason });
+            json!({ "conditions": [ready, working], "components": { "a": { "replicas": replicas } } })
+        };
+        let live = state("False", "Progressing", 1);
+        assert_eq!(urgency(&Value::Null, &live), Urgency::Begins);
+        assert_eq!(urgency(&live, &live), Urgency::Same);
+        assert_eq!(urgency(&live, &state("False", "Progressing", 2)), Urgency::Counts);
+        assert_eq!(urgency(&live, &state("True", "Progressing", 2)), Urgency::Immediate);
+        assert_eq!(urgency(&Value::Null, &state("False", "ImagePullFailed", 1)), Urgency::Immediate);
+    }
 
     #[test]
     fn counts_and_wording_can_wait_and_nothing_else() {

@@ -30,6 +30,11 @@ use crate::{
     store::{Key, Packed, StaticKind, Store},
 };
 
+/// Number of objects of one namespace that are reconciled in a turn, of half the places at most: about as many as a
+/// graph has components. Those of a graph then become ready together; the more time lies between them, the more often
+/// the status of the graph changes.
+const RUN: usize = 4;
+
 /// Result of one reconcile, and the time that it took.
 type EndedReconcile<E> = (Result<Action, E>, Duration);
 
@@ -213,7 +218,7 @@ impl Queue {
     /// At most `concurrency` keys run at the same time; at least one does.
     pub(super) fn new(concurrency: usize) -> Self {
         Self {
-            waiting: FairQueue::new(concurrency.max(1)),
+            waiting: FairQueue::new(concurrency.max(1)).in_runs_of(RUN.min(concurrency / 2)),
             queued: HashSet::new(),
             running: HashSet::new(),
             again: HashSet::new(),

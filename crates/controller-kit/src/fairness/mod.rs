@@ -22,15 +22,17 @@ pub fn room(own: usize, in_use: usize, most: usize) -> usize {
     spare.div_ceil(PER_FREE_PLACE + 1).min(free)
 }
 
-/// Items that wait for a place, by namespace. The namespace with the fewest places in use comes next, and among equals
-/// the one that was served the longest time ago.
+/// Items that wait for a place, by namespace. The namespace with the fewest places in use comes next, counted in whole
+/// turns, and among equals the one whose last turn was the longest time ago.
 #[derive(Debug)]
 pub struct FairQueue<T> {
     most: usize,
+    /// Number of items in a turn.
+    run: usize,
     in_use: usize,
     served: u64,
     lanes: HashMap<String, Lane<T>>,
-    /// Namespaces with waiting items: places in use, last turn, name.
+    /// Namespaces with waiting items: places in use, in whole turns; last turn; name.
     order: BTreeSet<(usize, u64, String)>,
 }
 
@@ -39,12 +41,20 @@ struct Lane<T> {
     waiting: VecDeque<T>,
     in_use: usize,
     turn: u64,
+    /// Items that were served in the present turn.
+    served: usize,
 }
 
 impl<T> FairQueue<T> {
-    /// An empty queue for so many places.
+    /// An empty queue for so many places, in which a turn is one item.
     pub fn new(most: usize) -> Self {
-        Self { most, in_use: 0, served: 0, lanes: HashMap::new(), order: BTreeSet::new() }
+        Self { most, run: 1, in_use: 0, served: 0, lanes: HashMap::new(), order: BTreeSet::new() }
+    }
+
+    /// Lets a namespace have up to `run` items in a turn: those that belong together are then served together.
+    #[must_use]
+    pub fn in_runs_of(self, run: usize) -> Self {
+        Self { run: run.max(1), ..self }
     }
 
     /// Places in use.
@@ -62,22 +72,26 @@ impl<T> FairQueue<T> {
         let turn = self.served;
         self.change(namespace, |lane| {
             // A namespace that begins to wait has no claim from before, and comes before the one that was served last.
-            lane.turn = if lane.waiting.is_empty() { lane.turn.max(turn) } else { lane.turn };
+            if lane.waiting.is_empty() {
+                (lane.turn, lane.served) = (lane.turn.max(turn), 0);
+            }
             lane.waiting.push_back(item);
         });
     }
 
     /// The next item whose namespace may take a place. It takes none by itself: see [`FairQueue::take`].
     pub fn pop(&mut self) -> Option<T> {
-        let (own, _, namespace) = self.order.first()?.clone();
-        if room(own, self.in_use, self.most) == 0 {
-            return None;
-        }
+        // No more namespaces are passed over than there are places: each of them has one.
+        let mut may_take = self.order.iter().filter(|(_, _, namespace)| self.room(namespace) > 0);
+        let namespace = (room(0, self.in_use, self.most) > 0).then(|| may_take.next()).flatten()?.2.clone();
         self.served += 1;
-        let turn = self.served + 1;
+        let (turn, run) = (self.served + 1, self.run);
         let mut item = None;
         self.change(&namespace, |lane| {
-            lane.turn = turn;
+            lane.served += 1;
+            if lane.served >= run {
+                (lane.turn, lane.served) = (turn, 0);
+            }
             item = lane.waiting.pop_front();
         });
         item
@@ -96,11 +110,12 @@ impl<T> FairQueue<T> {
     }
 
     fn change(&mut self, namespace: &str, edit: impl FnOnce(&mut Lane<T>)) {
-        let mut lane = self.lanes.remove(namespace).unwrap_or(Lane { waiting: VecDeque::new(), in_use: 0, turn: 0 });
-        self.order.remove(&(lane.in_use, lane.turn, namespace.to_owned()));
+        let none = Lane { waiting: VecDeque::new(), in_use: 0, turn: 0, served: 0 };
+        let mut lane = self.lanes.remove(namespace).unwrap_or(none);
+        self.order.remove(&(lane.in_use / self.run, lane.turn, namespace.to_owned()));
         edit(&mut lane);
         if !lane.waiting.is_empty() {
-            self.order.insert((lane.in_use, lane.turn, namespace.to_owned()));
+            self.order.insert((lane.in_use / self.run, lane.turn, namespace.to_owned()));
         }
         if lane.in_use > 0 || !lane.waiting.is_empty() {
             self.lanes.insert(namespace.to_owned(), lane);

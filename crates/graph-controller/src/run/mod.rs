@@ -69,9 +69,9 @@ const SECRETS_GATE: &str = "image pull Secrets";
 /// Time for which a new graph has no status while there is nothing to report but that work has begun.
 const FIRST_WORD_AFTER: Duration = Duration::from_secs(1);
 
-/// Least time between two statuses of a graph that differ in counts and wording only: many components have something to
-/// say while they come up.
-const PACE: Duration = Duration::from_secs(1);
+/// Delay of a status of a graph that differs in counts and wording only: its components become ready one after the
+/// other.
+const COUNT_DELAY: Duration = Duration::from_secs(1);
 
 /// Runs the controllers of this process until the signal to stop. `args` are the arguments about requests.
 ///
@@ -101,7 +101,7 @@ pub async fn run(context: Context, args: RequestArgs) -> Result<(), Infallible> 
     wiring.applies(&adapters);
     let (caches, mut pull_secrets) = open(&context, &settings, graphs, adapters, &by_concern, &mut wiring);
     let (controller, applier) = wiring.finish(NAME);
-    let applier = applier.with_initial_status_delay(FIRST_WORD_AFTER).with_pace(PACE);
+    let applier = applier.with_initial_status_delay(FIRST_WORD_AFTER).with_count_delay(COUNT_DELAY);
     let secrets_gate = context.readiness.gate(SECRETS_GATE);
     // Image pull secrets are listed, or known not to be readable. The wait fails only when the process is to stop.
     let pull_secrets_known = OptionFuture::from(pull_secrets.as_mut().map(|following| &mut following.complete));

@@ -28,9 +28,8 @@ struct Parent {
     /// Fingerprints of what we applied and of how the live object still differed from it afterwards.
     residuals: HashMap<ObjectId, String>,
     corrections: HashMap<ObjectId, Corrections>,
-    /// Since when its first status has been delayed.
-    begun: Option<Instant>,
-    reported: Option<Instant>,
+    /// Since when a status has been delayed.
+    held_since: Option<Instant>,
     /// The marks of a predecessor on objects, by uid, whose fields are ours by now.
     inherited: HashMap<String, String>,
 }
@@ -142,20 +141,17 @@ impl WriteMemory {
         self.parents.get(parent).and_then(|memory| memory.inherited.get(uid)).is_some_and(|known| known == marks)
     }
 
-    /// For how long the first status of this parent has been delayed.
+    /// For how long a status of this parent has been delayed, from now on if none is.
     pub(super) fn held_back(&mut self, parent: &str, now: Instant) -> Duration {
-        let begun = self.parents.entry(parent.to_owned()).or_default().begun.get_or_insert(now);
-        now.saturating_duration_since(*begun)
+        let since = self.parents.entry(parent.to_owned()).or_default().held_since.get_or_insert(now);
+        now.saturating_duration_since(*since)
     }
 
-    /// The parent's status was written.
-    pub(super) fn reported(&mut self, parent: &str, at: Instant) {
-        self.parents.entry(parent.to_owned()).or_default().reported = Some(at);
-    }
-
-    /// Returns the time since the last status write; `None` if there was none.
-    pub(super) fn since_status_write(&self, parent: &str, now: Instant) -> Option<Duration> {
-        self.parents.get(parent)?.reported.map(|at| now.saturating_duration_since(at))
+    /// The parent's status is what it should be.
+    pub(super) fn reported(&mut self, parent: &str) {
+        if let Some(memory) = self.parents.get_mut(parent) {
+            memory.held_since = None;
+        }
     }
 
     /// The parent is gone.

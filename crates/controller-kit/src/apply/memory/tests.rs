@@ -114,14 +114,16 @@ fn an_inheritance_holds_for_one_object_and_its_marks_until_the_parent_is_gone() 
 }
 
 #[test]
-fn a_first_word_is_held_back_from_the_first_try_on() {
+fn a_status_is_held_back_from_the_first_try_on_until_one_is_written() {
     let (mut memory, now) = (WriteMemory::default(), Instant::now());
     let second = Duration::from_secs(1);
     assert_eq!(memory.held_back("p", now), Duration::ZERO);
     assert_eq!(memory.held_back("p", now + second), second);
     assert_eq!(memory.held_back("q", now + second), Duration::ZERO, "another object");
+    memory.reported("p");
+    assert_eq!(memory.held_back("p", now + second), Duration::ZERO, "the next one");
     memory.forget("p");
-    assert_eq!(memory.held_back("p", now + second), Duration::ZERO, "its successor");
+    assert_eq!(memory.held_back("p", now + 2 * second), Duration::ZERO, "its successor");
 }
 
 #[test]
