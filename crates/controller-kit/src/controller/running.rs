@@ -107,6 +107,9 @@ impl<K: StaticKind + Send + Sync + 'static, E: Failure> RunningReconciles<K, E> 
         }
     }
 
+    /// Not part of the caller, whose stack frame would have room for all of a reconcile even while nothing is to be
+    /// done.
+    #[inline(never)]
     fn start_all<F, Fut>(&mut self, reconcile: &F)
     where
         F: Fn(Arc<Packed<K>>) -> Fut,
@@ -137,7 +140,8 @@ impl<K: StaticKind + Send + Sync + 'static, E: Failure> RunningReconciles<K, E> 
                 continue;
             }
             let span = info_span!("reconcile", kind = self.store.kind(), namespace = key.namespace, name = key.name);
-            let work = reconcile(object);
+            // A reconcile takes tens of kilobytes, which each wrapper would copy.
+            let work = reconcile(object).boxed();
             let timed = async move {
                 let start = Instant::now();
                 let result = work.await;

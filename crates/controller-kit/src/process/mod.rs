@@ -113,7 +113,7 @@ where
     let workers = workers(std::thread::available_parallelism().map_or(1, NonZero::get));
     let outcome = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let outcome = outcome.map(|runtime| {
-        let outcome = runtime.block_on(serve(process, name, args, start));
+        let outcome = runtime.block_on(Box::pin(serve(process, name, args, start)));
         // Whatever still runs has been given its time.
         runtime.shutdown_background();
         outcome
@@ -135,6 +135,8 @@ where
     Fut: Future<Output = Result<(), E>>,
     E: std::fmt::Display,
 {
+    // The futures of a program are large, and each that contains another would copy it.
+    let start = |context| Box::pin(start(context));
     run_process(ProcessKind { grace: GRACE, reconciles: true }, name, args, async |context: Context| {
         if context.fence.shard().is_some() {
             shards::share(context, start).await
@@ -231,7 +233,7 @@ where
         shutdown: shutdown.clone(),
         concurrency: args.concurrency.get(),
     };
-    Ok(until_done(start(context), &shutdown, process.grace).await)
+    Ok(until_done(Box::pin(start(context)), &shutdown, process.grace).await)
 }
 
 /// The deadline is ours alone: nothing that the controllers do or wait for can prolong it.
