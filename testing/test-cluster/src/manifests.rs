@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 use kube::{
     Client, ResourceExt,
-    api::{Api, ApiResource, DynamicObject, Patch, PatchParams},
+    api::{Api, ApiResource, DynamicObject, Patch, PatchParams, WatchParams},
     core::GroupVersionKind,
     discovery::{ApiCapabilities, Scope, pinned_kind},
 };
@@ -49,7 +49,8 @@ pub(crate) async fn install_crds(client: &Client, crds: &[Value]) -> Result<(), 
         let served = wait::until(format!("CustomResourceDefinition {name} to be served"), CRD_LIMIT, async || {
             let crd = api.get(name).await.map_err(|error| error.to_string())?;
             is_established(&crd)?;
-            is_listed(client, &crd).await
+            is_listed(client, &crd).await?;
+            is_watchable(client, &crd).await
         });
         served.await?;
     }
@@ -79,6 +80,19 @@ async fn is_listed(client: &Client, crd: &CustomResourceDefinition) -> Result<()
         if !resources.any(|resource| resource.resource.as_ref() == Some(&spec.names.plural)) {
             return Err(format!("{} is not among the resources of {}/{}", crd.name_any(), spec.group, version.name));
         }
+    }
+    Ok(())
+}
+
+/// The API server refuses watches of a new kind until its own cache of it is filled; a controller that starts meanwhile
+/// would pause. The stored version is filled without the conversion webhook, which may be down.
+async fn is_watchable(client: &Client, crd: &CustomResourceDefinition) -> Result<(), String> {
+    let spec = &crd.spec;
+    for version in spec.versions.iter().filter(|version| version.served && version.storage) {
+        let kind = GroupVersionKind::gvk(&spec.group, &version.name, &spec.names.kind);
+        let resource = ApiResource::from_gvk_with_plural(&kind, &spec.names.plural);
+        let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+        drop(api.watch(&WatchParams::default().timeout(1), "0").await.map_err(|error| error.to_string())?);
     }
     Ok(())
 }
