@@ -37,6 +37,7 @@ pub mod quantity;
 pub mod revision_history;
 pub mod rollout_control;
 pub mod schema;
+pub mod typed;
 pub mod v1alpha1;
 pub mod v1beta1;
 pub mod violations;

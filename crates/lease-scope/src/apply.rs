@@ -4,13 +4,17 @@ use std::{future::Future, time::Duration};
 
 use controller_kit::scope::{HOLDER_PREFIX, MARKER_LEASE, Marker};
 use k8s_openapi::{
-    api::{apps::v1::Deployment, coordination::v1::Lease},
+    api::{
+        apps::v1::{Deployment, DeploymentCondition},
+        coordination::v1::Lease,
+    },
     jiff::Timestamp,
 };
 use kube::{
-    Api, ResourceExt,
+    Api, Resource, ResourceExt,
     api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions},
 };
+use serde::Deserialize;
 use tokio::time::timeout;
 
 use crate::plan::Sibling;
@@ -29,7 +33,7 @@ pub(crate) enum LeaseScopeError {
 /// The marker of one namespace.
 pub(crate) struct MarkerLease {
     pub(crate) leases: Api<Lease>,
-    pub(crate) deployments: Api<Deployment>,
+    pub(crate) deployments: Api<InstallDeployment>,
     /// Label selector of the install's Deployments.
     pub(crate) siblings: String,
     pub(crate) owner: String,
@@ -47,7 +51,7 @@ impl MarkerLease {
     /// The Deployments of the install except that of this process, which becomes ready when it holds the marker.
     pub(crate) async fn siblings(&self) -> Result<Vec<Sibling>, LeaseScopeError> {
         let all = self.within(self.deployments.list(&ListParams::default().labels(&self.siblings))).await?;
-        let sibling = |deployment: &Deployment| Sibling {
+        let sibling = |deployment: &InstallDeployment| Sibling {
             name: deployment.name_any(),
             available: available(deployment),
             goes: deployment.metadata.deletion_timestamp.is_some(),
@@ -97,8 +101,23 @@ impl MarkerLease {
     }
 }
 
+/// A Deployment without its pod template, which takes most of the code that reads one.
+#[derive(Debug, Clone, Deserialize, Resource)]
+#[resource(inherit = Deployment)]
+pub(crate) struct InstallDeployment {
+    metadata: ObjectMeta,
+    status: Option<Availability>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Availability {
+    observed_generation: Option<i64>,
+    conditions: Option<Vec<DeploymentCondition>>,
+}
+
 /// Whether a Deployment is available with its present spec.
-fn available(deployment: &Deployment) -> bool {
+fn available(deployment: &InstallDeployment) -> bool {
     let Some(status) = &deployment.status else { return false };
     let is_available = status.conditions.iter().flatten().any(|c| c.type_ == "Available" && c.status == "True");
     is_available && status.observed_generation >= deployment.metadata.generation

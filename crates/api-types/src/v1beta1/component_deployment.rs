@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{Map, Value};
 
 use super::{BackendFramework, ComponentReplicaStatus, ComponentSpec};
+use crate::typed::{Misfit, typed};
 
 /// Specification of one component: a component of a graph plus the framework that the graph runs on.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
@@ -28,8 +29,9 @@ impl<'de> Deserialize<'de> for DynamoComponentDeploymentSpec {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut fields = Map::deserialize(deserializer)?;
         let framework = fields.remove("backendFramework").unwrap_or_default();
-        let backend_framework = serde_json::from_value(framework).map_err(D::Error::custom)?;
-        let component = serde_json::from_value(Value::Object(fields)).map_err(D::Error::custom)?;
+        let in_framework = |error: Misfit| D::Error::custom(format_args!("backendFramework: {error}"));
+        let backend_framework = typed(framework).map_err(in_framework)?;
+        let component = typed(Value::Object(fields)).map_err(D::Error::custom)?;
         Ok(Self { backend_framework, component })
     }
 }

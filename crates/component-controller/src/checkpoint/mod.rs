@@ -13,6 +13,7 @@ pub mod validate;
 
 use api_types::{
     LEGACY_FINALIZER,
+    typed::typed,
     v1alpha1::{DynamoCheckpoint, DynamoCheckpointStatus},
 };
 use controller_kit::{
@@ -77,7 +78,7 @@ impl Reconcile for CheckpointReconciler {
         now: Timestamp,
     ) -> Option<Conclusion<Self::Status>> {
         let message = packed.unpack().err()?.to_string();
-        let before = serde_json::from_value(packed.status()).unwrap_or_default();
+        let before = typed(packed.status()).unwrap_or_default();
         let status = status::of_unreadable(before, packed.metadata.generation, &message, now);
         Some(Conclusion::of_status(status))
     }

@@ -1,5 +1,6 @@
 //! Writes the children of a component.
 
+use api_types::typed::typed;
 use controller_kit::{
     apply::{self, Applier, ApplyOutcome, Desired, ObjectId, Removed},
     failure::Class,
@@ -178,8 +179,8 @@ impl ChildWriter<'_> {
 
 fn read_workload(kind: WorkloadKind, desired: &Desired, answer: Value) -> Result<LiveWorkload, Interruption> {
     let read = match kind {
-        WorkloadKind::LeaderWorkerSet => serde_json::from_value(answer).map(LiveWorkload::LeaderWorkerSet),
-        WorkloadKind::Deployment => serde_json::from_value(answer).map(LiveWorkload::Deployment),
+        WorkloadKind::LeaderWorkerSet => typed(answer).map(LiveWorkload::LeaderWorkerSet),
+        WorkloadKind::Deployment => typed(answer).map(LiveWorkload::Deployment),
     };
     let object = desired.id().clone();
     Ok(read.map_err(|error| apply::RequestError::Render { object, reason: error.to_string() })?)

@@ -13,6 +13,7 @@ pub mod validate;
 use api_types::{
     LEGACY_FINALIZER,
     conditions::UNOBSERVED,
+    typed::typed,
     v1beta1::{DynamoComponentDeployment, DynamoComponentDeploymentStatus},
 };
 use controller_kit::{
@@ -71,7 +72,7 @@ impl Reconcile for ComponentReconciler {
     ) -> Option<Conclusion<Self::Status>> {
         // An unreadable child is no violation of the component's.
         let blocked = validate::invalid_spec(packed.unpack().err()?.to_string());
-        let live: Option<DynamoComponentDeploymentStatus> = serde_json::from_value(packed.status()).ok();
+        let live: Option<DynamoComponentDeploymentStatus> = typed(packed.status()).ok();
         let inputs = ComponentStatusInputs::from_unreadable(packed.metadata.generation, live.as_ref(), &blocked);
         let status = Some(status::status(live.as_ref(), &inputs, now));
         Some(Conclusion { status, status_events: vec![events::blocked(&blocked)], ..Conclusion::default() })

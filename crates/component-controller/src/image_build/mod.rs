@@ -19,7 +19,10 @@ use std::{
     time::Instant,
 };
 
-use api_types::v1alpha1::{DynamoComponent, DynamoComponentStatus};
+use api_types::{
+    typed::typed,
+    v1alpha1::{DynamoComponent, DynamoComponentStatus},
+};
 use controller_kit::{
     controller::{Action, Conclusion, Outputs, Reconcile},
     fairness::Backoff,
@@ -73,7 +76,7 @@ impl Reconcile for ImageBuildReconciler {
         // An unreadable Job is no violation of the component's.
         let message = packed.unpack().err()?.to_string();
         self.build_slots.dequeue(&Key::of(packed), Instant::now());
-        let live: DynamoComponentStatus = serde_json::from_value(packed.status()).unwrap_or_default();
+        let live: DynamoComponentStatus = typed(packed.status()).unwrap_or_default();
         let status = Some(status::unreadable(&live, packed.metadata.generation, &message, now));
         Some(Conclusion { status, status_events: vec![events::invalid_spec(&message)], ..Conclusion::default() })
     }

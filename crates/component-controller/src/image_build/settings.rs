@@ -8,7 +8,10 @@ use std::{
     time::Duration,
 };
 
-use api_types::v1alpha1::{BuilderPodMetadata, BuilderPodSpec};
+use api_types::{
+    typed::typed,
+    v1alpha1::{BuilderPodMetadata, BuilderPodSpec},
+};
 use controller_kit::{settings::GoDuration, yaml};
 use k8s_openapi::api::core::v1::{EnvVar, ResourceRequirements};
 use serde::de::DeserializeOwned;
@@ -231,7 +234,7 @@ fn value<T: DeserializeOwned>(data: &BTreeMap<String, String>, key: &str) -> Res
     let Some(text) = data.get(key).filter(|text| !text.trim().is_empty()) else { return Ok(None) };
     let unreadable = |error: &dyn Display| format!("ConfigMap {CONFIG_MAP}: key {key} cannot be read: {error}");
     let value = yaml::read(text).map_err(|error| unreadable(&error))?;
-    serde_json::from_value(value).map(Some).map_err(|error| unreadable(&error))
+    typed(value).map(Some).map_err(|error| unreadable(&error))
 }
 
 #[cfg(test)]

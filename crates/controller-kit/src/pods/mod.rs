@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use api_types::typed::typed;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
@@ -249,7 +250,7 @@ struct WarningEvent {
 
 /// `None` if the event cannot be read.
 fn warning(event: &Packed<Event>) -> Option<EventWarning> {
-    let event: WarningEvent = serde_json::from_value(event.value()).ok()?;
+    let event: WarningEvent = typed(event.value()).ok()?;
     let series = event.series.and_then(|series| series.last_observed_time).map(|time| time.0);
     let single = event.last_timestamp.map(|time| time.0);
     let first = event.event_time.map(|time| time.0);

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use api_types::typed::typed;
 use kube::{
     Config,
     config::{KubeConfigOptions, Kubeconfig},
@@ -72,12 +73,11 @@ fn read(path: &Path) -> Result<Kubeconfig, BoxError> {
     if let Some(dir) = path.parent() {
         resolve_paths(&mut value, dir);
     }
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        format!(
-            "{name}: {} lacks a field or has another type; write numbers in quotes where text is expected",
-            error.path()
-        )
-        .into()
+    typed(value).map_err(|error| {
+        let path = error.path();
+        let part = if path.is_empty() { "the whole" } else { &path };
+        format!("{name}: {part} lacks a field or has another type; write numbers in quotes where text is expected")
+            .into()
     })
 }
 

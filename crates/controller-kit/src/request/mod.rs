@@ -7,6 +7,7 @@ mod read_tests;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
+use api_types::typed::typed;
 use kube::{Resource, core::ApiResource};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -210,7 +211,7 @@ pub(crate) fn to_value<T: Serialize>(object: &ObjectId, value: &T) -> Result<Val
 /// # Errors
 /// It does not have the shape of its type.
 pub fn parse<T: DeserializeOwned>(object: &ObjectId, json: Value) -> Result<T, RequestError> {
-    serde_json::from_value(json).map_err(|error| RequestError::render(object, error))
+    typed(json).map_err(|error| RequestError::render(object, error))
 }
 
 impl Failure for RequestError {

@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use api_types::typed::typed;
 pub use rendering::DiscoveryBackend;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -261,9 +262,8 @@ pub fn parse(text: &str) -> Result<(OperatorConfiguration, Vec<String>), Setting
     }
     let unknown = keys::unknown(&value).into_iter();
     let warnings = unknown.map(|path| format!("unknown key {path}; it is ignored")).collect();
-    let settings = serde_path_to_error::deserialize(without_nulls(value));
-    let settings = settings.map_err(|error| SettingsError::Parse(format!("{}: {}", error.path(), error.inner())))?;
-    Ok((settings, warnings))
+    let settings = typed(without_nulls(value));
+    Ok((settings.map_err(|error| SettingsError::Parse(error.to_string()))?, warnings))
 }
 
 /// A key without a value is one that is not given.

@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, fmt, marker::PhantomData, sync::Arc};
 
+use api_types::typed::typed;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::Resource;
 use serde::{
@@ -55,7 +56,7 @@ impl<K: StaticKind + DeserializeOwned> Packed<K> {
     /// If the object does not have the shape of a `K`, or is too large.
     pub fn unpack(&self) -> Result<K, UnpackError> {
         let readable = self.cut.as_ref().map_or_else(|| Ok(self.value()), |cut| Err(serde_json::Error::custom(cut)));
-        readable.and_then(serde_json::from_value).map_err(|source| UnpackError {
+        readable.and_then(|json| typed(json).map_err(serde_json::Error::custom)).map_err(|source| UnpackError {
             kind: K::kind(&K::DynamicType::default()).into_owned(),
             object: Key::of(self),
             source,
@@ -104,7 +105,7 @@ impl<K> Packed<K> {
             // Before it becomes typed: as typed data it would be the largest part of all.
             metadata.remove("managedFields");
         }
-        let mut metadata: ObjectMeta = serde_json::from_value(metadata)?;
+        let mut metadata: ObjectMeta = typed(metadata).map_err(serde_json::Error::custom)?;
         prune(&mut metadata);
         let body = serde_json::to_vec(&fields)?.into();
         Ok(Self { metadata, body, cut: cut.map(Arc::new), kind: PhantomData })
@@ -270,7 +271,10 @@ mod tests {
         odd["spec"]["replicas"] = json!("two");
         let packed: Packed<Deployment> = serde_json::from_value(odd).unwrap();
         let message = packed.unpack().unwrap_err().to_string();
-        assert!(message.starts_with("Deployment n/d cannot be read: invalid type: string \"two\""), "{message}");
+        assert!(
+            message.starts_with("Deployment n/d cannot be read: spec.replicas: invalid type: string \"two\""),
+            "{message}"
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::{
 
 use api_types::{
     conversion::{ApiVersion, ConversionError, convert},
+    typed::typed,
     v1beta1::DynamoGraphDeployment,
 };
 use serde::Deserialize;
@@ -104,7 +105,7 @@ fn version_of(graph: &Value, which: &'static str) -> Result<ApiVersion, Override
 fn check(graph: &Value) -> Result<(), OverrideError> {
     let beta = convert(graph.clone(), ApiVersion::V1Beta1);
     let beta = beta.map_err(|source| OverrideError::Graph { which: "blueprint", source })?;
-    serde_json::from_value::<DynamoGraphDeployment>(beta)
+    typed::<DynamoGraphDeployment>(beta)
         .map(drop)
         .map_err(|error| OverrideError::At { path: "merged graph".to_owned(), problem: error.to_string() })
 }

@@ -34,6 +34,7 @@ use std::{sync::Arc, time::Duration};
 use api_types::{
     LEGACY_FINALIZER,
     grove::PodCliqueSet,
+    typed::typed,
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentStatus},
 };
 use controller_kit::{
@@ -109,7 +110,7 @@ impl Reconcile for GraphReconciler {
         let graph = DynamoGraphDeployment {
             metadata: packed.metadata.clone(),
             spec: Default::default(),
-            status: serde_json::from_value(packed.status()).ok(),
+            status: typed(packed.status()).ok(),
         };
         let status = status::of_unreadable(&graph, &GraphObstacle::of_unreadable(error), now);
         let status_events = events::events(graph.status.as_ref(), &status);

@@ -3,7 +3,7 @@
 //! Order: what is left of an earlier profile goes first; accounts come before the Job whose pod runs under them,
 //! ConfigMaps before the graph that reads them.
 
-use api_types::{conditions::request as reason, labels, owner, v1beta1::DynamoGraphDeployment};
+use api_types::{conditions::request as reason, labels, owner, typed::typed, v1beta1::DynamoGraphDeployment};
 use controller_kit::{
     apply::{Applier, ApplyOutcome, Desired, ObjectId, RequestError},
     failure::Class,
@@ -116,7 +116,7 @@ impl RequestWriter<'_> {
     async fn make_job(&self, job: &Job, applied: &mut RequestApplied) -> Result<(), RequestError> {
         let desired = Desired::of(job, &self.observed.uid)?.only_if_unchanged();
         match self.applier.apply(&desired, None).await {
-            Ok(ApplyOutcome::Created(made)) => applied.job = serde_json::from_value(made).ok(),
+            Ok(ApplyOutcome::Created(made)) => applied.job = typed(made).ok(),
             Ok(_) => {}
             Err(RequestError::Changed { object }) => {
                 if let Some(live) = self.applier.find::<Job>(&object.namespace, &object.name).await? {

@@ -22,6 +22,7 @@ pub mod validate;
 
 use api_types::{
     LEGACY_FINALIZER,
+    typed::typed,
     v1beta1::{DynamoGraphDeploymentRequest as Request, DynamoGraphDeploymentRequestStatus},
 };
 use controller_kit::{
@@ -70,7 +71,7 @@ impl Reconcile for RequestReconciler {
         now: Timestamp,
     ) -> Option<Conclusion<Self::Status>> {
         let message = packed.unpack().err()?.to_string();
-        let before = serde_json::from_value(packed.status()).unwrap_or_default();
+        let before = typed(packed.status()).unwrap_or_default();
         let status = status::of_unreadable(before, packed.metadata.generation, &message, now);
         Some(Conclusion::of_status(status))
     }

@@ -2,6 +2,7 @@
 
 use api_types::{
     conversion::{ApiVersion, convert},
+    typed::typed,
     v1beta1::Hardware,
 };
 use rendering::rules::request::{self as rules, missing_gpu_facts};
@@ -49,7 +50,7 @@ pub fn validate(observed: &RequestObserved) -> Result<ValidRequest<'_>, Obstacle
     let (output_claim, config_map) = only_in_alpha(observed);
     Ok(ValidRequest {
         image,
-        shown_hardware: serde_json::from_value(hardware.clone()).ok(),
+        shown_hardware: typed(hardware.clone()).ok(),
         hardware,
         output_claim,
         config_map,

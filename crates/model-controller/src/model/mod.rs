@@ -20,7 +20,10 @@ pub mod validate;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use api_types::v1alpha1::{DynamoModel, DynamoModelStatus};
+use api_types::{
+    typed::typed,
+    v1alpha1::{DynamoModel, DynamoModelStatus},
+};
 use controller_kit::{
     controller::{Action, Conclusion, Outputs, Reconcile, StatusPace},
     request::Interruption,
@@ -87,7 +90,7 @@ impl Reconcile for ModelReconciler {
         error: &UnpackError,
         now: Timestamp,
     ) -> Option<Conclusion<Self::Status>> {
-        let before: Option<DynamoModelStatus> = serde_json::from_value(packed.status()).ok();
+        let before: Option<DynamoModelStatus> = typed(packed.status()).ok();
         let status = status::unreadable(before.as_ref(), packed.metadata.generation, error.to_string(), now);
         Some(concluded(before.as_ref(), status))
     }

@@ -9,6 +9,7 @@ use api_types::{
     env,
     gpu_memory_service::{CLAIM, SERVER, SOCKET_DIR, SOCKETS},
     names,
+    typed::typed,
     v1alpha1::{AlphaEngineMode, DynamoCheckpoint},
     v1beta1::ComponentSpec,
     violations::Violation,
@@ -157,7 +158,7 @@ pub(super) fn lay_over(pod: PodSpec, own: &Value) -> PodSpec {
     let mut merged = json!(pod);
     merge(&mut merged, own);
     // Both have the form of a pod's spec, so the result has.
-    serde_json::from_value(merged).unwrap_or(pod)
+    typed(merged).unwrap_or(pod)
 }
 
 fn merge(base: &mut Value, own: &Value) {

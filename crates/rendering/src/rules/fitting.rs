@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use api_types::violations::Violation;
+use api_types::{
+    typed::{Misfit, Step, typed},
+    violations::Violation,
+};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use serde_path_to_error::{Path, Segment};
 
 /// The most fields of one value that are left out.
 const MOST: usize = 64;
@@ -16,22 +18,18 @@ pub fn fit<T: DeserializeOwned + Default>(at: &str, value: &Value) -> (T, Vec<Vi
     if value.is_null() {
         return (T::default(), Vec::new());
     }
-    // By value, as elsewhere: to read references as well, every type would be compiled once more.
-    if let Ok(fitting) = serde_json::from_value(value.clone()) {
-        return (fitting, Vec::new());
-    }
     let (mut rest, mut removed, mut misfits) = (value.clone(), BTreeMap::new(), Vec::new());
     for _ in 0..MOST {
-        let error = match serde_path_to_error::deserialize(&rest) {
+        let error = match typed(rest.clone()) {
             Ok(fitting) => return (fitting, misfits),
             Err(error) => error,
         };
-        let Some((path, value)) = take(&mut rest, error.path(), &mut removed) else {
-            misfits.push(misfit(at.to_owned(), value.clone(), error.inner()));
+        let Some((path, value)) = take(&mut rest, &error, &mut removed) else {
+            misfits.push(misfit(at.to_owned(), value.clone(), error.problem()));
             return (T::default(), misfits);
         };
         if !value.is_null() || path.ends_with(']') {
-            misfits.push(misfit(format!("{at}{path}"), value, error.inner()));
+            misfits.push(misfit(format!("{at}{path}"), value, error.problem()));
         }
     }
     misfits.push(Violation::invalid(at, Value::Null, "has too many fields that do not fit", "correct those first"));
@@ -48,24 +46,22 @@ fn misfit(path: String, value: Value, error: &serde_json::Error) -> Violation {
 
 /// Takes out what a path leads to. Returns its path with the positions that items had before others were taken out of
 /// their lists.
-fn take(rest: &mut Value, path: &Path, removed: &mut BTreeMap<String, Vec<usize>>) -> Option<(String, Value)> {
-    let is_step = |segment: &&Segment| matches!(segment, Segment::Seq { .. } | Segment::Map { .. });
-    let steps: Vec<&Segment> = path.iter().take_while(is_step).collect();
-    let (last, parents) = steps.split_last()?;
+fn take(rest: &mut Value, error: &Misfit, removed: &mut BTreeMap<String, Vec<usize>>) -> Option<(String, Value)> {
+    let mut parents = error.steps();
+    let last = parents.next_back()?;
     let (mut at, mut value) = (String::new(), rest);
     for step in parents {
-        let below = step_of(&at, step, removed)?;
+        let below = step_of(&at, step, removed);
         value = match step {
-            Segment::Seq { index } => value.get_mut(index)?,
-            Segment::Map { key } => value.get_mut(key)?,
-            Segment::Enum { .. } | Segment::Unknown => return None,
+            Step::Item(index) => value.get_mut(index)?,
+            Step::Field(key) => value.get_mut(key)?,
         };
         at.push_str(&below);
     }
-    let whole = format!("{at}{}", step_of(&at, last, removed)?);
+    let whole = format!("{at}{}", step_of(&at, last, removed));
     let taken = match (last, value) {
-        (Segment::Map { key }, Value::Object(fields)) => fields.remove(key)?,
-        (Segment::Seq { index }, Value::Array(items)) if *index < items.len() => {
+        (Step::Field(key), Value::Object(fields)) => fields.remove(key)?,
+        (Step::Item(index), Value::Array(items)) if *index < items.len() => {
             let position = before(removed.get(&at), *index);
             let list = removed.entry(at).or_default();
             list.push(position);
@@ -77,13 +73,12 @@ fn take(rest: &mut Value, path: &Path, removed: &mut BTreeMap<String, Vec<usize>
     Some((whole, taken))
 }
 
-fn step_of(at: &str, step: &Segment, removed: &BTreeMap<String, Vec<usize>>) -> Option<String> {
+fn step_of(at: &str, step: &Step, removed: &BTreeMap<String, Vec<usize>>) -> String {
     match step {
-        Segment::Seq { index } => Some(format!("[{}]", before(removed.get(at), *index))),
+        Step::Item(index) => format!("[{}]", before(removed.get(at), *index)),
         // Fields of Kubernetes are one word; anything else is a key of the user.
-        Segment::Map { key } if key.bytes().all(|byte| byte.is_ascii_alphanumeric()) => Some(format!(".{key}")),
-        Segment::Map { key } => Some(format!("[{key}]")),
-        Segment::Enum { .. } | Segment::Unknown => None,
+        Step::Field(key) if key.bytes().all(|byte| byte.is_ascii_alphanumeric()) => format!(".{key}"),
+        Step::Field(key) => format!("[{key}]"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use api_types::violations::Violation;
+use api_types::{typed::typed, violations::Violation};
 use rendering::rules::{Findings, Warning};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -113,7 +113,7 @@ impl<'a> FieldNode<'a> {
 
     /// Parses the value as a type of the API; `None` if it is not of that type.
     pub(super) fn parse<T: DeserializeOwned>(&self) -> Option<T> {
-        T::deserialize(self.value).ok()
+        typed(self.value.clone()).ok()
     }
 
     fn below(&self, segment: Segment, value: Option<&'a Value>) -> Self {

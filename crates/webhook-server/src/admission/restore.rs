@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api_types::{
     annotations, labels,
+    typed::typed,
     v1alpha1::{AlphaEngineMode, DynamoCheckpoint},
 };
 use controller_kit::request::is_object_name;
@@ -12,7 +13,7 @@ use k8s_openapi::api::{apps::v1::DaemonSet, core::v1::PodSpec};
 use rendering::checkpoint::{
     CheckpointStorage, RestoreSource, Start, checkpoint_id, restore_pod, share_gpu_memory, storage_of_agents,
 };
-use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::{Answer, Facts, Lookup, Operation, Request, field::FieldNode};
@@ -159,6 +160,6 @@ fn shape(
     json_patch::patch(&mut pod["spec"], &difference).map_err(|error| error.to_string())
 }
 
-fn read<'a, T: Deserialize<'a>>(value: &'a Value) -> Result<T, String> {
-    T::deserialize(value).map_err(|error| error.to_string())
+fn read<T: DeserializeOwned>(value: &Value) -> Result<T, String> {
+    typed(value.clone()).map_err(|error| error.to_string())
 }

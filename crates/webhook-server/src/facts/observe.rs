@@ -180,7 +180,8 @@ impl FactSource {
     /// The DaemonSets of the snapshot agents of a namespace, as a list.
     async fn agents(&self, namespace: &str) -> Result<Value, Error> {
         let selector = format!("{}={}", labels::APP_COMPONENT, labels::SNAPSHOT_AGENT);
-        let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), namespace);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), namespace, &ApiResource::erase::<DaemonSet>(&()));
         serde_json::to_value(api.list(&ListParams::default().labels(&selector)).await?).map_err(Error::SerdeError)
     }
 }

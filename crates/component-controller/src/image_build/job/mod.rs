@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, iter::once, time::Duration};
 
 use api_types::{
     annotations, labels, owner,
+    typed::typed,
     v1alpha1::{BuildTimeout, DynamoComponent},
 };
 use controller_kit::{pull_secrets::DATA_KEY, settings::GoDuration};
@@ -115,7 +116,7 @@ pub fn render(input: Input<'_>) -> Result<Job, String> {
             "template": pod,
         },
     });
-    serde_json::from_value(job).map_err(|error| error.to_string())
+    typed(job).map_err(|error| error.to_string())
 }
 
 fn own_labels(input: Input<'_>) -> BTreeMap<String, String> {

@@ -1,7 +1,7 @@
 //! Log of a failed build.
 
 use api_types::labels;
-use controller_kit::request::read;
+use controller_kit::{request::read, store::Packed};
 use futures::AsyncReadExt;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::{
@@ -20,14 +20,15 @@ const CHUNK: usize = 8 * 1024;
 
 /// The end of the log of a Job's newest pod, if it can be read.
 pub(super) async fn of_failed(client: &Client, namespace: &str, job: &str) -> Option<Log> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let pods: Api<Packed<Pod>> = Api::namespaced(client.clone(), namespace);
     let selector = ListParams::default().labels(&format!("{}={job}", labels::JOB_NAME));
     let found = read(|| format!("list pods of Job {namespace}/{job}"), pods.list(&selector)).await.ok()?;
-    let newest = found.items.into_iter().max_by_key(|pod| pod.metadata.creation_timestamp.clone())?;
+    let newest = Packed::readable(found.items).into_iter().max_by_key(|pod| pod.metadata.creation_timestamp.clone())?;
     let (name, container) = (newest.name_any(), failed_container(&newest).to_owned());
     let parameters = LogParams { container: Some(container.clone()), tail_lines: Some(LINES), ..LogParams::default() };
-    let text = read(|| format!("read the log of pod {namespace}/{name}"), end_of_log(&pods, &name, &parameters));
-    let text = text.await.ok()?;
+    let logs = Api::namespaced(client.clone(), namespace);
+    let log = read(|| format!("read the log of pod {namespace}/{name}"), end_of_log(&logs, &name, &parameters));
+    let text = log.await.ok()?;
     Some(Log { container, text: end_of(text.trim_end(), BYTES).to_owned() })
 }
 

@@ -13,7 +13,7 @@ mod writer;
 
 use std::{collections::BTreeSet, future::Future};
 
-use api_types::{labels, v1beta1::DynamoComponentDeployment};
+use api_types::{labels, typed::typed, v1beta1::DynamoComponentDeployment};
 use controller_kit::{
     apply::{Applier, ApplyOutcome, Desired, RequestError},
     events::EventSink,
@@ -145,7 +145,7 @@ impl GraphApplied {
     fn take(&mut self, written: ChildOutcome) {
         match written {
             ChildOutcome::Written(after) => {
-                if let Ok(after) = serde_json::from_value::<DynamoComponentDeployment>(after) {
+                if let Ok(after) = typed::<DynamoComponentDeployment>(after) {
                     self.live.retain(|d| d.name_any() != after.name_any());
                     self.live.push(after);
                 }

@@ -7,6 +7,7 @@ use api_types::{
     annotations,
     grove::PodCliqueSet,
     labels, owner,
+    typed::typed,
     v1alpha1::{DynamoCheckpoint, DynamoComponent},
     v1beta1::DynamoGraphDeploymentScalingAdapter as Adapter,
 };
@@ -221,7 +222,7 @@ impl Writer<'_> {
             false => None,
         };
         let set = match written {
-            Some(ChildOutcome::Written(set)) => serde_json::from_value(set).ok().or_else(|| live.cloned()),
+            Some(ChildOutcome::Written(set)) => typed(set).ok().or_else(|| live.cloned()),
             Some(ChildOutcome::Waiting(why)) => {
                 tally.waiting.push(why);
                 return (live.cloned(), tally);

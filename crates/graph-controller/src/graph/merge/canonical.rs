@@ -3,6 +3,7 @@
 //! `value: ""`, `resources: {}` and `args: []` have no effect. Without them the objects equal those of the upstream
 //! operator, and adding or removing them starts no new worker revision.
 
+use api_types::typed::typed;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use serde_json::{Value, json};
 
@@ -24,7 +25,7 @@ pub fn canonical(template: &PodTemplateSpec) -> PodTemplateSpec {
     let mut value = json!(template);
     drop_silent(&mut value);
     // The result differs from the input only in optional fields that are missing, so it has the same form.
-    serde_json::from_value(value).unwrap_or_else(|_| template.clone())
+    typed(value).unwrap_or_else(|_| template.clone())
 }
 
 fn drop_silent(value: &mut Value) {

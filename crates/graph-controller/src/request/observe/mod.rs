@@ -10,6 +10,7 @@ use std::{
 
 use api_types::{
     labels, names,
+    typed::typed,
     v1beta1::{DynamoGraphDeployment, DynamoGraphDeploymentRequest as Request},
 };
 use controller_kit::{
@@ -140,7 +141,7 @@ impl RequestObserver {
         if is_overdue(observed) {
             let name = names::profiling_output(&observed.name);
             let live = self.applier.find::<ConfigMap>(&observed.namespace, &name).await?;
-            observed.output = live.and_then(|map| serde_json::from_value(map).ok());
+            observed.output = live.and_then(|map| typed(map).ok());
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use api_types::{
     conditions::request as reason,
     conversion::{ApiVersion, convert},
     labels, names,
+    typed::typed,
     v1beta1::{ComponentType, DynamoGraphDeployment, GraphState, RequestPhase},
 };
 use controller_kit::{conditions::find, store::controller_owner};
@@ -48,7 +49,7 @@ pub fn read(text: &str, name: &str) -> Result<Generated, String> {
         match kind.as_str() {
             "DynamoGraphDeployment" => generated.graph = graph(document, name).map_err(|error| at(&error))?,
             "ConfigMap" => {
-                let parsed = serde_json::from_value::<ConfigMap>(document);
+                let parsed = typed::<ConfigMap>(document);
                 let map = parsed.map_err(|error| at(&format!("is no ConfigMap: {error}")))?;
                 if map.name_any().is_empty() {
                     return Err(at("is a ConfigMap without a name"));

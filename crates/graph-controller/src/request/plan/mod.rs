@@ -18,6 +18,7 @@ mod job_tests;
 #[cfg(test)]
 mod tests;
 
+use api_types::typed::typed;
 use k8s_openapi::jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -45,7 +46,7 @@ pub fn plan(observed: &RequestObserved, now: Timestamp) -> RequestPlan {
 
 /// An object of Kubernetes from JSON whose form the caller fixes; tests compare it.
 fn of_json<K: DeserializeOwned + Default>(json: Value) -> K {
-    serde_json::from_value(json).unwrap_or_default()
+    typed(json).unwrap_or_default()
 }
 
 fn at(phase: PlannedPhase) -> RequestPlan {
