@@ -10,6 +10,11 @@ use controller_kit::{
 };
 use graph_controller::{access, apply_overrides, relay::run::RelayArgs, request::settings::RequestArgs};
 
+/// In place of musl's own, which takes a third of the CPU time.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 /// Turns DynamoGraphDeployments into DynamoComponentDeployments, and rolls out their changes.
 #[derive(Parser)]
 #[command(name = "graph-controller", version)]
