@@ -97,4 +97,6 @@ fn an_error_has_the_path_of_the_field() {
     let error = typed::<Sample>(json!({ "a": 1, "b": { "b": "x" } })).unwrap_err();
     assert_eq!(error.to_string(), "b.b: invalid type: string \"x\", expected u8");
     assert_eq!(typed::<Sample>(json!({})).unwrap_err().to_string(), "missing field `a`");
+    let error = typed::<Kind>(json!([])).unwrap_err();
+    assert_eq!(error.to_string(), "invalid type: sequence, expected string or map");
 }

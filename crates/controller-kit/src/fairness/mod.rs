@@ -81,9 +81,11 @@ impl<T> FairQueue<T> {
 
     /// The next item whose namespace may take a place. It takes none by itself: see [`FairQueue::take`].
     pub fn pop(&mut self) -> Option<T> {
+        if room(0, self.in_use, self.most) == 0 {
+            return None;
+        }
         // No more namespaces are passed over than there are places: each of them has one.
-        let mut may_take = self.order.iter().filter(|(_, _, namespace)| self.room(namespace) > 0);
-        let namespace = (room(0, self.in_use, self.most) > 0).then(|| may_take.next()).flatten()?.2.clone();
+        let (_, _, namespace) = self.order.iter().find(|(_, _, namespace)| self.room(namespace) > 0)?.clone();
         self.served += 1;
         let (turn, run) = (self.served + 1, self.run);
         let mut item = None;

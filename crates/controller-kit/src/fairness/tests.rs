@@ -14,6 +14,16 @@ fn start(queue: &mut FairQueue<&'static str>) -> Vec<&'static str> {
     started
 }
 
+/// Starts and ends items until none waits, where one may run.
+fn one_by_one(queue: &mut FairQueue<&'static str>) -> Vec<&'static str> {
+    let mut order = Vec::new();
+    while let [namespace] = start(queue)[..] {
+        order.push(namespace);
+        queue.give_back(namespace);
+    }
+    order
+}
+
 #[test]
 fn one_namespace_leaves_room_for_others() {
     for (most, alone) in [(1, 1), (2, 2), (4, 3), (8, 6), (128, 96)] {
@@ -48,12 +58,7 @@ fn namespaces_take_turns() {
     for namespace in ["a", "a", "a", "b", "b", "c"] {
         queue.push(namespace, namespace);
     }
-    let mut order = Vec::new();
-    while let [namespace] = start(&mut queue)[..] {
-        order.push(namespace);
-        queue.give_back(namespace);
-    }
-    assert_eq!(order, ["a", "b", "c", "a", "b", "a"]);
+    assert_eq!(one_by_one(&mut queue), ["a", "b", "c", "a", "b", "a"]);
     assert!(queue.lanes.is_empty() && queue.order.is_empty(), "nothing is kept of namespaces without work");
 }
 
@@ -63,12 +68,7 @@ fn items_of_one_namespace_are_served_together_in_its_turn() {
     for namespace in ["a", "b", "a", "b", "a", "c"] {
         queue.push(namespace, namespace);
     }
-    let mut order = Vec::new();
-    while let [namespace] = start(&mut queue)[..] {
-        order.push(namespace);
-        queue.give_back(namespace);
-    }
-    assert_eq!(order, ["a", "a", "b", "b", "c", "a"]);
+    assert_eq!(one_by_one(&mut queue), ["a", "a", "b", "b", "c", "a"]);
 }
 
 #[test]

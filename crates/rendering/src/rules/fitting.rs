@@ -1,6 +1,6 @@
 //! Values that do not fit into their types. The schema refuses most of them; pod templates have none.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use api_types::{
     typed::{Misfit, Step, typed},
@@ -18,13 +18,13 @@ pub fn fit<T: DeserializeOwned + Default>(at: &str, value: &Value) -> (T, Vec<Vi
     if value.is_null() {
         return (T::default(), Vec::new());
     }
-    let (mut rest, mut removed, mut misfits) = (value.clone(), BTreeMap::new(), Vec::new());
+    let (mut rest, mut removed, mut misfits) = (Cow::Borrowed(value), BTreeMap::new(), Vec::new());
     for _ in 0..MOST {
-        let error = match typed(rest.clone()) {
+        let error = match typed(rest.as_ref().clone()) {
             Ok(fitting) => return (fitting, misfits),
             Err(error) => error,
         };
-        let Some((path, value)) = take(&mut rest, &error, &mut removed) else {
+        let Some((path, value)) = take(rest.to_mut(), &error, &mut removed) else {
             misfits.push(misfit(at.to_owned(), value.clone(), error.problem()));
             return (T::default(), misfits);
         };
