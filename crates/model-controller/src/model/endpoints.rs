@@ -6,13 +6,14 @@ use std::{
     sync::Arc,
 };
 
-use k8s_openapi::api::{
-    core::v1::Pod,
-    discovery::v1::{self, EndpointSlice},
-};
+use k8s_openapi::api::discovery::v1::{self, EndpointSlice};
 use kube::ResourceExt;
 
-use super::{fallback, fallback::WorkerGroup, model::FoundEndpoints};
+use super::{
+    fallback,
+    fallback::WorkerGroup,
+    model::{EnginePod, FoundEndpoints},
+};
 use crate::engine::Endpoint;
 
 /// Label of a slice with the name of its Service.
@@ -31,11 +32,10 @@ pub struct PodFacts {
 
 impl PodFacts {
     /// Reads a pod.
-    pub fn of(pod: &Pod) -> Self {
-        let status = pod.status.as_ref();
-        let ips = status.and_then(|status| status.pod_ips.as_ref()).into_iter().flatten().map(|ip| ip.ip.as_str());
-        let first = status.and_then(|status| status.pod_ip.as_deref());
-        let addresses = ips.chain(first).filter_map(|ip| ip.parse().ok()).collect();
+    pub fn of(pod: &EnginePod) -> Self {
+        let status = &pod.status;
+        let ips = status.pod_ips.iter().flatten().map(|ip| ip.ip.as_str());
+        let addresses = ips.chain(status.pod_ip.as_deref()).filter_map(|ip| ip.parse().ok()).collect();
         let answers = rendering::answers_requests(pod.labels());
         Self { addresses, answers, group: fallback::group_of(pod) }
     }

@@ -10,24 +10,24 @@ use api_types::{
     labels,
     v1beta1::{BackendFramework, ComponentType, MAIN_CONTAINER},
 };
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 
+use super::model::EnginePod;
 use crate::engine::{Endpoint, state::AdapterState};
 
 /// Workers that can replace each other, by name.
 pub type WorkerGroup = Arc<str>;
 
 /// The group of a pod, if it is a prefill worker of vLLM: its graph, or without one its workload.
-pub fn group_of(pod: &Pod) -> Option<WorkerGroup> {
+pub fn group_of(pod: &EnginePod) -> Option<WorkerGroup> {
     let label = |key: &str| pod.labels().get(key).map(String::as_str).filter(|value| !value.is_empty());
     let mut role = label(labels::COMPONENT_TYPE)?;
     if role == ComponentType::Worker.as_str() {
         role = label(labels::SUB_COMPONENT_TYPE)?;
     }
-    let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
-    let main = containers.iter().find(|container| container.name == MAIN_CONTAINER)?;
-    if role != ComponentType::Prefill.as_str() || rendering::framework_of(main) != Some(BackendFramework::Vllm) {
+    let main = pod.spec.containers.iter().find(|container| container.name == MAIN_CONTAINER)?;
+    let framework = || rendering::framework_of(main.command.iter().chain(&main.args).flatten());
+    if role != ComponentType::Prefill.as_str() || framework() != Some(BackendFramework::Vllm) {
         return None;
     }
     let owner = || pod.owner_references().iter().find(|owner| owner.controller == Some(true));
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    fn pod(labels: &[(&str, &str)], module: &str) -> Pod {
+    fn pod(labels: &[(&str, &str)], module: &str) -> EnginePod {
         let labels: HashMap<_, _> = labels.iter().copied().collect();
         serde_json::from_value(json!({
             "metadata": { "labels": labels, "ownerReferences": [

@@ -11,6 +11,9 @@ use api_types::{
 };
 use controller_kit::{apply::RequestError, store::Key};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Pod, PodIP};
+use kube::{Resource, api::ObjectMeta};
+use serde::Deserialize;
 
 use crate::engine::{AdapterName, AdapterSource, CopyTrust, Endpoint, PoolId, state::AdapterStates};
 
@@ -131,4 +134,48 @@ pub enum ModelPhase {
     Invalid(String),
     /// Another model has the adapter's name.
     NameTaken(String),
+}
+
+/// Fields of a pod that are read here. The parser of a whole pod takes half a megabyte of the program.
+#[derive(Debug, Clone, Deserialize, Resource)]
+#[resource(inherit = Pod)]
+pub struct EnginePod {
+    /// Identity, labels and owners.
+    pub metadata: ObjectMeta,
+    /// Containers of the pod.
+    #[serde(default)]
+    pub spec: EnginePodSpec,
+    /// Addresses of the pod.
+    #[serde(default)]
+    pub status: PodAddresses,
+}
+
+/// Containers of a pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct EnginePodSpec {
+    /// In the order of the pod.
+    #[serde(default)]
+    pub containers: Vec<EngineContainer>,
+}
+
+/// Command line of a container.
+#[derive(Debug, Clone, Deserialize)]
+pub struct EngineContainer {
+    /// Name of the container.
+    pub name: String,
+    /// `None`: the entry point of the image.
+    pub command: Option<Vec<String>>,
+    /// `None`: those of the image, if the command is the image's too.
+    pub args: Option<Vec<String>>,
+}
+
+/// Addresses of a pod.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct PodAddresses {
+    /// The first address.
+    #[serde(rename = "podIP")]
+    pub pod_ip: Option<String>,
+    /// All addresses.
+    #[serde(rename = "podIPs")]
+    pub pod_ips: Option<Vec<PodIP>>,
 }

@@ -13,7 +13,7 @@ use controller_kit::{
     store::{Key, Packed, Store},
     sync::locked,
 };
-use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::{
     Api, Client, Resource,
     api::{ListParams, ObjectMeta},
@@ -23,7 +23,7 @@ use super::{
     endpoints::{PodFacts, PodsByUid, is_verified},
     fallback,
     fallback::WorkerGroup,
-    model::{FoundEndpoints, ModelClaim, ModelObserved, Requested},
+    model::{EnginePod, FoundEndpoints, ModelClaim, ModelObserved, Requested},
     ownership::{Ownership, resolve_ownership},
 };
 use crate::engine::{
@@ -230,8 +230,8 @@ impl ModelObserver {
     }
 
     /// The pods of a base model: all, or the one of this name.
-    async fn pods(&self, pool: &PoolId, name: Option<&str>) -> Result<Vec<Pod>, Interruption> {
-        let api: Api<Pod> = Api::namespaced(self.client.clone(), &pool.namespace);
+    async fn pods(&self, pool: &PoolId, name: Option<&str>) -> Result<Vec<EnginePod>, Interruption> {
+        let api: Api<EnginePod> = Api::namespaced(self.client.clone(), &pool.namespace);
         let selector = format!("{}={}", labels::BASE_MODEL_HASH, pool.base_model_hash);
         let mut params = ListParams::default().labels(&selector);
         if let Some(name) = name {

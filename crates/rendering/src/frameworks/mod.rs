@@ -112,9 +112,9 @@ pub(crate) fn detect(dcd: &DynamoComponentDeployment) -> Result<Option<BackendFr
     }
 }
 
-/// The engine that a container starts; `None` if it starts none, or several.
-pub fn framework_of(container: &Container) -> Option<BackendFramework> {
-    match started_by(&command::text(container)).as_slice() {
+/// The engine that a command with arguments starts; `None` if it starts none, or several.
+pub fn framework_of<'a>(line: impl Iterator<Item = &'a String>) -> Option<BackendFramework> {
+    match started_by(&line.map(String::as_str).collect::<Vec<_>>().join(" ")).as_slice() {
         [one] => Some(*one),
         _ => None,
     }
