@@ -33,7 +33,7 @@ pub use self::{
     packed::{Packed, UnpackError, controller_owner, is_controlled_by},
     served::{ServedApi, ServedApis, watch_if_served},
     source::{Scope, WatchSource},
-    watch::{Watch, watch, watch_api, watch_by, watch_metadata, watch_named, watch_named_briskly},
+    watch::{Watch, watch, watch_and_read, watch_api, watch_by, watch_metadata, watch_named, watch_named_briskly},
 };
 pub(crate) use self::{pause::Pauses, source::Share};
 

@@ -4,16 +4,19 @@ use std::{
     fmt::Debug,
     marker::PhantomData,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
 };
 
 use futures::{Stream, StreamExt, channel::mpsc, stream, stream::BoxStream};
 use kube::{
-    Api, Resource,
-    core::{ApiResource, DynamicObject, DynamicResourceScope, PartialObjectMeta},
+    Api, Client, Resource,
+    api::ObjectMeta,
+    core::{ApiResource, ClusterResourceScope, DynamicObject, DynamicResourceScope, PartialObjectMeta},
     runtime::watcher::Event,
 };
 use serde::de::DeserializeOwned;
+use tokio::time::sleep;
 use tracing::warn;
 
 use super::{
@@ -28,6 +31,7 @@ use super::{
     pause::Pauses,
     source::{Others, SourcePart, WatchSource},
 };
+use crate::request::read;
 
 /// The stream of changes that keeps a [`Store`] up to date. It never ends; nothing happens unless it is polled.
 pub struct Watch<O> {
@@ -91,6 +95,63 @@ where
 {
     let watch = Watch::new(list_watch::events(api, labels, fields, Pauses::default()));
     (watch.store.clone(), watch)
+}
+
+/// As [`watch_api`], for the one object of this name in a cluster. The API server sends its metadata, and the object is
+/// read after each change: a watch keeps the memory that its largest event took, and some definitions take a megabyte.
+#[must_use]
+pub fn watch_and_read<O>(client: &Client, name: &str) -> Watched<O>
+where
+    O: StaticKind<Scope = ClusterResourceScope>
+        + From<ObjectMeta>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Send
+        + Sync
+        + 'static,
+{
+    let resource = ApiResource::erase::<O>(&O::DynamicType::default());
+    let metadata: Api<PartialObjectMeta> = Api::all_with(client.clone(), &resource);
+    let events = list_watch::events(metadata, None, Some(&format!("metadata.name={name}")), Pauses::default());
+    let (store, api) = (Store::new(), Api::all(client.clone()));
+    let cache = store.clone();
+    let events = events.filter_map(move |event| {
+        let (cache, api) = (cache.clone(), api.clone());
+        async move {
+            let event = match event {
+                Ok(Event::InitApply(object)) => Event::InitApply(content(&object.metadata, &cache, &api).await?),
+                Ok(Event::Apply(object)) => Event::Apply(content(&object.metadata, &cache, &api).await?),
+                Ok(Event::Delete(object)) => Event::Delete(object.metadata.into()),
+                Ok(Event::Init) => Event::Init,
+                Ok(Event::InitDone) => Event::InitDone,
+                Err(error) => return Some(Err(error)),
+            };
+            Some(Ok(event))
+        }
+    });
+    (store.clone(), follow(store, events, Some))
+}
+
+/// The object as it is now, from the cache if that has this version; `None` if it is deleted, which the next event
+/// reports. Reads until the API server answers.
+async fn content<O>(metadata: &ObjectMeta, cache: &Store<O>, api: &Api<O>) -> Option<O>
+where
+    O: StaticKind + Clone + Debug + DeserializeOwned,
+{
+    let name = metadata.name.as_deref().unwrap_or_default();
+    let is_same = |object: &Arc<O>| object.meta().resource_version == metadata.resource_version;
+    if let Some(object) = cache.get(&Key::new("", name)).filter(is_same) {
+        return Some(Arc::unwrap_or_clone(object));
+    }
+    let mut pauses = Pauses::default();
+    loop {
+        match read(|| format!("read {}/{name}", api.resource_url()), api.get_opt(name)).await {
+            Ok(object) => return object,
+            Err(error) => warn!(%error, "failed to read an object; trying again"),
+        }
+        sleep(pauses.next_pause()).await;
+    }
 }
 
 fn watch_untyped<O: Untyped + StaticKind + Send + Sync + 'static>(
@@ -266,9 +327,14 @@ fn kept<O: Untyped>(object: &O, part: &SourcePart) -> Kept<O> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::{Router, http::StatusCode, response::IntoResponse};
     use futures::FutureExt;
-    use k8s_openapi::api::core::v1::ConfigMap;
+    use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+    use kube::Config;
     use serde_json::json;
+    use tokio::net::TcpListener;
 
     use super::*;
     use crate::{
@@ -387,5 +453,40 @@ mod tests {
         let mut watch = partly(Store::new(), None, received);
         listed(&events, vec![object("a", 1), object("b", 2)]);
         assert_eq!(whole(&mut watch), ["a", "b"]);
+    }
+
+    #[tokio::test]
+    async fn content_is_read_once_for_each_version_until_there_is_an_answer() {
+        let requests = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&requests);
+        let answer = move || async move {
+            let object =
+                json!({ "metadata": { "name": "n", "resourceVersion": "2" }, "spec": { "finalizers": ["f"] } });
+            let missing = json!({ "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404 });
+            match counted.fetch_add(1, Ordering::SeqCst) {
+                0 => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+                1 => object.to_string().into_response(),
+                _ => (StatusCode::NOT_FOUND, missing.to_string()).into_response(),
+            }
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let config = Config::new(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+        tokio::spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
+        let (cache, api) = (Store::<Namespace>::new(), Api::all(Client::try_from(config).unwrap()));
+        let version = |version: &str| ObjectMeta {
+            name: Some("n".to_owned()),
+            resource_version: Some(version.to_owned()),
+            ..ObjectMeta::default()
+        };
+        let read = content(&version("1"), &cache, &api).await.unwrap();
+        assert_eq!(read.metadata.resource_version.as_deref(), Some("2"), "a newer one");
+        assert_eq!(requests.load(Ordering::SeqCst), 2);
+
+        for event in [Event::Init, Event::InitApply(read.clone()), Event::InitDone] {
+            cache.handle(event);
+        }
+        assert_eq!(content(&version("2"), &cache, &api).await, Some(read));
+        assert_eq!(requests.load(Ordering::SeqCst), 2, "the cache has this version");
+        assert_eq!(content(&version("3"), &cache, &api).await, None, "it is deleted");
     }
 }

@@ -6,7 +6,7 @@ use api_types::{GROUP, labels};
 use controller_kit::{
     context::Gate,
     settings::CertProvisionMode,
-    store::{Packed, Scope, Store, WatchSource, watch_api, watch_named},
+    store::{Packed, Scope, Store, WatchSource, watch_and_read, watch_api, watch_named},
 };
 use jiff::Timestamp;
 use k8s_openapi::api::{
@@ -164,8 +164,7 @@ impl Sight {
         });
         let mut definitions = Vec::new();
         for plural in CONVERTED.iter().filter(|_| converts) {
-            let field = format!("metadata.name={plural}.{GROUP}");
-            let (store, watch) = watch_api::<Definition>(Api::all(client()), None, Some(&field));
+            let (store, watch) = watch_and_read::<Definition>(&client(), &format!("{plural}.{GROUP}"));
             definitions.push(store);
             changes.push(ticks(watch));
         }

@@ -97,3 +97,9 @@ pub struct Definition {
 struct DefinitionSpec {
     conversion: Option<CustomResourceConversion>,
 }
+
+impl From<ObjectMeta> for Definition {
+    fn from(metadata: ObjectMeta) -> Self {
+        Self { metadata, spec: DefinitionSpec::default() }
+    }
+}
