@@ -1,7 +1,7 @@
 //! The loop of image builds.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
     time::Instant,
 };
 
@@ -15,7 +15,6 @@ use controller_kit::{
 };
 use k8s_openapi::api::{batch::v1::Job, core::v1::ServiceAccount};
 use outbound::{Outbound, Trust};
-use tracing::error;
 
 use crate::{
     NAME,
@@ -35,10 +34,6 @@ pub(super) async fn run(
     components: Store<Packed<DynamoComponent>>,
     component_watch: Watch<Packed<DynamoComponent>>,
 ) {
-    let outbound = match Outbound::new(&Trust::default()) {
-        Ok(outbound) => outbound,
-        Err(error) => return error!(%error, "failed to start image builds"),
-    };
     let client = context.client.clone();
     let is_builder = format!("{}={}", labels::IMAGE_BUILDER, labels::TRUE);
     let (jobs, job_watch) =
@@ -78,7 +73,7 @@ pub(super) async fn run(
             manifests: ReadSlots::default(),
             pods: PodDiagnostics::new(client.clone()),
             settings: Arc::new(settings),
-            outbound,
+            outbound: LazyLock::new(|| Outbound::new(&Trust::default())),
         },
         outputs: Outputs::new(applier),
         build_slots,

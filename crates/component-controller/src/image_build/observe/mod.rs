@@ -4,7 +4,7 @@ mod log;
 pub mod registry;
 
 use std::{
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
@@ -27,7 +27,7 @@ use k8s_openapi::api::{
     core::v1::{ConfigMap, Secret, ServiceAccount},
 };
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
-use outbound::{Limits, Outbound};
+use outbound::{Limits, Outbound, OutboundError};
 pub use registry::Registries;
 use registry::answer::login;
 use rendering::{JobEnd, PodDiagnosis, RegistryHost};
@@ -58,8 +58,8 @@ pub struct ImageBuildObserver {
     pub accounts: Store<PartialObjectMeta<ServiceAccount>>,
     /// The operator's settings.
     pub settings: Arc<BuildSettings>,
-    /// For API stores.
-    pub outbound: Outbound,
+    /// For API stores and archives. Made for the first of them: the authorities of the machine take half a megabyte.
+    pub outbound: LazyLock<Result<Outbound, OutboundError>>,
     /// For registries.
     pub registries: Registries,
     /// Limits reads of manifests.
@@ -237,7 +237,8 @@ impl ImageBuildObserver {
             address.parse().map_err(|error| ImageBuildObstacle::Invalid(format!("archive {shown}: {error}")))?;
         let store: Option<Uri> = self.settings.api_store.as_ref().and_then(|store| store.parse().ok());
         let is_store = store.is_some_and(|it| (it.scheme(), it.authority()) == (uri.scheme(), uri.authority()));
-        let client = self.outbound.clone();
+        let client = self.outbound.as_ref();
+        let client = client.map_err(|error| ImageBuildObstacle::Unreachable(error.to_string()))?.clone();
         let client = if is_store { client } else { client.only_outside(&self.registries.barred) };
         manifest::read(&client, &uri, &shown).await
     }
@@ -267,7 +268,8 @@ impl ImageBuildObserver {
     async fn ask_store(&self, method: Method, url: &str) -> Result<Value, String> {
         let request =
             Request::builder().method(method).uri(url).body(Bytes::new()).map_err(|error| error.to_string())?;
-        let answer = self.outbound.send(request, LIMITS).await.map_err(|error| error.to_string())?;
+        let client = self.outbound.as_ref().map_err(ToString::to_string)?;
+        let answer = client.send(request, LIMITS).await.map_err(|error| error.to_string())?;
         if !answer.status().is_success() {
             return Err(format!("{} answered {}", without_login(url), answer.status()));
         }

@@ -30,7 +30,7 @@ fn observer(api_store: &str) -> ImageBuildObserver {
         jobs: Store::new(),
         accounts: Store::new(),
         settings: Arc::new(settings),
-        outbound: Outbound::new(&outbound::Trust::default()).unwrap(),
+        outbound: LazyLock::new(|| Outbound::new(&outbound::Trust::default())),
         registries: Registries::default(),
         manifests: ReadSlots::default(),
         pods: PodDiagnostics::new(client),
