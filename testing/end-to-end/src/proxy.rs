@@ -138,11 +138,13 @@ async fn forward(State(inner): State<Arc<Inner>>, request: Request) -> Response 
         inner.kill().await;
         return StatusCode::BAD_GATEWAY.into_response();
     }
-    let response = send(&inner.client, request).await;
+    // A task of its own: a write that may pass arrives, though another one of the same process is cut meanwhile.
+    let sent = tokio::spawn(send(inner.client.clone(), request)).await;
     if is_write && inner.cut == Cut::After {
         inner.kill().await;
         return StatusCode::BAD_GATEWAY.into_response();
     }
+    let response = sent.map_err(BoxError::from).flatten();
     response.unwrap_or_else(|error| (StatusCode::BAD_GATEWAY, error.to_string()).into_response())
 }
 
@@ -158,7 +160,7 @@ fn watched(request: &Request) -> Option<Watched> {
     })
 }
 
-async fn send(client: &Client, request: Request) -> Result<Response, BoxError> {
+async fn send(client: Client, request: Request) -> Result<Response, BoxError> {
     let (mut parts, body) = request.into_parts();
     parts.headers.remove(header::HOST);
     let body = axum::body::to_bytes(body, usize::MAX).await?;
