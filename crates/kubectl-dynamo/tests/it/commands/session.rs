@@ -74,7 +74,10 @@ const PARTS: [Part; 6] = [
         &[
             ("sed -i -e 's/engine:1/engine:2/' -e 's/gpu: \"1\"/gpu: \"16\"/' chat.yaml", &[]),
             ("kubectl apply -f chat.yaml", &[]),
-            ("kubectl dynamo why chat", &["NoGpu", "1 have the latest template", "1 of 3 pods", "!chat-frontend"]),
+            (
+                "kubectl dynamo why chat",
+                &["NoGpu", "1 have the latest template; pod chat-decode-", "1 of 3 pods", "!chat-frontend"],
+            ),
             ("kubectl dynamo status chat", &[]),
             ("kubectl dynamo history chat", &["engine:1", "engine:2"]),
             ("sed -i 's/gpu: \"16\"/gpu: \"1\"/' chat.yaml", &[]),
@@ -92,7 +95,14 @@ const PARTS: [Part; 6] = [
             ("kubectl apply -f chat.yaml", &[]),
             (
                 "kubectl dynamo status chat",
-                &["1 new and 1 old", "1/2 workers", "2/2     1         2", "!chat-frontend", "!desired pods"],
+                &[
+                    "1 new and 1 old",
+                    ": 1 workers of the old",
+                    "1/2 workers",
+                    "2/2     1         2",
+                    "!chat-frontend",
+                    "!desired pods",
+                ],
             ),
             ("kubectl dynamo rollout pause chat", &[]),
             ("kubectl dynamo rollout resume chat", &[]),
