@@ -11,12 +11,14 @@ use std::{
 use end_to_end::{BoxError, COMPONENT_CONTROLLER, Cut, GRAPH_CONTROLLER, Harness, KillingProxy, Operators, harness};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{ResourceExt, api::ListParams};
+use test_cluster::wait;
 use tokio::task::JoinHandle;
 
 use crate::graphs::disaggregated;
 
 const PREFILL: i32 = 2;
 const DECODE: i32 = 4;
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Returns the inventory of an undisturbed run, which is the expected result. The result must not depend on which
 /// controller died at which time.
@@ -30,8 +32,16 @@ async fn undisturbed() -> Result<Vec<String>, BoxError> {
     anonymous(&harness).await
 }
 
-/// The inventory without revision suffixes, which depend on the namespace.
+/// The inventory without revision suffixes, which depend on the namespace, once the garbage collector has removed what
+/// belonged to components that are gone: each component has a Deployment and a Service.
 async fn anonymous(harness: &Harness) -> Result<Vec<String>, BoxError> {
+    let collected = async || {
+        let lines = harness.inventory().await.map_err(|e| e.to_string())?;
+        let [components, deployments, services] = ["Component ", "Deployment ", "Service "]
+            .map(|kind| lines.iter().filter(|line| line.starts_with(kind)).count());
+        if deployments == components && services == components { Ok(lines) } else { Err(lines.join(", ")) }
+    };
+    let inventory = wait::until("one Deployment and Service of each component", PATIENCE, collected).await?;
     let suffixes: Vec<String> = harness
         .components()
         .await?
@@ -39,7 +49,7 @@ async fn anonymous(harness: &Harness) -> Result<Vec<String>, BoxError> {
         .filter_map(|d| d.labels().get("nvidia.com/dynamo-worker-hash").cloned())
         .collect();
     let hide = |line: String| suffixes.iter().fold(line, |l, s| l.replace(s, "<revision>"));
-    Ok(harness.inventory().await?.into_iter().map(hide).collect())
+    Ok(inventory.into_iter().map(hide).collect())
 }
 
 /// Watches the capacity of the decode workers for as long as it runs, from the moment that they are all there.
