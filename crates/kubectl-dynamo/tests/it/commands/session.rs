@@ -107,7 +107,7 @@ const PARTS: [Part; 6] = [
             ("kubectl dynamo rollout pause chat", &[]),
             ("kubectl dynamo rollout resume chat", &[]),
             ("kubectl dynamo rollout undo chat", &[]),
-            ("kubectl dynamo status chat", &["is undone", "!Waiting for", "2/2     2         2"]),
+            ("kubectl dynamo status chat", &["is undone", "!Waiting for", "!rollout [", "2/2     2         2"]),
             ("kubectl dynamo rollout resume chat", &[]),
             ("kubectl dynamo rollout step chat none", &[]),
             ("kubectl dynamo rollout status chat --timeout 0", &[READY]),
