@@ -21,7 +21,10 @@ use axum::{
 use http::{Method, header};
 use kube::Client;
 use test_cluster::{Cluster, Program, Signal};
-use tokio::{net::TcpListener, sync::Mutex};
+use tokio::{
+    net::TcpListener,
+    sync::{Mutex, RwLock},
+};
 
 use crate::{BoxError, Harness, operators::program};
 
@@ -62,6 +65,8 @@ struct Inner {
     kills: AtomicUsize,
     watches: Mutex<BTreeSet<Watched>>,
     killing: Mutex<()>,
+    /// Read by each request on its way to the API server.
+    in_flight: Arc<RwLock<()>>,
 }
 
 impl KillingProxy {
@@ -81,6 +86,7 @@ impl KillingProxy {
             kills: AtomicUsize::new(0),
             watches: Mutex::default(),
             killing: Mutex::new(()),
+            in_flight: Arc::default(),
         });
         let router = Router::new().fallback(forward).with_state(Arc::clone(&inner));
         tokio::spawn(async move { axum::serve(listener, router).await });
@@ -119,6 +125,8 @@ impl Inner {
                 let _one_at_a_time = this.killing.lock().await;
                 this.kills.fetch_add(1, Ordering::SeqCst);
                 this.cluster.stop_program(&this.program.name, Signal::Kill).await?;
+                // The next process begins with what this one has written.
+                let _arrived = this.in_flight.write().await;
                 this.cluster.run(&this.program).await
             })
         });
@@ -134,12 +142,25 @@ async fn forward(State(inner): State<Arc<Inner>>, request: Request) -> Response 
     if let Some(watched) = watched(&request) {
         inner.watches.lock().await.insert(watched);
     }
+    // The whole request: one that is cut off has not been attempted.
+    let (parts, body) = request.into_parts();
+    let request = match axum::body::to_bytes(body, usize::MAX).await {
+        Ok(body) => http::Request::from_parts(parts, kube::client::Body::from(body.to_vec())),
+        Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    };
     if is_write && inner.cut == Cut::Before && inner.is_first_attempt(write).await {
         inner.kill().await;
         return StatusCode::BAD_GATEWAY.into_response();
     }
     // A task of its own: a write that may pass arrives, though another one of the same process is cut meanwhile.
-    let sent = tokio::spawn(send(inner.client.clone(), request)).await;
+    let in_flight = Arc::clone(&inner.in_flight).read_owned().await;
+    let client = inner.client.clone();
+    let sent = tokio::spawn(async move {
+        let answer = send(&client, request).await;
+        drop(in_flight);
+        answer
+    });
+    let sent = sent.await;
     if is_write && inner.cut == Cut::After {
         inner.kill().await;
         return StatusCode::BAD_GATEWAY.into_response();
@@ -160,12 +181,9 @@ fn watched(request: &Request) -> Option<Watched> {
     })
 }
 
-async fn send(client: Client, request: Request) -> Result<Response, BoxError> {
-    let (mut parts, body) = request.into_parts();
-    parts.headers.remove(header::HOST);
-    let body = axum::body::to_bytes(body, usize::MAX).await?;
-    let answer = client.send(http::Request::from_parts(parts, kube::client::Body::from(body.to_vec()))).await?;
-    Ok(answer.map(Body::new))
+async fn send(client: &Client, mut request: http::Request<kube::client::Body>) -> Result<Response, BoxError> {
+    request.headers_mut().remove(header::HOST);
+    Ok(client.send(request).await?.map(Body::new))
 }
 
 fn write_kubeconfig(harness: &Harness, binary: &str, address: SocketAddr) -> Result<PathBuf, BoxError> {

@@ -18,7 +18,7 @@ use crate::graphs::disaggregated;
 
 const PREFILL: i32 = 2;
 const DECODE: i32 = 4;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Returns the inventory of an undisturbed run, which is the expected result. The result must not depend on which
 /// controller died at which time.
