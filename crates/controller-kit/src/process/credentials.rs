@@ -96,6 +96,7 @@ fn resolve_paths(kubeconfig: &mut Value, dir: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use kube::client::ConfigExt;
     use serde_json::json;
 
     use super::*;
@@ -126,6 +127,33 @@ mod tests {
              users: [{{ name: u, user: {{ username: u, password: {password} }} }}]\n\
              contexts: [{{ name: c, context: {{ cluster: c, user: u }} }}]\ncurrent-context: c\n"
         )
+    }
+
+    /// kube reads fields of what the command prints by the paths of the kubeconfig.
+    #[tokio::test]
+    async fn the_command_of_an_auth_provider_yields_a_token() {
+        let path = env::temp_dir().join(format!("kit-auth-provider-{}", std::process::id()));
+        let printed = r#"{"credential":{"access_token":"t","token_expiry":"2999-01-01T00:00:00Z"}}"#;
+        let layer = async |token_key: &str| {
+            let provider = json!({ "name": "gcp", "config": {
+                "cmd-path": "echo", "cmd-args": printed,
+                "token-key": token_key, "expiry-key": "{.credential.token_expiry}",
+            } });
+            let kubeconfig = json!({
+                "clusters": [{ "name": "c", "cluster": { "server": "https://a.example:1" } }],
+                "users": [{ "name": "u", "user": { "auth-provider": provider } }],
+                "contexts": [{ "name": "c", "context": { "cluster": "c", "user": "u" } }],
+                "current-context": "c",
+            });
+            fs::write(&path, kubeconfig.to_string()).unwrap();
+            from_files(std::slice::from_ref(&path)).await.unwrap().auth_layer().map(|layer| layer.is_some())
+        };
+        assert!(layer("{.credential.access_token}").await.unwrap());
+        for other in ["{.credential.none}", "{.credential['access_token']}"] {
+            let error = layer(other).await.unwrap_err().to_string();
+            assert!(error.contains("token-key"), "{error}");
+        }
+        fs::remove_file(path).unwrap();
     }
 
     #[tokio::test]
