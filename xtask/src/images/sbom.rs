@@ -22,8 +22,8 @@ pub(super) struct Bills {
 #[derive(Debug)]
 struct Linked {
     version: String,
-    /// Each by name, version and licence.
-    components: BTreeSet<[String; 3]>,
+    /// Each by name, version, licence, and its address in the registry; crates of the repository have none.
+    components: BTreeSet<[String; 4]>,
 }
 
 impl Bills {
@@ -49,13 +49,14 @@ impl Bills {
             let [depth, package, license] = line.split('\t').collect::<Vec<_>>()[..] else { continue };
             let (name, version) = package.split_once(" v").unwrap_or((package, ""));
             let version = version.split(' ').next().unwrap_or_default().to_owned();
+            let address = if package.contains(" (/") { String::new() } else { format!("pkg:cargo/{name}@{version}") };
             let name = name.to_owned();
             if depth == "0" {
                 root = Some(self.packages.entry(name).or_insert(Linked { version, components: BTreeSet::new() }));
             } else if let Some(root) = &mut root {
                 // As cargo wrote it before there was a standard.
                 let license = license.replace(" / ", " OR ").replace('/', " OR ");
-                root.components.insert([name, version, license]);
+                root.components.insert([name, version, license, address]);
             }
         }
     }
@@ -64,11 +65,14 @@ impl Bills {
     pub(super) fn bill(&self, program: &Program) -> Result<Vec<u8>> {
         let linked = self.packages.get(program.package);
         let linked = linked.with_context(|| format!("cargo tree lists nothing of {}", program.package))?;
-        let components = linked.components.iter().map(|[name, version, license]| {
-            json!({
-                "type": "library", "name": name, "version": version, "purl": format!("pkg:cargo/{name}@{version}"),
-                "licenses": [{ "expression": license }],
-            })
+        let components = linked.components.iter().map(|[name, version, license, address]| {
+            let mut component = json!({
+                "type": "library", "name": name, "version": version, "licenses": [{ "expression": license }],
+            });
+            if !address.is_empty() {
+                component["purl"] = address.as_str().into();
+            }
+            component
         });
         Ok(serde_json::to_vec_pretty(&json!({
             "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
@@ -96,12 +100,13 @@ mod tests {
     #[test]
     fn each_program_has_what_is_below_it_once() {
         let mut bills = Bills::default();
-        bills.add("0\town v0.1.0 (/src/own)\tMIT\n1\tb v1.0.0\tMIT/Apache-2.0\n2\ta v2.1.0\tMIT\n1\ta v2.1.0\tMIT\n\n0\tother v0.1.0\tMIT\n1\tc v1.0.0\tISC\n");
+        bills.add("0\town v0.1.0 (/src/own)\tMIT\n1\tb v1.0.0\tMIT/Apache-2.0\n2\ta v2.1.0\tMIT\n1\ta v2.1.0\tMIT\n1\tlocal v1.0.0 (/src/local)\tMIT\n\n0\tother v0.1.0\tMIT\n1\tc v1.0.0\tISC\n");
         let own = program("own");
-        assert_eq!(names(&bills, &own), ["a", "b"]);
+        assert_eq!(names(&bills, &own), ["a", "b", "local"]);
         let bill: Value = serde_json::from_slice(&bills.bill(&own).unwrap()).unwrap();
         assert_eq!(bill["metadata"]["component"]["version"], "0.1.0");
         assert_eq!(bill["components"][0]["purl"], "pkg:cargo/a@2.1.0");
+        assert_eq!(bill["components"][2].get("purl"), None);
         assert_eq!(bill["components"][1]["licenses"][0]["expression"], "MIT OR Apache-2.0");
         assert_eq!(names(&bills, &program("other")), ["c"]);
         assert!(bills.bill(&program("third")).is_err());
