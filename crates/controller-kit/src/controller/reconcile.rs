@@ -74,7 +74,7 @@ pub trait Reconcile: Send + Sync + 'static {
         None
     }
 
-    /// Reads caches, and what no cache holds. The only phase that reads.
+    /// Reads caches, and what no cache holds: all that a plan depends on, beside the settings and the time.
     fn observe(
         &self,
         packed: &Packed<Self::Object>,
