@@ -9,7 +9,7 @@ use json_patch::Patch as JsonPatch;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
     Client, Resource,
-    api::{Api, DynamicObject, Patch, PatchParams, PostParams},
+    api::{Api, DynamicObject, Patch, PatchParams, PostParams, ValidationDirective},
     core::ApiResource,
 };
 use serde_json::Value;
@@ -309,6 +309,9 @@ impl Applier {
         patch: &Patch<&Value>,
     ) -> Result<Value, RequestError> {
         let api = self.api(resource, id);
+        // By default, the API server parses the body once more, for warnings about fields that it drops. A field that no
+        // schema has is an error of an apply either way.
+        let params = &PatchParams { field_validation: Some(ValidationDirective::Ignore), ..params.clone() };
         let answer = match verb {
             WriteVerb::Scale => timed(action, id, api.patch_subresource("scale", &id.name, params, patch)).await,
             WriteVerb::Status => timed(action, id, api.patch_status(&id.name, params, patch)).await,
