@@ -8,13 +8,13 @@ use clap::{
 use test_cluster::assets::{Assets, ToolSet};
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct ToolsArgs {
     #[command(subcommand)]
-    command: Command,
+    command: ToolsTask,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum ToolsTask {
     /// Build programs into the cache, unless they are there.
     ///
     /// Everything that needs a control plane does this by itself; here it can be done ahead. The versions are pinned in
@@ -51,9 +51,9 @@ fn sets() -> impl Iterator<Item = PossibleValue> {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &ToolsArgs) -> Result<()> {
     let assets = Assets::from_env()?;
-    if let Command::Build { set } = &args.command {
+    if let ToolsTask::Build { set } = &args.command {
         let mut sets = ToolSet::ALL.into_iter().filter(|each| set == ALL || set == each.name());
         sets.try_for_each(|set| assets.build(set))?;
     }

@@ -7,13 +7,13 @@ use clap::Subcommand;
 use repository::cargo;
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct DefinitionsArgs {
     #[command(subcommand)]
-    command: Task,
+    command: DefinitionsTask,
 }
 
 #[derive(Subcommand)]
-enum Task {
+enum DefinitionsTask {
     /// Write deploy/crds from the types in crates/api-types.
     Generate,
     /// Write crates/api-types/schemas/kubernetes.json from what the local control plane publishes, then deploy/crds.
@@ -24,10 +24,10 @@ enum Task {
 }
 
 /// Runs the command.
-pub fn run(args: &Args) -> Result<()> {
+pub fn run(args: &DefinitionsArgs) -> Result<()> {
     match args.command {
-        Task::Generate => generate(),
-        Task::Schemas => {
+        DefinitionsTask::Generate => generate(),
+        DefinitionsTask::Schemas => {
             // The test that compares the two reads the document; with the variable for updates, it writes
             // instead.
             let test = ["--package", "api-types", "--test", "api_server", "kubernetes_definitions"];

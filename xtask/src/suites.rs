@@ -10,14 +10,14 @@ pub(crate) const NAMES: [&str; 4] = ["bench", "conformance", "e2e", "rights"];
 
 /// Arguments that the suite parses by itself; `--help` lists them
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct SuiteArgs {
     /// Arguments of the suite
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     args: Vec<OsString>,
 }
 
 /// Builds the suite, and becomes it.
-pub(crate) fn run(name: &str, args: &Args) -> Result<ExitCode> {
+pub(crate) fn run(name: &str, args: &SuiteArgs) -> Result<ExitCode> {
     let here = env::current_dir().context("cannot read the current directory")?;
     let mut suite = cargo("run");
     suite.args(["--quiet", "--package", name, "--"]).args(&args.args).current_dir(here);

@@ -28,7 +28,7 @@ const EVERYTHING: [&str; 2] = ["--workspace", "--all-features"];
 const TILTFILE: [&str; 4] = ["--manifest-path", "tilt/check/Cargo.toml", "--target-dir", "target/tilt-check"];
 
 #[derive(clap::Args)]
-pub struct Args {
+pub struct TestArgs {
     /// Only format, tidy, clippy and unit tests.
     #[arg(long)]
     quick: bool,
@@ -38,8 +38,8 @@ pub struct Args {
 
 /// Runs the command. Stops at the first step that fails, and names the command that repeats it. The last line is the
 /// sum of all test programs, whatever happens.
-pub async fn run(args: &Args) -> ExitCode {
-    let mut run = Run::new();
+pub async fn run(args: &TestArgs) -> ExitCode {
+    let mut run = TestRun::new();
     let outcome = run.all(args).await;
     if let Err(error) = &outcome {
         println!("\nerror: {error:#}");
@@ -48,23 +48,23 @@ pub async fn run(args: &Args) -> ExitCode {
     if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-struct Run {
+struct TestRun {
     /// Directory that keeps the audit logs of all control planes; `None`: the logs are removed with them.
     audit: Option<PathBuf>,
     started: Instant,
     steps: Vec<(&'static str, Duration)>,
-    tally: Tally,
+    tally: TestCounts,
 }
 
-impl Run {
+impl TestRun {
     fn new() -> Self {
         // Tests run in the folders of their packages.
         let audit = env::var_os(AUDIT_DIR_ENV).filter(|dir| !dir.is_empty());
         let audit = audit.and_then(|dir| path::absolute(dir).ok());
-        Self { audit, started: Instant::now(), steps: Vec::new(), tally: Tally::default() }
+        Self { audit, started: Instant::now(), steps: Vec::new(), tally: TestCounts::default() }
     }
 
-    async fn all(&mut self, args: &Args) -> Result<()> {
+    async fn all(&mut self, args: &TestArgs) -> Result<()> {
         if args.filter.is_empty() {
             self.checks()?;
         }
@@ -174,9 +174,9 @@ const COUNTS: [&str; 5] = ["passed", "failed", "ignored", "measured", "filtered 
 
 /// Sums of the results of test programs, as in [`COUNTS`].
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Tally([u64; COUNTS.len()]);
+struct TestCounts([u64; COUNTS.len()]);
 
-impl Tally {
+impl TestCounts {
     /// Adds a line such as `test result: ok. 3 passed; 0 failed; …`; every other line counts nothing.
     fn add(&mut self, line: &str) {
         let counts = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". "));
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn results_of_all_programs_are_added_up() {
-        let mut tally = Tally::default();
+        let mut tally = TestCounts::default();
         for line in [
             "running 3 tests",
             "test result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.02s",
@@ -256,7 +256,7 @@ mod tests {
         ] {
             tally.add(line);
         }
-        assert_eq!(tally, Tally([6, 1, 1, 0, 7]));
+        assert_eq!(tally, TestCounts([6, 1, 1, 0, 7]));
         assert_eq!(
             tally.line(false, Duration::from_millis(1500)),
             "test result: FAILED. 6 passed; 1 failed; 1 ignored; 0 measured; 7 filtered out; finished in 1.50s"
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_step_that_fails_names_the_command_that_repeats_it() {
-        let mut run = Run::new();
+        let mut run = TestRun::new();
         let error = run.command("format", cargo("fmt").arg("--no-such-flag").stderr(Stdio::null())).unwrap_err();
         assert_eq!(error.to_string(), "format failed; repeat it with `cargo fmt --no-such-flag`");
         assert_eq!(run.steps.len(), 1);

@@ -23,16 +23,16 @@ use serde_json::Value;
 /// Generated parts of deploy/helm: the programs' roles and webhook configurations from the programs, schemas and README
 /// from each `values.yaml` and its comments
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ChartsArgs {
     #[command(subcommand)]
-    command: Task,
+    command: ChartsTask,
     /// Only what is made from values, for which nothing has to be built
     #[arg(long, global = true)]
     values: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum Task {
+enum ChartsTask {
     /// Write the files anew
     Generate,
     /// Fail if a file is not up to date
@@ -40,12 +40,12 @@ enum Task {
 }
 
 /// A file of the chart: the program that prints it, the arguments, and its name.
-type Generated = (&'static str, &'static [&'static str], &'static str);
+type GeneratedPart = (&'static str, &'static [&'static str], &'static str);
 
 /// Templates replace the namespace in printed objects; the program needs one.
 const OWN: &str = "--operator-namespace=dynamo-system";
 const SERVICE: &str = "--service-name=dynamo-operator-webhook-service";
-const FILES: [Generated; 8] = [
+const FILES: [GeneratedPart; 8] = [
     ("graph-controller", &["access"], "role.yaml"),
     ("component-controller", &["access"], "role.yaml"),
     ("model-controller", &["access"], "role.yaml"),
@@ -57,16 +57,16 @@ const FILES: [Generated; 8] = [
 ];
 
 /// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) fn run(args: &ChartsArgs) -> Result<()> {
     let mut desired = values::files(&platform())?;
     if !args.values {
         build()?;
         desired.extend(of_programs()?);
     }
     match args.command {
-        Task::Check if args.values => compare(desired),
-        Task::Check => check(),
-        Task::Generate => generate(desired),
+        ChartsTask::Check if args.values => compare(desired),
+        ChartsTask::Check => check(),
+        ChartsTask::Generate => generate(desired),
     }
 }
 

@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use repository::{chart, files, read_yaml, root, target};
 use test_cluster::assets::{Assets, Tool};
 
-use super::values::Values;
+use super::values::ChartValues;
 use crate::suites::NAMES;
 
 /// The chart, as the pages name it.
@@ -19,7 +19,7 @@ const NOT_OF_TEMPLATE: [&str; 2] = ["--create-namespace", "--reset-then-reuse-va
 pub(super) struct Checker {
     helm: PathBuf,
     kubectl: PathBuf,
-    pub(super) values: Values,
+    pub(super) values: ChartValues,
     /// Names of our kinds, as kubectl takes them.
     kinds: Vec<String>,
 }
@@ -28,7 +28,7 @@ impl Checker {
     pub(super) fn new() -> Result<Self> {
         let assets = Assets::from_env()?;
         let (helm, kubectl) = (assets.find(Tool::Helm)?, assets.find(Tool::Kubectl)?);
-        Ok(Self { helm, kubectl, values: Values::read()?, kinds: kinds()? })
+        Ok(Self { helm, kubectl, values: ChartValues::read()?, kinds: kinds()? })
     }
 
     /// Checks a command of a fenced block. False if it is of a program that is none of ours to check.

@@ -1,4 +1,4 @@
-//! `cargo xtask docs`: what the pages say can be done can be done.
+//! `cargo xtask docs`: checks commands, links and values of the chart in the pages.
 //!
 //! Commands in fenced blocks are read by the programs that they are for: `helm` renders the chart with their values,
 //! `kubectl`, `cargo xtask` and `crds` find unknown flags. Links lead to files and headings that exist,

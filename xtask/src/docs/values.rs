@@ -11,9 +11,9 @@ const OPERATOR: &str = "dynamo-operator.";
 const PAGES: [&str; 5] = ["install.md", "upgrade.md", "gitops.md", "troubleshooting.md", "certificates.md"];
 
 /// All values of the chart, by their whole names.
-pub(super) struct Values(Vec<String>);
+pub(super) struct ChartValues(Vec<String>);
 
-impl Values {
+impl ChartValues {
     pub(super) fn read() -> Result<Self> {
         Ok(Self(charts::values::names(&platform())?))
     }
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn a_value_that_does_not_exist_is_found() {
         let known = ["global.nats.install", "dynamo-operator.webhook.caBundle", "dynamo-operator.x.resources"];
-        let values = Values(known.map(str::to_owned).into());
+        let values = ChartValues(known.map(str::to_owned).into());
         for (page, code, unknown) in [
             ("usage.md", "global.nats.install=true", false),
             ("usage.md", "global.nats.installed", true),

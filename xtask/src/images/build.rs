@@ -5,7 +5,7 @@ use std::{env, ffi::OsString, path::PathBuf, process::Command};
 use anyhow::{Context, Result, bail, ensure};
 use repository::{cargo, root};
 
-use super::Program;
+use super::ImageProgram;
 
 /// An architecture that images are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -62,13 +62,13 @@ impl Arch {
 const LINKER: [&str; 3] = ["-Clinker=rust-lld", "-Clink-arg=--icf=all", "-Clink-arg=--pack-dyn-relocs=relr"];
 
 /// Packages and features of programs that are built in one go, as arguments of cargo.
-pub(super) fn selection(programs: &[Program]) -> Vec<&'static str> {
+pub(super) fn selection(programs: &[ImageProgram]) -> Vec<&'static str> {
     let packages = programs.iter().flat_map(|program| ["--package", program.package]);
     packages.chain(programs.iter().filter_map(|program| program.feature).flat_map(|it| ["--features", it])).collect()
 }
 
 /// Builds the programs, and gives the paths of their binaries in the same order.
-pub(super) fn binaries(programs: &[Program], arch: Arch, profile: &str) -> Result<Vec<PathBuf>> {
+pub(super) fn binaries(programs: &[ImageProgram], arch: Arch, profile: &str) -> Result<Vec<PathBuf>> {
     let target = arch.target();
     let compiler = Toolchain::of_this_machine(arch)?.compiler(arch)?;
     let root = root();

@@ -24,7 +24,7 @@ use sbom::Bills;
 
 /// A program that has an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Program {
+struct ImageProgram {
     /// Name of the image and of the binary.
     name: &'static str,
     /// The package that builds it.
@@ -33,13 +33,13 @@ struct Program {
     feature: Option<&'static str>,
 }
 
-const fn program(name: &'static str) -> Program {
-    Program { name, package: name, feature: None }
+const fn program(name: &'static str) -> ImageProgram {
+    ImageProgram { name, package: name, feature: None }
 }
 
 /// All programs that the chart starts.
-const PROGRAMS: [Program; 6] = [
-    Program { name: "crds", package: "api-types", feature: Some("cli") },
+const PROGRAMS: [ImageProgram; 6] = [
+    ImageProgram { name: "crds", package: "api-types", feature: Some("cli") },
     program("graph-controller"),
     program("component-controller"),
     program("model-controller"),
@@ -47,16 +47,16 @@ const PROGRAMS: [Program; 6] = [
     program("lease-scope"),
 ];
 /// The kubectl plugin. No pod of the chart runs it.
-const PLUGIN: Program = program("kubectl-dynamo");
+const PLUGIN: ImageProgram = program("kubectl-dynamo");
 
 /// All programs of a release.
-fn released() -> impl Iterator<Item = Program> {
+fn released() -> impl Iterator<Item = ImageProgram> {
     PROGRAMS.into_iter().chain([PLUGIN])
 }
 
 /// An image of each program: static, not root, nothing else in it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct ImagesArgs {
     /// Programs to make images of [default: all]
     #[arg(value_name = "PROGRAM", value_parser = clap::builder::PossibleValuesParser::new(released().map(|p| p.name)))]
     programs: Vec<String>,
@@ -91,9 +91,10 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args) -> Result<()> {
-    let desired = |program: &Program| args.programs.is_empty() || args.programs.iter().any(|name| name == program.name);
-    let programs: Vec<Program> = released().filter(desired).collect();
+pub(crate) fn run(args: &ImagesArgs) -> Result<()> {
+    let desired =
+        |program: &ImageProgram| args.programs.is_empty() || args.programs.iter().any(|name| name == program.name);
+    let programs: Vec<ImageProgram> = released().filter(desired).collect();
     let out = root().join(&args.out);
     fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
     if args.for_node {
@@ -130,15 +131,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Substitute for an inference engine on a real node.
-const ENGINE: Program = program("mock-engine");
+const ENGINE: ImageProgram = program("mock-engine");
 
 /// Makes the images of the end-to-end test. `pause` holds the namespaces of a pod.
-fn write_for_node(out: &Path, args: &Args) -> Result<()> {
+fn write_for_node(out: &Path, args: &ImagesArgs) -> Result<()> {
     let arch = Arch::of_this_machine();
-    let programs: Vec<Program> = PROGRAMS.into_iter().chain([ENGINE]).collect();
+    let programs: Vec<ImageProgram> = PROGRAMS.into_iter().chain([ENGINE]).collect();
     let binaries = build::binaries(&programs, arch, &args.profile)?;
     let reference = |name: &str| format!("{}/{name}:{}", args.repository, args.tag);
-    for (Program { name, .. }, binary) in programs.iter().zip(&binaries) {
+    for (ImageProgram { name, .. }, binary) in programs.iter().zip(&binaries) {
         pack(name, &[], binary, &reference(name), arch, &out.join(format!("{name}.tar")))?;
         if *name == ENGINE.name {
             pack(name, &["pause"], binary, &reference("pause"), arch, &out.join("pause.tar"))?;
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn the_dockerfile_has_a_target_for_each_program() {
         let file = fs::read_to_string(root().join("Dockerfile")).unwrap();
-        for Program { name, .. } in released() {
+        for ImageProgram { name, .. } in released() {
             let user = layer::USER;
             let stage = format!(
                 "FROM scratch AS {name}\nCOPY --from=build /images/{name} /\nUSER {user}\nENTRYPOINT [\"/{name}\"]\n"

@@ -8,7 +8,7 @@ use repository::cargo;
 use serde_json::{Value, json};
 
 use super::{
-    Program,
+    ImageProgram,
     build::{Arch, selection},
 };
 
@@ -22,14 +22,23 @@ pub(super) struct Bills {
 #[derive(Debug)]
 struct Linked {
     version: String,
-    /// Each by name, version, licence, and its address in the registry; crates of the repository have none.
-    components: BTreeSet<[String; 4]>,
+    components: BTreeSet<LinkedCrate>,
+}
+
+/// A package that is linked with another one.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct LinkedCrate {
+    name: String,
+    version: String,
+    license: String,
+    /// Its address in the registry; none for crates of the repository.
+    address: Option<String>,
 }
 
 impl Bills {
     /// Returns the packages that cargo links for these programs on any of these architectures. Build tools, tests and
     /// macros are not followed: macros are used by the compiler only.
-    pub(super) fn of(programs: &[Program], arches: &[Arch]) -> Result<Self> {
+    pub(super) fn of(programs: &[ImageProgram], arches: &[Arch]) -> Result<Self> {
         let mut bills = Self::default();
         for arch in arches {
             let mut tree = cargo("tree");
@@ -49,27 +58,27 @@ impl Bills {
             let [depth, package, license] = line.split('\t').collect::<Vec<_>>()[..] else { continue };
             let (name, version) = package.split_once(" v").unwrap_or((package, ""));
             let version = version.split(' ').next().unwrap_or_default().to_owned();
-            let address = if package.contains(" (/") { String::new() } else { format!("pkg:cargo/{name}@{version}") };
+            let address = (!package.contains(" (/")).then(|| format!("pkg:cargo/{name}@{version}"));
             let name = name.to_owned();
             if depth == "0" {
                 root = Some(self.packages.entry(name).or_insert(Linked { version, components: BTreeSet::new() }));
             } else if let Some(root) = &mut root {
                 // As cargo wrote it before there was a standard.
                 let license = license.replace(" / ", " OR ").replace('/', " OR ");
-                root.components.insert([name, version, license, address]);
+                root.components.insert(LinkedCrate { name, version, license, address });
             }
         }
     }
 
     /// The bill of one of the programs.
-    pub(super) fn bill(&self, program: &Program) -> Result<Vec<u8>> {
+    pub(super) fn bill(&self, program: &ImageProgram) -> Result<Vec<u8>> {
         let linked = self.packages.get(program.package);
         let linked = linked.with_context(|| format!("cargo tree lists nothing of {}", program.package))?;
-        let components = linked.components.iter().map(|[name, version, license, address]| {
+        let components = linked.components.iter().map(|LinkedCrate { name, version, license, address }| {
             let mut component = json!({
                 "type": "library", "name": name, "version": version, "licenses": [{ "expression": license }],
             });
-            if !address.is_empty() {
+            if let Some(address) = address {
                 component["purl"] = address.as_str().into();
             }
             component
@@ -87,11 +96,11 @@ mod tests {
     use serde_json::Value;
 
     use super::{
-        super::{PROGRAMS, Program, build::Arch, program},
+        super::{ImageProgram, PROGRAMS, build::Arch, program},
         Bills,
     };
 
-    fn names(bills: &Bills, program: &Program) -> Vec<String> {
+    fn names(bills: &Bills, program: &ImageProgram) -> Vec<String> {
         let bill: Value = serde_json::from_slice(&bills.bill(program).unwrap()).unwrap();
         let components = bill["components"].as_array().unwrap().iter();
         components.map(|component| component["name"].as_str().unwrap().to_owned()).collect()

@@ -15,7 +15,7 @@ use repository::root;
 use self::{
     rules::{circles, dependencies, kinds, layers, manifests, notes, places, shape, type_names, vocabulary, workflows},
     source::TextFile,
-    violation::Violation,
+    violation::TidyViolation,
 };
 
 /// Checks the whole repository and prints every violation.
@@ -42,7 +42,7 @@ pub fn run() -> anyhow::Result<()> {
 }
 
 /// Applies every rule that reads the source.
-fn check_files(files: &[TextFile], root: &str) -> Vec<Violation> {
+fn check_files(files: &[TextFile], root: &str) -> Vec<TidyViolation> {
     let mut violations = circles::check(files);
     violations.extend(kinds::check(files));
     violations.extend(type_names::check(files));

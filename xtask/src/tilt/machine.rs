@@ -5,20 +5,20 @@ use std::{env, path::Path};
 use anyhow::{Result, ensure};
 
 /// A program, or several of which one is enough, and what it is for.
-pub(super) type Program = (&'static [&'static str], &'static str);
+pub(super) type RequiredProgram = (&'static [&'static str], &'static str);
 
-const NEEDED: [Program; 3] = [
+const NEEDED: [RequiredProgram; 3] = [
     (&["tilt"], "runs the loop; https://docs.tilt.dev/install.html"),
     (&["helm"], "renders the chart; https://helm.sh/docs/intro/install/"),
     (&["kubectl"], "reaches the cluster; https://kubernetes.io/docs/tasks/tools/"),
 ];
 /// `container_runtime` says which; it may be in a file that only Tilt reads.
-pub(super) const RUNTIME: Program =
+pub(super) const RUNTIME: RequiredProgram =
     (&["docker", "podman", "nerdctl"], "builds images; https://docs.docker.com/engine/install/");
-pub(super) const K3D: Program = (&["k3d"], "imports images; https://k3d.io");
+pub(super) const K3D: RequiredProgram = (&["k3d"], "imports images; https://k3d.io");
 
 /// Fails where the machine lacks what every command of the loop needs, or `more`.
-pub(super) fn check(more: &[Program]) -> Result<()> {
+pub(super) fn check(more: &[RequiredProgram]) -> Result<()> {
     let missing = missing(&[&NEEDED, more].concat(), on_path).join("\n");
     ensure!(
         missing.is_empty(),
@@ -27,7 +27,7 @@ pub(super) fn check(more: &[Program]) -> Result<()> {
     Ok(())
 }
 
-fn missing(needed: &[Program], is_there: impl Fn(&str) -> bool) -> Vec<String> {
+fn missing(needed: &[RequiredProgram], is_there: impl Fn(&str) -> bool) -> Vec<String> {
     let missing = needed.iter().filter(|(programs, _)| !programs.iter().any(|program| is_there(program)));
     missing.map(|(programs, why)| format!("  {}: {why}", programs.join(" or "))).collect()
 }

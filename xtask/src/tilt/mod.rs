@@ -42,7 +42,7 @@ docs/tilt.md has all settings, the webhook sink, and what is broken on purpose."
 
 /// Arguments of `tilt-up`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct UpArgs {
+pub(crate) struct TiltUpArgs {
     #[command(flatten)]
     tiltfile: TiltfileArgs,
     /// Run once, as a check: end with success when everything is healthy
@@ -77,7 +77,7 @@ impl TiltfileArgs {
 
 /// The steps that tilt/Tiltfile calls.
 #[derive(Debug, clap::Subcommand)]
-pub(crate) enum Step {
+pub(crate) enum TiltStep {
     /// Compile all programs, and replace those that changed in target/tilt
     Build,
     /// Make the image of a program, and bring it to the cluster
@@ -89,7 +89,7 @@ pub(crate) enum Step {
 }
 
 /// Runs `tilt-up`.
-pub(crate) fn up(args: &UpArgs) -> Result<ExitCode> {
+pub(crate) fn up(args: &TiltUpArgs) -> Result<ExitCode> {
     let k3d = args.tiltfile.k3d.then_some(machine::K3D);
     machine::check(&[Some(machine::RUNTIME), k3d].into_iter().flatten().collect::<Vec<_>>())?;
     tilt(if args.ci { "ci" } else { "up" }, &args.tiltfile.words())
@@ -102,12 +102,12 @@ pub(crate) fn down(args: &TiltfileArgs) -> Result<ExitCode> {
 }
 
 /// Runs a step of the Tiltfile.
-pub(crate) async fn step(step: &Step) -> Result<()> {
+pub(crate) async fn step(step: &TiltStep) -> Result<()> {
     match step {
-        Step::Build => images::build(),
-        Step::Image(args) => images::image(args),
-        Step::Secret(args) => bootstrap::secret(args).await,
-        Step::Bootstrap(place) => bootstrap::bootstrap(place).await,
+        TiltStep::Build => images::build(),
+        TiltStep::Image(args) => images::image(args),
+        TiltStep::Secret(args) => bootstrap::secret(args).await,
+        TiltStep::Bootstrap(place) => bootstrap::bootstrap(place).await,
     }
 }
 
@@ -131,11 +131,11 @@ fn tilt(command: &str, arguments: &[String]) -> Result<ExitCode> {
 mod tests {
     use clap::{CommandFactory, Parser};
 
-    use super::{TiltfileArgs, UpArgs};
+    use super::{TiltUpArgs, TiltfileArgs};
 
     #[derive(clap::Parser)]
     enum Cli {
-        Up(UpArgs),
+        Up(TiltUpArgs),
         Down(TiltfileArgs),
     }
 
@@ -144,7 +144,7 @@ mod tests {
         let said = |command: &str| {
             let flags = ["--k3d", "--no-live-update", "--triggers", "--", "--namespace=dev"];
             match Cli::try_parse_from(["", command].into_iter().chain(flags)).unwrap() {
-                Cli::Up(UpArgs { tiltfile, .. }) | Cli::Down(tiltfile) => tiltfile.words(),
+                Cli::Up(TiltUpArgs { tiltfile, .. }) | Cli::Down(tiltfile) => tiltfile.words(),
             }
         };
         assert_eq!(said("up"), ["--k3d", "--live_update=false", "--triggers", "--namespace=dev"]);

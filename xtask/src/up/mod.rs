@@ -27,7 +27,7 @@ const INTERRUPTED: u8 = 130;
 
 /// Arguments of `cargo xtask up`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct UpArgs {
     /// Manifests to apply, a file or a folder: a graph and what it needs [default: deploy/examples/vllm-agg.yaml; nothing
     /// with --detach]
     #[arg(short, long, value_name = "FILE")]
@@ -66,8 +66,8 @@ pub(crate) struct Args {
 ///
 /// # Errors
 /// It does not come up, or the graph cannot be applied.
-pub(crate) async fn run(args: Args) -> Result<ExitCode> {
-    let args = Args { operator: args.operator.with_legacy_store(), ..args };
+pub(crate) async fn run(args: UpArgs) -> Result<ExitCode> {
+    let args = UpArgs { operator: args.operator.with_legacy_store(), ..args };
     let file = match (&args.file, args.detach) {
         (Some(file), _) => Some(file.clone()),
         (None, false) => Some(repository::root().join("deploy/examples/vllm-agg.yaml")),
@@ -108,7 +108,7 @@ async fn check_running(kubeconfig: &Path) -> Result<()> {
 }
 
 /// The cluster that the arguments specify.
-async fn cluster(args: &Args, options: Options) -> Result<Cluster> {
+async fn cluster(args: &UpArgs, options: Options) -> Result<Cluster> {
     let Some(kubeconfig) = &args.kubeconfig else {
         eprintln!("starting the control plane with {} nodes", args.nodes);
         return Ok(Cluster::start(options).await?);
@@ -125,7 +125,7 @@ struct Stack {
     binaries: Binaries,
 }
 
-async fn work(args: &Args, objects: Option<Vec<Value>>) -> Result<ExitCode> {
+async fn work(args: &UpArgs, objects: Option<Vec<Value>>) -> Result<ExitCode> {
     let options = Options::with_nodes(args.nodes);
     let binaries = if args.kubeconfig.is_some() { args.operator.build()? } else { build(&args.operator, &options)? };
     let options = Options { crds: binaries.crds()?, ..options };

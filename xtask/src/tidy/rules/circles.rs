@@ -9,7 +9,7 @@ use regex::Regex;
 
 use crate::tidy::{
     source::{RustFile, TextFile},
-    violation::Violation,
+    violation::TidyViolation,
 };
 
 /// Re-exports of re-exports that are followed.
@@ -28,7 +28,7 @@ struct Module {
 }
 
 /// Finds the files of each crate that import each other in a circle.
-pub fn check(files: &[TextFile]) -> Vec<Violation> {
+pub fn check(files: &[TextFile]) -> Vec<TidyViolation> {
     let mut crates: BTreeMap<String, Vec<RustFile<'_>>> = BTreeMap::new();
     for file in files.iter().filter_map(TextFile::rust).filter(|file| !file.is_test()) {
         if let Some(root) = root_of(&file.file.path) {
@@ -173,7 +173,7 @@ fn defines(modules: &BTreeMap<Path, Module>, path: &Path, depth: usize) -> Optio
 }
 
 /// One violation for each set of files that import each other.
-fn circles(modules: &BTreeMap<Path, Module>) -> Vec<Violation> {
+fn circles(modules: &BTreeMap<Path, Module>) -> Vec<TidyViolation> {
     let imports: BTreeMap<&Path, BTreeSet<Path>> = modules
         .iter()
         .map(|(path, module)| {
@@ -191,7 +191,7 @@ fn circles(modules: &BTreeMap<Path, Module>) -> Vec<Violation> {
         let name = |path: &Path| modules.get(path).map_or("", |module| module.file.as_str()).to_owned();
         let way = circle.iter().map(name).collect::<Vec<_>>().join(" -> ");
         let text = format!("imports in a circle: {way}; move what two of them need into a file that imports neither");
-        violations.push(Violation::new(&module.file, 1, text));
+        violations.push(TidyViolation::new(&module.file, 1, text));
         reported.extend(modules.keys().filter(|other| circle.contains(other)));
     }
     violations

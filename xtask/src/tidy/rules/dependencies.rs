@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::tidy::violation::Violation;
+use crate::tidy::violation::TidyViolation;
 
 /// Crates that a pure crate must not depend on, however indirectly.
 const ASYNC: [&str; 9] =
     ["async-std", "futures", "futures-util", "hyper", "kube-client", "kube-runtime", "smol", "tokio", "tower"];
 
 /// Checks the normal dependencies of a pure crate; `tree` is what `cargo tree --prefix none` prints for it.
-pub fn check_pure(crate_name: &str, tree: &str) -> Vec<Violation> {
+pub fn check_pure(crate_name: &str, tree: &str) -> Vec<TidyViolation> {
     let names: BTreeSet<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
     let manifest = format!("crates/{crate_name}/Cargo.toml");
     let found = ASYNC.iter().filter(|name| names.contains(*name));
@@ -19,14 +19,14 @@ pub fn check_pure(crate_name: &str, tree: &str) -> Vec<Violation> {
                 "{crate_name} depends on {name}, but only computes; `cargo tree -p {crate_name} -e normal -i {name}` \
                  shows the way to it"
             );
-            Violation::new(&manifest, 1, text)
+            TidyViolation::new(&manifest, 1, text)
         })
         .collect()
 }
 
 /// Checks that third-party crates have the same features in the commands as in everything, or cargo compiles them, and
 /// all that use them, twice; the trees have lines such as `serde_json v1.0.0 [default,std]`.
-pub fn check_commands(commands: &str, everything: &str) -> Vec<Violation> {
+pub fn check_commands(commands: &str, everything: &str) -> Vec<TidyViolation> {
     let packages = |tree: &str| -> BTreeSet<String> {
         let lines = tree.lines().map(|line| line.trim_end_matches(" (*)"));
         // Of the workspace are those with a path.
@@ -37,7 +37,7 @@ pub fn check_commands(commands: &str, everything: &str) -> Vec<Violation> {
     found
         .map(|package| {
             let text = format!("the commands have {package}, and nothing else has these features; add what is missing");
-            Violation::new("xtask/Cargo.toml", 1, text)
+            TidyViolation::new("xtask/Cargo.toml", 1, text)
         })
         .collect()
 }

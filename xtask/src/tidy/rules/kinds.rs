@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::tidy::{source::TextFile, violation::Violation};
+use crate::tidy::{source::TextFile, violation::TidyViolation};
 
 /// The files or folders of a reconciled kind, beside those that only it needs.
 const FILES: [&str; 8] = ["model", "observe", "validate", "plan", "apply", "status", "events", "requeue"];
 
 /// Finds reconciled kinds that lack one of [`FILES`].
-pub fn check(files: &[TextFile]) -> Vec<Violation> {
+pub fn check(files: &[TextFile]) -> Vec<TidyViolation> {
     let paths: BTreeSet<&str> = files.iter().map(|file| file.path.as_str()).collect();
     let mut violations = Vec::new();
     for file in files.iter().filter(|file| file.path.starts_with("crates/")) {
@@ -23,7 +23,7 @@ pub fn check(files: &[TextFile]) -> Vec<Violation> {
         };
         for name in FILES.into_iter().filter(|name| !has(name)) {
             let text = format!("no module `{name}`, which each reconciled kind has; put there what it is for");
-            violations.push(Violation::new(&file.path, line, text));
+            violations.push(TidyViolation::new(&file.path, line, text));
         }
     }
     violations

@@ -1,7 +1,7 @@
 //! Rules for the code that may call the API server, and for the code that may only compute.
 
 use super::words;
-use crate::tidy::{source::RustFile, violation::Violation};
+use crate::tidy::{source::RustFile, violation::TidyViolation};
 
 /// Files and folders of a controller that may hold a client.
 const SHELLS: [&str; 5] = ["observe", "apply", "run", "main", "lib"];
@@ -17,14 +17,15 @@ const EFFECTS: [&str; 6] = ["async", "await", "tokio", "Client", "Applier", "ran
 const EFFECT_PATHS: [&str; 6] = ["std::fs", "std::net", "std::env", "std::process", "std::thread", "::now("];
 
 /// Finds clients outside the shells of controllers, and effects in pure modules.
-pub fn check(file: &RustFile<'_>) -> Vec<Violation> {
+pub fn check(file: &RustFile<'_>) -> Vec<TidyViolation> {
     let (find, where_and_remedy): (fn(&str) -> Option<&'static str>, _) = match layer(&file.file.path) {
         Layer::Pure => (effect, "in code that only computes; read it in observe.rs and pass the value in"),
         Layer::Inner => (client, "outside observe.rs, apply.rs, run.rs and main.rs; move the call there"),
         Layer::Shell => return Vec::new(),
     };
     let found = file.product_code().filter_map(|(line, code)| Some((line, find(code)?)));
-    let violation = |line, what: &str| Violation::new(&file.file.path, line, format!("`{what}` {where_and_remedy}"));
+    let violation =
+        |line, what: &str| TidyViolation::new(&file.file.path, line, format!("`{what}` {where_and_remedy}"));
     found.map(|(line, what)| violation(line, what)).collect()
 }
 

@@ -1,9 +1,9 @@
 //! Common content of every `Cargo.toml` of a member.
 
-use crate::tidy::{source::TextFile, violation::Violation};
+use crate::tidy::{source::TextFile, violation::TidyViolation};
 
 /// Checks that a member takes lints and versions from the workspace.
-pub fn check(file: &TextFile) -> Vec<Violation> {
+pub fn check(file: &TextFile) -> Vec<TidyViolation> {
     if file.name() != "Cargo.toml" || !file.path.contains('/') {
         return Vec::new();
     }
@@ -21,12 +21,12 @@ pub fn check(file: &TextFile) -> Vec<Violation> {
         // A crate may name itself, to test itself with other features.
         if is_dependency && !line.contains("workspace = true") && !line.contains("path = \".\"") {
             let text = "a dependency with a version of its own; name it in [workspace.dependencies] and write `workspace = true`";
-            violations.push(Violation::new(&file.path, index + 1, text));
+            violations.push(TidyViolation::new(&file.path, index + 1, text));
         }
     }
     if !takes_lints {
         let text = "the lints of the workspace do not hold here; add `[lints]` with `workspace = true`";
-        violations.push(Violation::new(&file.path, 1, text));
+        violations.push(TidyViolation::new(&file.path, 1, text));
     }
     violations
 }

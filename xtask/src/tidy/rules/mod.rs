@@ -28,7 +28,7 @@ pub mod testing {
 
     use crate::tidy::{
         source::{RustFile, TextFile},
-        violation::Violation,
+        violation::TidyViolation,
     };
 
     /// The file at `path` with this content.
@@ -37,7 +37,7 @@ pub mod testing {
     }
 
     /// Lines of a Rust file that a rule complains about.
-    pub fn lines(rule: impl Fn(&RustFile<'_>) -> Vec<Violation>, path: &str, text: &str) -> Vec<usize> {
+    pub fn lines(rule: impl Fn(&RustFile<'_>) -> Vec<TidyViolation>, path: &str, text: &str) -> Vec<usize> {
         let file = file(path, text);
         rule(&file.rust().unwrap()).into_iter().map(|violation| violation.line).collect()
     }

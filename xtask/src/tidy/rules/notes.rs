@@ -1,12 +1,12 @@
 //! Notes of unfinished work.
 
 use super::words;
-use crate::tidy::{source::TextFile, violation::Violation};
+use crate::tidy::{source::TextFile, violation::TidyViolation};
 
 const NOTES: [&str; 3] = ["FIXME", "TODO", "XXX"];
 
 /// Finds notes of unfinished work, in any file.
-pub fn check(file: &TextFile) -> Vec<Violation> {
+pub fn check(file: &TextFile) -> Vec<TidyViolation> {
     // The rule itself has to name them.
     if file.path.starts_with("xtask/src/tidy/") {
         return Vec::new();
@@ -14,7 +14,7 @@ pub fn check(file: &TextFile) -> Vec<Violation> {
     let lines = file.text.lines().enumerate();
     let noted = lines.filter_map(|(index, line)| {
         let note = NOTES.iter().find(|note| words(line, note).next().is_some())?;
-        Some(Violation::new(&file.path, index + 1, format!("`{note}`; do it now, or open an issue")))
+        Some(TidyViolation::new(&file.path, index + 1, format!("`{note}`; do it now, or open an issue")))
     });
     noted.collect()
 }

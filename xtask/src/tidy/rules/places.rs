@@ -1,6 +1,6 @@
 //! Nothing in the repository depends on the machine it was written on.
 
-use crate::tidy::{source::TextFile, violation::Violation};
+use crate::tidy::{source::TextFile, violation::TidyViolation};
 
 /// Beginnings of paths that exist on one machine only.
 const MACHINE_PATHS: [&str; 3] = ["/Users/", "/home/", "/var/tmp/"];
@@ -16,7 +16,7 @@ const REGISTRIES: [(&str, &str); 5] = [
 ];
 
 /// Finds paths of a machine, `root` (where the repository is checked out) among them, and hosts of registries.
-pub fn check(file: &TextFile, root: &str) -> Vec<Violation> {
+pub fn check(file: &TextFile, root: &str) -> Vec<TidyViolation> {
     // The rule itself has to name them.
     if file.path.starts_with("xtask/src/tidy/") {
         return Vec::new();
@@ -25,12 +25,12 @@ pub fn check(file: &TextFile, root: &str) -> Vec<Violation> {
     for (index, line) in file.text.lines().enumerate() {
         if let Some(path) = machine_path(line, root) {
             let text = format!("`{path}` is a path of one machine; write it relative to the repository");
-            violations.push(Violation::new(&file.path, index + 1, text));
+            violations.push(TidyViolation::new(&file.path, index + 1, text));
         }
         let hosts = REGISTRIES.iter().map(|(name, domain)| format!("{name}.{domain}"));
         if let Some(host) = hosts.into_iter().find(|host| line.contains(host)) {
             let text = format!("`{host}` is a package registry; leave the choice to the user's own configuration");
-            violations.push(Violation::new(&file.path, index + 1, text));
+            violations.push(TidyViolation::new(&file.path, index + 1, text));
         }
     }
     violations

@@ -1,21 +1,21 @@
 //! Size and form of files.
 
-use crate::tidy::{source::RustFile, violation::Violation};
+use crate::tidy::{source::RustFile, violation::TidyViolation};
 
 /// Longest file, test modules not counted.
 const FILE_LIMIT: usize = 500;
 
 /// Checks the header and the length of a file.
-pub fn check(file: &RustFile<'_>) -> Vec<Violation> {
+pub fn check(file: &RustFile<'_>) -> Vec<TidyViolation> {
     let path = &file.file.path;
     let mut violations = Vec::new();
     if !file.file.text.starts_with("//!") {
-        violations.push(Violation::new(path, 1, "no header; begin with `//!` and say what the file is for"));
+        violations.push(TidyViolation::new(path, 1, "no header; begin with `//!` and say what the file is for"));
     }
     let length = file.length();
     if length > FILE_LIMIT {
         let text = format!("{length} lines without tests, the limit is {FILE_LIMIT}; split it by concept");
-        violations.push(Violation::new(path, FILE_LIMIT, text));
+        violations.push(TidyViolation::new(path, FILE_LIMIT, text));
     }
     violations
 }

@@ -1,6 +1,6 @@
 //! Labels, annotations and API names have one home.
 
-use crate::tidy::{source::RustFile, violation::Violation};
+use crate::tidy::{source::RustFile, violation::TidyViolation};
 
 const PREFIX: &str = "nvidia.com/";
 /// Folder of the crates that are built into the product. Test suites and commands also use keys of other operators.
@@ -9,7 +9,7 @@ const PRODUCT: &str = "crates/";
 const HOME: &str = "crates/api-types/";
 
 /// Finds spelt-out keys in the product, outside `api-types` and tests.
-pub fn check(file: &RustFile<'_>) -> Vec<Violation> {
+pub fn check(file: &RustFile<'_>) -> Vec<TidyViolation> {
     let path = &file.file.path;
     if path.starts_with(HOME) || !path.starts_with(PRODUCT) {
         return Vec::new();
@@ -18,7 +18,7 @@ pub fn check(file: &RustFile<'_>) -> Vec<Violation> {
     spelt_out
         .map(|literal| {
             let text = format!("\"{}\" is spelt out; use its constant in api_types, or add one there", literal.text);
-            Violation::new(path, literal.line, text)
+            TidyViolation::new(path, literal.line, text)
         })
         .collect()
 }

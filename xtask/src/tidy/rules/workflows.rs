@@ -1,6 +1,6 @@
 //! Workflows and Dockerfiles run what they ran yesterday: actions by commit, toolchains and tools by version.
 
-use crate::tidy::{source::TextFile, violation::Violation};
+use crate::tidy::{source::TextFile, violation::TidyViolation};
 
 const ACTION: &str = "an action by a tag, which its owner can move; name the commit, and the version in a comment: \
                       `uses: owner/action@<40 hexadecimal digits> # v1.2.3`";
@@ -8,13 +8,13 @@ const TOOLCHAIN: &str = "a toolchain without version; name one, for example 1.95
 const TOOL: &str = "a tool without version; add `--version` and `--locked` to `cargo install`";
 
 /// Checks one file below `.github/workflows`.
-pub fn check(file: &TextFile) -> Vec<Violation> {
+pub fn check(file: &TextFile) -> Vec<TidyViolation> {
     if !file.path.starts_with(".github/workflows/") {
         return Vec::new();
     }
     let lines = file.text.lines().enumerate();
     let found = lines.flat_map(|(index, line)| faults(line).map(move |text| (index + 1, text)));
-    found.map(|(line, text)| Violation::new(&file.path, line, text)).collect()
+    found.map(|(line, text)| TidyViolation::new(&file.path, line, text)).collect()
 }
 
 fn faults(line: &str) -> impl Iterator<Item = &'static str> {
