@@ -1,6 +1,8 @@
-//! `cargo xtask bench floor`: many graphs at once by an operator, and the same objects by a plain client.
+//! `cargo xtask bench floor`: many graphs at once by an operator, and the same objects by clients.
 //!
-//! The client is the floor: what the control plane needs for these objects, without an operator.
+//! The plain client is the floor: what the control plane needs for these objects, without an operator. A third run is by a
+//! client that sends what an operator has to send: server-side applies, in a cluster with the webhook server, so that
+//! graphs are admitted and every object is converted for watches of the other version.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -8,6 +10,7 @@ use anyhow::{Context, Result, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use local_operator::{Binaries, OperatorArgs, Running};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use test_cluster::{Cluster, Options};
 use tokio::time::Instant;
 
@@ -18,12 +21,14 @@ use super::{
     load::Load,
     nodes, processes,
     progress::Progress,
-    template::Template,
+    template::{Template, WriteForm},
     usage::Usage,
 };
 
-/// Requests of the plain client at a time.
+/// Requests of the client at a time.
 const CONNECTIONS: usize = 16;
+/// Programs of ours that keep running beside the client that applies.
+const SERVERS: [&str; 2] = ["crds", "webhook-server"];
 /// Limit of the operator's time, as a multiple of the floor.
 const BUDGET: f64 = 1.15;
 
@@ -42,7 +47,7 @@ pub(crate) struct Args {
     operator: OperatorArgs,
 }
 
-/// Measurements of the operator, or of the plain client.
+/// Measurements of the operator, or of a client.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Figures {
     /// From the first request until nothing moved any more.
@@ -64,8 +69,17 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     let (operator, template) = by_operator(args, &binaries).await?;
     eprintln!("the same objects by a plain client");
     let floor = by_client(args, &binaries, &template).await?;
-    print!("{}", table(args, &operator, &floor));
-    args.json.write(&BTreeMap::from([("operator", &operator), ("floor", &floor)]))?;
+    let mut all = BTreeMap::from([("operator", &operator), ("floor", &floor)]);
+    let applies = match args.operator.other() {
+        None => {
+            eprintln!("the same objects by a client that applies them");
+            Some(by_applies(args, &binaries, &template).await?)
+        }
+        Some(_) => None,
+    };
+    all.extend(applies.as_ref().map(|applies| ("applies", applies)));
+    print!("{}", table(args, &operator, &floor, applies.as_ref()));
+    args.json.write(&all)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,41 +108,83 @@ async fn by_operator(args: &Args, binaries: &Binaries) -> Result<(Figures, Templ
     Ok((Figures { seconds, writes: writes + args.graphs, cpu_seconds }, template))
 }
 
+/// A cluster without webhooks: without an operator, none serves the conversion of the definitions.
 async fn by_client(args: &Args, binaries: &Binaries, template: &Template) -> Result<Figures> {
+    let mut crds = binaries.crds()?;
+    for spec in crds.iter_mut().filter_map(|crd| crd["spec"].as_object_mut()) {
+        spec.remove("conversion");
+    }
+    let cluster = start(args, crds).await?;
+    let figures = write_all(args, &cluster, std::iter::empty(), (template, WriteForm::Create)).await?;
+    cluster.stop().await?;
+    Ok(figures)
+}
+
+/// A cluster with the webhook server and no controller.
+async fn by_applies(args: &Args, binaries: &Binaries, template: &Template) -> Result<Figures> {
     let cluster = cluster(args, binaries).await?;
-    let processes = processes(&cluster, std::iter::empty())?;
+    let operators = args.operator.start(&cluster, binaries).await?;
+    let (servers, controllers): (Vec<_>, Vec<_>) =
+        operators.iter().partition(|operator| SERVERS.contains(&operator.name()));
+    for controller in controllers {
+        controller.stop(&cluster).await?;
+    }
+    let servers = servers.into_iter().map(Running::name);
+    let figures = write_all(args, &cluster, servers, (template, WriteForm::Apply)).await?;
+    cluster.stop().await?;
+    Ok(figures)
+}
+
+/// Writes the objects of all graphs. `programs` are measured beside the control plane.
+async fn write_all(
+    args: &Args,
+    cluster: &Cluster,
+    programs: impl Iterator<Item = &str>,
+    (template, form): (&Template, WriteForm),
+) -> Result<Figures> {
+    let processes = processes(cluster, programs)?;
     let client = cluster.client()?;
     let progress = Progress::watch(&client).await?;
     let names = Load::new(client.clone(), args.components).prepare(args.graphs).await?;
     progress.rests().await?;
     let before = Usage::of(&processes)?;
     let begin = Instant::now();
-    let creations = stream::iter(&names).map(|graph| template.create(&client, &graph.namespace));
-    creations.buffer_unordered(CONNECTIONS).try_for_each(async |()| Ok(())).await?;
+    let writes = stream::iter(&names).map(|graph| template.write(&client, &graph.namespace, form));
+    writes.buffer_unordered(CONNECTIONS).try_for_each(async |()| Ok(())).await?;
     progress.rests().await?;
     let seconds = (progress.last_moved() - begin).as_secs_f64();
     let cpu_seconds = Usage::of(&processes)?.cpu_since(&before);
-    cluster.stop().await?;
     Ok(Figures { seconds, writes: template.requests() * args.graphs, cpu_seconds })
 }
 
 async fn cluster(args: &Args, binaries: &Binaries) -> Result<Cluster> {
-    let nodes = nodes(args.graphs, args.components)?;
-    Ok(Cluster::start(Options { crds: binaries.crds()?, audit: true, ..Options::with_nodes(nodes) }).await?)
+    start(args, binaries.crds()?).await
 }
 
-fn table(args: &Args, operator: &Figures, floor: &Figures) -> String {
+async fn start(args: &Args, crds: Vec<Value>) -> Result<Cluster> {
+    let nodes = nodes(args.graphs, args.components)?;
+    Ok(Cluster::start(Options { crds, audit: true, ..Options::with_nodes(nodes) }).await?)
+}
+
+fn table(args: &Args, operator: &Figures, floor: &Figures, applies: Option<&Figures>) -> String {
     let whose = args.operator.other().unwrap_or("operator");
     let mut text = format!("{} graphs of {} components at once\n", args.graphs, args.components);
-    let mut row = |name: &str, ours: f64, floor: f64, unit: &str| {
-        let ratio = if floor > 0.0 { format!("{:.2}", ours / floor) } else { "-".to_owned() };
-        text += &format!("{name:<36} {ours:>9.1} {floor:>9.1} {unit:<3} {ratio:>6}\n");
+    text += &format!("{:<36} {whose:>9} {:>9} {:>10}", "", "client", "ratio");
+    text += if applies.is_some() { "   applies  ratio\n" } else { "\n" };
+    let mut row = |name: &str, unit: &str, of: &dyn Fn(&Figures) -> f64| {
+        let (ours, floor) = (of(operator), of(floor));
+        let ratio = |value: f64| if floor > 0.0 { format!("{:.2}", value / floor) } else { "-".to_owned() };
+        text += &format!("{name:<36} {ours:>9.1} {floor:>9.1} {unit:<3} {:>6}", ratio(ours));
+        if let Some(applies) = applies.map(of) {
+            text += &format!(" {applies:>9.1} {:>6}", ratio(applies));
+        }
+        text.push('\n');
     };
-    row(&format!("{whose}, plain client, ratio: time"), operator.seconds, floor.seconds, "s");
-    let each = |figures: &Figures| figures.writes as f64 / args.graphs as f64;
-    row("writes for a graph", each(operator), each(floor), "");
-    for (process, cpu) in &operator.cpu_seconds {
-        row(&format!("CPU of {process}"), *cpu, floor.cpu_seconds.get(process).copied().unwrap_or_default(), "s");
+    row("time", "s", &|figures| figures.seconds);
+    row("writes for a graph", "", &|figures| figures.writes as f64 / args.graphs as f64);
+    for process in operator.cpu_seconds.keys() {
+        let cpu = |figures: &Figures| figures.cpu_seconds.get(process).copied().unwrap_or_default();
+        row(&format!("CPU of {process}"), "s", &cpu);
     }
     let ratio = Budget {
         what: "time by that of the plain client".to_owned(),

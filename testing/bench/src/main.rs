@@ -111,7 +111,7 @@ enum Part {
     Api(api::Args),
     /// Picture of the figures of earlier measurements
     Chart(chart::Args),
-    /// Many graphs at once: the operator beside a plain client that creates the same objects
+    /// Many graphs at once: the operator beside clients that write the same objects
     Floor(floor::Args),
     /// Time, CPU and memory of each graph, with few graphs and with many
     Growth(growth::Args),

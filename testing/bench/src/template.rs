@@ -1,11 +1,11 @@
-//! The objects of one graph, to be created again in other namespaces without an operator.
+//! The objects of one graph, to be written again in other namespaces by a client.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use kube::{
     Client, ResourceExt,
-    api::{Api, Patch, PatchParams, PostParams},
+    api::{Api, Patch, PatchParams, PostParams, ValidationDirective},
     core::{ApiResource, DynamicObject},
 };
 use serde_json::{Value, json};
@@ -16,6 +16,18 @@ use super::audit::{Event, ObjectRef};
 const METADATA: [&str; 4] = ["name", "labels", "annotations", "ownerReferences"];
 /// Fields of Services that the API server sets.
 const ADDRESSES: [&str; 2] = ["clusterIP", "clusterIPs"];
+
+/// Field manager of a client that applies.
+const FIELD_MANAGER: &str = "bench";
+
+/// Form of the requests that write objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WriteForm {
+    /// Objects are created, and statuses merged.
+    Create,
+    /// Objects and statuses are applied, as an operator does it.
+    Apply,
+}
 
 /// The objects, each after its owner.
 #[derive(Debug, Default)]
@@ -67,28 +79,49 @@ impl Template {
         Ok(this)
     }
 
-    /// Requests that [`Self::create`] sends.
+    /// Requests that [`Self::write`] sends.
     pub(super) fn requests(&self) -> usize {
         self.entries.len() + self.entries.iter().filter(|entry| entry.status.is_some()).count()
     }
 
-    /// Creates the objects in a namespace, then writes the statuses.
-    pub(super) async fn create(&self, client: &Client, namespace: &str) -> Result<()> {
+    /// Writes the objects in a namespace, then the statuses.
+    pub(super) async fn write(&self, client: &Client, namespace: &str, form: WriteForm) -> Result<()> {
         let mut uids = BTreeMap::new();
+        let params =
+            PatchParams { field_validation: Some(ValidationDirective::Ignore), ..PatchParams::apply(FIELD_MANAGER) };
+        let params = params.force();
         for entry in &self.entries {
             let object: DynamicObject = serde_json::from_str(&self.moved(&entry.object, namespace, &uids))?;
             let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &entry.resource);
-            let created = api.create(&PostParams::default(), &object).await;
-            let created = created.with_context(|| format!("cannot create {} in {namespace}", object.name_any()))?;
+            let name = object.name_any();
+            let created = match form {
+                WriteForm::Create => api.create(&PostParams::default(), &object).await,
+                WriteForm::Apply => api.patch(&name, &params, &Patch::Apply(&object)).await,
+            };
+            let created = created.with_context(|| format!("cannot create {name} in {namespace}"))?;
             uids.insert(entry.uid.as_str(), created.uid().unwrap_or_default());
         }
         for entry in &self.entries {
             let Some(status) = &entry.status else { continue };
             let status: Value = serde_json::from_str(&self.moved(status, namespace, &uids))?;
-            let name = serde_json::from_str::<DynamicObject>(&self.moved(&entry.object, namespace, &uids))?.name_any();
+            let object: DynamicObject = serde_json::from_str(&self.moved(&entry.object, namespace, &uids))?;
+            let name = object.name_any();
             let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &entry.resource);
-            let patch = Patch::Merge(json!({"status": status}));
-            let patched = api.patch_status(&name, &PatchParams::default(), &patch).await;
+            let patched = match form {
+                WriteForm::Create => {
+                    let patch = Patch::Merge(json!({"status": status}));
+                    api.patch_status(&name, &PatchParams::default(), &patch).await
+                }
+                WriteForm::Apply => {
+                    let patch = Patch::Apply(json!({
+                        "apiVersion": entry.resource.api_version,
+                        "kind": object.types.map(|types| types.kind),
+                        "metadata": {"name": name},
+                        "status": status,
+                    }));
+                    api.patch_status(&name, &params, &patch).await
+                }
+            };
             patched.with_context(|| format!("cannot write the status of {name} in {namespace}"))?;
         }
         Ok(())
