@@ -1,6 +1,6 @@
 //! Annotation keys and fixed values.
 
-/// `component` or `grove`: the program that runs a graph, for life.
+/// `component` or `grove`: the workload provider of a graph, for life.
 pub const WORKLOAD_PROVIDER: &str = "nvidia.com/workload-provider";
 /// Value of [`WORKLOAD_PROVIDER`]: Deployments and LeaderWorkerSets.
 pub const PROVIDER_COMPONENT: &str = "component";

@@ -83,7 +83,7 @@ pub mod graph {
     pub const IMAGE_NOT_READY: &str = "dynamoComponent_is_not_ready";
     /// `Reconciling`: the same.
     pub const IMAGE_AWAITED: &str = "ImageAwaited";
-    /// `Stalled`: live objects of two programs run the graph.
+    /// `Stalled`: live objects of both workload providers run the graph.
     pub const CONFLICTING_PROVIDERS: &str = "ConflictingProviders";
     /// `Stalled`: the scheduler's queue does not exist.
     pub const QUEUE_MISSING: &str = "QueueMissing";

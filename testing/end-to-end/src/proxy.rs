@@ -159,8 +159,8 @@ async fn forward(State(inner): State<Arc<Inner>>, request: Request) -> Response 
         let answer = send(&client, request).await;
         drop(in_flight);
         answer
-    });
-    let sent = sent.await;
+    })
+    .await;
     if is_write && inner.cut == Cut::After {
         inner.kill().await;
         return StatusCode::BAD_GATEWAY.into_response();

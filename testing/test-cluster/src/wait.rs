@@ -4,7 +4,7 @@ use std::{fmt::Display, time::Duration};
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// The first pause between two looks; it doubles up to [`LAST_PAUSE`], so that quick things are seen quickly and slow
+/// The first pause between two probes; it doubles up to [`LAST_PAUSE`], so that quick things are seen quickly and slow
 /// ones cost little.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LAST_PAUSE: Duration = Duration::from_millis(100);
@@ -22,46 +22,46 @@ pub struct Timeout {
 }
 
 /// One observation of a condition: the awaited value, or the value observed instead.
-pub trait Look {
+pub trait Probed {
     /// The awaited value.
     type Value;
     /// The value, or a description of what is there in its place.
     ///
     /// # Errors
     /// The condition does not hold yet.
-    fn look(self) -> Result<Self::Value, String>;
+    fn observe(self) -> Result<Self::Value, String>;
 }
 
-impl<T> Look for Option<T> {
+impl<T> Probed for Option<T> {
     type Value = T;
-    fn look(self) -> Result<T, String> {
+    fn observe(self) -> Result<T, String> {
         self.ok_or_else(|| "not there yet".to_owned())
     }
 }
 
-impl<T, E: Display> Look for Result<T, E> {
+impl<T, E: Display> Probed for Result<T, E> {
     type Value = T;
-    fn look(self) -> Result<T, String> {
+    fn observe(self) -> Result<T, String> {
         self.map_err(|seen| seen.to_string())
     }
 }
 
-/// Looks again and again until `probe` gives a value, and returns it. `what` completes the sentence "waited for …". A
-/// probe answers with an `Option`, or better with a `Result` whose error says what it saw, because the last such answer
-/// is part of the error.
+/// Calls `probe` again and again until it gives a value, and returns it. `what` completes the sentence "waited for …".
+/// A probe answers with an `Option`, or better with a `Result` whose error says what it saw, because the last such
+/// answer is part of the error.
 ///
 /// # Errors
 /// [`Timeout`] when `limit` has passed; a probe that hangs is given up too.
-pub async fn until<L: Look>(
+pub async fn until<P: Probed>(
     what: impl Into<String>,
     limit: Duration,
-    mut probe: impl AsyncFnMut() -> L,
-) -> Result<L::Value, Timeout> {
+    mut probe: impl AsyncFnMut() -> P,
+) -> Result<P::Value, Timeout> {
     let end = Instant::now() + limit;
     let mut pause = FIRST_PAUSE;
-    let mut seen = "nothing, the first look has not ended".to_owned();
+    let mut seen = "nothing, the first probe has not ended".to_owned();
     loop {
-        match timeout_at(end, probe()).await.map(Look::look) {
+        match timeout_at(end, probe()).await.map(Probed::observe) {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(observation)) => seen = observation,
             Err(_) => return Err(Timeout { what: what.into(), limit, seen }),
@@ -80,10 +80,10 @@ mod tests {
 
     #[tokio::test]
     async fn gives_the_value_as_soon_as_it_is_there() {
-        let mut looks = 0;
-        let value = until("three looks", Duration::from_secs(5), || {
-            looks += 1;
-            std::future::ready((looks == 3).then_some(looks))
+        let mut probes = 0;
+        let value = until("three probes", Duration::from_secs(5), || {
+            probes += 1;
+            std::future::ready((probes == 3).then_some(probes))
         });
         assert_eq!(value.await.unwrap(), 3);
     }
@@ -98,6 +98,6 @@ mod tests {
     async fn gives_up_on_a_probe_that_hangs() {
         let error =
             until("an answer", Duration::from_millis(20), std::future::pending::<Option<()>>).await.unwrap_err();
-        assert!(error.seen.contains("first look"), "{error}");
+        assert!(error.seen.contains("first probe"), "{error}");
     }
 }

@@ -70,7 +70,7 @@ fn has_list_for_a_struct(sample: &Value) -> bool {
 }
 
 proptest! {
-    /// `serde_json` decides what fits, and what is said about the rest.
+    /// `serde_json` determines what fits, and what is said about the rest.
     #[test]
     fn the_result_is_that_of_serde_json(json in samples()) {
         let read = typed::<Sample>(json.clone()).map_err(|error| error.problem().to_string());

@@ -139,7 +139,7 @@ impl Applier {
         body["metadata"]["resourceVersion"] = Value::String(OF_NO_OBJECT.to_owned());
         match self.send(desired, &body, WriteVerb::Create).await {
             Err(error) if matches!(error.error_type(), ErrorType::Conflict | ErrorType::AlreadyExists) => {
-                let live = self.get(&desired.resource, &desired.id).await?.ok_or(error)?;
+                let live = self.read(&desired.resource, &desired.id).await?.ok_or(error)?;
                 self.found(desired, &live).await
             }
             answer => answer.map(ApplyOutcome::Created).inspect(|_| info!(object = %desired.id, "created")),
@@ -256,7 +256,7 @@ impl Applier {
     ///
     /// # Errors
     /// The API server rejects the request, unless the object does not exist.
-    pub async fn get(&self, resource: &ApiResource, id: &ObjectId) -> Result<Option<Value>, RequestError> {
+    pub async fn read(&self, resource: &ApiResource, id: &ObjectId) -> Result<Option<Value>, RequestError> {
         let api = self.api(resource, id);
         match timed("read", id, api.get(&id.name)).await {
             Ok(object) => to_value(id, &object).map(Some),
@@ -269,7 +269,7 @@ impl Applier {
     /// `namespace` is empty for kinds of the whole cluster.
     ///
     /// # Errors
-    /// As [`Applier::get`].
+    /// As [`Applier::read`].
     pub async fn find<K>(&self, namespace: &str, name: &str) -> Result<Option<Value>, RequestError>
     where
         K: Resource<DynamicType = ()>,
@@ -278,7 +278,7 @@ impl Applier {
             return Ok(None);
         }
         let resource = ApiResource::erase::<K>(&());
-        self.get(&resource, &ObjectId::new(&resource, namespace, name)).await
+        self.read(&resource, &ObjectId::new(&resource, namespace, name)).await
     }
 
     /// A JSON patch whose `test` operations say what the object must still be.

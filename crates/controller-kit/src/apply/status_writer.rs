@@ -56,7 +56,7 @@ impl Applier {
             Urgency::Counts => self.count_delay,
             Urgency::Immediate => Duration::ZERO,
             Urgency::Same => {
-                locked(&self.memory).reported(uid);
+                locked(&self.memory).status_is_current(uid);
                 Duration::ZERO
             }
         };
@@ -137,7 +137,7 @@ impl Applier {
     }
 
     fn wrote_status(&self, uid: &str, id: &ObjectId, answer: &Value) {
-        locked(&self.memory).reported(uid);
+        locked(&self.memory).status_is_current(uid);
         self.wrote(uid, id, answer);
     }
 

@@ -31,7 +31,7 @@ impl Applier {
             return Ok(None);
         };
         let changed = || RequestError::Changed { object: id.clone() };
-        let seen = self.get(&desired.resource, id).await?.ok_or_else(changed)?;
+        let seen = self.read(&desired.resource, id).await?.ok_or_else(changed)?;
         let version = text(&seen, "/metadata/resourceVersion");
         let another = desired.unchanged && version != text(live, "/metadata/resourceVersion");
         if another || text(&seen, "/metadata/uid") != uid {

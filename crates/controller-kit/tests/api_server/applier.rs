@@ -306,9 +306,9 @@ async fn an_object_of_a_custom_resource_may_lose_all_its_fields() {
         let object = json!({ "spec": spec, "metadata": {
             "name": "one", "namespace": bench.namespace.name(), "ownerReferences": [owner] } });
         let desired = Desired::dynamic(resource.clone(), object, &bench.uid()).unwrap();
-        let live = bench.applier.get(&resource, desired.id()).await.unwrap();
+        let live = bench.applier.read(&resource, desired.id()).await.unwrap();
         let outcome = bench.applier.apply(&desired, live.as_ref()).await.unwrap();
-        (outcome, bench.applier.get(&resource, desired.id()).await.unwrap().unwrap()["spec"].take())
+        (outcome, bench.applier.read(&resource, desired.id()).await.unwrap().unwrap()["spec"].take())
     };
     for spec in [json!({ "resources": { "limits": {} } }), json!({ "resources": {} })] {
         apply(json!({ "resources": { "limits": { "cpu": "1" } } })).await;

@@ -91,7 +91,7 @@ impl Bench {
             namespace: self.namespace.name().to_owned(),
             name: name.to_owned(),
         };
-        self.applier.get(&ApiResource::erase::<K>(&()), &id).await.unwrap()
+        self.applier.read(&ApiResource::erase::<K>(&()), &id).await.unwrap()
     }
 
     /// Applies as a reconcile does whose cache is up to date.

@@ -1,4 +1,4 @@
-//! Rights for graphs, on any program and on Grove.
+//! Rights for graphs, on any workload provider and on Grove alone.
 
 use controller_kit::{
     access::{Access, Verb},

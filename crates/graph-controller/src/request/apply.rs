@@ -166,7 +166,7 @@ impl RequestWriter<'_> {
             Ok(_) => applied.made_graph = Some(desired.id().name.clone()),
             Err(RequestError::Changed { object }) => {
                 // The cache does not show it yet, or it came in between.
-                let Some(live) = self.applier.get(&resource, &object).await? else {
+                let Some(live) = self.applier.read(&resource, &object).await? else {
                     return Err(RequestError::Changed { object });
                 };
                 let live: DynamoGraphDeployment = parse(&object, live)?;

@@ -154,7 +154,7 @@ fn open(
 ) -> (GraphCaches, Option<Following>) {
     let accounts_of_graphs =
         format!("{}={},{}={}", labels::MANAGED_BY, labels::OPERATOR, labels::APP_COMPONENT, labels::RBAC);
-    // Not by their generation: those of old are of none.
+    // Not by their revision: workers of older operators have none.
     let types = ComponentType::ALL.into_iter().filter(|type_| type_.is_worker()).map(ComponentType::as_str);
     let types = types.collect::<Vec<_>>().join(",");
     let workers = format!("{},{} in ({types})", labels::GRAPH, labels::COMPONENT_TYPE);

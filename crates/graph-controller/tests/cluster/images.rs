@@ -106,7 +106,7 @@ async fn a_graph_rolls_when_its_new_image_is_there_and_not_before() {
     let conditions = &waits.status.unwrap().conditions;
     assert!(conditions.iter().any(|c| c.type_ == "Stalled" && c.status == "True" && c.reason == "BuildFailed"));
     harness.until_reconciled("chat").await;
-    assert_eq!(specs(&harness.components("chat").await), specs(&first), "what serves goes on as it is");
+    assert_eq!(specs(&harness.components("chat").await), specs(&first), "components that serve stay as they are");
 
     is_there(&harness, "v2").await;
     harness.ready("chat").await;

@@ -87,7 +87,10 @@ fn a_name_too_long_for_its_pods_is_a_violation_before_there_are_any() {
         component.spec.component.replicas = Some(replicas);
         let valid = validate(&component).unwrap();
         assert_eq!(validate_leader_worker_set(&valid, false).is_ok(), fits, "{length} {replicas}");
-        assert!(validate_leader_worker_set(&valid, true).is_ok(), "what serves goes on: {length} {replicas}");
+        assert!(
+            validate_leader_worker_set(&valid, true).is_ok(),
+            "a component that serves stays valid: {length} {replicas}"
+        );
     }
     component.metadata.name = Some("n".repeat(51));
     let violations = validate_leader_worker_set(&validate(&component).unwrap(), false).unwrap_err();

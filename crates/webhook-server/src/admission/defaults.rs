@@ -135,7 +135,7 @@ fn fill(object: &mut Value, old: Option<&Value>, operation: Operation, facts: &F
     }
 }
 
-/// A new graph gets the program that runs it, whatever its user wrote, and the operator's version.
+/// A new graph gets its workload provider, whatever its user wrote, and the operator's version.
 fn stamp(object: &mut Value, facts: &Facts) {
     let provider = provider_of_new(&subject::graph(object).metadata, facts.features.grove).as_str();
     if let Some(all) = object_at(object, &["metadata", "annotations"]) {

@@ -111,8 +111,8 @@ fn signal(process: Process, signal: &str) -> Result<(), BoxError> {
     if status.success() { Ok(()) } else { Err(format!("kill {signal}: {status}").into()) }
 }
 
-/// The bench for one test: a namespace with our controllers.
-pub struct Stage {
+/// What one test has: the bench, and a namespace with our controllers.
+pub struct TestSetup {
     pub bench: MutexGuard<'static, Bench>,
     pub harness: Harness,
     pub operators: Operators,
@@ -120,7 +120,7 @@ pub struct Stage {
     graphs: GraphLog,
 }
 
-impl Stage {
+impl TestSetup {
     /// Waits for the bench; `None` where the software cannot be had.
     pub async fn new<S: Software>(shared: &'static Shared, name: &str) -> Result<Option<Self>, BoxError> {
         let Some(bench) = shared.get_or_try_init(Bench::start::<S>).await? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Scenarios for every program that runs pods for a graph.
+//! Scenarios for every workload provider of a graph.
 
 use std::{
     collections::BTreeSet,
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use test_cluster::wait;
 
 use crate::{
-    bench::{Shared, Software, Stage, limit},
+    bench::{Shared, Software, TestSetup, limit},
     is_full, skipped,
 };
 
@@ -65,7 +65,7 @@ pub fn stuck<S: Software>(name: &str, tag: &str, replicas: usize) -> Value {
     graph
 }
 
-impl Stage {
+impl TestSetup {
     /// Waits until a graph is ready in the present generation, and checks that kstatus agrees.
     pub async fn settled(&self, graph: &str) -> Result<DynamoGraphDeployment, BoxError> {
         let ready = self.harness.ready(graph).await?;
@@ -151,55 +151,55 @@ impl Stage {
 
 /// Creation, no replicas and as many as before, another image. No pod is replaced that need not be.
 pub async fn life<S: Software>(shared: &'static Shared) -> Result<(), BoxError> {
-    let Some(stage) = Stage::new::<S>(shared, "life").await? else { return Ok(()) };
-    let frontend = stage.run::<S>().await?;
+    let Some(setup) = TestSetup::new::<S>(shared, "life").await? else { return Ok(()) };
+    let frontend = setup.run::<S>().await?;
 
-    stage.harness.apply(&graph::<S>(GRAPH, "1.0.0", 0)).await?;
-    let none = stage.settled(GRAPH).await?;
+    setup.harness.apply(&graph::<S>(GRAPH, "1.0.0", 0)).await?;
+    let none = setup.settled(GRAPH).await?;
     assert_eq!(none.status.and_then(|status| Some(status.components.get(WORKERS)?.replicas)), Some(0));
-    let gone = async || stage.pods.of(WORKERS).is_empty().then_some(());
+    let gone = async || setup.pods.of(WORKERS).is_empty().then_some(());
     wait::until("the pods to be gone", LAG, gone).await?;
-    stage.harness.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
-    stage.settled(GRAPH).await?;
-    stage.all_workers_run::<S>("1.0.0").await?;
-    assert_eq!(stage.pods.made(WORKERS), 2 * REPLICAS * S::PODS);
+    setup.harness.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
+    setup.settled(GRAPH).await?;
+    setup.all_workers_run::<S>("1.0.0").await?;
+    assert_eq!(setup.pods.made(WORKERS), 2 * REPLICAS * S::PODS);
 
-    stage.pods.mark();
-    stage.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
-    stage.settled(GRAPH).await?;
-    stage.all_workers_run::<S>("2.0.0").await?;
-    stage.served_throughout::<S>();
-    assert_eq!(stage.pods.made(WORKERS), 3 * REPLICAS * S::PODS, "each pod is replaced once");
-    assert_eq!(stage.pods.of(FRONTEND), frontend, "the frontend did not change");
-    stage.end()
+    setup.pods.mark();
+    setup.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    setup.settled(GRAPH).await?;
+    setup.all_workers_run::<S>("2.0.0").await?;
+    setup.served_throughout::<S>();
+    assert_eq!(setup.pods.made(WORKERS), 3 * REPLICAS * S::PODS, "each pod is replaced once");
+    assert_eq!(setup.pods.of(FRONTEND), frontend, "the frontend did not change");
+    setup.end()
 }
 
 /// Webhooks that do not answer are a condition within 5 s; what serves stays; work goes on within 20 s of their return.
 pub async fn webhooks_away<S: Software>(shared: &'static Shared) -> Result<(), BoxError> {
-    let Some(stage) = Stage::new::<S>(shared, "webhooks").await? else { return Ok(()) };
-    stage.run::<S>().await?;
-    let before = stage.pods.of(WORKERS);
+    let Some(setup) = TestSetup::new::<S>(shared, "webhooks").await? else { return Ok(()) };
+    setup.run::<S>().await?;
+    let before = setup.pods.of(WORKERS);
 
-    stage.bench.kill_software().await?;
-    stage.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
-    let message = stage.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
+    setup.bench.kill_software().await?;
+    setup.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    let message = setup.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
     assert!(message.contains("failed calling webhook"), "{message}");
-    stage.harness.apply(&graph::<S>("late", "1.0.0", REPLICAS)).await?;
-    stage.reported("late", WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
+    setup.harness.apply(&graph::<S>("late", "1.0.0", REPLICAS)).await?;
+    setup.reported("late", WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
     // Back to what runs: the webhooks are not needed for that.
-    stage.harness.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
-    stage.settled(GRAPH).await?;
-    assert_eq!(stage.pods.of(WORKERS), before, "what serves stays");
+    setup.harness.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
+    setup.settled(GRAPH).await?;
+    assert_eq!(setup.pods.of(WORKERS), before, "what serves stays");
 
-    stage.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
-    stage.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
-    stage.bench.start_software().await?;
+    setup.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    setup.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED)).await?;
+    setup.bench.start_software().await?;
     for name in [GRAPH, "late"] {
-        stage.no_longer(name, WEBHOOK_UNAVAILABLE, limit(RECOVERED)).await?;
+        setup.no_longer(name, WEBHOOK_UNAVAILABLE, limit(RECOVERED)).await?;
     }
-    stage.settled(GRAPH).await?;
-    stage.settled("late").await?;
-    stage.end()
+    setup.settled(GRAPH).await?;
+    setup.settled("late").await?;
+    setup.end()
 }
 
 /// Webhooks that accept connections and do not answer are a condition, too.
@@ -208,19 +208,19 @@ pub async fn webhooks_hang<S: Software>(shared: &'static Shared) -> Result<(), B
         skipped(&format!("webhooks that hang with {}", S::NAME), "DYNAMO_REAL_SOFTWARE is not `full`");
         return Ok(());
     }
-    let Some(stage) = Stage::new::<S>(shared, "hang").await? else { return Ok(()) };
-    stage.run::<S>().await?;
-    let before = stage.pods.of(WORKERS);
-    stage.bench.freeze_software()?;
-    stage.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
-    let message = stage.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED_LATE)).await?;
+    let Some(setup) = TestSetup::new::<S>(shared, "hang").await? else { return Ok(()) };
+    setup.run::<S>().await?;
+    let before = setup.pods.of(WORKERS);
+    setup.bench.freeze_software()?;
+    setup.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    let message = setup.reported(GRAPH, WEBHOOK_UNAVAILABLE, limit(REPORTED_LATE)).await?;
     assert!(message.contains("failed calling webhook"), "{message}");
-    assert_eq!(stage.pods.of(WORKERS), before, "what serves stays");
-    stage.bench.start_software().await?;
-    stage.no_longer(GRAPH, WEBHOOK_UNAVAILABLE, limit(RECOVERED)).await?;
-    stage.settled(GRAPH).await?;
-    stage.all_workers_run::<S>("2.0.0").await?;
-    stage.end()
+    assert_eq!(setup.pods.of(WORKERS), before, "what serves stays");
+    setup.bench.start_software().await?;
+    setup.no_longer(GRAPH, WEBHOOK_UNAVAILABLE, limit(RECOVERED)).await?;
+    setup.settled(GRAPH).await?;
+    setup.all_workers_run::<S>("2.0.0").await?;
+    setup.end()
 }
 
 /// A rollout that cannot end says why within 10 s, takes no more capacity than it must, and goes back to the same pods.
@@ -229,23 +229,23 @@ pub async fn stuck_rollout<S: Software>(shared: &'static Shared) -> Result<(), B
         skipped(&format!("a stuck rollout with {}", S::NAME), "DYNAMO_REAL_SOFTWARE is not `full`");
         return Ok(());
     }
-    let Some(stage) = Stage::new::<S>(shared, "stuck").await? else { return Ok(()) };
-    stage.run::<S>().await?;
-    let before = stage.pods.of(WORKERS);
-    stage.pods.mark();
+    let Some(setup) = TestSetup::new::<S>(shared, "stuck").await? else { return Ok(()) };
+    setup.run::<S>().await?;
+    let before = setup.pods.of(WORKERS);
+    setup.pods.mark();
 
-    stage.harness.apply(&stuck::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
-    let message = stage.reported(GRAPH, "Unschedulable", limit(EXPLAINED)).await?;
+    setup.harness.apply(&stuck::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    let message = setup.reported(GRAPH, "Unschedulable", limit(EXPLAINED)).await?;
     assert!(message.to_lowercase().contains(&WORKERS.to_lowercase()), "{message}");
     assert!(message.contains("pod chat-") && message.contains("nodes are available"), "{message}");
 
-    stage.harness.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
-    stage.settled(GRAPH).await?;
-    stage.all_workers_run::<S>("1.0.0").await?;
-    stage.served_throughout::<S>();
-    let kept = stage.pods.of(WORKERS).intersection(&before).count();
+    setup.harness.apply(&graph::<S>(GRAPH, "1.0.0", REPLICAS)).await?;
+    setup.settled(GRAPH).await?;
+    setup.all_workers_run::<S>("1.0.0").await?;
+    setup.served_throughout::<S>();
+    let kept = setup.pods.of(WORKERS).intersection(&before).count();
     assert!(kept >= S::least(REPLICAS), "{kept} of {before:?} are left");
-    stage.end()
+    setup.end()
 }
 
 /// Our controllers, and then the other side, die in the middle of a rollout, which ends all the same.
@@ -254,25 +254,25 @@ pub async fn deaths<S: Software>(shared: &'static Shared) -> Result<(), BoxError
         skipped(&format!("deaths with {}", S::NAME), "DYNAMO_REAL_SOFTWARE is not `full`");
         return Ok(());
     }
-    let Some(stage) = Stage::new::<S>(shared, "deaths").await? else { return Ok(()) };
-    let frontend = stage.run::<S>().await?;
-    stage.pods.mark();
+    let Some(setup) = TestSetup::new::<S>(shared, "deaths").await? else { return Ok(()) };
+    let frontend = setup.run::<S>().await?;
+    setup.pods.mark();
 
-    stage.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
-    stage.some_worker_runs("2.0.0").await?;
-    stage.operators.stop().await?;
-    stage.operators.start_again().await?;
-    stage.settled(GRAPH).await?;
-    stage.all_workers_run::<S>("2.0.0").await?;
+    setup.harness.apply(&graph::<S>(GRAPH, "2.0.0", REPLICAS)).await?;
+    setup.some_worker_runs("2.0.0").await?;
+    setup.operators.stop().await?;
+    setup.operators.start_again().await?;
+    setup.settled(GRAPH).await?;
+    setup.all_workers_run::<S>("2.0.0").await?;
 
-    stage.harness.apply(&graph::<S>(GRAPH, "3.0.0", REPLICAS)).await?;
-    stage.some_worker_runs("3.0.0").await?;
-    stage.bench.kill_software().await?;
-    stage.bench.start_software().await?;
-    stage.settled(GRAPH).await?;
-    stage.all_workers_run::<S>("3.0.0").await?;
-    stage.served_throughout::<S>();
-    assert_eq!(stage.pods.made(WORKERS), 3 * REPLICAS * S::PODS, "each pod is replaced once in each rollout");
-    assert_eq!(stage.pods.of(FRONTEND), frontend, "the frontend did not change");
-    stage.end()
+    setup.harness.apply(&graph::<S>(GRAPH, "3.0.0", REPLICAS)).await?;
+    setup.some_worker_runs("3.0.0").await?;
+    setup.bench.kill_software().await?;
+    setup.bench.start_software().await?;
+    setup.settled(GRAPH).await?;
+    setup.all_workers_run::<S>("3.0.0").await?;
+    setup.served_throughout::<S>();
+    assert_eq!(setup.pods.made(WORKERS), 3 * REPLICAS * S::PODS, "each pod is replaced once in each rollout");
+    assert_eq!(setup.pods.of(FRONTEND), frontend, "the frontend did not change");
+    setup.end()
 }

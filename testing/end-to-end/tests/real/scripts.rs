@@ -9,7 +9,7 @@ use std::time::Duration;
 use end_to_end::BoxError;
 
 use crate::{
-    bench::{Shared, Software, Stage},
+    bench::{Shared, Software, TestSetup},
     is_full,
     scenarios::{FRONTEND, GRAPH, REPLICAS, graph, stuck},
     skipped,
@@ -50,39 +50,39 @@ pub async fn play<S: Software>(shared: &'static Shared) -> Result<(), BoxError> 
 }
 
 async fn one<S: Software>(shared: &'static Shared, seed: u64, script: &mut Vec<String>) -> Result<(), BoxError> {
-    let Some(stage) = Stage::new::<S>(shared, "script").await? else { return Ok(()) };
+    let Some(setup) = TestSetup::new::<S>(shared, "script").await? else { return Ok(()) };
     let mut dice = Dice(seed);
-    stage.run::<S>().await?;
-    let frontend = stage.pods.of(FRONTEND);
-    stage.pods.mark();
+    setup.run::<S>().await?;
+    let frontend = setup.pods.of(FRONTEND);
+    setup.pods.mark();
     let mut last = 1;
     for _ in 0..STEPS {
         let step = match dice.below(7) {
             0 | 1 => {
                 last = 1 + dice.below(4);
-                stage.harness.apply(&graph::<S>(GRAPH, &format!("{last}.0.0"), REPLICAS)).await?;
+                setup.harness.apply(&graph::<S>(GRAPH, &format!("{last}.0.0"), REPLICAS)).await?;
                 format!("image {last}")
             }
             2 => {
                 let tag = 1 + dice.below(4);
-                stage.harness.apply(&stuck::<S>(GRAPH, &format!("{tag}.0.0"), REPLICAS)).await?;
+                setup.harness.apply(&stuck::<S>(GRAPH, &format!("{tag}.0.0"), REPLICAS)).await?;
                 format!("image {tag} without a node")
             }
             3 => {
-                stage.operators.stop().await?;
-                stage.operators.start_again().await?;
+                setup.operators.stop().await?;
+                setup.operators.start_again().await?;
                 "our controllers die".to_owned()
             }
             4 => {
-                stage.bench.kill_software().await?;
+                setup.bench.kill_software().await?;
                 "the other side dies".to_owned()
             }
             5 => {
-                stage.bench.freeze_software()?;
+                setup.bench.freeze_software()?;
                 "the other side hangs".to_owned()
             }
             _ => {
-                stage.bench.start_software().await?;
+                setup.bench.start_software().await?;
                 "the other side is back".to_owned()
             }
         };
@@ -90,21 +90,21 @@ async fn one<S: Software>(shared: &'static Shared, seed: u64, script: &mut Vec<S
         let pause = dice.below(PAUSE);
         // The test is about changes in the middle of a rollout.
         tokio::time::sleep(Duration::from_millis(pause)).await;
-        stage.capacity_is_kept::<S>()?;
+        setup.capacity_is_kept::<S>()?;
     }
-    stage.bench.start_software().await?;
-    stage.harness.apply(&graph::<S>(GRAPH, &format!("{last}.0.0"), REPLICAS)).await?;
-    stage.settled(GRAPH).await?;
-    stage.all_workers_run::<S>(&format!("{last}.0.0")).await?;
-    let components = stage.harness.components().await?.len();
-    if components > 2 || stage.pods.of(FRONTEND) != frontend {
+    setup.bench.start_software().await?;
+    setup.harness.apply(&graph::<S>(GRAPH, &format!("{last}.0.0"), REPLICAS)).await?;
+    setup.settled(GRAPH).await?;
+    setup.all_workers_run::<S>(&format!("{last}.0.0")).await?;
+    let components = setup.harness.components().await?.len();
+    if components > 2 || setup.pods.of(FRONTEND) != frontend {
         return Err(format!("{components} components are left, or the frontend is another").into());
     }
-    stage.capacity_is_kept::<S>()?;
-    stage.end()
+    setup.capacity_is_kept::<S>()?;
+    setup.end()
 }
 
-impl Stage {
+impl TestSetup {
     fn capacity_is_kept<S: Software>(&self) -> Result<(), BoxError> {
         let (fewest, least) = (self.pods.fewest(), S::least(REPLICAS));
         if fewest >= least { Ok(()) } else { Err(format!("{fewest} of {least} pods served").into()) }

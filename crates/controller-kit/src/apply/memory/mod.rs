@@ -148,7 +148,7 @@ impl WriteMemory {
     }
 
     /// The parent's status is what it should be.
-    pub(super) fn reported(&mut self, parent: &str) {
+    pub(super) fn status_is_current(&mut self, parent: &str) {
         if let Some(memory) = self.parents.get_mut(parent) {
             memory.held_since = None;
         }

@@ -120,7 +120,7 @@ fn a_status_is_held_back_from_the_first_try_on_until_one_is_written() {
     assert_eq!(memory.held_back("p", now), Duration::ZERO);
     assert_eq!(memory.held_back("p", now + second), second);
     assert_eq!(memory.held_back("q", now + second), Duration::ZERO, "another object");
-    memory.reported("p");
+    memory.status_is_current("p");
     assert_eq!(memory.held_back("p", now + second), Duration::ZERO, "the next one");
     memory.forget("p");
     assert_eq!(memory.held_back("p", now + 2 * second), Duration::ZERO, "its successor");

@@ -101,7 +101,7 @@ pub fn unless_forbidden<T>(read: Result<T, RequestError>) -> Result<Option<T>, R
 /// # Errors
 /// The API server rejects the request, or does not answer.
 pub async fn get(applier: &Applier, resource: &ApiResource, name: &str) -> Result<Option<Value>, RequestError> {
-    applier.get(resource, &ObjectId::new(resource, "", name)).await
+    applier.read(resource, &ObjectId::new(resource, "", name)).await
 }
 
 /// The domains of a cluster topology, the widest first.

@@ -1,10 +1,10 @@
 //! Plans the desired objects from the live ones. Pure.
 //!
-//! The plan includes notes on the graph itself: the program that runs it, and the values that the upstream operator
+//! The plan includes notes on the graph itself: its workload provider, and the values that the upstream operator
 //! reads, so that it can take the graph back without rolling a pod. All of it is written from live objects, and written
 //! again if a user removes it.
 //!
-//! Admission notes the program on every new graph. A graph that is older than the note, or came while admission was
+//! Admission notes the provider on every new graph. A graph that is older than the note, or came while admission was
 //! away, gets it here: without it, admission would judge the graph by what the cluster serves today.
 //!
 //! The upstream operator reads two notes. The first holds the suffix of the live revision, opaque; the second a digest

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::harness::Provider;
+use super::harness::WorkloadKind;
 
 /// Path of the main container of a component.
 const MAIN: &str = "/podTemplate/spec/containers/0";
@@ -33,7 +33,7 @@ const OF_ALL: [ComponentEdit; 14] = [
 const OF_SINGLE_NODES: [ComponentEdit; 4] = [resources, args, steps, strategy];
 /// For components whose replicas span nodes.
 const OF_SEVERAL_NODES: [ComponentEdit; 1] = [nodes];
-/// For graphs on every provider.
+/// For graphs on every kind of workload.
 const OF_GRAPHS: [GraphEdit; 7] = [prefill, planner, rename, order, graph_env, graph_labels, restart];
 /// Only the controllers' own workloads have a controlled rollout.
 const OF_COMPONENT_WORKLOADS: [GraphEdit; 3] = [control, control, control];
@@ -68,11 +68,11 @@ impl Random {
 
 /// A frontend and a worker.
 pub fn first_spec() -> Value {
-    spec_on(Provider::Deployments)
+    spec_on(WorkloadKind::Deployments)
 }
 
-/// The same, with workers that need the provider.
-pub fn spec_on(provider: Provider) -> Value {
+/// The same, with workers that need this kind of workload.
+pub fn spec_on(kind: WorkloadKind) -> Value {
     let mut components = vec![component("Frontend", "frontend"), component("Decode", "decode")];
     let spanning = |name: &str, type_: &str| {
         let mut spanning = component(name, type_);
@@ -80,10 +80,10 @@ pub fn spec_on(provider: Provider) -> Value {
         main(&mut spanning)["resources"] = json!({ "limits": { "nvidia.com/gpu": "1" } });
         spanning
     };
-    match provider {
-        Provider::Deployments => {}
-        Provider::LeaderWorkerSets => components[1] = spanning("Decode", "decode"),
-        Provider::Grove => components.push(spanning("Prefill", "prefill")),
+    match kind {
+        WorkloadKind::Deployments => {}
+        WorkloadKind::LeaderWorkerSets => components[1] = spanning("Decode", "decode"),
+        WorkloadKind::Grove => components.push(spanning("Prefill", "prefill")),
     }
     json!({ "backendFramework": "vllm", "components": components })
 }
@@ -95,7 +95,7 @@ fn component(name: &str, type_: &str) -> Value {
 }
 
 /// The next manifest, and what was done to get there.
-pub fn edit(random: &mut Random, provider: Provider, last: &Manifest, history: &[Manifest]) -> (Manifest, String) {
+pub fn edit(random: &mut Random, kind: WorkloadKind, last: &Manifest, history: &[Manifest]) -> (Manifest, String) {
     let mut next = last.clone();
     let mut done = Vec::new();
     for _ in 0..=random.below(2) {
@@ -105,13 +105,13 @@ pub fn edit(random: &mut Random, provider: Provider, last: &Manifest, history: &
                 "revert".to_owned()
             }
             0..=2 => {
-                let own: &[GraphEdit] = if provider == Provider::Grove { &[] } else { &OF_COMPONENT_WORKLOADS };
+                let own: &[GraphEdit] = if kind == WorkloadKind::Grove { &[] } else { &OF_COMPONENT_WORKLOADS };
                 random.pick(&[&OF_GRAPHS, own].concat())(random, &mut next)
             }
             _ => {
                 let components = next.spec["components"].as_array_mut().unwrap();
                 let index = random.below(components.len());
-                edit_component(random, provider, &mut components[index])
+                edit_component(random, kind, &mut components[index])
             }
         });
     }
@@ -119,10 +119,10 @@ pub fn edit(random: &mut Random, provider: Provider, last: &Manifest, history: &
     (next, done.join("; "))
 }
 
-fn edit_component(random: &mut Random, provider: Provider, component: &mut Value) -> String {
-    let own: &[ComponentEdit] = match (component.get("multinode").is_some(), provider) {
+fn edit_component(random: &mut Random, kind: WorkloadKind, component: &mut Value) -> String {
+    let own: &[ComponentEdit] = match (component.get("multinode").is_some(), kind) {
         (true, _) => &OF_SEVERAL_NODES,
-        (false, Provider::Grove) => &OF_SINGLE_NODES[..2],
+        (false, WorkloadKind::Grove) => &OF_SINGLE_NODES[..2],
         (false, _) => &OF_SINGLE_NODES,
     };
     let what = random.pick(&[&OF_ALL, own].concat())(random, component);

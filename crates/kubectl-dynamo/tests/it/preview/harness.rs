@@ -60,7 +60,7 @@ pub type Objects = BTreeMap<(String, String), Value>;
 
 /// Workload kind for the pods of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provider {
+pub enum WorkloadKind {
     Deployments,
     LeaderWorkerSets,
     Grove,
@@ -85,11 +85,11 @@ impl Drop for Harness {
 impl Harness {
     /// A graph runs as Deployments here.
     pub async fn new(prefix: &str) -> Self {
-        Self::on(shared(&own()).await.unwrap(), prefix, Provider::Deployments).await
+        Self::on(shared(&own()).await.unwrap(), prefix, WorkloadKind::Deployments).await
     }
 
-    /// The same with another provider. What carries it out has to run.
-    pub async fn on(access: &Access, prefix: &str, provider: Provider) -> Self {
+    /// The same with another kind of workload. What carries it out has to run.
+    pub async fn on(access: &Access, prefix: &str, kind: WorkloadKind) -> Self {
         let guard = TestNamespace::new(access, prefix).await.unwrap();
         let (client, namespace) = (guard.client(), guard.name().to_owned());
         // The chart makes it where it installs the operator.
@@ -99,8 +99,8 @@ impl Harness {
             .await
             .unwrap();
         let mut settings = OperatorConfiguration::default();
-        settings.orchestrators.grove.enabled = Some(provider == Provider::Grove);
-        let grove = (provider == Provider::Grove).then(|| tokio::spawn(Grove::new(client.clone(), &namespace).run()));
+        settings.orchestrators.grove.enabled = Some(kind == WorkloadKind::Grove);
+        let grove = (kind == WorkloadKind::Grove).then(|| tokio::spawn(Grove::new(client.clone(), &namespace).run()));
         settings.namespace.restricted.clone_from(&namespace);
         let scope = Scope::Namespace(namespace.clone());
         let controllers = Controllers::new(settings.clone(), scope, Fence::unfenced());

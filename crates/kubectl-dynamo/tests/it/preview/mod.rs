@@ -15,7 +15,7 @@ use test_cluster::{Access, shared, wait};
 use self::{
     compare::mismatches,
     edits::{Manifest, Random, edit, first_spec, spec_on},
-    harness::{GRAPH, Harness, LIMIT, Provider, State},
+    harness::{GRAPH, Harness, LIMIT, State, WorkloadKind},
 };
 use crate::{definitions::own, plugin};
 
@@ -68,14 +68,14 @@ async fn check(harness: &Harness, manifest: &Manifest, what: &str) -> bool {
 }
 
 /// Edits of one graph in a row.
-async fn play(access: &Access, provider: Provider, seed: u64, count: u64) {
-    let harness = Box::pin(Harness::on(access, "preview", provider)).await;
-    let (mut random, mut manifest, mut history) = (Random::new(seed), only(&spec_on(provider)), Vec::new());
-    Box::pin(check(&harness, &manifest, &format!("{provider:?}, seed {seed}: the first spec"))).await;
+async fn play(access: &Access, kind: WorkloadKind, seed: u64, count: u64) {
+    let harness = Box::pin(Harness::on(access, "preview", kind)).await;
+    let (mut random, mut manifest, mut history) = (Random::new(seed), only(&spec_on(kind)), Vec::new());
+    Box::pin(check(&harness, &manifest, &format!("{kind:?}, seed {seed}: the first spec"))).await;
     for number in 1..=count {
         let begin = Instant::now();
-        let (next, what) = edit(&mut random, provider, &manifest, &history);
-        let what = format!("{provider:?}, seed {seed}, edit {number}: {what}");
+        let (next, what) = edit(&mut random, kind, &manifest, &history);
+        let what = format!("{kind:?}, seed {seed}, edit {number}: {what}");
         let accepted = Box::pin(check(&harness, &next, &what)).await;
         println!("{what} ({}, {:.1?})", if accepted { "accepted" } else { "refused" }, begin.elapsed());
         if accepted {
@@ -90,34 +90,34 @@ fn only(spec: &Value) -> Manifest {
 }
 
 /// Edits of several graphs at a time. A graph whose edit was not as predicted ends, and the others go on.
-async fn play_all(access: &Access, provider: Provider) {
+async fn play_all(access: &Access, kind: WorkloadKind) {
     let (edits, first) = (number("DYNAMO_PLAN_EDITS", EDITS), number("DYNAMO_PLAN_SEED", 1));
     let row = edits.min(ROW);
     let seeds = first..first + edits.div_ceil(row);
     let played = stream::iter(seeds.clone()).map(|seed| async move {
-        let played = AssertUnwindSafe(Box::pin(play(access, provider, seed, row))).catch_unwind().await;
+        let played = AssertUnwindSafe(Box::pin(play(access, kind, seed, row))).catch_unwind().await;
         played.is_err().then_some(seed)
     });
     let failed: Vec<u64> = played.buffer_unordered(GRAPHS).filter_map(std::future::ready).collect().await;
-    println!("{row} edits on {provider:?} from each of the seeds {seeds:?}; not as predicted: {failed:?}");
-    assert!(failed.is_empty(), "{provider:?}: not as predicted, see above: seeds {failed:?}");
+    println!("{row} edits on {kind:?} from each of the seeds {seeds:?}; not as predicted: {failed:?}");
+    assert!(failed.is_empty(), "{kind:?}: not as predicted, see above: seeds {failed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_controllers_do_what_was_predicted() {
-    play_all(shared(&own()).await.unwrap(), Provider::Deployments).await;
+    play_all(shared(&own()).await.unwrap(), WorkloadKind::Deployments).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_controllers_do_what_was_predicted_on_grove() {
     let Some(cluster) = grove::cluster().await else { return };
-    play_all(&cluster, Provider::Grove).await;
+    play_all(&cluster, WorkloadKind::Grove).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_controllers_do_what_was_predicted_on_leader_worker_sets() {
     let Some(cluster) = leader_worker_sets::cluster().await else { return };
-    play_all(&cluster, Provider::LeaderWorkerSets).await;
+    play_all(&cluster, WorkloadKind::LeaderWorkerSets).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -52,7 +52,7 @@ fn made_elsewhere(graph: &DynamoGraphDeployment) -> PodCliqueSet {
 #[test]
 fn a_graph_becomes_one_set_with_a_clique_and_a_service_for_each_component() {
     let plan = planned(&observed(&graph()));
-    assert!(plan.components.is_empty(), "no object of the other program");
+    assert!(plan.components.is_empty(), "no object of the other provider");
     let set = &plan.grove.as_ref().unwrap().set;
     assert_eq!(set.name_any(), "chat");
     let names: Vec<_> = set.spec.template.cliques.iter().map(|clique| clique.name.as_str()).collect();

@@ -204,9 +204,9 @@ pub fn plan(components: &[Component]) -> Vec<Targets> {
 /// if the capture is lost, the revision that served last comes back.
 pub fn hold(components: &[Component]) -> Vec<Targets> {
     let share = target_share(components);
-    let gives_way = |c: &Component| c.strategy == RolloutStrategy::Recreate && c.capture == Capture::Running;
+    let is_removed = |c: &Component| c.strategy == RolloutStrategy::Recreate && c.capture == Capture::Running;
     let need = |c: &Component| c.desired - share.floor(c.desired);
-    let needs: Vec<i32> = components.iter().map(|c| if gives_way(c) { 0 } else { need(c).max(0) }).collect();
+    let needs: Vec<i32> = components.iter().map(|c| if is_removed(c) { 0 } else { need(c).max(0) }).collect();
     let kept = keep(components, &needs, RevisionShare::ceil, usize::MAX).into_iter();
     let planned = components.iter().zip(&needs).zip(kept).map(|((c, needed), mut old)| {
         let recreate = c.strategy == RolloutStrategy::Recreate;

@@ -146,12 +146,12 @@ impl ControlGuard {
 
 #[test]
 fn no_controlled_script_takes_away_what_deployments_serve() {
-    play_all(Provider::Deployment, Some(&Controls::default()));
+    play_all(WorkloadKind::Deployment, Some(&Controls::default()));
 }
 
 #[test]
 fn no_controlled_script_takes_away_what_leader_worker_sets_serve() {
-    play_all(Provider::LeaderWorkerSet, Some(&Controls::default()));
+    play_all(WorkloadKind::LeaderWorkerSet, Some(&Controls::default()));
 }
 
 fn suffixes(system: &System) -> BTreeSet<Option<RevisionSuffix>> {

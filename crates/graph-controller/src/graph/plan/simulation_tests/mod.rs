@@ -3,7 +3,7 @@
 //! between any two writes or plans on an old picture. After every single write, what the revisions can serve together
 //! is at least what is allowed. In the end, the objects are those of a fresh deployment.
 //!
-//! `DYNAMO_ROLLOUT_SCRIPTS` is the number of scripts per provider [default: 1000, under control 200],
+//! `DYNAMO_ROLLOUT_SCRIPTS` is the number of scripts per kind of workload [default: 1000, under control 200],
 //! `DYNAMO_ROLLOUT_SEED` the first seed.
 
 mod control_tests;
@@ -46,7 +46,7 @@ impl Dice {
 
 /// Workload that runs the workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Provider {
+enum WorkloadKind {
     Deployment,
     LeaderWorkerSet,
 }
@@ -105,7 +105,7 @@ struct Desired {
 struct Changed;
 
 struct System {
-    provider: Provider,
+    kind: WorkloadKind,
     image: usize,
     annotated: bool,
     desired: Vec<Desired>,
@@ -120,9 +120,9 @@ struct System {
 }
 
 impl System {
-    fn new(provider: Provider, desired: Vec<Desired>) -> Self {
+    fn new(kind: WorkloadKind, desired: Vec<Desired>) -> Self {
         let (components, pods, past) = (vec![], BTreeMap::new(), vec![]);
-        Self { provider, image: 0, annotated: true, desired, components, pods, past, clock: 1, controls: None }
+        Self { kind, image: 0, annotated: true, desired, components, pods, past, clock: 1, controls: None }
     }
 
     fn graph(&self) -> DynamoGraphDeployment {
@@ -135,7 +135,7 @@ impl System {
                 worker["type"] = json!(if desired.name == "Prefill" { "prefill" } else { "decode" });
                 worker["replicas"] = json!(desired.replicas);
                 worker["podTemplate"]["metadata"] = json!({ "annotations": desired.steps.annotations() });
-                if self.provider == Provider::LeaderWorkerSet {
+                if self.kind == WorkloadKind::LeaderWorkerSet {
                     worker["multinode"] = json!({ "nodeCount": 2 });
                 }
                 g["spec"]["components"].as_array_mut().unwrap().push(worker);
@@ -393,9 +393,9 @@ fn any_steps(dice: &mut Dice) -> Steps {
     Steps::ALL[dice.below(Steps::ALL.len() as u64)]
 }
 
-fn play(provider: Provider, controls: Option<Controls>, seed: u64) {
+fn play(kind: WorkloadKind, controls: Option<Controls>, seed: u64) {
     let mut dice = Dice(seed);
-    let mut system = System { controls, ..System::new(provider, vec![]) };
+    let mut system = System { controls, ..System::new(kind, vec![]) };
     for _ in 0..=dice.below(3) {
         system.rename_or_add(&mut dice, None);
     }
@@ -423,28 +423,28 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-fn play_all(provider: Provider, controls: Option<&Controls>) {
+fn play_all(kind: WorkloadKind, controls: Option<&Controls>) {
     let scripts = if controls.is_some() { SCRIPTS / 5 } else { SCRIPTS };
     let (first, count) = (setting("DYNAMO_ROLLOUT_SEED", 1), setting("DYNAMO_ROLLOUT_SCRIPTS", scripts));
     for seed in first..first + count {
-        let played = std::panic::catch_unwind(|| play(provider, controls.cloned(), seed));
+        let played = std::panic::catch_unwind(|| play(kind, controls.cloned(), seed));
         assert!(played.is_ok(), "DYNAMO_ROLLOUT_SEED={seed} DYNAMO_ROLLOUT_SCRIPTS=1 plays the script that failed");
     }
 }
 
 #[test]
 fn no_script_takes_away_what_deployments_serve() {
-    play_all(Provider::Deployment, None);
+    play_all(WorkloadKind::Deployment, None);
 }
 
 #[test]
 fn no_script_takes_away_what_leader_worker_sets_serve() {
-    play_all(Provider::LeaderWorkerSet, None);
+    play_all(WorkloadKind::LeaderWorkerSet, None);
 }
 
 fn two_workers(steps: Steps) -> System {
     let desired = |name| Desired { name, replicas: 4, steps };
-    System::new(Provider::Deployment, vec![desired("Decode"), desired("Prefill")])
+    System::new(WorkloadKind::Deployment, vec![desired("Decode"), desired("Prefill")])
 }
 
 /// A pipeline deploys a broken image under a new tag with every commit, and renames a component now and then.
