@@ -1,8 +1,8 @@
 //! `cargo xtask bench floor`: many graphs at once by an operator, and the same objects by clients.
 //!
-//! The plain client is the floor: what the control plane needs for these objects, without an operator. A third run is by a
-//! client that sends what an operator has to send: server-side applies, in a cluster with the webhook server, so that
-//! graphs are admitted and every object is converted for watches of the other version.
+//! The plain client is the floor: what the control plane needs for these objects, without an operator. A third run is
+//! by a client that sends what an operator has to send: server-side applies, in a cluster with the webhook server, so
+//! that graphs are admitted and every object is converted for watches of the other version.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -84,7 +84,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
 }
 
 async fn by_operator(args: &Args, binaries: &Binaries) -> Result<(Figures, Template)> {
-    let cluster = cluster(args, binaries).await?;
+    let cluster = cluster(args, binaries.crds()?).await?;
     let operators = args.operator.start(&cluster, binaries).await?;
     let mut audit = AuditLog::new(cluster.audit_log()?);
     let processes = processes(&cluster, operators.iter().map(Running::name))?;
@@ -114,7 +114,7 @@ async fn by_client(args: &Args, binaries: &Binaries, template: &Template) -> Res
     for spec in crds.iter_mut().filter_map(|crd| crd["spec"].as_object_mut()) {
         spec.remove("conversion");
     }
-    let cluster = start(args, crds).await?;
+    let cluster = cluster(args, crds).await?;
     let figures = write_all(args, &cluster, std::iter::empty(), (template, WriteForm::Create)).await?;
     cluster.stop().await?;
     Ok(figures)
@@ -122,7 +122,7 @@ async fn by_client(args: &Args, binaries: &Binaries, template: &Template) -> Res
 
 /// A cluster with the webhook server and no controller.
 async fn by_applies(args: &Args, binaries: &Binaries, template: &Template) -> Result<Figures> {
-    let cluster = cluster(args, binaries).await?;
+    let cluster = cluster(args, binaries.crds()?).await?;
     let operators = args.operator.start(&cluster, binaries).await?;
     let (servers, controllers): (Vec<_>, Vec<_>) =
         operators.iter().partition(|operator| SERVERS.contains(&operator.name()));
@@ -157,11 +157,7 @@ async fn write_all(
     Ok(Figures { seconds, writes: template.requests() * args.graphs, cpu_seconds })
 }
 
-async fn cluster(args: &Args, binaries: &Binaries) -> Result<Cluster> {
-    start(args, binaries.crds()?).await
-}
-
-async fn start(args: &Args, crds: Vec<Value>) -> Result<Cluster> {
+async fn cluster(args: &Args, crds: Vec<Value>) -> Result<Cluster> {
     let nodes = nodes(args.graphs, args.components)?;
     Ok(Cluster::start(Options { crds, audit: true, ..Options::with_nodes(nodes) }).await?)
 }

@@ -86,7 +86,7 @@ impl Template {
 
     /// Writes the objects in a namespace, then the statuses.
     pub(super) async fn write(&self, client: &Client, namespace: &str, form: WriteForm) -> Result<()> {
-        let mut uids = BTreeMap::new();
+        let (mut uids, mut written) = (BTreeMap::new(), Vec::new());
         let params =
             PatchParams { field_validation: Some(ValidationDirective::Ignore), ..PatchParams::apply(FIELD_MANAGER) };
         let params = params.force();
@@ -100,13 +100,12 @@ impl Template {
             };
             let created = created.with_context(|| format!("cannot create {name} in {namespace}"))?;
             uids.insert(entry.uid.as_str(), created.uid().unwrap_or_default());
+            written.push((entry, api, object));
         }
-        for entry in &self.entries {
+        for (entry, api, object) in written {
             let Some(status) = &entry.status else { continue };
             let status: Value = serde_json::from_str(&self.moved(status, namespace, &uids))?;
-            let object: DynamicObject = serde_json::from_str(&self.moved(&entry.object, namespace, &uids))?;
             let name = object.name_any();
-            let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &entry.resource);
             let patched = match form {
                 WriteForm::Create => {
                     let patch = Patch::Merge(json!({"status": status}));
