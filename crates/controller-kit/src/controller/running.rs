@@ -26,7 +26,7 @@ use crate::{
     failure::{Class, ErrorType, Failure, Retry},
     fairness::{Backoff, FairQueue},
     metrics::{Metrics, ReconcileResult},
-    scope::Fence,
+    scope::{Excluded, Fence},
     store::{Key, Packed, StaticKind, Store},
 };
 
@@ -35,8 +35,16 @@ use crate::{
 /// the status of the graph changes.
 const RUN: usize = 4;
 
-/// Result of one reconcile, and the time that it took.
-type EndedReconcile<E> = (Result<Action, E>, Duration);
+/// Pause before a reconcile that was skipped, if nothing announces that it may begin.
+const SKIPPED_RETRY: Duration = Duration::from_secs(2);
+
+/// How a reconcile that was started has ended.
+enum EndedReconcile<E> {
+    /// With a result, after this time.
+    Reconciled(Result<Action, E>, Duration),
+    /// Before it began: the process may not act in the namespace.
+    Skipped(Excluded),
+}
 
 /// The state of a controller that runs.
 pub(super) struct RunningReconciles<K, E> {
@@ -125,14 +133,6 @@ impl<K: StaticKind + Send + Sync + 'static, E: Failure> RunningReconciles<K, E> 
                 }
                 continue;
             };
-            let permit = match self.fence.begin_work(&key.namespace) {
-                Ok(permit) => permit,
-                Err(reason) => {
-                    debug!(kind = self.store.kind(), %key, %reason, "skipped");
-                    self.queue.finish(&key, Instant::now(), None);
-                    continue;
-                }
-            };
             let uid = object.metadata.uid.as_deref().unwrap_or_default();
             if let Some(wait) = self.applier.as_ref().and_then(|applier| applier.stale(uid)) {
                 debug!(kind = self.store.kind(), %key, "waiting for the caches to show the last writes");
@@ -142,11 +142,16 @@ impl<K: StaticKind + Send + Sync + 'static, E: Failure> RunningReconciles<K, E> 
             let span = info_span!("reconcile", kind = self.store.kind(), namespace = key.namespace, name = key.name);
             // A reconcile takes tens of kilobytes, which each wrapper would copy.
             let work = reconcile(object).boxed();
+            let (fence, namespace) = (self.fence.clone(), key.namespace.clone());
             let timed = async move {
+                let permit = match fence.begin_work(&namespace).await {
+                    Ok(permit) => permit,
+                    Err(reason) => return EndedReconcile::Skipped(reason),
+                };
                 let start = Instant::now();
                 let result = work.await;
                 drop(permit);
-                (result, start.elapsed())
+                EndedReconcile::Reconciled(result, start.elapsed())
             };
             let task = self.tasks.spawn(timed.instrument(span));
             self.keys.insert(task.id(), key);
@@ -157,8 +162,13 @@ impl<K: StaticKind + Send + Sync + 'static, E: Failure> RunningReconciles<K, E> 
         let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
         let Some(key) = self.keys.remove(&id) else { return };
         let after = match ended {
-            Ok((_, (Ok(action), took))) => self.succeeded(&key, action, took),
-            Ok((_, (Err(error), took))) => self.failed(&key, &error, took),
+            Ok((_, EndedReconcile::Reconciled(Ok(action), took))) => self.succeeded(&key, action, took),
+            Ok((_, EndedReconcile::Reconciled(Err(error), took))) => self.failed(&key, &error, took),
+            Ok((_, EndedReconcile::Skipped(reason))) => {
+                debug!(kind = self.store.kind(), %key, %reason, "skipped");
+                // The end of any other exclusion triggers the key.
+                reason.is_temporary().then_some(SKIPPED_RETRY)
+            }
             Err(panic) => {
                 error!(kind = self.store.kind(), %key, %panic, "a reconcile panicked; this is a defect, please report it");
                 self.metrics.failed(self.store.kind(), &key.namespace, ErrorType::Internal, Duration::ZERO);

@@ -1,7 +1,10 @@
 //! The loop, driven by watch events and a clock of its own.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -142,6 +145,32 @@ async fn two_controllers_of_one_kind_are_waited_for_by_names_of_their_own() {
     list(&some, &[]);
     settle().await;
     assert_eq!(readiness.missing(), None);
+    shutdown.request();
+}
+
+/// With shards, a replica that renews its Lease late acts again, and nothing announces that.
+#[tokio::test(start_paused = true)]
+async fn what_a_replica_skipped_for_a_while_is_reconciled() {
+    let (roots, root) = watch();
+    let (fence, shutdown, done) = (Fence::unfenced(), Shutdown::manual(), Arc::<AtomicUsize>::default());
+    fence.leads_until(std::time::Instant::now());
+    let (leads, stop, count) = (fence.clone(), shutdown.clone(), Arc::clone(&done));
+    tokio::spawn(async move {
+        let reconcile = move |_: Arc<Object>| {
+            let count = Arc::clone(&count);
+            async move {
+                count.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, Failed>(Action::AwaitChange)
+            }
+        };
+        Controller::new(root).run_with(&Readiness::default(), &stop, &Metrics::new(), 1, &leads, reconcile).await;
+    });
+    list(&roots, &["a"]);
+    settle().await;
+    assert_eq!(done.load(Ordering::SeqCst), 0);
+    fence.leads_until(std::time::Instant::now() + Duration::from_secs(3600));
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(done.load(Ordering::SeqCst), 1);
     shutdown.request();
 }
 

@@ -37,6 +37,13 @@ pub enum Excluded {
     },
 }
 
+impl Excluded {
+    /// Whether the API server has to answer first. No [`Released`] says that it has.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Self::Unknown | Self::NotLeading)
+    }
+}
+
 /// Namespaces in which this process may act again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Released {

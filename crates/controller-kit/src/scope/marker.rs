@@ -148,6 +148,11 @@ impl Markers {
         self.seen.get(namespace).filter(|seen| !seen.ended).map(|seen| &seen.marker)
     }
 
+    /// Whether a marker seems to have expired, and no list has shown that it has ended.
+    pub fn has_unconfirmed_expiry(&self, now: Instant) -> bool {
+        self.seen.values().any(|seen| !seen.ended && seen.end() <= now)
+    }
+
     /// The marker of a namespace, if it is valid at `now`, for who has just read it.
     pub fn valid(&self, namespace: &str, now: Instant) -> Option<&Marker> {
         self.seen.get(namespace).filter(|seen| now < seen.end()).map(|seen| &seen.marker)

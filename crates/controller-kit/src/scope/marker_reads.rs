@@ -1,4 +1,4 @@
-//! Reads of all markers past every cache, at intervals.
+//! Reads of all markers past every cache, one at a time.
 
 use std::{
     collections::HashMap,
@@ -12,10 +12,14 @@ use tokio::time::timeout;
 
 use super::{MARKER_LEASE, Marker};
 
-/// Time limit of an answer, and time between the starts of two reads. Within [`MAX_AGE`](super::MAX_AGE), several reads
-/// may fail.
+/// Time limit of an answer.
 const LIMIT: Duration = Duration::from_secs(3);
-const EVERY: Duration = Duration::from_secs(2);
+
+/// Time between the starts of two reads of which the first failed.
+const AGAIN: Duration = Duration::from_secs(2);
+
+/// Limit for who waits for an answer: a read may fail, and another one begins.
+pub(super) const ANSWER_LIMIT: Duration = LIMIT.saturating_mul(2);
 
 /// The markers by namespace, or why they could not be read.
 pub(super) type MarkerLookup = Result<MarkerAnswer, Unanswered>;
@@ -40,19 +44,24 @@ pub(super) enum Unanswered {
     Failed(#[from] kube::Error),
 }
 
-/// The read that is under way, or none, and when the last one began.
-#[derive(Default)]
+/// The read that is under way, or none, and when the next one may begin.
 pub(super) struct MarkerReads {
     running: Option<BoxFuture<'static, MarkerLookup>>,
-    began: Option<Instant>,
+    next: Option<Instant>,
+    /// Age at which an answer is replaced.
+    interval: Duration,
 }
 
 impl MarkerReads {
+    pub(super) fn new(interval: Duration) -> Self {
+        Self { running: None, next: None, interval }
+    }
+
     /// Begins a read if it is time for one. The right to list the Leases of the one name suffices.
     pub(super) fn begin_if_due(&mut self, api: &Api<Lease>, now: Instant) {
-        if self.running.is_none() && self.began.is_none_or(|began| now.duration_since(began) >= EVERY) {
+        if self.running.is_none() && self.next.is_none_or(|next| now >= next) {
             let api = api.clone();
-            self.began = Some(now);
+            self.next = Some(now + AGAIN);
             self.running = Some(async move { markers(&api, now).await }.boxed());
         }
     }
@@ -63,6 +72,9 @@ impl MarkerReads {
             Some(reads) => {
                 let found = reads.await;
                 self.running = None;
+                if let Ok(answer) = &found {
+                    self.next = Some(answer.started + self.interval);
+                }
                 found
             }
             None => std::future::pending().await,
@@ -75,4 +87,48 @@ async fn markers(api: &Api<Lease>, started: Instant) -> MarkerLookup {
     let leases = timeout(LIMIT, api.list(&named)).await.map_err(|_| Unanswered::Late)??;
     let marked = |lease: &Lease| Some((lease.namespace()?, Marker::of(lease)?));
     Ok(MarkerAnswer { started, markers: leases.iter().filter_map(marked).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    };
+
+    use http::{Request, Response, StatusCode};
+    use kube::{Client, client::Body};
+
+    use super::*;
+
+    /// An API server without Leases, which can be broken.
+    fn api(works: &Arc<AtomicBool>) -> Api<Lease> {
+        let works = Arc::clone(works);
+        let answer = tower::service_fn(move |_: Request<Body>| {
+            let works = works.load(Ordering::SeqCst);
+            let status = if works { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
+            let list = r#"{"apiVersion": "coordination.k8s.io/v1", "kind": "LeaseList", "metadata": {}, "items": []}"#;
+            let response = Response::builder().status(status).body(Body::from(list.as_bytes().to_vec()));
+            async move { response }
+        });
+        Api::all(Client::new(answer, "default"))
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_replaced_when_it_is_old_and_a_failure_sooner() {
+        let works = Arc::new(AtomicBool::new(true));
+        let (api, mut reads, start) = (api(&works), MarkerReads::new(Duration::from_secs(5)), Instant::now());
+        let begins = |reads: &mut MarkerReads, seconds| {
+            reads.begin_if_due(&api, start + Duration::from_secs(seconds));
+            reads.running.is_some()
+        };
+        assert!(begins(&mut reads, 0), "nothing is known");
+        assert!(reads.done().await.unwrap().markers.is_empty());
+        assert!(!begins(&mut reads, 4), "it is young");
+        works.store(false, Ordering::SeqCst);
+        assert!(begins(&mut reads, 5));
+        assert!(reads.done().await.is_err());
+        assert!(!begins(&mut reads, 6), "a pause lies between two tries");
+        assert!(begins(&mut reads, 7));
+    }
 }

@@ -7,7 +7,7 @@
 //! The check before each write is in this file, inside the client: whatever sends a write cannot get past it.
 //!
 //! - `marker`: which markers are valid.
-//! - `marker_reads`: reads of the markers past the cache, every two seconds.
+//! - `marker_reads`: reads of the markers past the cache.
 //! - `exclusion`: exclusion from a namespace, and its end.
 //! - `fence`: the answer for one process, and the watch that keeps it true.
 //! - `shard`: the namespaces of one of several replicas, and what runs in them.
@@ -23,10 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures::{
-    FutureExt, TryFutureExt,
-    future::{BoxFuture, err},
-};
+use futures::{FutureExt, TryFutureExt, future::BoxFuture};
 use http::{Method, Request};
 use tower::{BoxError, Layer, Service};
 
@@ -88,10 +85,11 @@ impl<S> Layer<S> for Fence {
 
 impl<S, B> Service<Request<B>> for FencedWrites<S>
 where
-    S: Service<Request<B>>,
+    S: Service<Request<B>> + Clone + Send + 'static,
     S::Error: Into<BoxError> + Send + 'static,
     S::Future: Send + 'static,
     S::Response: Send + 'static,
+    B: Send + 'static,
 {
     type Response = S::Response;
     type Error = BoxError;
@@ -102,26 +100,24 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        match begin(&self.fence, request.method(), request.uri().path()) {
-            Ok(permit) => {
-                let answer = self.inner.call(request).map_err(Into::into);
-                async move {
-                    let _until_answered = permit;
-                    answer.await
-                }
-                .boxed()
-            }
-            Err(excluded) => err(excluded.into()).boxed(),
+        if !is_fenced(request.method(), request.uri().path()) {
+            return self.inner.call(request).map_err(Into::into).boxed();
         }
+        let unused = self.inner.clone();
+        // The one that is ready.
+        let mut inner = std::mem::replace(&mut self.inner, unused);
+        let fence = self.fence.clone();
+        async move {
+            let _until_answered = begin(&fence, request.uri().path()).await?;
+            inner.call(request).await.map_err(Into::into)
+        }
+        .boxed()
     }
 }
 
-fn begin(fence: &Fence, method: &Method, path: &str) -> Result<Option<Permit>, Excluded> {
-    if !is_fenced(method, path) {
-        return Ok(None);
-    }
+async fn begin(fence: &Fence, path: &str) -> Result<Option<Permit>, Excluded> {
     match namespace_written(path) {
-        Some(namespace) => fence.begin_write(namespace),
+        Some(namespace) => fence.begin_write(namespace).await,
         None => fence.leads(Instant::now()).map(|()| None),
     }
 }

@@ -21,6 +21,7 @@ use kube::{
 };
 use serde_json::json;
 use test_cluster::{TestNamespace, wait};
+use tower::buffer::BufferLayer;
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -54,7 +55,7 @@ async fn fenced(fence: &Fence) -> Client {
     let access = test_cluster::shared(&[]).await.unwrap();
     let kubeconfig = Kubeconfig::read_from(access.kubeconfig()).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    ClientBuilder::try_from(config).unwrap().with_layer(fence).build()
+    ClientBuilder::try_from(config).unwrap().with_layer(&BufferLayer::new(16)).with_layer(fence).build()
 }
 
 #[tokio::test]

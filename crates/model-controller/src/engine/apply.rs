@@ -10,14 +10,19 @@ use std::{
 };
 
 use bytes::Bytes;
-use controller_kit::{metrics::Metrics, scope::Fence, store::Key, sync::locked};
+use controller_kit::{
+    metrics::Metrics,
+    scope::{Excluded, Fence, Permit},
+    store::Key,
+    sync::locked,
+};
 use futures::channel::mpsc;
 use http::{StatusCode, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use prometheus_client::metrics::{counter::Counter, family::Family, histogram::Histogram};
-use tokio::{net::TcpStream, sync::Notify, task::JoinSet};
+use tokio::{net::TcpStream, sync::Notify, task::JoinSet, time::sleep};
 use tracing::{debug, info, warn};
 
 use super::{
@@ -28,6 +33,9 @@ use crate::engine::protocol::{MAX_RESPONSE_BYTES, encode, outcome_of};
 
 /// Time for which changes are collected before models are enqueued: hundreds of engines respond at the same time.
 const COLLECT: Duration = Duration::from_millis(100);
+
+/// Pause before a request for which it is not known who serves the namespace.
+const BEGIN_RETRY: Duration = Duration::from_secs(2);
 
 /// The fleet, shared by the reconciles and the task that sends its requests. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -62,20 +70,18 @@ impl SharedFleet {
         loop {
             let (calls, wake) = {
                 let mut fleet = self.lock();
-                fleet.forget_namespaces(|namespace| fence.may_act(namespace).is_err());
+                let excluded = |namespace: &str| fence.may_act(namespace).is_err_and(|reason| !reason.is_temporary());
+                fleet.forget_namespaces(excluded);
                 fleet.advance(Instant::now())
             };
             for call in calls {
-                // Another replica takes the namespace after the request, unless it is long. None: it has been lost by
-                // now, and the engine is forgotten in the next turn.
-                let permit = fence.begin_work(&call.engine.pool.namespace).ok();
-                let http = http.clone();
+                // Another replica takes the namespace after the request, unless it is long. What is lost by now is
+                // forgotten in the next turn.
+                let (http, fence) = (http.clone(), fence.clone());
                 tasks.spawn(async move {
-                    let outcome = match permit {
-                        Some(_until_answered) => http.send(call.socket, &call.request).await,
-                        None => {
-                            EngineOutcome::Unreachable { reason: "another process serves the namespace".to_owned() }
-                        }
+                    let outcome = match begin(&fence, &call.engine.pool.namespace).await {
+                        Ok(_until_answered) => http.send(call.socket, &call.request).await,
+                        Err(excluded) => EngineOutcome::Unreachable { reason: excluded.to_string() },
                     };
                     (call, outcome)
                 });
@@ -100,6 +106,16 @@ impl SharedFleet {
                 () = sleep_until(wake) => {}
             }
             notify_at = notify_at.or_else(|| Instant::now().checked_add(COLLECT));
+        }
+    }
+}
+
+/// Begins work in a namespace as soon as it is known who serves it: until then no engine has failed.
+async fn begin(fence: &Fence, namespace: &str) -> Result<Option<Permit>, Excluded> {
+    loop {
+        match fence.begin_work(namespace).await {
+            Err(reason) if reason.is_temporary() => sleep(BEGIN_RETRY).await,
+            begun => return begun,
         }
     }
 }

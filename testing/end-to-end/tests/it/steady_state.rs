@@ -94,10 +94,9 @@ async fn requests_at_rest(harness: &Harness) -> Result<BTreeMap<String, usize>, 
     }
 }
 
-/// The remaining requests are reads of marker Leases, and lookups of APIs that the cluster does not serve, which become
-/// rare.
+/// The remaining requests are lookups of APIs that the cluster does not serve, which become rare.
 #[tokio::test]
-async fn a_steady_state_has_no_requests_but_for_markers_and_missing_apis() -> Result<(), BoxError> {
+async fn a_steady_state_has_no_requests_but_for_missing_apis() -> Result<(), BoxError> {
     let harness = private_harness("looks").await?;
     let _operators = Operators::configured(&harness).await?;
     harness.apply(&disaggregated("chat", "1.0.0", 1, 1)).await?;
@@ -109,9 +108,8 @@ async fn a_steady_state_has_no_requests_but_for_markers_and_missing_apis() -> Re
         let more = count - before.get(request).copied().unwrap_or_default();
         (more > 0).then_some((request.as_str(), more))
     });
-    let (markers, looks): (Vec<_>, Vec<_>) = more.partition(|(request, _)| request.ends_with("/leases"));
-    println!("in {LOOKS:?}: {markers:?} {looks:?}");
-    assert!(markers.iter().all(|(request, _)| request.contains(" list ")), "{markers:?}");
+    let looks: Vec<_> = more.collect();
+    println!("in {LOOKS:?}: {looks:?}");
     assert!(!looks.is_empty(), "the cluster has no gateways: {after:?}");
     for (request, count) in &looks {
         let path = request.rsplit(' ').next().unwrap_or_default();

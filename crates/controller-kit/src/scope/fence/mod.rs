@@ -10,14 +10,14 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream::BoxStream};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client};
 use tokio::{
-    sync::{broadcast, watch},
-    time::{MissedTickBehavior, interval},
+    sync::{Notify, broadcast, watch},
+    time::{MissedTickBehavior, interval, timeout},
 };
 use tracing::{info, warn};
 
 use super::{
     Excluded, MARKER_LEASE, MAX_AGE, Marker, Markers, Released,
-    marker_reads::{MarkerLookup, MarkerReads},
+    marker_reads::{ANSWER_LIMIT, MarkerLookup, MarkerReads},
     shard::{Permit, Shard, ShardWork},
 };
 use crate::{
@@ -31,6 +31,12 @@ const RELEASES: usize = 64;
 
 /// Interval between the checks of a process for due steps.
 const TICK: Duration = Duration::from_secs(1);
+
+/// Age at which an answer is replaced while a cluster-wide process works: before it is too old to act on.
+const REPLACED_AFTER: Duration = Duration::from_secs(5);
+
+/// The same in a member, which has to see renewals of short markers in time.
+const REPLACED_AFTER_IN_MEMBER: Duration = Duration::from_secs(2);
 
 /// Observations of one process that determine where it may act. Cheap to clone; clones share them.
 #[derive(Debug, Clone)]
@@ -48,7 +54,10 @@ struct SharedFence {
     elected_until: Mutex<Option<Instant>>,
     /// Shard in which it acts, if other replicas act elsewhere.
     shard: Option<Shard>,
+    /// Whether the markers are known; sent with each answer.
     known: watch::Sender<bool>,
+    /// An answer is needed that is newer than the last one.
+    needed: Notify,
     released: broadcast::Sender<Released>,
 }
 
@@ -61,8 +70,13 @@ struct FenceObserved {
 }
 
 impl FenceObserved {
+    /// Whether they may be acted on.
     fn hold(&self, now: Instant) -> bool {
-        self.true_at.is_some_and(|at| now.duration_since(at) < MAX_AGE)
+        self.is_younger(MAX_AGE, now)
+    }
+
+    fn is_younger(&self, age: Duration, now: Instant) -> bool {
+        self.true_at.is_some_and(|at| now.duration_since(at) < age)
     }
 }
 
@@ -85,6 +99,8 @@ enum Wake {
     Ready,
     /// A read of the markers has ended.
     Found(MarkerLookup),
+    /// A newer answer is needed.
+    Needed,
     /// Time passes.
     Tick,
 }
@@ -119,8 +135,9 @@ impl Fence {
     fn of(role: Role, shard: Option<Shard>) -> Self {
         let known = watch::Sender::new(role == Role::Unfenced);
         let (observed, released) = (Mutex::default(), broadcast::Sender::new(RELEASES));
-        let (leads_until, elected_until) = (Mutex::default(), Mutex::default());
-        Self { shared: Arc::new(SharedFence { role, observed, leads_until, elected_until, shard, known, released }) }
+        let (leads_until, elected_until, needed) = (Mutex::default(), Mutex::default(), Notify::new());
+        let shared = SharedFence { role, observed, leads_until, elected_until, shard, known, needed, released };
+        Self { shared: Arc::new(shared) }
     }
 
     /// The shard of the process, if other replicas act as well.
@@ -139,28 +156,70 @@ impl Fence {
         until.is_none_or(|until| Instant::now() < until)
     }
 
-    /// Begins work in a namespace, which holds the permit until it ends: another replica waits for it, for a while, before
-    /// it takes the namespace.
+    /// Begins work in a namespace, which holds the permit until it ends: another replica waits for it, for a while,
+    /// before it takes the namespace.
     ///
     /// # Errors
     /// If the process may not act there, with the reason.
-    pub fn begin_work(&self, namespace: &str) -> Result<Option<Permit>, Excluded> {
-        self.begin(namespace, ShardWork::Reconcile)
+    pub async fn begin_work(&self, namespace: &str) -> Result<Option<Permit>, Excluded> {
+        self.begin(namespace, ShardWork::Reconcile).await
     }
 
     /// Begins a write into a namespace.
-    pub(super) fn begin_write(&self, namespace: &str) -> Result<Option<Permit>, Excluded> {
-        self.begin(namespace, ShardWork::Write)
+    pub(super) async fn begin_write(&self, namespace: &str) -> Result<Option<Permit>, Excluded> {
+        self.begin(namespace, ShardWork::Write).await
     }
 
-    fn begin(&self, namespace: &str, work: ShardWork) -> Result<Option<Permit>, Excluded> {
-        let now = Instant::now();
+    async fn begin(&self, namespace: &str, work: ShardWork) -> Result<Option<Permit>, Excluded> {
+        self.confirmed(namespace).await?;
         // Checked last: what has begun is counted.
-        self.leads(now).and_then(|()| self.markers_allow(namespace, now))?;
         match &self.shared.shard {
             Some(shard) => shard.begin(namespace, work).map(Some).ok_or_else(|| elsewhere(namespace)),
             None => Ok(None),
         }
+    }
+
+    /// Whether the process may act in this namespace by what the API server has answered within the last
+    /// [`MAX_AGE`]. Waits for an answer if there is none.
+    async fn confirmed(&self, namespace: &str) -> Result<(), Excluded> {
+        self.refreshed().await;
+        self.confirmed_at(namespace, Instant::now())
+    }
+
+    fn confirmed_at(&self, namespace: &str, now: Instant) -> Result<(), Excluded> {
+        self.leads(now)?;
+        self.markers_allow(namespace, now)?;
+        self.markers_hold(now)
+    }
+
+    /// Returns when there is an answer to act on, or none has come in time.
+    async fn refreshed(&self) {
+        if self.shared.role != Role::Cluster {
+            return;
+        }
+        self.request_if_old();
+        let mut answers = self.shared.known.subscribe();
+        let answered = async {
+            // An answer may have come before the subscription.
+            while self.markers_hold(Instant::now()).is_err() {
+                // Fails only when the sender is gone, and `self` holds it.
+                let _ = answers.changed().await;
+            }
+        };
+        // Without an answer nothing holds, and the caller learns that.
+        let _ = timeout(ANSWER_LIMIT, answered).await;
+    }
+
+    /// Has the last answer replaced if it will soon be too old to act on.
+    fn request_if_old(&self) {
+        if !locked(&self.shared.observed).is_younger(REPLACED_AFTER, Instant::now()) {
+            self.shared.needed.notify_one();
+        }
+    }
+
+    fn markers_hold(&self, now: Instant) -> Result<(), Excluded> {
+        let holds = self.shared.role != Role::Cluster || locked(&self.shared.observed).hold(now);
+        holds.then_some(()).ok_or(Excluded::Unknown)
     }
 
     /// The process leads until then, and acts nowhere after it.
@@ -174,7 +233,8 @@ impl Fence {
         until.is_none_or(|until| now < until).then_some(()).ok_or(Excluded::NotLeading)
     }
 
-    /// Whether the process may act in this namespace now.
+    /// Whether the process may act in this namespace by what it knows now. What it does there needs more: see
+    /// [`Self::begin_work`].
     ///
     /// # Errors
     /// If it may not, with the reason.
@@ -182,15 +242,23 @@ impl Fence {
         self.may_act_at(namespace, Instant::now())
     }
 
-    /// Whether a namespace-restricted operator has marked the namespace. Nothing is marked before the markers are
-    /// known.
+    /// Whether a namespace-restricted operator has marked the namespace, by what the process knows now. A newer answer
+    /// is asked for if the last one is old, and not waited for. Nothing is marked before the markers are known.
     pub fn is_taken(&self, namespace: &str) -> bool {
+        if self.shared.role == Role::Cluster {
+            self.request_if_old();
+        }
+        self.is_marked(namespace)
+    }
+
+    fn is_marked(&self, namespace: &str) -> bool {
         matches!(self.markers_allow(namespace, Instant::now()), Err(Excluded::Marked { .. }))
     }
 
-    /// Whether this process serves the namespace: no other operator has marked it, and no other replica owns it.
+    /// Whether this process serves the namespace by what it knows now: no other operator has marked it, and no other
+    /// replica owns it.
     pub fn serves(&self, namespace: &str) -> bool {
-        !self.is_taken(namespace) && self.owns(namespace)
+        !self.is_marked(namespace) && self.owns(namespace)
     }
 
     fn owns(&self, namespace: &str) -> bool {
@@ -218,7 +286,7 @@ impl Fence {
                     Some(marker) => {
                         Err(Excluded::Marked { namespace: namespace.to_owned(), holder: marker.holder.clone() })
                     }
-                    None => observed.hold(now).then_some(()).ok_or(Excluded::Unknown),
+                    None => observed.true_at.map(|_| ()).ok_or(Excluded::Unknown),
                 }
             }
             Role::Member { .. } if !*self.shared.known.borrow() => Err(Excluded::Unknown),
@@ -270,12 +338,15 @@ impl Fence {
     }
 
     /// Keeps the markers up to date: from the watch, which brings changes at once, and by reading the markers from
-    /// the API server every two seconds. Only an answer of the API server shows that there is nothing new: a watch that
-    /// hangs is as silent as one without changes.
+    /// the API server. Only its answer shows that there is nothing new: a watch that hangs is as silent as one without
+    /// changes. A cluster-wide process needs an answer when it acts, and when a marker seems to have expired; a member
+    /// needs them all the time, because the time of a renewal is not known better than that of the answer before it.
     async fn keep(&self, mut leases: Watch<Packed<Lease>>, ready: BoxFuture<'static, ()>, api: Api<Lease>) {
         let mut marked = BTreeSet::new();
         let mut ready = ready.fuse();
-        let (mut reads, mut listed, mut acted) = (MarkerReads::default(), false, false);
+        let in_cluster = self.shared.role == Role::Cluster;
+        let mut reads = MarkerReads::new(if in_cluster { REPLACED_AFTER } else { REPLACED_AFTER_IN_MEMBER });
+        let (mut listed, mut acted, mut needed) = (false, false, true);
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -285,27 +356,28 @@ impl Fence {
                 change = leases.next() => Wake::Changed(change),
                 () = &mut ready => Wake::Ready,
                 found = reads.done() => Wake::Found(found),
+                () = self.shared.needed.notified() => Wake::Needed,
                 _ = tick.tick() => Wake::Tick,
             };
             // What a member held may have expired since the last turn.
             let held = acted && self.own_namespace_held();
-            let mut anywhere = false;
             match wake {
                 Wake::Changed(Some(change)) => self.take_in(&change),
                 Wake::Changed(None) => return,
                 Wake::Ready => listed = true,
-                Wake::Found(found) => anywhere = self.conclude(found, Instant::now()),
+                Wake::Found(found) => needed &= !self.conclude(found, Instant::now()),
+                Wake::Needed => needed = !locked(&self.shared.observed).is_younger(REPLACED_AFTER, Instant::now()),
                 Wake::Tick => {}
             }
-            if listed {
-                reads.begin_if_due(&api, Instant::now());
+            let now = Instant::now();
+            if listed && (needed || self.needs_answers(now)) {
+                reads.begin_if_due(&api, now);
             }
             acted = self.own_namespace_held();
             let now: BTreeSet<String> = locked(&self.shared.observed).markers.marked().map(str::to_owned).collect();
             self.log(&marked, &now);
             match &self.shared.role {
                 Role::Unfenced => {}
-                Role::Cluster if anywhere => self.announce([Released::Anywhere]),
                 Role::Cluster => self.announce(marked.difference(&now).cloned().map(Released::Namespace)),
                 Role::Member { namespace, .. } if !held && acted => {
                     info!(namespace, "acquired namespace");
@@ -317,8 +389,16 @@ impl Fence {
         }
     }
 
-    /// Records what a read has found. Returns whether the scope of the process is known again, after a time in which
-    /// it did not.
+    /// Whether answers are needed though nothing waits for one.
+    fn needs_answers(&self, now: Instant) -> bool {
+        match &self.shared.role {
+            Role::Unfenced => false,
+            Role::Cluster => locked(&self.shared.observed).markers.has_unconfirmed_expiry(now),
+            Role::Member { .. } => true,
+        }
+    }
+
+    /// Records what a read has found. Returns whether it was answered.
     fn conclude(&self, found: MarkerLookup, now: Instant) -> bool {
         let Ok(answer) = found.inspect_err(|error| {
             warn!(%error, "the Leases {MARKER_LEASE} cannot be read; marked namespaces stay marked");
@@ -326,7 +406,7 @@ impl Fence {
             return false;
         };
         let mut observed = locked(&self.shared.observed);
-        let (known, lapsed) = (observed.true_at.is_some(), !observed.hold(now));
+        let known = observed.true_at.is_some();
         observed.markers.observe_all(answer.markers, answer.started, now);
         observed.true_at = Some(answer.started);
         if !known {
@@ -334,7 +414,7 @@ impl Fence {
         }
         drop(observed);
         self.shared.known.send_replace(true);
-        known && lapsed
+        true
     }
 
     fn take_in(&self, change: &CacheChange<Packed<Lease>>) {

@@ -49,7 +49,7 @@ fn reading(seconds: u64) -> (Fence, Instant) {
 }
 
 fn is_marked(fence: &Fence, now: Instant) -> bool {
-    matches!(fence.may_act_at("team", now), Err(Excluded::Marked { .. }))
+    matches!(fence.confirmed_at("team", now), Err(Excluded::Marked { .. }))
 }
 
 #[test]
@@ -57,26 +57,29 @@ fn a_marker_that_seems_expired_keeps_us_out_until_the_api_server_says_so_too() {
     let (fence, now) = reading(28);
     let late = now + Duration::from_secs(3);
     assert!(is_marked(&fence, late), "the watch may be dead");
+    assert!(fence.needs_answers(late));
     assert!(!fence.conclude(Err(Unanswered::Late), late));
     assert!(is_marked(&fence, late), "no answer is no leave");
     fence.conclude(found(20, late), late);
     assert!(is_marked(&fence, late), "it was renewed, and the watch did not bring it");
     let (fence, now) = reading(30);
-    assert_eq!(fence.may_act_at("team", now), Ok(()), "it was not renewed");
+    assert_eq!(fence.confirmed_at("team", now), Ok(()), "it was not renewed");
+    assert!(!fence.needs_answers(now + Duration::from_secs(60)), "nothing more is to be known of it");
 }
 
 #[test]
 fn a_process_that_was_stopped_acts_nowhere_before_it_has_read_markers() {
     let (fence, now) = reading(2);
-    assert_eq!(fence.may_act_at("other", now), Ok(()));
+    assert_eq!(fence.confirmed_at("other", now), Ok(()));
     let wake = now + Duration::from_secs(60);
     assert_eq!(
-        fence.may_act_at("other", wake),
+        fence.confirmed_at("other", wake),
         Err(Excluded::Unknown),
         "another operator may have marked it meanwhile"
     );
-    assert!(fence.conclude(found(50, wake), wake), "everything is reconciled again");
-    assert_eq!(fence.may_act_at("other", wake), Ok(()));
+    assert_eq!(fence.may_act_at("other", wake), Ok(()), "nothing says otherwise, and work waits for an answer");
+    assert!(fence.conclude(found(50, wake), wake));
+    assert_eq!(fence.confirmed_at("other", wake), Ok(()));
     assert!(is_marked(&fence, wake));
 }
 
@@ -88,16 +91,43 @@ fn only_answers_of_the_api_server_refresh_what_is_believed() {
     for second in 0..30 {
         let now = now + Duration::from_secs(second);
         fence.conclude(Err(Unanswered::Late), now);
-        let may = fence.may_act_at("other", now);
+        let may = fence.confirmed_at("other", now);
         assert_eq!(may, if second < 10 { Ok(()) } else { Err(Excluded::Unknown) }, "after {second} s");
     }
     let now = now + Duration::from_secs(30);
     fence.conclude(found(0, now - Duration::from_secs(11)), now);
     assert_eq!(
-        fence.may_act_at("other", now),
+        fence.confirmed_at("other", now),
         Err(Excluded::Unknown),
         "an answer counts from when its request was sent"
     );
+}
+
+/// Without a pause nothing waits, and a process that does nothing sends no request.
+#[tokio::test]
+async fn a_write_after_a_pause_waits_for_an_answer() {
+    let fence = Fence::open();
+    assert_eq!(fence.confirmed("team").await, Ok(()));
+    assert!(fence.shared.needed.notified().now_or_never().is_none(), "the answer is young");
+    let old = Instant::now().checked_sub(MAX_AGE).unwrap();
+    locked(&fence.shared.observed).true_at = Some(old);
+    let answers = async {
+        fence.shared.needed.notified().await;
+        let now = Instant::now();
+        fence.conclude(found(0, now), now);
+    };
+    let (team, other, ()) = tokio::join!(fence.confirmed("team"), fence.confirmed("other"), answers);
+    assert!(matches!(team, Err(Excluded::Marked { .. })), "the watch did not bring it: {team:?}");
+    assert_eq!(other, Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_without_an_answer_is_refused() {
+    let fence = Fence::open();
+    locked(&fence.shared.observed).true_at = Instant::now().checked_sub(MAX_AGE);
+    let start = tokio::time::Instant::now();
+    assert_eq!(fence.confirmed("team").await, Err(Excluded::Unknown));
+    assert_eq!(start.elapsed(), ANSWER_LIMIT, "there was time for an answer");
 }
 
 #[test]
@@ -112,14 +142,14 @@ fn a_member_acts_on_answers_too() {
     };
     let answer =
         |second, started| Ok(MarkerAnswer { started, markers: HashMap::from([("team".to_owned(), owned(second))]) });
-    assert_eq!(fence.may_act_at("team", start), Err(Excluded::Unknown));
+    assert_eq!(fence.confirmed_at("team", start), Err(Excluded::Unknown));
     fence.conclude(answer(0, start), start);
     fence.conclude(answer(10, after(10)), after(10));
-    assert_eq!(fence.may_act_at("team", after(19)), Ok(()));
-    assert_eq!(fence.may_act_at("team", after(20)), Err(Excluded::Unknown), "the marker may be given back");
+    assert_eq!(fence.confirmed_at("team", after(19)), Ok(()));
+    assert_eq!(fence.confirmed_at("team", after(20)), Err(Excluded::Unknown), "the marker may be given back");
     fence.conclude(answer(10, after(20)), after(20));
-    assert_eq!(fence.may_act_at("team", after(24)), Ok(()));
-    let held = fence.may_act_at("team", after(25));
+    assert_eq!(fence.confirmed_at("team", after(24)), Ok(()));
+    let held = fence.confirmed_at("team", after(25));
     assert!(matches!(held, Err(Excluded::NotHeld { .. })), "renewed after 0 s for all that is known: {held:?}");
 }
 
@@ -128,8 +158,8 @@ fn a_member_acts_on_answers_too() {
 #[test]
 fn a_process_that_leads_no_more_acts_nowhere() {
     let (fence, now) = (Fence::unfenced(), Instant::now());
-    assert_eq!(fence.may_act_at("team", now), Ok(()));
+    assert_eq!(fence.confirmed_at("team", now), Ok(()));
     fence.leads_until(now + Duration::from_secs(10));
-    assert_eq!(fence.may_act_at("team", now), Ok(()));
-    assert_eq!(fence.may_act_at("team", now + Duration::from_secs(10)), Err(Excluded::NotLeading));
+    assert_eq!(fence.confirmed_at("team", now), Ok(()));
+    assert_eq!(fence.confirmed_at("team", now + Duration::from_secs(10)), Err(Excluded::NotLeading));
 }
