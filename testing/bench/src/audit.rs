@@ -17,6 +17,8 @@ use serde::{Deserialize, Serialize};
 pub(super) struct Event {
     stage: String,
     verb: String,
+    #[serde(default, rename = "requestURI")]
+    uri: String,
     user: User,
     #[serde(default)]
     object_ref: Option<ObjectRef>,
@@ -127,6 +129,13 @@ impl Event {
         let write = ["create", "patch", "update"].contains(&self.verb.as_str());
         let object = self.object_ref.as_ref().filter(|object| object.subresource.is_empty())?;
         (write && self.counts() && users.contains(&self.user.username.as_str())).then_some(object)
+    }
+
+    /// The user and the address of a watch that one of the users began.
+    pub(super) fn watched(&self, users: &[&str]) -> Option<(&str, &str)> {
+        let user = self.user.username.as_str();
+        let watch = self.verb == "watch" && self.counts() && users.contains(&user);
+        watch.then_some((user, self.uri.as_str()))
     }
 
     /// Returns the end time of a request by one of the users, if it is neither for a Lease nor a watch.

@@ -1,8 +1,9 @@
 //! `cargo xtask bench floor`: many graphs at once by an operator, and the same objects by clients.
 //!
 //! The plain client is the floor: what the control plane needs for these objects, without an operator. A third run is
-//! by a client that sends what an operator has to send: server-side applies, in a cluster with the webhook server, so
-//! that graphs are admitted and every object is converted for watches of the other version.
+//! by a client that sends what an operator has to send: server-side applies, while it holds the watches that the
+//! controllers held, in a cluster with the webhook server, so that graphs are admitted and every object is converted for
+//! watches of the other version.
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -22,13 +23,16 @@ use super::{
     nodes, processes,
     progress::Progress,
     template::{Template, WriteForm},
-    usage::Usage,
+    usage::{Usage, own_cpu_seconds},
+    watches::{hold, watches},
 };
 
 /// Requests of the client at a time.
 const CONNECTIONS: usize = 16;
 /// Programs of ours that keep running beside the client that applies.
 const SERVERS: [&str; 2] = ["crds", "webhook-server"];
+/// Name of this process in the figures: it applies the graphs, or writes all objects.
+const CLIENT: &str = "client";
 /// Limit of the operator's time, as a multiple of the floor.
 const BUDGET: f64 = 1.15;
 
@@ -66,14 +70,14 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     ensure!(args.graphs > 0, "nothing to measure");
     let binaries = args.operator.build()?;
     eprintln!("{} graphs by the operator", args.graphs);
-    let (operator, template) = by_operator(args, &binaries).await?;
+    let (operator, template, watches) = by_operator(args, &binaries).await?;
     eprintln!("the same objects by a plain client");
     let floor = by_client(args, &binaries, &template).await?;
     let mut all = BTreeMap::from([("operator", &operator), ("floor", &floor)]);
     let applies = match args.operator.other() {
         None => {
             eprintln!("the same objects by a client that applies them");
-            Some(by_applies(args, &binaries, &template).await?)
+            Some(by_applies(args, &binaries, &template, &watches).await?)
         }
         Some(_) => None,
     };
@@ -83,7 +87,8 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn by_operator(args: &Args, binaries: &Binaries) -> Result<(Figures, Template)> {
+/// Returns the objects of a graph, and the watches of the controllers, too.
+async fn by_operator(args: &Args, binaries: &Binaries) -> Result<(Figures, Template, Vec<String>)> {
     let cluster = cluster(args, binaries.crds()?).await?;
     let operators = args.operator.start(&cluster, binaries).await?;
     let mut audit = AuditLog::new(cluster.audit_log()?);
@@ -92,12 +97,15 @@ async fn by_operator(args: &Args, binaries: &Binaries) -> Result<(Figures, Templ
     let mut load = Load::new(cluster.client()?, args.components);
     let names = load.prepare(args.graphs).await?;
     progress.rests().await?;
-    audit.next()?;
-    let before = Usage::of(&processes)?;
+    let controllers = operators.iter().filter(|operator| !SERVERS.contains(&operator.name()));
+    let controllers: Vec<&str> = controllers.map(|operator| operator.user.as_str()).collect();
+    let watches = watches(&audit.next()?, &controllers);
+    let (before, own) = (Usage::of(&processes)?, own_cpu_seconds()?);
     let begin = Instant::now();
     load.settle(&names, &progress, (&cluster, &operators)).await?;
     let seconds = (progress.last_moved() - begin).as_secs_f64();
-    let cpu_seconds = Usage::of(&processes)?.cpu_since(&before);
+    let mut cpu_seconds = Usage::of(&processes)?.cpu_since(&before);
+    cpu_seconds.insert(CLIENT.to_owned(), own_cpu_seconds()? - own);
     let events = audit.next()?;
     let users: Vec<&str> = operators.iter().map(|operator| operator.user.as_str()).collect();
     let writes: usize = users.iter().map(|user| Requests::of(user, &events).writes()).sum();
@@ -105,7 +113,7 @@ async fn by_operator(args: &Args, binaries: &Binaries) -> Result<(Figures, Templ
     let template = Template::read(&cluster.client()?, &events, &users, &first.namespace).await?;
     cluster.stop().await?;
     // The graphs themselves are written by their users.
-    Ok((Figures { seconds, writes: writes + args.graphs, cpu_seconds }, template))
+    Ok((Figures { seconds, writes: writes + args.graphs, cpu_seconds }, template, watches))
 }
 
 /// A cluster without webhooks: without an operator, none serves the conversion of the definitions.
@@ -120,8 +128,8 @@ async fn by_client(args: &Args, binaries: &Binaries, template: &Template) -> Res
     Ok(figures)
 }
 
-/// A cluster with the webhook server and no controller.
-async fn by_applies(args: &Args, binaries: &Binaries, template: &Template) -> Result<Figures> {
+/// A cluster with the webhook server, the watches of the controllers and no controller.
+async fn by_applies(args: &Args, binaries: &Binaries, template: &Template, watches: &[String]) -> Result<Figures> {
     let cluster = cluster(args, binaries.crds()?).await?;
     let operators = args.operator.start(&cluster, binaries).await?;
     let (servers, controllers): (Vec<_>, Vec<_>) =
@@ -130,7 +138,9 @@ async fn by_applies(args: &Args, binaries: &Binaries, template: &Template) -> Re
         controller.stop(&cluster).await?;
     }
     let servers = servers.into_iter().map(Running::name);
+    let held = hold(&cluster.client()?, watches).await?;
     let figures = write_all(args, &cluster, servers, (template, WriteForm::Apply)).await?;
+    drop(held);
     cluster.stop().await?;
     Ok(figures)
 }
@@ -147,14 +157,15 @@ async fn write_all(
     let progress = Progress::watch(&client).await?;
     let names = Load::new(client.clone(), args.components).prepare(args.graphs).await?;
     progress.rests().await?;
-    let before = Usage::of(&processes)?;
+    let (before, own) = (Usage::of(&processes)?, own_cpu_seconds()?);
     let begin = Instant::now();
     let writes = stream::iter(&names).map(|graph| template.write(&client, &graph.namespace, form));
     writes.buffer_unordered(CONNECTIONS).try_for_each(async |()| Ok(())).await?;
     progress.rests().await?;
     let seconds = (progress.last_moved() - begin).as_secs_f64();
-    let cpu_seconds = Usage::of(&processes)?.cpu_since(&before);
-    Ok(Figures { seconds, writes: template.requests() * args.graphs, cpu_seconds })
+    let mut cpu_seconds = Usage::of(&processes)?.cpu_since(&before);
+    cpu_seconds.insert(CLIENT.to_owned(), own_cpu_seconds()? - own);
+    Ok(Figures { seconds, writes: template.requests(form) * args.graphs, cpu_seconds })
 }
 
 async fn cluster(args: &Args, crds: Vec<Value>) -> Result<Cluster> {

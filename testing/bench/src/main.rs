@@ -19,6 +19,7 @@ mod shards;
 mod table;
 mod template;
 mod usage;
+mod watches;
 
 use std::{
     collections::BTreeMap,

@@ -17,7 +17,14 @@ use serde_json::json;
 use test_cluster::{Cluster, Options, wait};
 use tokio::time::sleep;
 
-use super::{audit::AuditLog, budgets::Budget, load::Load, nodes, progress::Progress};
+use super::{
+    audit::AuditLog,
+    budgets::Budget,
+    load::Load,
+    nodes,
+    progress::Progress,
+    watches::{read_initial, watches},
+};
 
 /// Without a request for so long, the operator is quiet.
 const QUIET: Duration = Duration::from_secs(5);
@@ -66,7 +73,11 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
         repaired.map(|()| begin.elapsed().as_secs_f64())
     };
     let (_, repaired) = tokio::try_join!(start, repair)?;
-    let quiet = until_quiet(&mut audit, &operators, moment).await?;
+    let (quiet, begun) = until_quiet(&mut audit, &operators, moment).await?;
+    try_join_all(operators.iter().map(|operator| operator.stop(&cluster))).await?;
+    let begin = Instant::now();
+    read_initial(&client, &begun).await?;
+    let floor = begin.elapsed().as_secs_f64();
     cluster.stop().await?;
 
     println!("restart with {} graphs of {} components", args.graphs, args.components);
@@ -77,6 +88,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     for (what, measured, limit) in [("drift repaired", repaired, 2.0), ("last request", quiet, 5.0)] {
         println!("{what}: {}", Budget { what: what.to_owned(), measured, limit, unit: "s" });
     }
+    println!("a client has read the initial state of the operator's watches: {floor:.2} s");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,18 +116,21 @@ async fn until_repaired(drifted: &Drifted) -> Result<()> {
     Ok(())
 }
 
-/// Seconds from `begin` to the last request of the operator before it sends none for [`QUIET`].
-async fn until_quiet(audit: &mut AuditLog, operators: &[Running], begin: Timestamp) -> Result<f64> {
+/// Seconds from `begin` to the last request of the operator before it sends none for [`QUIET`], and the watches that it
+/// has begun.
+async fn until_quiet(audit: &mut AuditLog, operators: &[Running], begin: Timestamp) -> Result<(f64, Vec<String>)> {
     let users: Vec<&str> = operators.iter().map(|operator| operator.user.as_str()).collect();
-    let (end, mut last) = (Instant::now() + LIMIT, begin);
+    let (end, mut last, mut all) = (Instant::now() + LIMIT, begin, Vec::new());
     let mut seen = Instant::now();
     while seen.elapsed() < QUIET {
         ensure!(Instant::now() < end, "the operator is not quiet after {} s", LIMIT.as_secs());
         // Time without a request is what is measured.
         sleep(Duration::from_millis(200)).await;
-        if let Some(newest) = audit.next()?.iter().filter_map(|event| event.worked(&users)).max() {
+        let events = audit.next()?;
+        if let Some(newest) = events.iter().filter_map(|event| event.worked(&users)).max() {
             (last, seen) = (last.max(newest), Instant::now());
         }
+        all.extend(events);
     }
-    Ok(last.duration_since(begin).as_secs_f64())
+    Ok((last.duration_since(begin).as_secs_f64(), watches(&all, &users)))
 }

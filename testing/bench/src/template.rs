@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
+use api_types::annotations::CURRENT_WORKER_HASH;
 use kube::{
     Client, ResourceExt,
     api::{Api, Patch, PatchParams, PostParams, ValidationDirective},
@@ -19,13 +20,16 @@ const ADDRESSES: [&str; 2] = ["clusterIP", "clusterIPs"];
 
 /// Field manager of a client that applies.
 const FIELD_MANAGER: &str = "bench";
+/// Field manager of what such a client notes on an object that a user has written.
+const NOTES_MANAGER: &str = "bench-notes";
 
 /// Form of the requests that write objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteForm {
     /// Objects are created, and statuses merged.
     Create,
-    /// Objects and statuses are applied, as an operator does it.
+    /// Objects and statuses are applied, and what is noted on the graph by a request of its own, as an operator does
+    /// it.
     Apply,
 }
 
@@ -42,6 +46,8 @@ struct Entry {
     uid: String,
     /// The object as it is created, as JSON.
     object: String,
+    /// What an operator notes on an object of a user, as JSON: a part of `object`.
+    notes: Option<String>,
     /// The status of a custom resource, as JSON.
     status: Option<String>,
 }
@@ -80,18 +86,24 @@ impl Template {
     }
 
     /// Requests that [`Self::write`] sends.
-    pub(super) fn requests(&self) -> usize {
-        self.entries.len() + self.entries.iter().filter(|entry| entry.status.is_some()).count()
+    pub(super) fn requests(&self, form: WriteForm) -> usize {
+        let statuses = self.entries.iter().filter(|entry| entry.status.is_some()).count();
+        let notes = self.entries.iter().filter(|entry| form == WriteForm::Apply && entry.notes.is_some()).count();
+        self.entries.len() + statuses + notes
     }
 
     /// Writes the objects in a namespace, then the statuses.
     pub(super) async fn write(&self, client: &Client, namespace: &str, form: WriteForm) -> Result<()> {
         let (mut uids, mut written) = (BTreeMap::new(), Vec::new());
-        let params =
-            PatchParams { field_validation: Some(ValidationDirective::Ignore), ..PatchParams::apply(FIELD_MANAGER) };
-        let params = params.force();
+        let apply = |manager| {
+            PatchParams { field_validation: Some(ValidationDirective::Ignore), ..PatchParams::apply(manager) }.force()
+        };
+        let params = apply(FIELD_MANAGER);
         for entry in &self.entries {
-            let object: DynamicObject = serde_json::from_str(&self.moved(&entry.object, namespace, &uids))?;
+            let mut object: DynamicObject = serde_json::from_str(&self.moved(&entry.object, namespace, &uids))?;
+            if form == WriteForm::Apply && entry.notes.is_some() {
+                object.annotations_mut().remove(CURRENT_WORKER_HASH);
+            }
             let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &entry.resource);
             let name = object.name_any();
             let created = match form {
@@ -103,6 +115,11 @@ impl Template {
             written.push((entry, api, object));
         }
         for (entry, api, object) in written {
+            if let Some(notes) = entry.notes.as_ref().filter(|_| form == WriteForm::Apply) {
+                let notes: Value = serde_json::from_str(&self.moved(notes, namespace, &uids))?;
+                let patched = api.patch(&object.name_any(), &apply(NOTES_MANAGER), &Patch::Apply(notes)).await;
+                patched.with_context(|| format!("cannot annotate {} in {namespace}", object.name_any()))?;
+            }
             let Some(status) = &entry.status else { continue };
             let status: Value = serde_json::from_str(&self.moved(status, namespace, &uids))?;
             let name = object.name_any();
@@ -146,7 +163,12 @@ impl Entry {
         {
             spec.retain(|key, _| !ADDRESSES.contains(&key.as_str()));
         }
-        Self { resource, uid, object: object.to_string(), status }
+        let notes = object["metadata"]["annotations"].get(CURRENT_WORKER_HASH).map(|hash| {
+            let annotations = json!({ CURRENT_WORKER_HASH: hash });
+            let metadata = json!({"name": object["metadata"]["name"], "annotations": annotations});
+            json!({"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata}).to_string()
+        });
+        Self { resource, uid, object: object.to_string(), notes, status }
     }
 }
 
@@ -179,18 +201,26 @@ mod tests {
             "spec": {"clusterIP": "10.0.0.1", "ports": []},
             "status": {"loadBalancer": {}},
         });
-        let graph = json!({"metadata": {"name": "from-g", "uid": "1", "generation": 3}, "status": {"uid": "1"}});
+        let annotations = json!({ CURRENT_WORKER_HASH: "h" });
+        let graph = json!({
+            "metadata": {"name": "from-g", "uid": "1", "generation": 3, "annotations": annotations},
+            "status": {"uid": "1"},
+        });
         let template =
             Template::new("from", vec![(of("", "services"), service), (of("nvidia.com", "graphs"), graph)]).unwrap();
-        assert_eq!(template.requests(), 3, "a Service has no status of ours");
+        assert_eq!(template.requests(WriteForm::Create), 3, "a Service has no status of ours");
+        assert_eq!(template.requests(WriteForm::Apply), 4, "the annotation is a request of its own");
         let [graph, service] = template.entries.try_into().unwrap();
-        assert_eq!(graph.object, r#"{"metadata":{"name":"from-g"}}"#);
+        let metadata = r#"{"annotations":{"nvidia.com/current-worker-hash":"h"},"name":"from-g"}"#;
+        assert_eq!(graph.object, format!(r#"{{"metadata":{metadata}}}"#));
+        let notes = format!(r#"{{"apiVersion":null,"kind":null,"metadata":{metadata}}}"#);
+        assert_eq!(graph.notes, Some(notes));
         assert_eq!(graph.status.as_deref(), Some(r#"{"uid":"1"}"#));
         let expected = r#"{"metadata":{"name":"s","ownerReferences":[{"uid":"1"},{"uid":"x"}]},"spec":{"ports":[]}}"#;
         assert_eq!(service.object, expected);
         let uids = BTreeMap::from([("1", "9".to_owned())]);
         let moved = Template { namespace: "from".to_owned(), entries: vec![] }.moved(&graph.object, "to", &uids);
-        assert_eq!(moved, r#"{"metadata":{"name":"to-g"}}"#);
+        assert!(moved.contains(r#""name":"to-g""#), "{moved}");
     }
 
     #[test]

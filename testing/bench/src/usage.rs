@@ -52,6 +52,12 @@ impl Usage {
     }
 }
 
+/// CPU time of this process since its start, in seconds.
+pub(super) fn own_cpu_seconds() -> Result<f64> {
+    let stat = fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
+    cpu_seconds(&stat).context("/proc/self/stat is odd")
+}
+
 /// User and system time from `/proc/<pid>/stat`: fields 14 and 15, counted from the end of the name, which may hold
 /// anything.
 fn cpu_seconds(stat: &str) -> Option<f64> {
