@@ -41,7 +41,7 @@ pub(super) async fn hold(client: &Client, addresses: &[String]) -> Result<JoinSe
     let mut tasks = JoinSet::new();
     for address in addresses {
         let brought = begin(client, address, address).await?;
-        let _ = tasks.spawn(async move {
+        tasks.spawn(async move {
             // It ends with the API server.
             let _ = copy_buf(Box::pin(brought), &mut sink()).await;
         });

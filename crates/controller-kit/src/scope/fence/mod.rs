@@ -245,9 +245,7 @@ impl Fence {
     /// Whether a namespace-restricted operator has marked the namespace, by what the process knows now. A newer answer
     /// is asked for if the last one is old, and not waited for. Nothing is marked before the markers are known.
     pub fn is_taken(&self, namespace: &str) -> bool {
-        if self.shared.role == Role::Cluster {
-            self.request_if_old();
-        }
+        self.request_if_old();
         self.is_marked(namespace)
     }
 
