@@ -23,7 +23,10 @@ use tokio::task::JoinSet;
 
 use crate::recorded::Case;
 
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Limit of the time until everything has been looked at: some 5,000 requests, beside other tests.
+const LIMIT: Duration = Duration::from_secs(900);
+/// Limit of the time from then until the last write.
+const LAST_WRITES: Duration = Duration::from_secs(120);
 /// Time without a write after which everything counts as carried out.
 const QUIET: Duration = Duration::from_secs(4);
 /// A look reads everything, and the machine has other things to do.
@@ -97,12 +100,17 @@ fn first_difference(one: &Value, other: &Value, path: String) -> String {
     }
 }
 
-/// Returns the objects that our controllers have not yet reported on, and the versions of all objects.
-async fn unseen(client: &Client) -> Result<(Vec<String>, Vec<Option<String>>), kube::Error> {
+/// After a pause, returns the objects that our controllers have not yet reported on, and the versions of all objects.
+async fn look(client: &Client) -> Result<(Vec<String>, Vec<Option<String>>), String> {
+    tokio::time::sleep(BETWEEN_LOOKS).await;
     let all = ListParams::default();
-    let graphs = Api::<DynamoGraphDeployment>::all(client.clone()).list(&all).await?;
-    let components = Api::<DynamoComponentDeployment>::all(client.clone()).list(&all).await?;
-    let deployments = Api::<Deployment>::all(client.clone()).list(&all).await?;
+    let read = async || {
+        let graphs = Api::<DynamoGraphDeployment>::all(client.clone()).list(&all).await?;
+        let components = Api::<DynamoComponentDeployment>::all(client.clone()).list(&all).await?;
+        let deployments = Api::<Deployment>::all(client.clone()).list_metadata(&all).await?;
+        Ok::<_, kube::Error>((graphs, components, deployments))
+    };
+    let (graphs, components, deployments) = read().await.map_err(|e| e.to_string())?;
     // The Go operator has no such condition.
     let is_ours = |conditions: &[Condition]| conditions.iter().any(|c| c.type_ == "Reconciling");
     let name = |kind: &str, namespace: Option<String>, name: String| {
@@ -122,20 +130,26 @@ async fn unseen(client: &Client) -> Result<(Vec<String>, Vec<Option<String>>), k
 
 /// Waits until our controllers have looked at everything and write no more.
 async fn until_quiet(client: &Client) -> Result<(), BoxError> {
+    wait::until("everything to be looked at", LIMIT, async || {
+        let (unseen, _) = look(client).await?;
+        unseen.first().map_or(Ok(()), |first| Err(format!("{} are unseen: {first}, …", unseen.len())))
+    })
+    .await?;
     let mut last = (Instant::now(), Vec::new());
-    let look = async || {
-        tokio::time::sleep(BETWEEN_LOOKS).await;
-        let (unseen, versions) = unseen(client).await.map_err(|e| e.to_string())?;
+    wait::until("the last write", LAST_WRITES, async || {
+        let (unseen, versions) = look(client).await?;
         if versions != last.1 {
             last = (Instant::now(), versions);
         }
-        match unseen.first() {
-            Some(first) => Err(format!("{} are unseen: {first}, …", unseen.len())),
-            None if last.0.elapsed() < QUIET => Err("something is still being written".to_owned()),
-            None => Ok(()),
+        // Components can be made after all graphs have a status.
+        if !unseen.is_empty() || last.0.elapsed() < QUIET {
+            Err("something is still being written".to_owned())
+        } else {
+            Ok(())
         }
-    };
-    Ok(wait::until("everything to be taken over", PATIENCE, look).await?)
+    })
+    .await?;
+    Ok(())
 }
 
 #[tokio::test]
