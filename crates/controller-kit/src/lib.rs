@@ -47,4 +47,5 @@ pub mod settings;
 pub mod shards;
 pub mod store;
 pub mod sync;
+pub mod uid_map;
 pub mod yaml;

@@ -122,7 +122,7 @@ pub async fn run_with(context: Context, image_builds: BuildSettings) -> Result<(
             _ = complete => {}
             () = context.shutdown.requested() => return Ok(()),
         }
-        let keys = changed.flat_map(move |namespace| stream::iter(of_namespace(&components, &namespace)));
+        let keys = changed.flat_map(move |namespace| stream::iter(components.keys_in(&namespace)));
         controller = controller.also(keys.boxed());
     }
     let reconciler = Arc::new(ComponentReconciler {
@@ -206,12 +206,7 @@ fn running(components: &ComponentStore) -> impl Fn(&Packed<DynamoComponent>) -> 
 /// The components in the namespace of an object.
 fn in_namespace<K: Resource>(components: &ComponentStore) -> impl Fn(&K) -> Vec<Key> + Send + use<K> {
     let components = components.clone();
-    move |object| of_namespace(&components, object.meta().namespace.as_deref().unwrap_or_default())
-}
-
-/// The components of one namespace.
-fn of_namespace(components: &ComponentStore, namespace: &str) -> Vec<Key> {
-    components.in_namespace(namespace).iter().map(|component| Key::of(component.as_ref())).collect()
+    move |object| components.keys_in(object.meta().namespace.as_deref().unwrap_or_default())
 }
 
 /// Whether a component serves as its present spec says.

@@ -4,7 +4,8 @@ pub mod pods;
 mod pull_secrets;
 
 use std::{
-    collections::{BTreeSet, HashSet},
+    borrow::Cow,
+    collections::BTreeSet,
     fmt::Debug,
     sync::{Arc, Mutex},
     time::Instant,
@@ -20,6 +21,7 @@ use controller_kit::{
     request::{Interruption, find},
     store::{Key, Packed, StaticKind, Store, UnpackError, is_controlled_by},
     sync::locked,
+    uid_map::UidMap,
 };
 use k8s_openapi::api::{
     apps::v1::Deployment,
@@ -83,8 +85,8 @@ pub struct ComponentObserver {
     checkpoints: CheckpointCaches,
     /// Where Secrets may not be read.
     forbidden: ForbiddenNamespaces,
-    /// Kinds of exposure and uids of components that own no object of the kind outside the caches.
-    unexposed: Mutex<HashSet<(String, String)>>,
+    /// Kinds of exposure of which a component owns no object outside the caches.
+    unexposed: Mutex<UidMap<BTreeSet<Cow<'static, str>>>>,
 }
 
 impl ComponentObserver {
@@ -158,10 +160,11 @@ impl ComponentObserver {
         let Key { namespace, name } = Key::of(component);
         let name = names::service(&name);
         let uid = component.uid().unwrap_or_default();
-        let known = (K::kind(&()).into_owned(), uid.clone());
         let cached = live(store, &namespace, &name)?;
         let is_taken_over = component.finalizers().iter().any(|finalizer| finalizer == LEGACY_FINALIZER);
-        if cached.is_some() || !is_taken_over || !store.is_served() || locked(&self.unexposed).contains(&known) {
+        let is_unexposed =
+            || locked(&self.unexposed).get(&uid).is_some_and(|kinds| kinds.contains(K::kind(&()).as_ref()));
+        if cached.is_some() || !is_taken_over || !store.is_served() || is_unexposed() {
             return Ok(cached);
         }
         let api: Api<K> = Api::namespaced(self.client.clone(), &namespace);
@@ -173,10 +176,9 @@ impl ComponentObserver {
             let value = serde_json::to_value(&object).unwrap_or_default();
             return Ok(Some(LiveObject { object, value }));
         }
-        let uids = self.caches.components.uids();
         let mut unexposed = locked(&self.unexposed);
-        unexposed.retain(|(_, uid)| uids.contains(uid));
-        unexposed.insert(known);
+        let kinds = unexposed.get_or_insert_with(&uid, BTreeSet::new, || self.caches.components.uids());
+        kinds.insert(K::kind(&()));
         Ok(None)
     }
 

@@ -151,27 +151,28 @@ impl<O: Resource> Store<O> {
     /// The object of this name.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Arc<O>> {
-        self.read(|content| content.objects.get(key).map(HeldObject::object))
+        let held = self.read(|content| content.objects.get(key).cloned());
+        held.map(|held| held.object())
     }
 
     /// The objects whose controller owner has this uid, in the order of their keys.
     #[must_use]
     pub fn children_of(&self, uid: &str) -> Vec<Arc<O>> {
-        self.read(|content| {
+        self.objects(|content| {
             let first = (Some(uid.into()), Key::new("", ""));
             let keys = content.by_owner.range(first..).take_while(|(owner, _)| owner.as_deref() == Some(uid));
-            keys.filter_map(|(_, key)| content.objects.get(key).map(HeldObject::object)).collect()
+            keys.filter_map(|(_, key)| content.objects.get(key).cloned()).collect()
         })
     }
 
     /// The objects of this namespace that no controller owns, in the order of their keys.
     #[must_use]
     pub fn orphans(&self, namespace: &str) -> Vec<Arc<O>> {
-        self.read(|content| {
+        self.objects(|content| {
             let first = (None, Key::new(namespace, ""));
             let is_here = |(owner, key): &&(Option<Arc<str>>, Key)| owner.is_none() && key.namespace == namespace;
             let keys = content.by_owner.range(first..).take_while(is_here);
-            keys.filter_map(|(_, key)| content.objects.get(key).map(HeldObject::object)).collect()
+            keys.filter_map(|(_, key)| content.objects.get(key).cloned()).collect()
         })
     }
 
@@ -199,23 +200,30 @@ impl<O: Resource> Store<O> {
         self.read(|content| content.in_namespace(namespace).next().is_some())
     }
 
+    /// The keys of the objects of this namespace, in order.
+    #[must_use]
+    pub fn keys_in(&self, namespace: &str) -> Vec<Key> {
+        self.read(|content| content.in_namespace(namespace).map(|(key, _)| key.clone()).collect())
+    }
+
     /// All objects, in the order of their keys. For caches of few objects; others are read by [`Store::keys`] and
     /// [`Store::get`], so that they are not in memory all at once.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<O>> {
-        self.read(|content| content.objects.values().map(HeldObject::object).collect())
+        self.objects(|content| content.objects.values().cloned().collect())
     }
 
     /// The objects of this namespace, in the order of their keys.
     #[must_use]
     pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<O>> {
-        self.read(|content| content.in_namespace(namespace).map(HeldObject::object).collect())
+        self.objects(|content| content.in_namespace(namespace).map(|(_, held)| held.clone()).collect())
     }
 
-    /// The uids of all objects.
+    /// The uids of all objects, each of which is read for that.
     #[must_use]
     pub fn uids(&self) -> HashSet<String> {
-        self.read(|content| content.objects.values().filter_map(|held| held.object().meta().uid.clone()).collect())
+        let all = self.read(|content| content.objects.values().cloned().collect::<Vec<_>>());
+        all.iter().filter_map(|held| held.object().meta().uid.clone()).collect()
     }
 
     /// Number of objects.
@@ -287,6 +295,11 @@ impl<O: Resource> Store<O> {
         CacheChanges(changes.into_iter())
     }
 
+    /// Selects objects, and decompresses them after the lock is released: the watch can write to the cache meanwhile.
+    fn objects(&self, select: impl FnOnce(&CacheContent<O>) -> Vec<HeldObject<O>>) -> Vec<Arc<O>> {
+        self.read(select).iter().map(HeldObject::object).collect()
+    }
+
     fn read<T>(&self, look: impl FnOnce(&CacheContent<O>) -> T) -> T {
         look(&self.shared.content.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -345,10 +358,9 @@ impl<O> CacheContent<O> {
         }
     }
 
-    fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &HeldObject<O>> {
+    fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&Key, &HeldObject<O>)> {
         let first = Key::new(namespace, "");
-        let here = self.objects.range(first..).take_while(move |(key, _)| key.namespace == namespace);
-        here.map(|(_, held)| held)
+        self.objects.range(first..).take_while(move |(key, _)| key.namespace == namespace)
     }
 }
 

@@ -174,6 +174,8 @@ fn the_objects_of_a_namespace_are_found_in_order() {
             here.iter().map(|object| object.metadata.name.clone().unwrap()).collect::<Vec<_>>()
         };
         assert_eq!((names("a"), names("b"), names("c")), (vec!["9".into()], vec!["1".into(), "2".into()], vec![]));
+        assert_eq!(store.keys_in("b"), [Key::new("b", "1"), Key::new("b", "2")]);
+        assert!(store.keys_in("c").is_empty());
         assert!(store.has_namespace("ab") && !store.has_namespace("aa") && !store.has_namespace(""));
     }
 }

@@ -3,7 +3,7 @@
 pub mod gpus;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::Instant,
 };
@@ -19,6 +19,7 @@ use controller_kit::{
     request::Interruption,
     store::{Key, Packed, Store},
     sync::locked,
+    uid_map::UidMap,
 };
 use k8s_openapi::{
     api::{
@@ -76,7 +77,7 @@ pub struct RequestObserver {
     pods: Arc<PodDiagnostics<PodDiagnosis>>,
     settings: Arc<RequestSettings>,
     /// Since when outputs are missing, by the uid of the request.
-    missing: Arc<Mutex<HashMap<String, Instant>>>,
+    missing: Arc<Mutex<UidMap<Instant>>>,
 }
 
 impl RequestObserver {
@@ -133,10 +134,8 @@ impl RequestObserver {
             return Ok(());
         }
         observed.output_missing_for = {
-            let live = self.caches.requests.uids();
             let mut missing = locked(&self.missing);
-            missing.retain(|uid, _| live.contains(uid));
-            missing.entry(observed.uid.clone()).or_insert_with(Instant::now).elapsed()
+            missing.get_or_insert_with(&observed.uid, Instant::now, || self.caches.requests.uids()).elapsed()
         };
         if is_overdue(observed) {
             let name = names::profiling_output(&observed.name);

@@ -99,9 +99,9 @@ impl TopologyMemory {
         self.remember_settled(&after, Some(pod.node.clone()), next);
     }
 
-    /// Whether it holds more pods than exist.
+    /// Whether it holds more than twice as many pods as exist. To evict deleted ones, all that exist are read.
     pub fn exceeds(&self, live: usize) -> bool {
-        self.0.len() > live
+        self.0.len() > 2 * live
     }
 
     /// Evicts deleted pods.
