@@ -68,7 +68,11 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     if let Some(path) = &args.growth {
         let all: Vec<growth::Figures> = read(path)?;
         let title = "Time for each further graph, by graphs in the cluster".to_owned();
-        let bars = all.iter().map(|step| (format!("{} graphs", step.graphs), step.seconds * 1e3)).collect();
+        let bars = all.iter().flat_map(|step| {
+            let client = step.client.map(|by| (format!("{} graphs, plain client", step.graphs), by.seconds * 1e3));
+            [(format!("{} graphs", step.graphs), step.seconds * 1e3)].into_iter().chain(client)
+        });
+        let bars = bars.collect();
         panels.push(Panel { title, unit: "ms", bars });
     }
     if let Some(path) = &args.shards {

@@ -8,7 +8,6 @@
 use std::{collections::BTreeMap, process::ExitCode};
 
 use anyhow::{Context, Result, ensure};
-use futures::{StreamExt, TryStreamExt, stream};
 use local_operator::{Binaries, OperatorArgs, Running};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,8 +26,6 @@ use super::{
     watches::{hold, watches},
 };
 
-/// Requests of the client at a time.
-const CONNECTIONS: usize = 16;
 /// Programs of ours that keep running beside the client that applies.
 const SERVERS: [&str; 2] = ["crds", "webhook-server"];
 /// Name of this process in the figures: it applies the graphs, or writes all objects.
@@ -110,19 +107,22 @@ async fn by_operator(args: &Args, binaries: &Binaries) -> Result<(Figures, Templ
     let users: Vec<&str> = operators.iter().map(|operator| operator.user.as_str()).collect();
     let writes: usize = users.iter().map(|user| Requests::of(user, &events).writes()).sum();
     let first = names.first().context("no graph")?;
-    let template = Template::read(&cluster.client()?, &events, &users, &first.namespace).await?;
+    let template = Template::read(&cluster.client()?, &events, &users, first).await?;
     cluster.stop().await?;
     // The graphs themselves are written by their users.
     Ok((Figures { seconds, writes: writes + args.graphs, cpu_seconds }, template, watches))
 }
 
-/// A cluster without webhooks: without an operator, none serves the conversion of the definitions.
-async fn by_client(args: &Args, binaries: &Binaries, template: &Template) -> Result<Figures> {
-    let mut crds = binaries.crds()?;
+/// Definitions for a cluster without webhooks: without an operator, none serves the conversion.
+pub(super) fn without_conversion(mut crds: Vec<Value>) -> Vec<Value> {
     for spec in crds.iter_mut().filter_map(|crd| crd["spec"].as_object_mut()) {
         spec.remove("conversion");
     }
-    let cluster = cluster(args, crds).await?;
+    crds
+}
+
+async fn by_client(args: &Args, binaries: &Binaries, template: &Template) -> Result<Figures> {
+    let cluster = cluster(args, without_conversion(binaries.crds()?)).await?;
     let figures = write_all(args, &cluster, std::iter::empty(), (template, WriteForm::Create)).await?;
     cluster.stop().await?;
     Ok(figures)
@@ -159,8 +159,7 @@ async fn write_all(
     progress.rests().await?;
     let (before, own) = (Usage::of(&processes)?, own_cpu_seconds()?);
     let begin = Instant::now();
-    let writes = stream::iter(&names).map(|graph| template.write(&client, &graph.namespace, form));
-    writes.buffer_unordered(CONNECTIONS).try_for_each(async |()| Ok(())).await?;
+    template.write(&client, &names, form).await?;
     progress.rests().await?;
     let seconds = (progress.last_moved() - begin).as_secs_f64();
     let mut cpu_seconds = Usage::of(&processes)?.cpu_since(&before);

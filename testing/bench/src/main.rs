@@ -114,7 +114,7 @@ enum Part {
     Chart(chart::Args),
     /// Many graphs at once: the operator beside clients that write the same objects
     Floor(floor::Args),
-    /// Time, CPU and memory of each graph, with few graphs and with many
+    /// Time, CPU and memory of each graph, with few graphs and with many; time and CPU by a plain client, too
     Growth(growth::Args),
     /// The time from an edit of a controller to its new behaviour
     Loop(edits::Args),

@@ -1,9 +1,10 @@
-//! The objects of one graph, to be written again in other namespaces by a client.
+//! The objects of one graph, to be written again for other graphs by a client.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use api_types::annotations::CURRENT_WORKER_HASH;
+use futures::{StreamExt, TryStreamExt, stream};
 use kube::{
     Client, ResourceExt,
     api::{Api, Patch, PatchParams, PostParams, ValidationDirective},
@@ -11,7 +12,13 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::audit::{Event, ObjectRef};
+use super::{
+    audit::{Event, ObjectRef},
+    progress::GraphId,
+};
+
+/// Graphs that are written at a time.
+const CONNECTIONS: usize = 16;
 
 /// Fields of the metadata that the creator sets.
 const METADATA: [&str; 4] = ["name", "labels", "annotations", "ownerReferences"];
@@ -34,9 +41,9 @@ pub(super) enum WriteForm {
 }
 
 /// The objects, each after its owner.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Template {
-    namespace: String,
+    graph: GraphId,
     entries: Vec<Entry>,
 }
 
@@ -53,10 +60,11 @@ struct Entry {
 }
 
 impl Template {
-    /// Reads what the users wrote in a namespace, by the audit log.
-    pub(super) async fn read(client: &Client, events: &[Event], users: &[&str], namespace: &str) -> Result<Self> {
+    /// Reads what the users wrote in the namespace of a graph, by the audit log. No other graph may be there.
+    pub(super) async fn read(client: &Client, events: &[Event], users: &[&str], graph: &GraphId) -> Result<Self> {
+        let namespace = &graph.namespace;
         let written = events.iter().filter_map(|event| event.written(users));
-        let written: BTreeSet<&ObjectRef> = written.filter(|object| object.namespace == namespace).collect();
+        let written: BTreeSet<&ObjectRef> = written.filter(|object| object.namespace == *namespace).collect();
         let mut objects = Vec::new();
         for written in written.into_iter().filter(|object| !["events", "leases"].contains(&object.resource.as_str())) {
             let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &resource(written));
@@ -64,13 +72,13 @@ impl Template {
                 objects.push((resource(written), serde_json::to_value(object)?));
             }
         }
-        Self::new(namespace, objects)
+        Self::new(graph, objects)
     }
 
-    fn new(namespace: &str, objects: Vec<(ApiResource, Value)>) -> Result<Self> {
+    fn new(graph: &GraphId, objects: Vec<(ApiResource, Value)>) -> Result<Self> {
         let uids: BTreeSet<String> = objects.iter().map(|(_, object)| uid(&object["metadata"])).collect();
         let mut rest = objects;
-        let mut this = Self { namespace: namespace.to_owned(), entries: Vec::new() };
+        let mut this = Self { graph: graph.clone(), entries: Vec::new() };
         while !rest.is_empty() {
             let made: BTreeSet<String> = this.entries.iter().map(|entry| entry.uid.clone()).collect();
             let waits = |object: &Value| {
@@ -78,29 +86,39 @@ impl Template {
                 owners.map(uid).any(|owner| uids.contains(&owner) && !made.contains(&owner))
             };
             let (later, now): (Vec<_>, Vec<_>) = rest.into_iter().partition(|(_, object)| waits(object));
-            anyhow::ensure!(!now.is_empty(), "objects in {namespace} own each other");
+            anyhow::ensure!(!now.is_empty(), "objects in {} own each other", graph.namespace);
             this.entries.extend(now.into_iter().map(|(resource, object)| Entry::new(resource, object)));
             rest = later;
         }
         Ok(this)
     }
 
-    /// Requests that [`Self::write`] sends.
+    /// Requests that [`Self::write`] sends for one graph.
     pub(super) fn requests(&self, form: WriteForm) -> usize {
         let statuses = self.entries.iter().filter(|entry| entry.status.is_some()).count();
         let notes = self.entries.iter().filter(|entry| form == WriteForm::Apply && entry.notes.is_some()).count();
         self.entries.len() + statuses + notes
     }
 
-    /// Writes the objects in a namespace, then the statuses.
-    pub(super) async fn write(&self, client: &Client, namespace: &str, form: WriteForm) -> Result<()> {
+    /// Writes the objects of graphs and their statuses.
+    ///
+    /// # Errors
+    /// The API server rejects a request.
+    pub(super) async fn write(&self, client: &Client, graphs: &[GraphId], form: WriteForm) -> Result<()> {
+        let writes = stream::iter(graphs).map(|graph| self.write_one(client, graph, form));
+        writes.buffer_unordered(CONNECTIONS).try_for_each(async |()| Ok(())).await
+    }
+
+    /// Writes the objects of a graph, then the statuses.
+    async fn write_one(&self, client: &Client, graph: &GraphId, form: WriteForm) -> Result<()> {
+        let namespace = &graph.namespace;
         let (mut uids, mut written) = (BTreeMap::new(), Vec::new());
         let apply = |manager| {
             PatchParams { field_validation: Some(ValidationDirective::Ignore), ..PatchParams::apply(manager) }.force()
         };
         let params = apply(FIELD_MANAGER);
         for entry in &self.entries {
-            let mut object: DynamicObject = serde_json::from_str(&self.moved(&entry.object, namespace, &uids))?;
+            let mut object: DynamicObject = serde_json::from_str(&self.moved(&entry.object, graph, &uids))?;
             if form == WriteForm::Apply && entry.notes.is_some() {
                 object.annotations_mut().remove(CURRENT_WORKER_HASH);
             }
@@ -116,12 +134,12 @@ impl Template {
         }
         for (entry, api, object) in written {
             if let Some(notes) = entry.notes.as_ref().filter(|_| form == WriteForm::Apply) {
-                let notes: Value = serde_json::from_str(&self.moved(notes, namespace, &uids))?;
+                let notes: Value = serde_json::from_str(&self.moved(notes, graph, &uids))?;
                 let patched = api.patch(&object.name_any(), &apply(NOTES_MANAGER), &Patch::Apply(notes)).await;
                 patched.with_context(|| format!("cannot annotate {} in {namespace}", object.name_any()))?;
             }
             let Some(status) = &entry.status else { continue };
-            let status: Value = serde_json::from_str(&self.moved(status, namespace, &uids))?;
+            let status: Value = serde_json::from_str(&self.moved(status, graph, &uids))?;
             let name = object.name_any();
             let patched = match form {
                 WriteForm::Create => {
@@ -143,9 +161,9 @@ impl Template {
         Ok(())
     }
 
-    /// A text about one namespace, about another one.
-    fn moved(&self, text: &str, namespace: &str, uids: &BTreeMap<&str, String>) -> String {
-        let text = text.replace(&self.namespace, namespace);
+    /// A text about one graph, about another one.
+    fn moved(&self, text: &str, graph: &GraphId, uids: &BTreeMap<&str, String>) -> String {
+        let text = text.replace(&self.graph.namespace, &graph.namespace).replace(&self.graph.name, &graph.name);
         uids.iter().fold(text, |text, (old, new)| text.replace(old, new))
     }
 }
@@ -203,15 +221,16 @@ mod tests {
         });
         let annotations = json!({ CURRENT_WORKER_HASH: "h" });
         let graph = json!({
-            "metadata": {"name": "from-g", "uid": "1", "generation": 3, "annotations": annotations},
+            "metadata": {"name": "chat-0", "uid": "1", "generation": 3, "annotations": annotations},
             "status": {"uid": "1"},
         });
-        let template =
-            Template::new("from", vec![(of("", "services"), service), (of("nvidia.com", "graphs"), graph)]).unwrap();
+        let from = GraphId { namespace: "from".to_owned(), name: "chat-0".to_owned() };
+        let objects = vec![(of("", "services"), service), (of("nvidia.com", "graphs"), graph)];
+        let template = Template::new(&from, objects).unwrap();
         assert_eq!(template.requests(WriteForm::Create), 3, "a Service has no status of ours");
         assert_eq!(template.requests(WriteForm::Apply), 4, "the annotation is a request of its own");
         let [graph, service] = template.entries.try_into().unwrap();
-        let metadata = r#"{"annotations":{"nvidia.com/current-worker-hash":"h"},"name":"from-g"}"#;
+        let metadata = r#"{"annotations":{"nvidia.com/current-worker-hash":"h"},"name":"chat-0"}"#;
         assert_eq!(graph.object, format!(r#"{{"metadata":{metadata}}}"#));
         let notes = format!(r#"{{"apiVersion":null,"kind":null,"metadata":{metadata}}}"#);
         assert_eq!(graph.notes, Some(notes));
@@ -219,8 +238,9 @@ mod tests {
         let expected = r#"{"metadata":{"name":"s","ownerReferences":[{"uid":"1"},{"uid":"x"}]},"spec":{"ports":[]}}"#;
         assert_eq!(service.object, expected);
         let uids = BTreeMap::from([("1", "9".to_owned())]);
-        let moved = Template { namespace: "from".to_owned(), entries: vec![] }.moved(&graph.object, "to", &uids);
-        assert!(moved.contains(r#""name":"to-g""#), "{moved}");
+        let to = GraphId { namespace: "to".to_owned(), name: "chat-7".to_owned() };
+        let moved = Template { graph: from, entries: vec![] }.moved(r#"chat-0.from, uid "1""#, &to, &uids);
+        assert_eq!(moved, r#"chat-7.to, uid "9""#);
     }
 
     #[test]
@@ -228,6 +248,7 @@ mod tests {
         let owned = |uid: &str, owner: &str| json!({"metadata": {"uid": uid, "ownerReferences": [{"uid": owner}]}});
         let resource = resource(&ObjectRef::default());
         let objects = vec![(resource.clone(), owned("1", "2")), (resource, owned("2", "1"))];
-        assert!(Template::new("from", objects).is_err());
+        let graph = GraphId { namespace: "from".to_owned(), name: "chat-0".to_owned() };
+        assert!(Template::new(&graph, objects).is_err());
     }
 }
