@@ -44,7 +44,21 @@ async fn start_controllers(namespace: &TestNamespace) {
     }
 }
 
-fn kubectl(namespace: &TestNamespace, kubeconfig: &Path, command: &[&str], manifest: &Value) {
+/// Writes a manifest. `kubectl replace` fails when a controller writes between its read and its write, and is repeated,
+/// as a user does.
+async fn kubectl(namespace: &TestNamespace, kubeconfig: &Path, command: &[&str], manifest: &Value) {
+    wait::until(format!("kubectl {command:?}"), LIMIT, async || {
+        let written = write_once(namespace, kubeconfig, command, manifest);
+        if let Err(error) = &written {
+            assert!(error.contains("(Conflict)"), "{command:?}: {error}");
+        }
+        written
+    })
+    .await
+    .unwrap();
+}
+
+fn write_once(namespace: &TestNamespace, kubeconfig: &Path, command: &[&str], manifest: &Value) -> Result<(), String> {
     let program = Assets::from_env().unwrap().find(Tool::Kubectl).unwrap();
     let mut child = Command::new(program)
         .args(command)
@@ -57,7 +71,7 @@ fn kubectl(namespace: &TestNamespace, kubeconfig: &Path, command: &[&str], manif
         .unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), manifest.to_string().as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.status.success().then_some(()).ok_or_else(|| String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 /// A graph with a variable, an ingress (which v1alpha1 has), a scaling adapter and annotations that may be
@@ -141,7 +155,7 @@ async fn what_is_removed_from_a_manifest_goes_with_all_controllers_running() {
         .enumerate()
         {
             let name = format!("{version}-{number}");
-            kubectl(&namespace, kubeconfig, first, &manifest(version, &name, true));
+            kubectl(&namespace, kubeconfig, first, &manifest(version, &name, true)).await;
             let all = async || match left(&namespace, version, &name).await {
                 Ok(left) if left.len() == everything => Ok(()),
                 other => Err(format!("{other:?}")),
@@ -149,9 +163,9 @@ async fn what_is_removed_from_a_manifest_goes_with_all_controllers_running() {
             wait::until(format!("{name} to be there as a whole"), LIMIT, all).await.unwrap();
             if first == SERVER_SIDE && then == APPLY {
                 // kubectl has no record of the last manifest; it warns, and records this one.
-                kubectl(&namespace, kubeconfig, then, &manifest(version, &name, true));
+                kubectl(&namespace, kubeconfig, then, &manifest(version, &name, true)).await;
             }
-            kubectl(&namespace, kubeconfig, then, &manifest(version, &name, false));
+            kubectl(&namespace, kubeconfig, then, &manifest(version, &name, false)).await;
             let none = async || match left(&namespace, version, &name).await {
                 Ok(left) if left.is_empty() => Ok(()),
                 other => Err(format!("{other:?}")),
