@@ -87,7 +87,7 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
             eprintln!("by a plain client");
             by_client(args, &binaries, &template).await?
         }
-        // What it makes once in a namespace, and not for each graph, cannot be told from the rest.
+        // It may make objects once in a namespace, which the client would create for each graph.
         Some(_) => Vec::new(),
     };
     eprintln!("by the operator");
@@ -174,8 +174,6 @@ struct Steps {
     load: Load,
     progress: Progress,
     processes: Vec<(String, Process)>,
-    /// Graphs of the steps so far.
-    graphs: usize,
 }
 
 impl Steps {
@@ -184,14 +182,13 @@ impl Steps {
         let processes = processes(cluster, programs)?;
         let progress = Progress::watch(&cluster.client()?).await?;
         let load = Load::new(cluster.client()?, args.components).sharing(args.namespaces);
-        Ok(Self { load, progress, processes, graphs: 0 })
+        Ok(Self { load, progress, processes })
     }
 
     /// Makes room for the graphs that are new in the next step.
     async fn prepare(&mut self, graphs: usize) -> Result<Vec<GraphId>> {
         eprintln!("{graphs} graphs");
-        let new = self.load.prepare(graphs - self.graphs).await?;
-        self.graphs = graphs;
+        let new = self.load.prepare(graphs - self.load.prepared).await?;
         self.progress.rests().await?;
         Ok(new)
     }

@@ -41,7 +41,8 @@ pub(super) struct Load {
     /// The namespaces that graphs share, if they have none of their own.
     namespaces: usize,
     has_pods: bool,
-    prepared: usize,
+    /// Graphs that have namespaces.
+    pub(super) prepared: usize,
 }
 
 impl Load {

@@ -128,11 +128,15 @@ async fn look(client: &Client) -> Result<(Vec<String>, Vec<Option<String>>), Str
     Ok((unseen, versions.chain(deployments.iter().map(ResourceExt::resource_version)).collect()))
 }
 
+fn all_seen(unseen: &[String]) -> Result<(), String> {
+    unseen.first().map_or(Ok(()), |first| Err(format!("{} are unseen: {first}, …", unseen.len())))
+}
+
 /// Waits until our controllers have looked at everything and write no more.
 async fn until_quiet(client: &Client) -> Result<(), BoxError> {
     wait::until("everything to be looked at", LIMIT, async || {
         let (unseen, _) = look(client).await?;
-        unseen.first().map_or(Ok(()), |first| Err(format!("{} are unseen: {first}, …", unseen.len())))
+        all_seen(&unseen)
     })
     .await?;
     let mut last = (Instant::now(), Vec::new());
@@ -142,11 +146,8 @@ async fn until_quiet(client: &Client) -> Result<(), BoxError> {
             last = (Instant::now(), versions);
         }
         // Components can be made after all graphs have a status.
-        if !unseen.is_empty() || last.0.elapsed() < QUIET {
-            Err("something is still being written".to_owned())
-        } else {
-            Ok(())
-        }
+        all_seen(&unseen)?;
+        if last.0.elapsed() < QUIET { Err("something is still being written".to_owned()) } else { Ok(()) }
     })
     .await?;
     Ok(())
